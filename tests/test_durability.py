@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, Guarantee, ledger_file
+from hushcov.accounting import Gaussian, Guarantee
+from hushcov.accounting import ledger as ledger_module
 from hushcov.accounting.ledger import Ledger
 from hushcov.release import Release
 from hushcov.release import files as release_files
@@ -177,7 +178,7 @@ def test_a_charge_is_on_the_disk_when_it_is_answered(tmp_path, monkeypatch):
 
     connect = sqlite3.connect
     monkeypatch.setattr(
-        ledger_file.sqlite3,
+        ledger_module.sqlite3,
         "connect",
         lambda *a, **options: connect(*a, **options, factory=Watched),
     )

@@ -11,14 +11,15 @@ import pytest
 from scipy import special
 
 from hushcov.accounting import gaussian_delta
-from hushcov.noise import order_statistics, select_largest
 from hushcov.paper import (
     Level,
     PublicInputs,
     Schedule,
     certify,
+    order_statistics,
     theorem_parameters,
 )
+from hushcov.paper.order_statistics import select_largest
 from hushcov.paper.schedule import rounding_inflation, total_variation
 from hushcov.sums.grids import IntegerGrid
 

@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from hushcov import __version__
-from hushcov.noise import binomial, entropy_source, gumbel_top, rounded_normal
+from hushcov.noise import entropy_source, gumbel_top, rounded_normal
+from hushcov.paper.order_statistics import binomial
 
 AIM = 1e8  # draws a minute
 

@@ -28,14 +28,16 @@ from hushcov import SeparateCovariance
 from hushcov._version import __version__
 from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
+from hushcov.noise import entropy_source
 from hushcov.peers.separate import (
     Choice,
     draw_transcript,
     matrix_noise,
-    parameters,
     recombine,
+    release_separate,
     separate_parameters,
 )
+from hushcov.tables.sources import open_records
 
 N_RECORDS, RHO, DELTA = 50_000, 0.1, 1e-6
 ZIPF = [(200, 1), (200, 2), (200, 4), (200, 8), (1000, 1)]
@@ -134,7 +136,6 @@ def compare(runs: int, *, quick: bool) -> list[dict]:
 def eigenvalue_shares(runs: int, *, quick: bool) -> list[dict]:
     """Errors of "separate" for shares of the budget that go to eigenvalues."""
     rows = []
-    chosen = parameters._EIGENVALUE_SHARE
     print("share of eigenvalues   | " + " | ".join(f"{share:<7g}" for share in SHARES))
     for d, buckets in ((200, 1), (200, 4), (1000, 1)):
         if quick and d > 200:
@@ -144,13 +145,11 @@ def eigenvalue_shares(runs: int, *, quick: bool) -> list[dict]:
             X = zipf_records(N_RECORDS, d, buckets, seed)
             truth = X.T @ X / len(X)
             for share in SHARES:
-                parameters._EIGENVALUE_SHARE = share
-                found = fitted(X, RHO, 1.0, seed, method="separate")
-                errors[share].append(distance(found.covariance_, truth))
+                found = released(X, share, seed)
+                errors[share].append(distance(found, truth))
         means = " | ".join(f"{statistics.mean(values):.5f}" for values in errors.values())
         print(f"d = {d:4d}, {buckets} buckets    | {means}", flush=True)
         rows.append({"d": d, "buckets": buckets, "errors": {str(k): v for k, v in errors.items()}})
-    parameters._EIGENVALUE_SHARE = chosen
     return rows
 
 
@@ -237,6 +236,17 @@ def fitted(X: np.ndarray, rho: float, row_norm: float, seed: int, **how: str) ->
         random_state=seed,
         **how,
     ).fit(X)
+
+
+def released(X: np.ndarray, eigenvalue_share: float, seed: int) -> np.ndarray:
+    """Release with a share of the budget for the eigenvalues, at scale 1 and row norm 1."""
+    epsilon = gaussian_epsilon(math.sqrt(2 * RHO), DELTA)
+    inputs = ReleaseInputs(*X.shape, 1, epsilon, DELTA)
+    chosen = separate_parameters(
+        inputs, method="separate", row_norm=1.0, eigenvalue_share=eigenvalue_share
+    )
+    made = release_separate(open_records(X), np.ones(X.shape[1]), chosen, entropy_source(seed))
+    return made.covariance()
 
 
 def distance(found: np.ndarray, truth: np.ndarray) -> float:

@@ -23,7 +23,7 @@ from hushcov.accounting import (
     TotalVariation,
     all_bounds,
 )
-from hushcov.accounting.curves import RenyiCurve
+from hushcov.accounting.composition import RenyiCurve
 from hushcov.accounting.events import readings
 from hushcov.lab.pld import LossDistributionCurve
 

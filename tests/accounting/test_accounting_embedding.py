@@ -18,6 +18,7 @@ from scipy.special import ndtr
 
 from hushcov.accounting import (
     BoundedRange,
+    DiscreteGaussian,
     Gaussian,
     Pure,
     all_bounds,
@@ -25,12 +26,10 @@ from hushcov.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from hushcov.accounting.curves import (
+from hushcov.accounting.composition import (
     _ANGLES,
     CLOCK_ROUNDING,
     EmbeddedCurve,
-    StoppingTime,
-    embedding_applies,
     log_exit_moment,
 )
 from hushcov.accounting.events import Parts
@@ -266,7 +265,7 @@ def test_the_moment_is_exact_far_within_the_allowance():
 def test_the_time_is_never_below_its_exact_bound(eta, count, late):
     """With narrower steps beside, the angles of which are not on the grid."""
     groups = ((eta / 1234.5, 7 * count), (eta / 3, 2 * count), (eta, count))
-    (claimed,) = StoppingTime(groups).roots_exceeded_with([late])
+    (claimed,) = embedded(0.0, *groups).roots_exceeded_with([late])
     with mp.workdps(50):
         times = []
         for angle in _ANGLES:
@@ -359,7 +358,7 @@ def test_the_grids_are_fine_enough():
     One wide step among tiny ones would want an angle beyond the grid's; others win there.
     """
     for mu, groups in MIXED[:3]:
-        time = StoppingTime(groups)
+        time = embedded(mu, *groups)
         widest = groups[-1][0]
         fine = np.geomspace(1e-5, 1.57, 20_000)
         logs = sum(count * -np.log(np.cos(fine * eta / widest)) for eta, count in groups)
@@ -396,17 +395,18 @@ def test_nearly_no_steps_cost_what_the_gaussian_costs():
 
 
 @pytest.mark.parametrize(
-    ("parts", "applies"),
+    ("events", "applies"),
     [
-        (Parts(gaussian=0.1, bounded_range=((0.1, 2),)), True),
-        (Parts(bounded_range=((3.0, 2),)), True),
-        (Parts(gaussian=0.1), False),
-        (Parts(bounded_range=((0.1, 2),), pure=((0.1, 1),)), False),
-        (Parts(bounded_range=((0.1, 2),), discrete_gaussian=0.1), False),
+        ([Gaussian(0.1), BoundedRange(0.1, 2)], True),
+        ([BoundedRange(0.3, 2)], True),
+        ([Gaussian(0.1)], False),
+        ([BoundedRange(0.1, 2), Pure(0.1)], False),
+        ([BoundedRange(0.1, 2), DiscreteGaussian(0.1)], False),
     ],
 )
-def test_it_applies_to_gaussians_and_bounded_range_steps_only(parts, applies):
-    assert embedding_applies(parts) == applies
+def test_it_applies_to_gaussians_and_bounded_range_steps_only(events, applies):
+    methods = {bound.method for bound in all_bounds(events, delta=1e-6)}
+    assert ("embedding" in methods) == applies
 
 
 class TestExtremes:
@@ -440,10 +440,6 @@ class TestExtremes:
             assert curve.epsilon_at(1e-6) == (math.inf if big else 0.0)
             assert (curve.delta_at(1.0) == 1.0) == big
         assert compose([BoundedRange(1e-3, 10**30)], delta=1e-6).method == "rdp"
-
-    def test_pure_events_are_left_to_the_other_bounds(self):
-        methods = {b.method for b in all_bounds([BoundedRange(0.01, 10), Pure(0.1)], delta=1e-6)}
-        assert "embedding" not in methods
 
 
 COMPOSITIONS = {

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import brentq
 
 from hushcov.accounting import Gaussian, all_bounds, calibrate_gaussian, calibrate_zcdp, compose
-from hushcov.accounting.curves import (
+from hushcov.accounting.composition import (
     ROUNDING,
     RenyiCurve,
     gaussian_delta,

@@ -15,7 +15,7 @@ from hushcov.accounting import (
     compose,
     gaussian_epsilon,
 )
-from hushcov.accounting.curves import (
+from hushcov.accounting.composition import (
     RenyiCurve,
     bounded_range_divergence,
     pure_divergence,

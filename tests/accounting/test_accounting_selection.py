@@ -13,7 +13,7 @@ import pytest
 from scipy.special import logsumexp
 
 from hushcov.accounting import BoundedRange, all_bounds
-from hushcov.accounting.curves import bounded_range_divergence
+from hushcov.accounting.composition import bounded_range_divergence
 from hushcov.accounting.events import Parts
 from hushcov.lab.pld import LossDistributionCurve
 

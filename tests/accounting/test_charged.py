@@ -9,8 +9,7 @@ import pytest
 
 from hushcov import GaussianCovariance
 from hushcov.accounting import Approximate, Gaussian
-from hushcov.accounting.ledger import Ledger
-from hushcov.accounting.ledger_file import Store
+from hushcov.accounting.ledger import Ledger, Store
 from hushcov.exceptions import LedgerError
 
 X = np.random.default_rng(0).normal(size=(4_000, 3))

@@ -26,7 +26,7 @@ from hushcov.accounting import (
     compose,
 )
 from hushcov.accounting import filter as filter_module
-from hushcov.accounting.curves import gaussian_epsilon, gaussian_log_delta
+from hushcov.accounting.composition import gaussian_epsilon, gaussian_log_delta
 from hushcov.accounting.events import readings
 from hushcov.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
 from hushcov.exceptions import PrivacyConditionError

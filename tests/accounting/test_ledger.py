@@ -30,9 +30,8 @@ from hushcov.accounting import (
     calibrate_gaussian,
     compose,
 )
-from hushcov.accounting.charges import as_charge
 from hushcov.accounting.filter import SLACK, spent_adaptively
-from hushcov.accounting.ledger import Ledger, Remaining
+from hushcov.accounting.ledger import Ledger, Remaining, as_charge
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
 from statistics_helpers import short_and_long
 
@@ -464,7 +463,7 @@ def test_other_databases_and_other_versions(ledger, tmp_path):
 
 
 def test_an_entry_of_a_newer_version_is_not_ignored(ledger):
-    for kind, body in (("refund", "{}"), ("charge", '{"events": [{"type": "New"}]}')):
+    for kind, body in (("refund", {}), ("charge", {"events": [{"type": "New"}]})):
         fresh = Ledger(ledger.path.with_name(f"{kind}.db"))
         fresh.open_dataset("people", 1.0, DELTA)
         with fresh._store.writing() as book:

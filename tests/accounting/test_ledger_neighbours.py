@@ -25,14 +25,13 @@ from hushcov.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from hushcov.accounting.charges import DatasetBudget, as_charge, charge_to
-from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.ledger import Ledger, TotalBudget, as_charge, charge_to
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
 
 DELTA = 1e-6
 REPLACED, REMOVED = "replace-one", "add-remove-one"
-FOR_REPLACED = DatasetBudget("people", 1.0, DELTA)
-FOR_REMOVED = DatasetBudget("people", 1.0, DELTA, neighbours="add-remove")
+FOR_REPLACED = TotalBudget("people", 1.0, DELTA)
+FOR_REMOVED = TotalBudget("people", 1.0, DELTA, neighbours="add-remove")
 
 
 @pytest.fixture
@@ -91,7 +90,7 @@ def test_whom_nobody_knows(ledger, whom, named):
 def test_an_entry_for_whom_nobody_knows_is_not_read(ledger):
     ledger.open_dataset("people", 1.0, DELTA)
     with ledger._store.writing() as book:
-        book.append("budget", "people", '{"epsilon": 9, "delta": 0.0, "neighbours": "swap"}')
+        book.append("budget", "people", {"epsilon": 9, "delta": 0.0, "neighbours": "swap"})
     with pytest.raises(LedgerError, match="entry 2 "):
         ledger.charge("people", Gaussian(0.1), label="x")
 

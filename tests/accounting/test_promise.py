@@ -23,13 +23,12 @@ from hushcov.accounting import (
     calibrate_gaussian,
     gaussian_delta,
 )
-from hushcov.accounting.promise import (
+from hushcov.accounting.guarantee import (
     FALSE_ALARMS,
     PRIORS,
     change_words,
     event_power,
     fails_words,
-    guess_words,
     highest_posterior,
     in_percent,
     largest_power,
@@ -87,14 +86,14 @@ def best_test(alarm, under_a, under_b):
 )
 def test_every_relation_and_unit_has_its_words(adjacency, unit, change, guess):
     assert change_words(adjacency, unit) == change
-    assert guess_words(adjacency, unit) == guess
+    assert odds_of(1.0, 1e-6, adjacency, unit).guess == guess
     first, odds, *_ = str(promised(Gaussian(0.1), adjacency=adjacency, unit=unit)).splitlines()
     assert first.startswith(f"(1, 1e-6)-differential privacy: {change} changes")
     assert guess in odds
 
 
 def test_an_unknown_relation_has_no_words():
-    for words in (change_words, guess_words):
+    for words in (change_words, lambda adjacency: odds_of(1.0, 0.0, adjacency)):
         with pytest.raises(ParameterError, match="adjacency"):
             words("add-remove")
 
@@ -201,7 +200,7 @@ def test_odds_of_a_guarantee():
     assert odds.beliefs == tuple((p, highest_posterior(p, 1.0)) for p in PRIORS)
     assert odds.fails == 1e-6
     assert dict(odds.tests)[0.05] == pytest.approx(norm.cdf(norm.ppf(0.05) + mu))
-    assert json.loads(json.dumps(odds.to_dict()))["guess"] == guess_words(REPLACED)
+    assert json.loads(json.dumps(odds.to_dict()))["guess"] == "what one record is"
 
 
 def test_a_unit_is_told_apart_by_what_was_charged_for_all_its_records():

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from hushcov.accounting import BoundedRange, Gaussian, calibrate, compose, composition
-from hushcov.accounting.curves import root
+from hushcov.accounting.composition import root
 
 
 def test_ends_and_what_has_no_root():
@@ -38,7 +38,12 @@ def test_a_guess_changes_no_calibration(monkeypatch):
 def test_a_wrong_guess_is_found_out(monkeypatch):
     right = calibrate(family, 1.0, 1e-6, (0.5, 5.0))
     for wrong in (0.6, 4.0):  # too little noise, and too much
-        monkeypatch.setattr(composition, "root", lambda *_, wrong=wrong, **__: math.log(wrong))
+
+        def guess(*given, relative, wrong=wrong):
+            guessed = relative == composition._GUESS
+            return math.log(wrong) if guessed else root(*given, relative=relative)
+
+        monkeypatch.setattr(composition, "root", guess)
         found = calibrate(family, 1.0, 1e-6, (0.5, 5.0))
         assert compose(family(found), delta=1e-6).epsilon <= 1.0
         assert found >= right

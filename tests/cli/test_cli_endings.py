@@ -36,7 +36,7 @@ CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 PRELUDE = """
 import os, signal, sys
 import hushcov.release.files as files
-from hushcov.accounting.ledger_file import Store
+from hushcov.accounting.ledger import Store
 from hushcov.cli.main import main
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup

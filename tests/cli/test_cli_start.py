@@ -25,7 +25,7 @@ from hushcov.cli.prompts import an_integer, columns_in, looks_like_identifier
 from hushcov.cli.start import command_line
 from hushcov.exceptions import ParameterError
 from hushcov.release.files import read_release
-from hushcov.tables import formats, headers
+from hushcov.tables import files, formats
 
 N = 3000
 NAMES = ("patient_id", "age", "smoker", "region", "bmi", "pulse")
@@ -156,7 +156,7 @@ def watched(monkeypatch):
 
     monkeypatch.setattr(builtins, "open", opened)
     monkeypatch.setattr(io, "open", opened)
-    for name in ("_opened", "find_layout", "read_blocks", "read_batches"):
+    for name in ("_dataset", "find_layout", "read_blocks", "read_batches"):
         monkeypatch.setattr(formats, name, looked)
 
 
@@ -171,13 +171,13 @@ def _reads_all(path, *_, **__):
 
 
 def _reads_types(path, *_, **__):
-    formats.schema_of(formats.whole_file(path, "csv", formats.TextOptions()))
+    formats.schema_of(formats.whole_file(path, "csv", files.TextOptions()))
     return HEADER.strip().split(",")
 
 
 @pytest.mark.parametrize("looks", [_reads_all, _reads_types])
 def test_a_version_that_looks_is_found(table, watched, monkeypatch, looks):
-    monkeypatch.setattr(headers, "first_fields", looks)
+    monkeypatch.setattr(files, "first_fields", looks)
     result = CliRunner().invoke(cli, ["start", "patients.csv"], input="\n" * 30)
     assert isinstance(result.exception, AssertionError)
 
@@ -200,8 +200,7 @@ def test_lines_are_counted_only_when_asked_for(table):
 @pytest.mark.parametrize("whose", [["yes", "1", "3"], ["yes", "", "find", "2"], ["no", "no"]])
 def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, run, monkeypatch, whose):
     table.to_parquet("patients.parquet")
-    monkeypatch.setattr(formats, "count_rows", None)
-    monkeypatch.setattr(headers, "count_rows", None)
+    monkeypatch.setattr(files, "whole_file", None)
     rest = ["region, smoker, 1", "none", "", "2", "", "", "", "", ""]
     rest[0] = rest[0] if whose[0] == "no" else "region, smoker"
     output = start([*whose, "20,000", *rest, "no"], "patients.parquet")

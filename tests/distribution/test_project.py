@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from distribution.building import ROOT
 from hushcov import __version__
-from hushcov.accounting import ledger_file
+from hushcov.accounting import ledger
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
 from hushcov.sums import statistics_file
@@ -113,7 +113,7 @@ def test_the_policy_has_the_formats_that_are_written_and_read():
     formats = {
         "release folder": release_schema.FORMAT,
         "signature of a release": signature,
-        "ledger": ledger_file.SCHEMA_VERSION,
+        "ledger": ledger.SCHEMA_VERSION,
         "statistics of a site": statistics_file.FORMAT,
     }
     assert {name: int(written) for name, written, _ in rows} == formats

@@ -7,7 +7,7 @@ import pytest
 from docs.pages import DOCS
 from docs.test_benchmarks import tables
 from hushcov.accounting import Gaussian, calibrate_gaussian
-from hushcov.accounting.promise import odds_of
+from hushcov.accounting.guarantee import odds_of
 
 DELTA = 1e-6
 

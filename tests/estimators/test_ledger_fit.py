@@ -19,8 +19,7 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
-from hushcov.accounting.charges import as_charge
-from hushcov.accounting.ledger import Ledger
+from hushcov.accounting.ledger import Ledger, as_charge
 from hushcov.cli.main import cli
 from hushcov.exceptions import (
     BudgetError,

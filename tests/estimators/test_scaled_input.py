@@ -149,7 +149,7 @@ BAD_DATA = {
     "nothing": None,
     "NaN": np.where(np.arange(20)[:, None] == 19, np.nan, ROWS),
     "infinite": np.where(np.arange(20)[:, None] == 0, -np.inf, ROWS),
-    "NaN in the record left out": np.concatenate([ROWS, [[np.nan, 73737.0]]]),
+    "NaN in the last record": np.concatenate([ROWS, [[np.nan, 73737.0]]]),
 }
 
 
@@ -159,7 +159,7 @@ BAD_DATA = {
 def test_bad_data_are_refused_without_a_value_and_nothing_is_released(monkeypatch, cls, name):
     """Noise is drawn after the first pass over the records, which is what finds NaN."""
     for module in (
-        "stages.scales",
+        "steps.scales",
         "mechanisms.gaussian.mechanism",
         "mechanisms.screened.values",
     ):

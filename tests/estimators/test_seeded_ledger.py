@@ -17,7 +17,7 @@ from hushcov import (
     MultiscaleCovariance,
     PrivateSparseCovariance,
 )
-from hushcov.accounting.charges import as_charge
+from hushcov.accounting.ledger import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.simulate import SimulatedMoments
 from peers.estimators import SETTINGS, peer

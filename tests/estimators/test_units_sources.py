@@ -16,11 +16,11 @@ from sklearn.base import clone
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.tables import file_columns, partitions
+from hushcov.tables import cluster
+from hushcov.tables import units as unit_tables
 from hushcov.tables.codebook import read_codebook
-from hushcov.tables.identifiers import split_columns
 from hushcov.tables.sources import open_records
-from hushcov.tables.units import Units
+from hushcov.tables.units import Units, split_columns
 
 N, UNITS, SECRET = 600, 120, "s3cret-person"
 ROWS = np.random.default_rng(5).standard_normal((N, 3)) * [1.0, 2.0, 0.5]
@@ -143,12 +143,12 @@ def test_more_units_than_a_dictionary_may_hold_are_read_in_parts(
 ):
     write(tmp_path / "visits.parquet", frame(owners), "parquet")
     sizes = []
-    plain = file_columns._Dictionary.finish
-    monkeypatch.setattr(file_columns, "LARGEST_DICTIONARY", 100)
-    monkeypatch.setattr(file_columns, "_WAITING", 10)
-    monkeypatch.setattr(file_columns, "_BATCH", 64)
+    plain = unit_tables._Dictionary.finish
+    monkeypatch.setattr(unit_tables, "LARGEST_DICTIONARY", 100)
+    monkeypatch.setattr(unit_tables, "_WAITING", 10)
+    monkeypatch.setattr(unit_tables, "_BATCH", 64)
     monkeypatch.setattr(
-        file_columns._Dictionary, "finish", lambda self: sizes.append(plain(self)) or sizes[-1]
+        unit_tables._Dictionary, "finish", lambda self: sizes.append(plain(self)) or sizes[-1]
     )
     check(tmp_path / "visits.parquet", expected)
     assert max(sizes) < UNITS / 2  # six parts
@@ -156,14 +156,14 @@ def test_more_units_than_a_dictionary_may_hold_are_read_in_parts(
 
 def test_codes_are_those_of_a_dictionary_whatever_shares_a_part(tmp_path, monkeypatch):
     """Identifiers that differ in one bit, in length or in sign stay apart."""
-    monkeypatch.setattr(file_columns, "LARGEST_DICTIONARY", 7)
+    monkeypatch.setattr(unit_tables, "LARGEST_DICTIONARY", 7)
     near = ["a", "aa", "b", "a ", "A", "ä", "a\0", "0", "00"] * 5
     far = [0, -1, 1, 2**62, -(2**62), 2**62 + 1, 2**63 - 1, -(2**63), 7] * 5
     for owners in (near, far):
         rows = ROWS[: len(owners)]
         write(tmp_path / "few.parquet", frame(owners, rows), "parquet")
         files = open_records(tmp_path / "few.parquet", leave_out=["patient"])
-        codes = file_columns.FileIdentifiers(files, "patient")().codes
+        codes = unit_tables.number_file_units(files, "patient").codes
         known = {}
         for owner, code in zip(owners, codes.tolist(), strict=True):
             assert known.setdefault(owner, code) == code
@@ -183,16 +183,16 @@ def test_a_unit_split_over_partitions_and_counted_twice_is_found(monkeypatch, ex
     monkeypatch.setattr(type(collection), "shuffle", lambda self, on: self)
     with pytest.raises(AssertionError):
         check(collection, expected)
-    units = partitions.UnitPartitions(collection, "patient").units()
-    assert units.n_units > UNITS
+    units = cluster.UnitPartitions(collection, "patient").units()
+    assert len(units.sizes) > UNITS
 
 
 def test_units_are_whole_in_partitions_whatever_their_types():
     """Numbers of different widths in different partitions come together."""
     small, large = frame(OWNERS.astype(np.int32) - 60), frame(OWNERS - 60)
     both = dd.concat([dd.from_pandas(each, npartitions=2, sort=False) for each in (small, large)])
-    units = partitions.UnitPartitions(both, "patient").units()
-    assert units.n_units == len(np.unique(OWNERS))
+    units = cluster.UnitPartitions(both, "patient").units()
+    assert len(units.sizes) == len(np.unique(OWNERS))
 
 
 def test_means_of_units_are_the_same_everywhere(tmp_path):
@@ -306,11 +306,11 @@ def near(kind):
     )
 
 
-@pytest.mark.parametrize("room", [file_columns.LARGEST_DICTIONARY, 200])
+@pytest.mark.parametrize("room", [unit_tables.LARGEST_DICTIONARY, 200])
 @pytest.mark.parametrize("kind", NEAR)
 def test_identifiers_that_differ_are_units_of_their_own(tmp_path, kind, room, monkeypatch):
     """On all ways, also where the column is read in parts."""
-    monkeypatch.setattr(file_columns, "LARGEST_DICTIONARY", room)
+    monkeypatch.setattr(unit_tables, "LARGEST_DICTIONARY", room)
     table = near(kind)
     write(tmp_path / "all.parquet", table, "parquet")
     write(tmp_path / "all.arrow", table, "arrow")
@@ -320,7 +320,7 @@ def test_identifiers_that_differ_are_units_of_their_own(tmp_path, kind, room, mo
     for X in (*ways, tmp_path / "all.parquet", tmp_path / "all.arrow", collection):
         _, identifiers, _ = split_columns(X, "patient")
         units = identifiers() if callable(identifiers) else Units.of(identifiers, N)
-        assert units.n_units == 3
+        assert len(units.sizes) == 3
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from rich.progress import track
 
 from hushcov.exceptions import HushcovError
 from hushcov.sums.grids import FeatureGrid
-from hushcov.tables import text_layout
+from hushcov.tables import text as text_files
 
 from .cases import Finding, bounded, judged, messages
 from .odd_records import Table, quoted, replaced, table
@@ -89,7 +89,7 @@ def _read(way: Way, rows: Table, how: How, folder: Path) -> Sums | str:
     def work() -> None:
         try:
             sizes = {"BLOCK_BYTES": how.block_bytes, "BLOCK_BYTES_OF_COLUMN": 0}
-            with mock.patch.multiple(text_layout, **sizes):
+            with mock.patch.multiple(text_files, **sizes):
                 found.append(way.read(source, how))
         except HushcovError as error:
             found.append(str(error))

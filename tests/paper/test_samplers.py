@@ -13,8 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushcov.noise import order_statistics
-from hushcov.paper import sample_exact, sample_literal
+from hushcov.paper import order_statistics, sample_exact, sample_literal
 from paper.settings import SCHEDULES, STATISTIC, sample
 from statistics_helpers import disagreements
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError
-from hushcov.noise import order_statistics
-from hushcov.paper import sample_exact, sample_literal, sample_transcript
+from hushcov.paper import order_statistics, sample_exact, sample_literal, sample_transcript
 from hushcov.paper import schedule as schedules
 from hushcov.paper.transcript import Transcript, value_integers, value_step
 from paper.settings import SCHEDULES, STATISTIC, make_schedule, sample

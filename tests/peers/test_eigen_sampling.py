@@ -22,8 +22,9 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.noise import Bingham, Entropy
+from hushcov.noise import Entropy
 from hushcov.peers import eigen_sampling
+from hushcov.peers.bingham import Bingham
 from hushcov.peers.eigen_sampling import (
     SHARES,
     EigenSamplingParameters,

@@ -135,8 +135,6 @@ def no_noise(monkeypatch):
 def test_bad_data_are_refused_without_a_value_and_nothing_is_drawn(no_noise, make):
     """Noise is drawn after the first pass over the records, which is what finds NaN."""
     for what, X in BAD_DATA.items():
-        if what == "NaN in the record left out" and make is ThresholdedCovariance:
-            continue  # it leaves none out
         estimator = make()
         with pytest.raises(DataError) as info:
             estimator.fit(X)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import hushcov
-from hushcov.accounting.curves import gaussian_log_delta
+from hushcov.accounting.composition import gaussian_log_delta
 from hushcov.cli.main import cli
 
 COMMANDS = {

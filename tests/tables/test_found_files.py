@@ -11,7 +11,7 @@ import pytest
 
 from hushcov.exceptions import DataError, RecordsFileError
 from hushcov.tables.cluster import DaskRecords
-from hushcov.tables.headers import read_header
+from hushcov.tables.files import read_header
 from hushcov.tables.sources import open_records
 
 NAMES, SECRET = ["age", "pulse", "height"], "jane-doe"

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from hushcov.exceptions import DataError, RecordsFileError
-from hushcov.tables.headers import OTHER, TEXT, TRUTH, DeclaredRecords, may_be_record, read_header
-from hushcov.tables.sources import open_records
+from hushcov.tables.files import OTHER, TEXT, TRUTH, may_be_record, read_header
+from hushcov.tables.sources import DeclaredRecords, open_records
 
 ROWS = "1,2,3\n4,5,6\n"
 

@@ -14,8 +14,8 @@ from pyarrow import csv
 
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.tables.files import FileRecords
-from hushcov.tables.formats import reads_as_value
 from hushcov.tables.sources import open_records
+from hushcov.tables.text import reads_as_value
 
 NAN, SECRET = np.nan, "987654.125"
 

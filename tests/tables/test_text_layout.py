@@ -15,12 +15,12 @@ import pytest
 
 from hushcov import GaussianCovariance
 from hushcov.exceptions import DataError, RecordsFileError
-from hushcov.tables import text_layout
-from hushcov.tables.file_columns import of_opened, open_files
-from hushcov.tables.files import FileRecords
-from hushcov.tables.formats import TextOptions, read_batches, whole_file
-from hushcov.tables.headers import read_header
+from hushcov.tables import text as text_files
+from hushcov.tables.files import FileRecords, read_header
+from hushcov.tables.formats import read_batches, whole_file
 from hushcov.tables.sources import open_records
+from hushcov.tables.text import TextOptions
+from hushcov.tables.units import split_columns
 from statistics_helpers import short_and_long
 
 SIZES = (3, 64, 100, 257, 1000, 2**20)
@@ -30,8 +30,8 @@ NOTE = '"' + "she said no, twice\r\n,\n\n" * 200 + '"'
 @pytest.fixture
 def block_bytes(monkeypatch):
     def of(size):
-        monkeypatch.setattr(text_layout, "BLOCK_BYTES", size)
-        monkeypatch.setattr(text_layout, "BLOCK_BYTES_OF_COLUMN", 0)
+        monkeypatch.setattr(text_files, "BLOCK_BYTES", size)
+        monkeypatch.setattr(text_files, "BLOCK_BYTES_OF_COLUMN", 0)
 
     return of
 
@@ -180,10 +180,10 @@ def test_features_identifiers_and_weights_are_of_the_same_rows(tmp_path, block_b
     path.write_bytes("".join(lines).encode())
     for size in (3, 5, 7, 64, 2**20):
         block_bytes(size)
-        records, units, _ = open_files(path, "id", "unit", drop_nulls=False)
+        records, units, _ = split_columns(path, "id")
         assert units().codes.tolist() == [i % 3 for i in range(120)]
         assert next(iter(records._blocks()))[:, 0].tolist() == list(range(120))
-        _, weights, _ = of_opened(records, "w", "sample_weight")
+        _, weights, _ = split_columns(records, "w", what="sample_weight")
         assert weights().tolist() == list(range(120))
 
 
@@ -233,7 +233,7 @@ def test_names_with_line_ends(tmp_path, block_bytes):
 
 
 def test_a_record_that_is_too_long_is_refused(tmp_path, monkeypatch, block_bytes):
-    monkeypatch.setattr(text_layout, "MOST_RECORD_BYTES", 1_000)
+    monkeypatch.setattr(text_files, "MOST_RECORD_BYTES", 1_000)
     path = tmp_path / "x.csv"
     for size in (64, 2**10):
         block_bytes(size)

@@ -14,9 +14,8 @@ import torch
 
 from fuzz.cases import messages
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.tables.identifiers import split_columns
 from hushcov.tables.sources import ArrayRecords, open_records
-from hushcov.tables.units import WEIGHT_LEVELS, Units, weighted
+from hushcov.tables.units import WEIGHT_LEVELS, Units, split_columns, weighted
 
 
 def rows_of(records):
@@ -174,7 +173,7 @@ def test_other_identifiers_are_refused_and_never_quoted(identifiers, words):
     ],
 )
 def test_identifiers_that_differ_are_units_of_their_own(identifiers):
-    assert Units.of(identifiers, 3).n_units == 3
+    assert Units.of(identifiers, 3).sizes.size == 3
 
 
 @pytest.mark.parametrize(
@@ -207,7 +206,7 @@ def test_integers_that_become_floats_in_a_table_are_refused(unit):
     ids = [2**53, 2**53 + 1, 7]
     frame = pd.DataFrame({"id": ids, "x": [0.5, 1.5, 2.5]})
     _, found, _ = split_columns(frame, unit)
-    assert Units.of(found, 3).n_units == 3
+    assert Units.of(found, 3).sizes.size == 3
     others = [open_records(frame)]
     if unit == 0:
         table = frame.to_numpy()

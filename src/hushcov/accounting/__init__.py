@@ -14,9 +14,10 @@ from hushcov.accounting.composition import (
     calibrate_near,
     calibrate_zcdp,
     compose,
+    gaussian_delta,
+    gaussian_epsilon,
     smallest_sigma,
 )
-from hushcov.accounting.curves import gaussian_delta, gaussian_epsilon
 from hushcov.accounting.events import (
     Approximate,
     BoundedRange,

@@ -18,8 +18,15 @@ from typing import Any
 import numpy as np
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting.composition import MOST_NOISE, calibrate, calibrate_gaussian, compose
-from hushcov.accounting.curves import CLOCK_ROUNDING, WIDEST_ANGLE, log_exit_moment
+from hushcov.accounting.composition import (
+    CLOCK_ROUNDING,
+    MOST_NOISE,
+    WIDEST_ANGLE,
+    calibrate,
+    calibrate_gaussian,
+    compose,
+    log_exit_moment,
+)
 from hushcov.accounting.events import BoundedRange, Clocked, Event, Gaussian, Pure
 from hushcov.accounting.guarantee import Guarantee
 from hushcov.accounting.neighbours import ONE_REPLACED, Neighbours

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hushcov.accounting.composition import Bound
-from hushcov.accounting.curves import (
+from hushcov.accounting.composition import (
     CLOCK_ROUNDING,
     ROUNDING,
     SMALLEST_MU,
     WIDEST_ANGLE,
+    Bound,
     gaussian_epsilon,
     log_exit_moment,
     renyi_epsilon,

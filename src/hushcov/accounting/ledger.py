@@ -1,60 +1,595 @@
-"""`Ledger`: charge a dataset's budget, then release; never the other way round."""
+"""The ledger of a dataset's privacy budget: charge first, then release; never the other way round.
+
+From bottom to top: the file, whose entries are only ever appended (`Entry`, `Book`, `Store`);
+budgets and charges, what they cost together and what still fits; `Ledger`.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
+import platform
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, astuple, dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast, get_args
 
 from hushcov._charged import Attempt, begin, ledger_asked, stated_charges
 from hushcov._validation import check_choice, check_real, shown
+from hushcov._version import __version__
 from hushcov._words import number
-from hushcov.accounting.charges import (
-    BUDGET,
-    CHARGE,
-    Charge,
-    DatasetBudget,
-    Receipt,
-    Remaining,
-    as_charge,
-    budget_body,
-    charge_json,
-    charge_to,
-    read_entry,
-    remaining,
-    total,
-    within,
+from hushcov.accounting.composition import Bound, calibrate_gaussian, compose, gaussian_epsilon
+from hushcov.accounting.events import (
+    Approximate,
+    Event,
+    Gaussian,
+    Pure,
+    TotalVariation,
+    event_from_dict,
+    event_to_dict,
 )
-from hushcov.accounting.composition import Bound
-from hushcov.accounting.events import Event, Pure
-from hushcov.accounting.guarantee import Guarantee
-from hushcov.accounting.ledger_file import Book, Store
-from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit
-from hushcov.exceptions import BudgetError, ParameterError
+from hushcov.accounting.filter import spent_adaptively
+from hushcov.accounting.guarantee import Guarantee, change_words, largest_factor
+from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
+from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
 
-__all__ = ["DatasetBudget", "Ledger", "Receipt", "Remaining", "Statement"]
+__all__ = ["Ledger", "Receipt", "Remaining", "Statement", "TotalBudget"]
 
+SCHEMA_VERSION = 2
+_APPLICATION_ID = 0x68757368  # "hush", in the header of the file
+_CREATE = """
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    dataset TEXT NOT NULL,
+    time TEXT NOT NULL,
+    body TEXT NOT NULL,
+    digest TEXT NOT NULL
+)
+"""
+# SQLite's primary result codes, and what to tell the user.
+_REASONS = {
+    sqlite3.SQLITE_BUSY: "is locked by another program: wait for it, or end it",
+    sqlite3.SQLITE_LOCKED: "is locked by another program: wait for it, or end it",
+    sqlite3.SQLITE_FULL: "cannot grow, the disk is full: free some space",
+    sqlite3.SQLITE_READONLY: "cannot be written: check permissions of the file and its folder",
+    sqlite3.SQLITE_PERM: "cannot be written: check permissions of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened: check that its folder exists and its permissions",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: check the disk, and limits on file sizes",
+}
+_DAMAGED = "is damaged, or not a ledger: restore a copy that has every charge, or another path"
+
+BUDGET, CHARGE = "budget", "charge"
+# Budgets and charges are decimals such as 0.1, of which doubles hold neighbours: three times 0.1
+# is a unit in the last place above 0.3. Plain sums may pass by this much, relative to the budget.
+_LAST_PLACES = 2.0**-50
+_HALVINGS = 30
+# Where promises are added up, events that promise nothing are read at this share of delta.
+_UNPROMISED = 1 / 8
 _LONGEST_NAME = 200
 _LARGEST_DELTA = 0.1
 _SMALLEST_DELTA = 1e-300  # of which doubles hold every share
 
+# SQLite must not be carried over a fork while a connection is open: a fork waits for the calls
+# that other threads have under way. Calls of one process take turns.
+_NO_FORK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_NO_FORK.acquire,
+        after_in_parent=_NO_FORK.release,
+        after_in_child=_NO_FORK.release,
+    )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the ledger; `body` is JSON."""
+
+    id: int
+    kind: str
+    dataset: str
+    time: str
+    body: str
+    digest: str
+
+    def sealed_after(self, previous: str) -> str:
+        """Return the digest this entry must have after an entry with digest `previous`."""
+        content = [previous, self.id, self.kind, self.dataset, self.time, self.body]
+        return hashlib.sha256(json.dumps(content, default=repr).encode()).hexdigest()
+
+
+class Book:
+    """All entries, read within one transaction, which may append to them."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.entries = self._stored()
+        # SQLite keeps the last id apart from the table, so that a lost end is noticed too.
+        last = connection.execute(
+            "SELECT seq FROM sqlite_sequence WHERE name = 'entries'"
+        ).fetchone()
+        sound = len(self.entries) == (last[0] if last else 0)
+        previous = ""
+        for place, entry in enumerate(self.entries, start=1):
+            sound = sound and entry.id == place and entry.digest == entry.sealed_after(previous)
+            previous = entry.digest
+        if not sound:
+            raise sqlite3.DatabaseError("an entry was lost or changed")
+
+    def append(self, kind: str, dataset: str, body: Mapping[str, Any]) -> Entry:
+        """Add an entry at the end; it is kept if the transaction is."""
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        written = json.dumps(body, allow_nan=False)
+        draft = Entry(len(self.entries) + 1, kind, dataset, time, written, "")
+        previous = self.entries[-1].digest if self.entries else ""
+        entry = replace(draft, digest=draft.sealed_after(previous))
+        self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", astuple(entry))
+        self.entries.append(entry)
+        if self._stored() != self.entries:
+            raise sqlite3.DatabaseError("the file does not keep what is written")
+        return entry
+
+    def _stored(self) -> list[Entry]:
+        rows = self._connection.execute(
+            "SELECT id, kind, dataset, time, body, digest FROM entries ORDER BY id"
+        )
+        return [Entry(*row) for row in rows]
+
+
+class Store:
+    """Access to the file, one transaction at a time, for any number of processes and threads.
+
+    `path` must be absolute: the ledger stays the same when the working folder changes.
+    """
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.path = path
+        self._timeout = timeout
+
+    @contextmanager
+    def reading(self) -> Iterator[Book]:
+        """Give one consistent view of the entries."""
+        with self._connection("rw") as connection:
+            connection.execute("BEGIN")
+            self._check_schema(connection)
+            yield Book(connection)
+
+    @contextmanager
+    def writing(self, *, create: bool = False) -> Iterator[Book]:
+        """Give sole access; what is appended is on the disk when this ends, or gone.
+
+        An exception inside, or death of the process, leaves the file as it was.
+        """
+        with self._connection("rwc" if create else "rw") as connection:
+            # At once, before anything is read: no other process can charge in between.
+            connection.execute("BEGIN IMMEDIATE")
+            if create and _is_empty(connection):
+                connection.execute(_CREATE)
+                connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+            self._check_schema(connection)
+            yield Book(connection)
+            self._commit(connection)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        """Make what was appended stay; whether it does is not known if this fails."""
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise LedgerError(f"the ledger {self.path} {_reason(error)}. ({error})") from error
+
+    @contextmanager
+    def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
+        """Open the file; closing it takes back what has not been committed."""
+        if os.path.isdir(self.path):
+            raise LedgerError(
+                f"path must be a file, got the folder {self.path}: name a file in it."
+            )
+        if mode == "rw" and not os.path.exists(self.path):
+            raise LedgerError(
+                f"the ledger {self.path} is not there: check the path, or create it with "
+                "'hushcov ledger init' (Ledger.open_dataset). Nothing was charged."
+            )
+        address = f"{self.path.as_uri()}?mode={mode}"
+        options: dict[str, Any] = {"uri": True, "timeout": self._timeout, "isolation_level": None}
+        try:
+            with _NO_FORK, closing(sqlite3.connect(address, **options)) as connection:
+                # A rollback journal keeps everything in one file between calls. EXTRA waits for
+                # the disk, also for the journal's removal, which is the moment of commit: a
+                # charge that was answered survives a power failure.
+                connection.execute("PRAGMA journal_mode = DELETE")
+                connection.execute("PRAGMA synchronous = EXTRA")
+                connection.execute("PRAGMA fullfsync = ON")
+                yield connection
+        except sqlite3.Error as error:
+            raise LedgerError(
+                f"the ledger {self.path} {_reason(error)}. Nothing was charged. (SQLite: {error})"
+            ) from error
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        application, version = _header(connection)
+        if application != _APPLICATION_ID:
+            what = "is empty" if _is_empty(connection) else "belongs to another program"
+            raise LedgerError(
+                f"path must be a ledger, got {self.path}, which {what}: create a ledger with "
+                "open_dataset or 'hushcov ledger init'. Nothing was charged."
+            )
+        if version != SCHEMA_VERSION:
+            raise LedgerError(
+                f"path must be a ledger of schema version {SCHEMA_VERSION}, got "
+                f"{self.path} of version {version}: use the hushcov that wrote it. Nothing was "
+                "charged."
+            )
+        # A trigger could drop or change a charge that was accepted, and a view hide the table.
+        added = connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE (type, name) != ('table', 'entries') "
+            "AND (type NOT IN ('table', 'index') OR name NOT GLOB 'sqlite_*')"
+        ).fetchone()
+        if added != (0,):
+            raise LedgerError(
+                f"path must be a ledger as hushcov makes it, got {self.path}, to which a trigger, "
+                "a view, a table or an index was added: restore a copy that has every charge. "
+                "Nothing was charged."
+            )
+
+
+def _reason(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+    return _REASONS.get(code & 0xFF, _DAMAGED)
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    return bool(tables == 0) and _header(connection) == [0, 0]
+
+
+def _header(connection: sqlite3.Connection) -> list[int]:
+    names = ("application_id", "user_version")
+    return [int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in names]
+
+
+@dataclass(frozen=True)
+class TotalBudget:
+    """The total (epsilon, delta) that everything released from a dataset may cost.
+
+    It is promised to one `unit` that is replaced, or added or removed: `neighbours`.
+    """
+
+    dataset: str
+    epsilon: float
+    delta: float
+    time: str = ""
+    neighbours: str = REPLACE
+    unit: str = RECORD
+
+    @property
+    def change(self) -> str:
+        """The change between neighbours, in words."""
+        return change_words(RELATIONS[self.neighbours], self.unit)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """The cost of one release: its events, or the (epsilon, delta) it promises as a whole.
+
+    Both are true statements about the release. `promise` is None where only events are known.
+    `converted` says that the release was promised for a unit that is added or removed, and that
+    both are here what they cost for one that is replaced. `whole` is the epsilon of a release of
+    which this is the first part, a count, after which the rest is planned; 0 of all others.
+    """
+
+    events: tuple[Event, ...]
+    promise: Pure | Approximate | None = None
+    private: bool = True
+    converted: bool = False
+    whole: float = 0.0
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """A charge as it stands in the ledger.
+
+    `number` counts the releases of the dataset from 1, and `id` the entries of the ledger, promises
+    among them. `total` is what all charges of the dataset, with this one, cost together.
+    `private` is False where the noise of the release came from a seed.
+    `digest` seals the entry and all entries before.
+    """
+
+    id: int
+    dataset: str
+    time: str
+    label: str
+    charge: Charge
+    total: Bound
+    versions: Mapping[str, str] = field(default_factory=dict)
+    digest: str = ""
+    number: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the receipt as plain, JSON-ready data."""
+        names = ("id", "number", "dataset", "time", "digest")
+        about = {name: getattr(self, name) for name in names}
+        return about | _charge_body(self.label, self.charge, self.total, self.versions)
+
+
+def as_charge(cost: object) -> Charge:
+    """Read a guarantee, an event or a sequence of events as a charge."""
+    if isinstance(cost, Guarantee):
+        return _charge_guarantee(cost)
+    events = cost if isinstance(cost, Sequence) else (cost,)
+    if not events or not all(isinstance(event, get_args(Event)) for event in events):
+        raise ParameterError(
+            "cost must be a Guarantee, an event or a sequence of events, got "
+            f"{type(cost).__name__}: see hushcov.accounting for the events there are."
+        )
+    given = tuple(cast("Sequence[Event]", events))
+    promise = given[0] if len(given) == 1 and isinstance(given[0], Pure | Approximate) else None
+    return Charge(given, promise)
+
+
+def charge_to(budget: TotalBudget, cost: object) -> Charge:
+    """Return the charge for a cost to those whom a budget protects, or refuse it.
+
+    Events by themselves are those of the budget's own neighbours. A release for one unit added or
+    removed costs a budget for one replaced twice: a replacement does both.
+    """
+    charge = as_charge(cost)
+    if not isinstance(cost, Guarantee):
+        return charge
+    if cost.unit != budget.unit:
+        raise PrivacyConditionError(
+            f"unit of the release must be {budget.unit!r}, which the budget of dataset "
+            f"{budget.dataset!r} protects, got {cost.unit!r}: name the column that says "
+            "whose a record is, by fit(X, unit=...) (--unit COLUMN), or open another dataset with "
+            "open_dataset(..., unit=...) ('hushcov ledger init --unit'). "
+            "Nothing was charged, so nothing may be released."
+        )
+    promised = RELATIONS[budget.neighbours]
+    if cost.adjacency == promised:
+        return charge
+    if promised == RELATIONS[REPLACE]:
+        promise = None if charge.promise is None else _twice(charge.promise)
+        return replace(
+            charge,
+            events=tuple(_twice(event) for event in charge.events),
+            promise=cast("Pure | Approximate | None", promise),
+            converted=True,
+        )
+    raise PrivacyConditionError(
+        f"neighbours of the release must be {budget.neighbours!r}, as the budget of dataset "
+        f"{budget.dataset!r} promises, got {cost.adjacency!r}: what is promised for replacing says "
+        "nothing of data that has one unit more. Release with neighbours='add-remove', or open "
+        "another dataset with neighbours='replace'. Nothing was charged, so nothing may be "
+        "released."
+    )
+
+
+def _twice(event: Event) -> Event:
+    # proof: step 24
+    if isinstance(event, TotalVariation):
+        return event  # it holds for every dataset
+    if not isinstance(event, Approximate):
+        return for_group(event, 2)
+    delta = (1 + largest_factor(event.epsilon)) * event.delta * (1 + _LAST_PLACES)
+    if delta >= 1:
+        raise PrivacyConditionError(
+            f"delta must be so small that a replacement is private, got {event.delta!r} at epsilon "
+            f"{event.epsilon!r} for one unit added or removed: promise less. Nothing was charged."
+        )
+    return Approximate(2 * event.epsilon, delta)
+
+
+def _charge_guarantee(guarantee: Guarantee) -> Charge:
+    """Charge what ran where the events say so, and the promise where they do not.
+
+    `Approximate` events state a target. Those of the paper's theorem leave out what rounding the
+    moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers. What is pure
+    throughout is a promise, too.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    promise = Approximate(epsilon, delta) if delta else Pure(epsilon)
+    events = guarantee.events
+    targets = [isinstance(event, Approximate) for event in events]
+    if any(targets) or all(isinstance(event, Pure) for event in events):
+        return Charge((promise,), promise, guarantee.private)
+    if guarantee.numerical_delta:
+        # proof: step 6
+        # It is (1 + e^epsilon) times a distance. Deltas would not do: together with other
+        # releases the same distance costs more, because the total epsilon is larger.
+        distance = guarantee.numerical_delta / (1 + largest_factor(epsilon))
+        events = (*events, TotalVariation(distance * (1 + 1e-12)))
+    return Charge(events, promise, guarantee.private)
+
+
+def _charge_body(
+    label: str, charge: Charge, total: Bound, versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a charge as the ledger stores it, JSON-ready. Floats round-trip exactly."""
+    return {
+        "label": label,
+        "private": charge.private,
+        "converted": charge.converted,
+        "whole": charge.whole,
+        "promise": None if charge.promise is None else event_to_dict(charge.promise),
+        "events": [event_to_dict(event) for event in charge.events],
+        "total": asdict(total),
+        "versions": dict(versions),
+    }
+
+
+def _read_entry(entry: Entry) -> TotalBudget | Receipt:
+    """Return the budget an entry sets, or the receipt of a charge."""
+    try:
+        body = json.loads(entry.body)
+        if entry.kind == BUDGET:
+            budget = TotalBudget(dataset=entry.dataset, time=entry.time, **body)
+            check_choice("neighbours", budget.neighbours, tuple(RELATIONS))
+            check_unit(budget.unit)
+            return budget
+        if entry.kind != CHARGE:
+            raise LookupError(entry.kind)
+        return Receipt(
+            id=entry.id,
+            dataset=entry.dataset,
+            time=entry.time,
+            label=body["label"],
+            charge=_read_charge(body),
+            total=Bound(**body["total"]),
+            versions=body["versions"],
+            digest=entry.digest,
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        # Its digest was right, so it is what somebody wrote.
+        raise LedgerError(
+            f"entry {entry.id} of the ledger cannot be read by hushcov {__version__}: use the "
+            f"version that wrote it. Nothing was charged. ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _read_charge(body: Mapping[str, Any]) -> Charge:
+    promise = body["promise"]
+    return Charge(
+        events=tuple(event_from_dict(event) for event in body["events"]),
+        promise=None if promise is None else cast("Pure | Approximate", event_from_dict(promise)),
+        private=body["private"],
+        converted=body["converted"],
+        whole=body["whole"],
+    )
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """The rest of a budget: `epsilon` at `delta`, or `pure_epsilon` at delta 0.
+
+    The two are alternatives; each uses up the budget. `epsilon` is that of a Gaussian release;
+    one by other noise costs about what a Gaussian one does at the same (epsilon, delta).
+    """
+
+    epsilon: float
+    pure_epsilon: float
+    delta: float
+
+    def converted(self) -> Remaining:
+        """Return what fits of releases for a unit added or removed, which count twice."""
+        epsilon = 0.0
+        if self.epsilon > 0:
+            mu = calibrate_gaussian(self.epsilon, self.delta) / 2
+            epsilon = min(self.epsilon / 2, gaussian_epsilon(mu * (1 - 1e-9), self.delta))
+        delta = self.delta / (1 + largest_factor(epsilon)) * (1 - 1e-9)
+        return Remaining(epsilon, self.pure_epsilon / 2 * (1 - 1e-9), delta)
+
+
+def total(charges: Sequence[Charge], budget: TotalBudget) -> Bound:
+    """Return what all charges cost together; epsilon is inf where nothing bounds them.
+
+    The first charge was made before anything was released. It may take the budget whole, and it
+    decides how later ones, whose costs may depend on results, are counted.
+    """
+    if not charges:
+        return Bound(0.0, 0.0, "none")
+    # proof: step 24
+    if _adds_promises(charges, budget):
+        spent = [_promised(charge, budget.delta) for charge in charges]
+        deltas = math.fsum(delta for _, delta in spent)
+        fits = deltas <= budget.delta * (1 + _LAST_PLACES)
+        epsilon = math.fsum(epsilon for epsilon, _ in spent) if fits else math.inf
+        return Bound(epsilon, budget.delta, "basic")
+    events = tuple(event for charge in charges for event in charge.events)
+    found = [spent_adaptively(events, budget.epsilon, budget.delta)]
+    if len(charges) == 1:
+        (charge,) = charges
+        for events in (charge.events, *(() if charge.promise is None else ((charge.promise,),))):
+            with suppress(PrivacyConditionError):
+                found.append(compose(events, delta=budget.delta))
+    return min(found, key=lambda bound: bound.epsilon)
+
+
+def within(bound: Bound, budget: TotalBudget) -> bool:
+    """Return whether a bound at the budget's delta is inside the budget."""
+    return bound.epsilon <= budget.epsilon * (1 + _LAST_PLACES)
+
+
+def remaining(charges: Sequence[Charge], budget: TotalBudget) -> Remaining:
+    """Return what could still be charged."""
+
+    def fits(event: Event) -> bool:
+        return within(total((*charges, as_charge(event)), budget), budget)
+
+    pure = _largest(lambda epsilon: fits(Pure(epsilon)), budget.epsilon)
+    difference = budget.epsilon - total(charges, budget).epsilon
+    if difference > pure and fits(Pure(difference)):
+        pure = difference  # a plain sum, to its last place
+    if charges and _adds_promises(charges, budget):
+        spent = [_promised(charge, budget.delta) for charge in charges]
+        delta = max(0.0, budget.delta - math.fsum(box_delta for _, box_delta in spent))
+        delta = delta if delta > _LAST_PLACES * budget.delta else 0.0
+        return Remaining(pure if delta else 0.0, pure, delta)
+    if budget.delta == 0:
+        return Remaining(0.0, pure, 0.0)
+    mu = _largest(lambda mu: fits(Gaussian(mu)), calibrate_gaussian(budget.epsilon, budget.delta))
+    left = budget.epsilon if not charges else gaussian_epsilon(mu, budget.delta) if mu else 0.0
+    return Remaining(left, pure, budget.delta)
+
+
+def _largest(fits: Callable[[float], bool], most: float) -> float:
+    """Return the largest amount up to `most` that fits, from below."""
+    if fits(most):
+        return most
+    low, high = 0.0, most
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _adds_promises(charges: Sequence[Charge], budget: TotalBudget) -> bool:
+    """Return whether epsilons and deltas are added up.
+
+    They are if the first charge is a promise with a delta, or the first part of a release that is
+    to take most of the budget. The delta of a promise is used up for good, and nobody can tell how
+    much of the total later promises will need, so that none of it is kept for noise.
+    """
+    first = charges[0]
+    if 2 * first.whole > budget.epsilon:
+        return True
+    return isinstance(first.promise, Approximate) and first.events == (first.promise,)
+
+
+def _promised(charge: Charge, delta: float) -> tuple[float, float]:
+    """Return the (epsilon, delta) of a charge that is added to others."""
+    if isinstance(charge.promise, Approximate):
+        return charge.promise.epsilon, charge.promise.delta
+    if isinstance(charge.promise, Pure):
+        return charge.promise.epsilon, 0.0
+    try:
+        bound = compose(charge.events, delta=_UNPROMISED * delta)
+    except PrivacyConditionError:
+        return math.inf, delta
+    return bound.epsilon, bound.delta
+
 
 @dataclass(frozen=True)
 class Statement:
-    """Everything the ledger knows of one dataset, read at one moment.
+    """The budgets and charges of one dataset, read at one moment.
 
     `promises` are the budgets set so far; the last one counts.
     """
 
-    promises: tuple[DatasetBudget, ...]
+    promises: tuple[TotalBudget, ...]
     receipts: tuple[Receipt, ...]
 
     @property
-    def budget(self) -> DatasetBudget:
+    def budget(self) -> TotalBudget:
         """The total budget that counts."""
         return self.promises[-1]
 
@@ -125,7 +660,7 @@ class Ledger:
         delta: float,
         neighbours: str = REPLACE,
         unit: str = RECORD,
-    ) -> DatasetBudget:
+    ) -> TotalBudget:
         """Set the total budget of a dataset, once; the same budget again changes nothing.
 
         `delta` may be 0 where every release is pure. The budget is promised for a `unit`, in one
@@ -153,7 +688,7 @@ class Ledger:
                 )
             return budget
 
-    def change_budget(self, name: str, epsilon: float, delta: float) -> DatasetBudget:
+    def change_budget(self, name: str, epsilon: float, delta: float) -> TotalBudget:
         """Promise another total from now on; the ledger keeps both. Refused below what is spent.
 
         Whom it protects stays. A larger total weakens what people were told before: it is theirs to
@@ -220,9 +755,15 @@ class Ledger:
                 new = replace(charge_to(statement.budget, cost), whole=whole)
                 after = total((*statement.charges, new), statement.budget)
                 if within(after, statement.budget):
-                    entry = book.append(CHARGE, dataset, charge_json(label, new, after))
-                    number = len(statement.receipts) + 1
-                    receipt = replace(cast("Receipt", read_entry(entry)), number=number)
+                    versions = {
+                        "hushcov": __version__,
+                        "python": platform.python_version(),
+                        "sqlite": sqlite3.sqlite_version,
+                    }
+                    body = _charge_body(label, new, after, versions)
+                    entry = book.append(CHARGE, dataset, body)
+                    place = len(statement.receipts) + 1
+                    receipt = replace(cast("Receipt", _read_entry(entry)), number=place)
                     attempt = begin(self, receipt)  # from here on it may get to the disk
             if attempt is not None:
                 attempt.returned = True
@@ -265,16 +806,20 @@ class Ledger:
 
 
 def _statement(book: Book, dataset: str) -> Statement:
-    mine = [read_entry(entry) for entry in book.entries if entry.dataset == dataset]
+    mine = [_read_entry(entry) for entry in book.entries if entry.dataset == dataset]
     receipts = [entry for entry in mine if isinstance(entry, Receipt)]
     return Statement(
-        promises=tuple(entry for entry in mine if isinstance(entry, DatasetBudget)),
+        promises=tuple(entry for entry in mine if isinstance(entry, TotalBudget)),
         receipts=tuple(replace(each, number=place) for place, each in enumerate(receipts, 1)),
     )
 
 
-def _promise(book: Book, budget: DatasetBudget) -> DatasetBudget:
-    entry = book.append(BUDGET, budget.dataset, budget_body(budget))
+def _promise(book: Book, budget: TotalBudget) -> TotalBudget:
+    body = {"epsilon": budget.epsilon, "delta": budget.delta}
+    whom = {"neighbours": budget.neighbours, "unit": budget.unit}
+    # Entries for one replaced record stay without these two fields.
+    usual = (budget.neighbours, budget.unit) == (REPLACE, RECORD)
+    entry = book.append(BUDGET, budget.dataset, body if usual else body | whom)
     return replace(budget, time=entry.time)
 
 
@@ -314,7 +859,7 @@ def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
 
 
 def _advice(left: Remaining, *, pure: bool) -> str:
-    """What would fit; of releases without a delta first, where this is one."""
+    """Return advice on what would fit, first without a delta where this release has none."""
     most, alone = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
     noisy = f"epsilon {most:g} at delta {number(_rounded_down(left.delta))}"
     if pure and alone > 0:
@@ -335,7 +880,7 @@ def _rounded_down(value: float) -> float:
 
 def _check_budget(
     name: str, epsilon: float, delta: float, neighbours: str = REPLACE, unit: str = RECORD
-) -> DatasetBudget:
+) -> TotalBudget:
     _check_name("dataset", name)
     check_choice("neighbours", neighbours, tuple(RELATIONS))
     check_unit(unit)
@@ -348,7 +893,7 @@ def _check_budget(
         or_zero=True,
         cure="choose it well below 1 / records; 0 is allowed where every release is pure.",
     )
-    return DatasetBudget(name, epsilon, delta, neighbours=neighbours, unit=unit)
+    return TotalBudget(name, epsilon, delta, neighbours=neighbours, unit=unit)
 
 
 def _check_name(what: str, name: object) -> None:

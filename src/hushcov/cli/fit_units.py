@@ -19,9 +19,8 @@ from hushcov.exceptions import AccuracyWarning, ParameterError, PrivacyWarning
 from hushcov.release import Making
 from hushcov.sums.protocol import Records
 from hushcov.sums.views import CountedRecords
-from hushcov.tables.headers import DeclaredRecords
-from hushcov.tables.identifiers import split_columns
-from hushcov.tables.sources import TableRecords
+from hushcov.tables.sources import DeclaredRecords, TableRecords
+from hushcov.tables.units import split_columns
 
 _UNIT = click.option(
     "--unit",

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from hushcov._words import counted, memory, noise_level, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.fit_options import THEOREM
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import (

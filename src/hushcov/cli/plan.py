@@ -12,7 +12,7 @@ from rich.console import Console
 from hushcov._validation import check_real
 from hushcov._words import counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
-from hushcov.accounting.promise import odds_of
+from hushcov.accounting.guarantee import odds_of
 from hushcov.candidates import Candidates
 from hushcov.cli.files import check_figure
 from hushcov.cli.fit_options import check_budget

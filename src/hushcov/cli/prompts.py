@@ -29,7 +29,7 @@ from hushcov.cli.settings import MOST_ROWS, Settings, plain_number
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.tables import codebook as books
 from hushcov.tables.codebook import SEPARATOR, CodebookColumn, read_codebook
-from hushcov.tables.headers import OTHER, TEXT, TRUTH, Header
+from hushcov.tables.files import OTHER, TEXT, TRUTH, Header
 
 Answer = TypeVar("Answer")
 NOTHING_HAPPENED = "No record was looked at, and nothing was charged."

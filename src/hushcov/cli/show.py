@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hushcov._words import counted, number
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import reads_release
 from hushcov.cli.options import INTEGER, JSON, Command
 from hushcov.cli.output import clean, console, echo_json, facts, heading, paragraph, warning

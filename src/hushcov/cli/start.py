@@ -16,8 +16,8 @@ from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._validation import check_real
 from hushcov._words import counted, number
 from hushcov.accounting import RECORD, RELATIONS, REPLACE
+from hushcov.accounting.guarantee import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.accounting.ledger import Ledger
-from hushcov.accounting.promise import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.cli.files import check_parent, opened, refuse_taken, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, text_table, warning
@@ -47,7 +47,8 @@ from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCo
 from hushcov.inputs import LARGEST_EPSILON
 from hushcov.sums.protocol import Records
 from hushcov.tables.codebook import read_codebook
-from hushcov.tables.headers import DeclaredRecords, Header, may_be_record, read_header
+from hushcov.tables.files import Header, may_be_record, read_header
+from hushcov.tables.sources import DeclaredRecords
 
 # The order in which options are printed and kept; others come before the promise.
 _FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook")

@@ -13,7 +13,7 @@ from rich.table import Table
 from hushcov._arrays import FloatArray
 from hushcov._words import counted, exact, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Neighbours
-from hushcov.accounting.promise import odds_of, promise_words
+from hushcov.accounting.guarantee import odds_of, promise_words
 from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
 from hushcov.paper import TheoremParameters
 from hushcov.planning import COMPARED_MODELS, Families, Forecast, named

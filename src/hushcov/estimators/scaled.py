@@ -117,11 +117,11 @@ class ScaledCovariance(PrivateCovariance):
         self._check_flags("drop_nulls")
         identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
         if unit is not None:
-            from hushcov.tables.identifiers import split_columns
+            from hushcov.tables.units import split_columns
 
             X, identifiers, word = split_columns(X, unit, drop_nulls=gaps)
         if weights is not None and unit is None:
-            from hushcov.tables.identifiers import split_columns
+            from hushcov.tables.units import split_columns
 
             X, weights, _ = split_columns(X, weights, what="sample_weight", drop_nulls=gaps)
         return X, Whose.checked(self, word, identifiers, weights)

@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import memory, number
 from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
-from hushcov.accounting.promise import promise_words
+from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import read_signing_key, refuse_taken, stem_of
 from hushcov.cli.fit_source import Source
 from hushcov.cli.fit_units import check_columns
@@ -31,7 +31,7 @@ from hushcov.genotypes.reading import GenotypeRecords
 from hushcov.planning import Caution
 from hushcov.release import Making
 from hushcov.steps.counting import Counted
-from hushcov.tables.headers import DeclaredRecords
+from hushcov.tables.sources import DeclaredRecords
 
 # Options that mean something for genotypes; of `hushcov fit`, beside those of its output.
 _KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "window_bp", "frequencies")

@@ -30,8 +30,8 @@ from hushcov.genotypes.kernels import (
     row_words,
     squares_of,
 )
-from hushcov.tables.chosen import chosen_columns
-from hushcov.tables.formats import TextOptions, readable, schema_of, whole_file
+from hushcov.tables.files import choose_columns
+from hushcov.tables.formats import readable, schema_of, whole_file
 from hushcov.tables.sources import (
     check_frame,
     check_table,
@@ -40,6 +40,7 @@ from hushcov.tables.sources import (
     numbers_of,
     numeric_table,
 )
+from hushcov.tables.text import TextOptions
 
 #: Values of slope * copies - offset may be as large as this, so that sums of their fourth powers
 #: are exact.
@@ -283,7 +284,7 @@ def _of_parquet(path: str) -> GenotypeRecords:
     """A file of which columns are read as they are needed."""
     whole = whole_file(path, "parquet", TextOptions())
     schema, rows = schema_of(whole), whole.n_rows
-    names = chosen_columns([path], [schema], None)
+    names = choose_columns([path], [schema], None)
     with readable(path):
         from pyarrow.parquet import ParquetFile
 

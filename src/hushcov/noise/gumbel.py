@@ -25,8 +25,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.noise.entropy import LazyUniform
-from hushcov.noise.stream import random_words, room_for
+from hushcov.noise.entropy import LazyUniform, random_words, room_for
 
 #: The score of an item that is no candidate.
 TAKEN = -1

@@ -26,8 +26,15 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts
 from hushcov._validation import check_integer
-from hushcov.noise.entropy import LazyUniform, has_keys
-from hushcov.noise.stream import GROUP, Key, fill_groups, fresh_key, room_for
+from hushcov.noise.entropy import (
+    GROUP,
+    Key,
+    LazyUniform,
+    fill_groups,
+    fresh_key,
+    has_keys,
+    room_for,
+)
 
 #: The largest deviation that is drawn.
 LARGEST_SIGMA = 2**40

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import run_in_chunks
 from hushcov.exceptions import CapacityError
-from hushcov.noise import Selection, binomial, select_largest
 from hushcov.paper import kernels
+from hushcov.paper.order_statistics import Selection, binomial, select_largest
 from hushcov.paper.schedule import Level, Schedule
 
 

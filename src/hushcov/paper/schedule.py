@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, number
 from hushcov.exceptions import ParameterError
-from hushcov.noise import FEW_POINTS
+from hushcov.paper.order_statistics import FEW_POINTS
 
 _CURE = "use theorem_parameters or calibrated_parameters."
 # Tests at the edge of a selection that doubles may not tell apart: the noise has a density of at

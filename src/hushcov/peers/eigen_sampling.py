@@ -22,7 +22,8 @@ from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import MOST_CONCENTRATED, Bingham, Entropy, check_entropy, discrete_laplace
+from hushcov.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.peers.bingham import MOST_CONCENTRATED, Bingham
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram

@@ -39,7 +39,7 @@ _EIGENSOLVER = 16
 # Shares of the squared mu. Counts take 4 / n_features of it, within these limits:
 # their noise has to be small against that of a matrix, which grows with n_features.
 _LEAST_HISTOGRAM_SHARE, _LARGEST_HISTOGRAM_SHARE, _HISTOGRAM_FEATURES = 1 / 64, 1 / 4, 4
-_EIGENVALUE_SHARE = 1 / 8
+EIGENVALUE_SHARE = 1 / 8
 # Two shares of mu, each rounded, compose to no more than mu.
 _INSIDE = 1 - 2.0**-50
 
@@ -52,6 +52,7 @@ class SeparateParameters:
     steps of the grid. `histogram_sigma` is the noise of the counts of norms, None unless the
     method is "adaptive". What is drawn after the counts costs `release_mu` at most, whichever
     norm bound and method they lead to: the noise follows from it (`matrix_noise`).
+    `eigenvalue_share` of its square goes to the eigenvalues with method "separate".
     """
 
     inputs: ReleaseInputs
@@ -61,6 +62,7 @@ class SeparateParameters:
     norm_bound: int
     histogram_sigma: int | None
     release_mu: float
+    eigenvalue_share: float = EIGENVALUE_SHARE
 
     def __post_init__(self) -> None:
         check_choice("method", self.method, METHODS)
@@ -183,9 +185,9 @@ def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -
     if method == "separate":
         size = inputs.n_records, inputs.n_features
         sensitivity = eigenvalue_sensitivity(*size, norm_bound, inputs.neighbours)
-        eigenvalue_mu = mu * math.sqrt(_EIGENVALUE_SHARE) * _INSIDE
+        eigenvalue_mu = mu * math.sqrt(parameters.eigenvalue_share) * _INSIDE
         eigenvalue_sigma = smallest_sigma(sensitivity**2, eigenvalue_mu)  # proof: step 6
-        mu *= math.sqrt(1 - _EIGENVALUE_SHARE) * _INSIDE
+        mu *= math.sqrt(1 - parameters.eigenvalue_share) * _INSIDE
     # proof: step 2
     sigmas = noise_sigmas(
         inputs.n_features, parameters.half_width, norm_bound, mu, inputs.neighbours
@@ -199,6 +201,7 @@ def separate_parameters(
     mu: float | None = None,
     method: str = "adaptive",
     row_norm: float | None = None,
+    eigenvalue_share: float = EIGENVALUE_SHARE,
 ) -> SeparateParameters:
     """The least noise that the budget allows, and where to bound the records.
 
@@ -214,6 +217,8 @@ def separate_parameters(
     row_norm : float, optional
         Bound on the norm of a record in units of the scales. If left out it is chosen from the
         public inputs as in the Gaussian mechanism.
+    eigenvalue_share : float
+        Share of the squared mu for the eigenvalues, with method "separate".
 
     Privacy
     -------
@@ -233,9 +238,13 @@ def separate_parameters(
     cure = "it is a public bound on the norm of every record, in units of the scales."
     norm = min(check_real("row_norm", norm, above=0, cure=cure), _LARGEST_RADIUS)
     radius = max(norm, _SMALLEST_RADIUS)
-    half_width = _half_width(inputs, radius, norm, _largest_norm_bound(inputs, mu))
+    half_width = _half_width(
+        inputs, radius, norm, _largest_norm_bound(inputs, mu, eigenvalue_share)
+    )
     norm_bound = max(1, math.floor(norm * half_width / radius))
-    return SeparateParameters(inputs, method, radius, half_width, norm_bound, histogram_sigma, mu)
+    return SeparateParameters(
+        inputs, method, radius, half_width, norm_bound, histogram_sigma, mu, eigenvalue_share
+    )
 
 
 def _histogram_share(n_features: int) -> float:
@@ -243,10 +252,9 @@ def _histogram_share(n_features: int) -> float:
     return min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
 
 
-def _largest_norm_bound(inputs: ReleaseInputs, mu: float) -> float:
+def _largest_norm_bound(inputs: ReleaseInputs, mu: float, share: float) -> float:
     """The norm bound at which noise is as large as is drawn, or sums as large as int64 holds."""
     n, d = _allowed_for(inputs), inputs.n_features
-    share = _EIGENVALUE_SHARE
     matrix = (LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
     rounding = math.sqrt(d) + 4  # as in `eigenvalue_sensitivity`, from above
     growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / LARGEST_EXACT_FLOAT

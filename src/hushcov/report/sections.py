@@ -29,7 +29,7 @@ from hushcov.accounting import (
     TotalVariation,
     compose,
 )
-from hushcov.accounting.promise import (
+from hushcov.accounting.guarantee import (
     change_words,
     fails_words,
     guess_words,

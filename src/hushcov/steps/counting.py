@@ -83,7 +83,7 @@ class Counting:
         if units is not None:
             if self.chooses:
                 budget.fixed(Pure(self.sizes_epsilon), _SIZES_PART)
-                most = release_most_rows(units.sizes(), neighbours, self.sizes_epsilon, entropy)
+                most = release_most_rows(units.sizes, neighbours, self.sizes_epsilon, entropy)
                 neighbours = replace(neighbours, most_rows=most)
             records = units.bounded(records, neighbours.most_rows)  # proof: step 3
         found = self.number(records.n_rows, neighbours, budget, entropy)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,7 @@ class CodebookColumn:
         return text.casefold() if text.casefold() in _TRUTHS else text
 
     def code(self, value: object) -> float:
-        """The place of a value in the list; -1 if it is not in it, NaN if it is missing."""
+        """Return the place of a value in the list; -1 if it is not in it, NaN if it is missing."""
         missing = value is None or type(value).__name__ in ("NAType", "NaTType")
         empty = isinstance(value, str) and not value.strip()
         if missing or empty or (isinstance(value, float | np.floating) and np.isnan(value)):
@@ -140,7 +140,7 @@ class CodebookColumn:
             return -1.0
 
     def codes(self, values: Iterable[object]) -> FloatArray:
-        """Places of many values."""
+        """Return the places of many values."""
         known: dict[object, float] = {}
         found = []
         for value in values:
@@ -154,7 +154,7 @@ class CodebookColumn:
         return np.array(found, dtype=np.float64)
 
     def codes_of_arrow(self, column: Any) -> FloatArray:
-        """Places of the values of an Arrow array."""
+        """Return the places of the values of an Arrow array."""
         encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
         codes = np.append(self.codes(_values_of(encoded.dictionary)), math.nan)
         places = (
@@ -165,7 +165,7 @@ class CodebookColumn:
 
 
 def _number(value: object) -> float | None:
-    """A finite number that a value is, or that its text says."""
+    """Return the finite number that a value is, or that its text says."""
     try:
         number = float(value.replace("_", "?") if isinstance(value, str) else value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -216,7 +216,7 @@ class Codebook:
         return found
 
     def only(self, names: Sequence[str]) -> Codebook:
-        """The same of some columns; others of these names are no part of it."""
+        """Return the codebook of some columns; others of these names are no part of it."""
         return Codebook(tuple(column for column in self.columns if column.name in set(names)))
 
     def check_names(self, names: Sequence[str]) -> None:
@@ -302,7 +302,7 @@ class CodedRecords(WrappedRecords):
         return self._records
 
     def on(self, records: Records) -> CodedRecords:
-        """The same of other records."""
+        """Return these columns of other records."""
         return CodedRecords(records, self.sizes, self.feature_names or ())
 
     def _blocks(self) -> Iterator[FloatArray]:
@@ -323,32 +323,29 @@ class CodedRecords(WrappedRecords):
         return partial(CodedRecords, sizes=self.sizes, names=self.feature_names or ())
 
 
-def coded(
-    open_source: Callable[[int], Records], codebook: Codebook, names: Sequence[str]
-) -> CodedRecords:
-    """Records that were opened with the places of categories, with one-hot columns for these.
+def code_categories(records: Any, codebook: Codebook, block_rows: int | None) -> CodedRecords:
+    """Return records that hold places of categories, with one-hot columns for these.
 
-    `names` are those of the columns that are read; `open_source` is told how many columns there are
-    in the end.
+    Blocks are as large as suits the columns that there are in the end.
     """
-    categories = {name: codebook.categories.get(name) for name in names}
-    sizes = tuple(0 if each is None else len(each.values) for each in categories.values())
-    features = tuple(
-        feature
-        for name, each in categories.items()
-        for feature in ((name,) if each is None else each.features)
-    )
+    sizes: list[int] = []
+    features: list[str] = []
+    for name in records.feature_names:
+        category = codebook.categories.get(name)
+        sizes.append(0 if category is None else len(category.values))
+        features += [name] if category is None else category.features
     if len(set(features)) < len(features):
         twice = [name for name in dict.fromkeys(features) if features.count(name) > 1]
         raise ParameterError(
             f"the codebook must give one-hot columns other names than columns of the table, got "
             f"{listed(twice)} twice: rename a column."
         )
-    return CodedRecords(open_source(len(features)), sizes, features)
+    records.block_rows = check_block_rows(block_rows, default_block_rows(len(features)))
+    return CodedRecords(records, tuple(sizes), tuple(features))
 
 
 def check_codebook(codebook: object) -> Codebook:
-    """Refuse what is no codebook."""
+    """Refuse anything but a codebook."""
     if not isinstance(codebook, Codebook):
         raise ParameterError(
             f"codebook must be a Codebook, got {shown(codebook)}: read one with "
@@ -357,63 +354,54 @@ def check_codebook(codebook: object) -> Codebook:
     return codebook
 
 
-def open_frame(
-    source: Any, codebook: object, *, drop_nulls: bool, block_rows: int | None
-) -> CodedRecords:
-    """A pandas or polars DataFrame or an Arrow table, coded."""
-    names = None if type(source).__module__.startswith("dask") else names_of(source)
-    checked = check_codebook(codebook)
-    if names is None:
-        raise ParameterError(
-            "codebook must be left out for records whose columns have no names: pass a DataFrame, "
-            "an Arrow table, or a file with names."
-        )
-    checked.check_names(names)
-    if len(set(names)) < len(names):
-        raise DataError("X must have column names that all differ, got some twice: rename columns.")
-    check_frame(source, texts=tuple(checked.categories))
-    if not drop_nulls:
-        check_frame_complete(source)
-
-    def opened(n_features: int) -> Records:
-        rows = check_block_rows(block_rows, default_block_rows(n_features))
-        return FrameRecords(source, names, checked, rows, gaps=drop_nulls)
-
-    return coded(opened, checked, names)
-
-
-@dataclass(eq=False)
 class FrameRecords(Records):
-    """Rows of a table in memory, whose categories are places in their lists."""
+    """Rows of a DataFrame or an Arrow table, whose categories are places in their lists."""
 
-    frame: Any
-    names: tuple[str, ...]
-    codebook: Codebook
     block_rows: int
-    gaps: bool = field(default=False, kw_only=True)
 
-    def __post_init__(self) -> None:
-        self.n_records, self.n_features = self.frame.shape
-        self.feature_names = self.names
+    def __init__(self, frame: Any, codebook: Codebook, *, gaps: bool) -> None:
+        names = None if type(frame).__module__.startswith("dask") else names_of(frame)
+        if names is None:
+            raise ParameterError(
+                "codebook must be left out for records whose columns have no names: pass a "
+                "DataFrame, an Arrow table, or a file with names."
+            )
+        codebook.check_names(names)
+        if len(set(names)) < len(names):
+            raise DataError(
+                "X must have column names that all differ, got some twice: rename columns."
+            )
+        self._frame, self._categories = frame, codebook.categories
+        check_frame(frame, texts=tuple(self._categories))
+        if not gaps:
+            check_frame_complete(frame)
+        self.n_records, self.n_features = frame.shape
+        self.feature_names, self.gaps = names, gaps
 
     def _blocks(self) -> Iterator[FloatArray]:
-        categories = self.codebook.categories
+        frame, names = self._frame, self.feature_names or ()
+        pandas = hasattr(frame, "iloc")
         for start in range(0, self.n_records, self.block_rows):
-            part = _rows(self.frame, start, start + self.block_rows)
+            stop = start + self.block_rows
+            part = frame.iloc[start:stop] if pandas else frame.slice(start, stop - start)
             block = np.empty((len(part), self.n_features))
-            for i, name in enumerate(self.names):
-                column = _column_of(part, i)
-                category = categories.get(name)
-                if category is None:
-                    block[:, i] = self._numbers(column, name)
-                elif hasattr(column, "combine_chunks"):
-                    block[:, i] = category.codes_of_arrow(_one_array(column))
+            for i, name in enumerate(names):
+                if pandas:
+                    column = part.iloc[:, i]
                 else:
-                    block[:, i] = category.codes(_values_of(column))
+                    column = part.to_series(i) if hasattr(part, "to_series") else part.column(i)
+                block[:, i] = self._numbers(column, name)
             block.setflags(write=False)
             yield block
 
     def _numbers(self, column: Any, name: str) -> FloatArray:
+        category = self._categories.get(name)
+        if category is not None:
+            if not hasattr(column, "combine_chunks"):
+                return category.codes(_values_of(column))
+            while hasattr(column, "combine_chunks"):  # an Arrow column, made one array
+                column = column.combine_chunks()
+            return category.codes_of_arrow(column)
         values = np.asarray(column)
         if values.dtype.kind == "O":
             return numbers_of(values[:, None], self.gaps, (name,))[:, 0]
@@ -422,32 +410,14 @@ class FrameRecords(Records):
 
 
 def _values_of(column: Any) -> list[Any]:
-    """Values as objects of Python; what cannot be one, such as a far date, is in no list."""
+    """Return values as objects of Python; one that cannot be made, as a far date, is in no list."""
     try:
         return list(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
     except Exception:
-        return [_value_at(column, i) for i in range(len(column))]
-
-
-def _value_at(column: Any, i: int) -> Any:
-    try:
-        return column[i].as_py() if hasattr(column[i], "as_py") else column[i]
-    except Exception:
-        return _IN_NO_LIST
-
-
-def _rows(frame: Any, start: int, stop: int) -> Any:
-    """Some rows of a DataFrame of pandas, one of polars, or an Arrow table."""
-    return frame.iloc[start:stop] if hasattr(frame, "iloc") else frame.slice(start, stop - start)
-
-
-def _column_of(frame: Any, i: int) -> Any:
-    if hasattr(frame, "iloc"):
-        return frame.iloc[:, i]
-    return frame.to_series(i) if hasattr(frame, "to_series") else frame.column(i)
-
-
-def _one_array(column: Any) -> Any:
-    """A chunked Arrow column as one array."""
-    whole = column.combine_chunks()
-    return whole.combine_chunks() if hasattr(whole, "combine_chunks") else whole
+        found = []
+        for i in range(len(column)):
+            try:
+                found.append(column[i].as_py() if hasattr(column[i], "as_py") else column[i])
+            except Exception:
+                found.append(_IN_NO_LIST)
+        return found

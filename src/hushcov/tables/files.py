@@ -1,15 +1,21 @@
-"""Records in Parquet, Arrow or CSV files, streamed in blocks through pyarrow."""
+"""Records in Parquet, Arrow or CSV files, streamed in blocks through pyarrow.
+
+`find_files` says which files are meant, `choose_columns` which of their columns are features, and
+`read_header` what files say of themselves before any record is read.
+"""
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import difflib
 import glob
 import os
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -19,28 +25,47 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
+from hushcov._validation import listed, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.sums.protocol import Records, check_block_rows, default_block_rows
-from hushcov.tables.chosen import check_there, chosen_columns
 from hushcov.tables.formats import (
     FileSpan,
-    TextOptions,
     arrow,
     changed,
     check_files_complete,
     cut,
+    no_numbers,
     read_batches,
     schema_of,
     whole_file,
 )
-from hushcov.tables.sources import FORMATS, WILDCARDS, format_of, refuse_nulls
-from hushcov.tables.text_names import known_names
+from hushcov.tables.sources import (
+    FORMATS,
+    WILDCARDS,
+    format_of,
+    is_arrow_number,
+    is_file_source,
+    map_npy,
+    refuse_nulls,
+)
+from hushcov.tables.text import (
+    TextOptions,
+    check_different,
+    check_header,
+    first_fields,
+    given_names,
+    known_names,
+    reads_as_value,
+    trimmed,
+)
 
 if TYPE_CHECKING:
     from hushcov.tables.codebook import Codebook
 
 Blocks = Generator[FloatArray, None, None]
 
+#: Kinds of columns by the types that files state, beside numbers.
+TRUTH, TEXT, OTHER = "truth", "text", "other"
 _NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no records
 # Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
 _BATCH_BYTES = 16 * 2**20
@@ -143,8 +168,8 @@ class FileRecords(Records):
     there: choose a folder on a disk, or in memory, that may hold the records.
     """
 
-    #: Whether blocks are read while others are worked on.
-    _ahead = True
+    feature_names: tuple[str, ...]
+    _ahead = True  # whether blocks are read while others are worked on
 
     def __init__(
         self,
@@ -168,7 +193,11 @@ class FileRecords(Records):
                     f"{argument} must be a sequence of names, got one string: pass a list, even of "
                     "one."
                 )
-        self.scratch = None if scratch is None else _folder(scratch)
+        if scratch is not None and not os.path.isdir(scratch):
+            raise ParameterError(
+                f"scratch must be a folder that is there, got {scratch}: make it, or leave it out."
+            )
+        self.scratch = None if scratch is None else os.fspath(scratch)
         text = TextOptions.checked(delimiter, header, names)
         self._categories = {} if codebook is None else codebook.categories
         paths = find_files(source)
@@ -189,57 +218,27 @@ class FileRecords(Records):
             codebook.check_names(schemas[0].names)
         self.columns_given = columns is not None
         self.left_out = names_left_out(paths, schemas, leave_out)
-        self._names = self.feature_names = chosen_columns(
-            paths,
-            schemas,
-            columns,
-            texts=texts,
-            left_out=self.left_out,
-            options=text,
+        self.feature_names = choose_columns(
+            paths, schemas, columns, texts=texts, left_out=self.left_out, options=text
         )
-        self.n_features = len(self._names)
+        self.n_features = len(self.feature_names)
         if not drop_nulls:
-            check_files_complete(paths, file_format, self._names)
+            check_files_complete(paths, file_format, self.feature_names)
         self.gaps = drop_nulls
         self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
 
-    @classmethod
-    def coded(
-        cls, source: Any, codebook: Codebook, columns: Sequence[str] | None, **options: Any
-    ) -> Records:
-        """Files with one-hot columns for the categories of a codebook."""
-        from hushcov.tables.codebook import check_codebook, coded
-
-        check_codebook(codebook)
-        # Types and names are read; which columns there are says how large a block is to be.
-        whole = cls(source, columns=columns, codebook=codebook, **options)
-        assert whole.feature_names is not None
-
-        def opened(n_features: int) -> Records:
-            if options.get("block_rows") is None:
-                whole.block_rows = default_block_rows(n_features)
-            return whole
-
-        return coded(opened, codebook, whole.feature_names)
-
-    def schemas(self) -> list[Any]:
-        """Names and types of the columns of every file, as they are there."""
-        files = {span.path: span for span in self.spans}
-        return [schema_of(span) for span in files.values()]
+    def schemas(self) -> dict[str, Any]:
+        """Return names and types of the columns of every file by its path, as they are there."""
+        return {span.path: schema_of(span) for span in self.spans}
 
     def without(self, name: str) -> FileRecords:
-        """The same records where one feature is none."""
-        other = self.only(self.spans)
-        other._ahead = self._ahead
-        other._names = other.feature_names = tuple(each for each in self._names if each != name)
-        if not other._names:
+        """Return a copy where one feature is none."""
+        other = copy.copy(self)
+        other.feature_names = tuple(each for each in self.feature_names if each != name)
+        if not other.feature_names:
             raise DataError(f"the files must have features, got none beside {name!r}: add columns.")
-        other.n_features = len(other._names)
+        other.n_features = len(other.feature_names)
         return other
-
-    @property
-    def _batch_rows(self) -> int:
-        return min(batch_rows(self.n_features, self.block_rows), max(1, self.n_records))
 
     def _set_spans(self, spans: Sequence[FileSpan]) -> None:
         self.spans = tuple(span for span in spans if span.n_rows) or tuple(spans[:1])
@@ -247,15 +246,22 @@ class FileRecords(Records):
 
     def only(self, spans: Sequence[FileSpan]) -> FileRecords:
         """Return the records of these spans alone, for one of many readers at the same time."""
-        part = FileRecords.__new__(FileRecords)
-        part.__dict__ |= self.__dict__
+        part = copy.copy(self)
         part._ahead = False
         part._set_spans(spans)
         return part
 
     def pieces(self, rows: int) -> list[FileSpan]:
         """Return spans of about this many rows, or of more where a file is read in larger units."""
-        return [piece for span in self.spans for piece in cut(span, self._names[0], rows)]
+        return [piece for span in self.spans for piece in cut(span, self.feature_names[0], rows)]
+
+    def column(self, name: str, rows: int, *, text: bool) -> Iterator[Any]:
+        """Yield a column of successive rows; that of text files as `text` or as numbers."""
+        for span in self.spans:
+            texts = tuple(each for each in span.texts if each != name)
+            whole = replace(span, texts=(*texts, name) if text else texts)
+            for batch in _within(whole, [name], rows):
+                yield batch.column(0)
 
     def _blocks(self) -> Iterator[FloatArray]:
         blocks = self._read_blocks()
@@ -275,38 +281,49 @@ class FileRecords(Records):
                     columns.fill(block[filled : filled + count], taken)
                     taken, filled = taken + count, filled + count
                     if filled == len(block):
-                        yield _read_only(block)
+                        block.setflags(write=False)
+                        yield block
                         block, filled = np.empty_like(block), 0
                 del columns  # before the next ones are read
         if filled:
-            yield _read_only(block[:filled])
+            block.setflags(write=False)
+            yield block[:filled]
 
     def _columns(self, span: FileSpan) -> Iterator[Columns]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
-        if not span.n_rows:
-            return
-        most = self._batch_rows
-        for position, batch in read_batches(span, self._names, most):
-            stop = min(span.stop - position, batch.num_rows)
-            for start in range(max(span.start - position, 0), stop, most):
-                yield self._converted(batch.slice(start, min(most, stop - start)))
-            if position + batch.num_rows >= span.stop:
-                return
+        most = min(batch_rows(self.n_features, self.block_rows), max(1, self.n_records))
+        for batch in _within(span, self.feature_names, most):
+            for start in range(0, batch.num_rows, most):
+                yield self._converted(batch.slice(start, most))
             del batch  # before the next one is made
-        raise changed(span.path)
 
     def _converted(self, batch: Any) -> Columns:
+        named = list(zip(self.feature_names, batch.columns, strict=True))
         if not self.gaps:
-            named = zip(self._names, batch.columns, strict=True)
             refuse_nulls([name for name, column in named if column.null_count])
         return Columns(
             [
                 self._categories[name].codes_of_arrow(column)
                 if name in self._categories
                 else _to_numpy(column)
-                for name, column in zip(self._names, batch.columns, strict=True)
+                for name, column in named
             ]
         )
+
+
+def _within(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[Any]:
+    """Yield the rows of a span, in the batches that they are read in."""
+    if not span.n_rows:
+        return
+    for position, batch in read_batches(span, names, rows):
+        first, last = max(span.start - position, 0), min(span.stop - position, batch.num_rows)
+        end = position + batch.num_rows
+        if first < last:
+            yield batch.slice(first, last - first)
+        del batch  # before the next one is made
+        if end >= span.stop:
+            return
+    raise changed(span.path)
 
 
 def _read_ahead(blocks: Blocks, count: int) -> Blocks:
@@ -343,17 +360,10 @@ def _reader(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="hushcov-reader")
 
 
-def _folder(scratch: str | os.PathLike[str]) -> str:
-    if not os.path.isdir(scratch):
-        raise ParameterError(
-            f"scratch must be a folder that is there, got {scratch}: make it, or leave it out."
-        )
-    return os.fspath(scratch)
-
-
 def batch_rows(n_features: int, block_rows: int) -> int:
-    """Rows that are decoded at a time."""
-    return max(block_rows, _power_of_two(_BATCH_BYTES // (8 * n_features)))
+    """Return the rows that are decoded at a time."""
+    most = max(1, _BATCH_BYTES // (8 * n_features))
+    return max(block_rows, 1 << (most.bit_length() - 1))  # pyarrow allocates powers of two
 
 
 def reader_bytes(n_features: int) -> int:
@@ -364,16 +374,6 @@ def reader_bytes(n_features: int) -> int:
     """
     batch = 8 * n_features * batch_rows(n_features, default_block_rows(n_features))
     return max(_LEAST_READER_BYTES, round(_UNUSED * (_HELD_BYTES * n_features + _BATCHES * batch)))
-
-
-def _power_of_two(most: int) -> int:
-    """The largest power of two up to `most`: pyarrow allocates such sizes when it decodes."""
-    return 1 << (max(1, most).bit_length() - 1)
-
-
-def _read_only(block: FloatArray) -> FloatArray:
-    block.setflags(write=False)
-    return block
 
 
 def find_files(source: Any) -> list[str]:
@@ -407,23 +407,22 @@ def _expanded(path: str) -> list[str]:
     """Return the files in a folder or matched by a pattern; a file's own path stays as it is."""
     if os.path.isdir(path):
         inside = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-        return [str(file) for file in sorted(inside) if _holds_records(file.relative_to(path))]
+        return [
+            str(file)
+            for file in sorted(inside)
+            if format_of(file.name)
+            and not any(part.startswith(_NOT_RECORDS) for part in file.relative_to(path).parts)
+        ]
     if WILDCARDS & set(path) and not os.path.exists(path):
         matches = sorted(glob.glob(path, recursive=True))
         return [file for match in matches for file in _expanded(match)]
     return [path]
 
 
-def _holds_records(path: Path) -> bool:
-    return bool(format_of(path.name)) and not any(
-        part.startswith(_NOT_RECORDS) for part in path.parts
-    )
-
-
 def names_left_out(
     paths: Sequence[str], schemas: Sequence[Any], columns: Sequence[str | int]
 ) -> tuple[str, ...]:
-    """Names of columns that are no features and are in every file."""
+    """Return the names of columns that are no features and are in every file."""
     first = schemas[0].names
     for place in columns:
         if isinstance(place, bool) or (isinstance(place, int) and not 0 <= place < len(first)):
@@ -435,6 +434,203 @@ def names_left_out(
     for path, schema in zip(paths, schemas, strict=True):
         check_there(path, schema.names, names)
     return names
+
+
+def choose_columns(
+    paths: Sequence[str],
+    schemas: Sequence[Any],
+    columns: Sequence[str] | None,
+    *,
+    texts: Sequence[str] = (),
+    left_out: Sequence[str] = (),
+    options: TextOptions | None = None,
+) -> tuple[str, ...]:
+    """Return the features, after checking that they are columns of numbers in every file.
+
+    Those in `texts` may be of any type. Those that are left out are none. `options` are those of
+    text files.
+    """
+    names = tuple(schemas[0].names if columns is None else columns)
+    if columns is None:
+        names = tuple(name for name in names if name not in left_out)
+    elif set(names) & set(left_out):
+        both = [name for name in left_out if name in names]
+        raise ParameterError(
+            f"columns must have features alone, got {listed(both)}, a unit column that is also a "
+            "feature, or a weight: leave it out of the columns."
+        )
+    if not names:
+        raise DataError(
+            f"columns must be names that all differ, at least one, got 0: {paths[0]} must have "
+            "a column of numbers."
+        )
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    wrong = []
+    if twice:
+        wrong.append(
+            f"columns must be names that all differ, got {listed(twice)} more than once: name each "
+            f"once, or rename columns of {paths[0]}."
+        )
+    for path, schema in zip(paths, schemas, strict=True):
+        wrong += _not_there(path, schema.names, [name for name in names if name not in twice])
+        there = [name for name in dict.fromkeys(names) if schema.names.count(name) == 1]
+        kinds = {name: schema.field(name).type for name in there if name not in texts}
+        wrong += _no_numbers(path, kinds, options or TextOptions())
+        if wrong:
+            raise DataError(_all_of(wrong))
+    return names
+
+
+def check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse a file without one of these columns, or with two of its name."""
+    wrong = _not_there(path, found, names)
+    if wrong:
+        use = " It is to say whose a record is, or its weight: if no column does, leave it out."
+        raise DataError(_all_of(wrong) + use)
+
+
+def _all_of(wrong: Sequence[str]) -> str:
+    """List all mistakes, numbered where there are several."""
+    if len(wrong) == 1:
+        return wrong[0]
+    return " ".join(f"({place}) {words}" for place, words in enumerate(wrong, start=1))
+
+
+def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Say what is wrong with a file that has none, or several, of one of these columns."""
+    bad, wrong = [name for name in names if found.count(name) != 1], []
+    twice = [name for name in bad if name in found]
+    if twice:
+        wrong.append(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
+    missing = [name for name in bad if name not in found]
+    if missing:
+        close = [match for name in missing for match in difflib.get_close_matches(name, found, 1)]
+        hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? It" if close else "it"
+        wrong.append(
+            f"{path} must have {listed(missing)}, got none of that name: {hint} has "
+            f"{listed(found)}{' (names of folders are no columns)' * ('=' in path)}."
+        )
+    return wrong
+
+
+def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[str]:
+    """Say what is wrong with columns that do not hold numbers."""
+    pa, text = arrow(), format_of(path) == "csv"
+    # A column of a text file whose first rows are all null has no type yet.
+    bad = [
+        name
+        for name, kind in kinds.items()
+        if not is_arrow_number(pa, kind) and not (text and pa.types.is_null(kind))
+    ]
+    if not bad:
+        return []
+    if text:  # all of it is text, and what it reads as may differ from one block to the next
+        return [no_numbers(path, bad, options)]
+    types = []
+    for name in bad:
+        kind = kinds[name]
+        temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        types.append("text" if is_text else temporal)
+    return [no_numbers(path, bad, None, types)]
+
+
+@dataclass(frozen=True)
+class Header:
+    """Columns of files, without their rows.
+
+    `names` are None where columns have none. `kinds` says what each holds where the files state
+    that; text files do not.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    n_columns: int
+    names: tuple[str, ...] | None = None
+    kinds: dict[str, str] = field(default_factory=dict)
+    text: TextOptions = field(default_factory=TextOptions)
+
+    @property
+    def states_rows(self) -> bool:
+        """Whether the files state how many rows they have, so that no row is read for it."""
+        return self.format != "csv"
+
+    def count_rows(self) -> int:
+        """Return the number of rows, if that is public: text files are read for it."""
+        if self.format == "npy":
+            return int(map_npy(Path(self.paths[0])).shape[0])
+        return sum(whole_file(path, self.format, self.text).n_rows for path in self.paths)
+
+
+def read_header(
+    source: str | Path,
+    *,
+    delimiter: str | None = None,
+    header: bool = True,
+    names: Sequence[str] | None = None,
+) -> Header:
+    """Return the columns of what `open_records` would open with these options; read no record.
+
+    Names and types are public. Of a text file the first line alone is read, byte by byte: types are
+    not guessed from lines, and lines are not counted. Where it has no header, nothing but the
+    number of fields is kept.
+    """
+    if not is_file_source(source):
+        if Path(source).suffix != ".npy":
+            raise RecordsFileError(
+                f"{source} must be a folder, a pattern, or a file whose name ends in .npy, "
+                ".parquet, .arrow, .feather, .csv or .tsv: check the path."
+            )
+        return Header((str(source),), "npy", int(map_npy(Path(source)).shape[1]))
+    paths = tuple(find_files(source))
+    kind = format_of(paths[0]) or ""
+    if kind == "csv":
+        return _text_header(paths, TextOptions.checked(delimiter, header, names))
+    schema = schema_of(FileSpan(paths[0], kind, 0, 0))
+    names = tuple(schema.names)
+    kinds = {name: _stated_kind(schema.field(i).type) for i, name in enumerate(names)}
+    return Header(paths, kind, len(names), names, kinds)
+
+
+def may_be_record(source: str | Path, *, delimiter: str | None = None) -> bool:
+    """Whether something in the first line of text files reads as a value, so that it is no name."""
+    text, path = TextOptions.checked(delimiter, True, None), find_files(source)[0]
+    return any(map(reads_as_value, first_fields(path, text.delimiter_of(path), ahead=False)))
+
+
+def _stated_kind(arrow_type: Any) -> str:
+    from hushcov.tables.codebook import NUMBER
+
+    types = arrow().types
+    inner = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
+    if types.is_boolean(inner):
+        return TRUTH
+    if types.is_string(inner) or types.is_large_string(inner):
+        return TEXT
+    return NUMBER if inner is arrow_type and is_arrow_number(arrow(), inner) else OTHER
+
+
+def _text_header(paths: tuple[str, ...], text: TextOptions) -> Header:
+    def fields_of(path: str) -> tuple[str, ...]:
+        return first_fields(path, text.delimiter_of(path), ahead=False)
+
+    path = paths[0]
+    fields = fields_of(path)
+    if not "".join(fields):
+        raise DataError(
+            f"{path} must begin with the names of its columns, got an empty line: check that this "
+            "is the right file, and how it was written."
+        )
+    if text.header and text.names is None:
+        check_header(path, fields, text)
+        blank = any(name != name.strip() for name in fields)
+        found = [fields, *(fields_of(each) for each in paths[1:] if blank)]
+        text = replace(text, names=trimmed(found))
+    else:
+        text = given_names({path: fields}, text)
+    names = text.names or fields
+    check_different(path, names)
+    return Header(paths, "csv", len(names), names, text=text)
 
 
 def _to_numpy(column: Any) -> FloatArray:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -102,18 +102,19 @@ def open_records(
         raise ParameterError(
             f"drop_nulls must be True or False, got {shown(drop_nulls)}: choose one."
         )
+    if codebook is not None:
+        from hushcov.tables.codebook import FrameRecords, check_codebook, code_categories
+
+        check_codebook(codebook)
+    for_files: dict[str, Any] = {"columns": columns, "header": header, "names": names}
+    for_files |= {"delimiter": delimiter, "scratch": scratch}
     if is_file_source(source):
         from hushcov.tables.files import FileRecords
 
-        lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
-        lines["leave_out"] = leave_out
-        options = lines | {"drop_nulls": drop_nulls, "block_rows": block_rows, "scratch": scratch}
-        if codebook is not None:
-            return FileRecords.coded(source, codebook, columns, **options)
-        return FileRecords(source, columns=columns, **options)
-    for_files: dict[str, object] = {"columns": columns, "header": header, "names": names}
-    for_files |= {"delimiter": delimiter, "scratch": scratch, "leave_out": leave_out or None}
-    for name, value in for_files.items():
+        for_files |= {"drop_nulls": drop_nulls, "block_rows": block_rows, "codebook": codebook}
+        files = FileRecords(source, leave_out=leave_out, **for_files)
+        return files if codebook is None else code_categories(files, codebook, block_rows)
+    for name, value in (for_files | {"leave_out": leave_out or None}).items():
         if value is not (True if name == "header" else None):
             raise ParameterError(
                 f"{name} must be left out unless the records are in files of columns "
@@ -121,9 +122,8 @@ def open_records(
                 "indexing it."
             )
     if codebook is not None:
-        from hushcov.tables.codebook import open_frame
-
-        return open_frame(source, codebook, drop_nulls=drop_nulls, block_rows=block_rows)
+        frame = FrameRecords(source, codebook, gaps=drop_nulls)
+        return code_categories(frame, codebook, block_rows)
     if not drop_nulls:
         check_frame_complete(source)
     records = _open(source, block_rows)
@@ -291,6 +291,28 @@ class TensorRecords(Records):
     def _blocks(self) -> Iterator[Any]:
         for start in range(0, self.n_records, self.block_rows):
             yield self._tensor[start : start + self.block_rows].to(self._double)
+
+
+class DeclaredRecords(Records):
+    """A stated number of records of these features, to plan with; they are never read."""
+
+    def __init__(
+        self,
+        n_records: int,
+        n_features: int,
+        names: tuple[str, ...] | None = None,
+        *,
+        gaps: bool = False,
+    ) -> None:
+        self.n_records, self.n_features = n_records, n_features
+        self.feature_names, self.gaps = names, gaps
+
+    def column(self) -> NoReturn:
+        """Stand in for a column of identifiers or weights, which is never read."""
+        raise AssertionError("records that are only declared have no values")
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        self.column()
 
 
 def numeric_table(source: object) -> NDArray[Any]:

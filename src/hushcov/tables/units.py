@@ -1,31 +1,48 @@
 """Units: whose rows are whose, and which rows of a unit are summed.
 
 Which rows those are is a rule of the unit's rows alone: all of them, or if they are too many, those
-with the smallest fingerprints of what is in them. Identifiers are compared and never kept.
+with the smallest fingerprints of what is in them.
+
+Identifiers are compared and never kept: they become numbers from 0 on, exactly, and no message
+quotes one. Of those in files no more is held than a dictionary of bounded size; where units may be
+more, the column is read several times, and each reading takes a part of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._compiled import compiled
 from hushcov._validation import check_integer
-from hushcov.exceptions import DataError
-from hushcov.sums.protocol import Records, default_block_rows, is_tensor, like
-from hushcov.sums.views import View, WrappedRecords, hands_out_arrays
-from hushcov.tables.identifiers import check_identifiers, number_identifiers, numbers
+from hushcov.exceptions import DataError, ParameterError, raise_alone
+from hushcov.sums.protocol import PartitionedRecords, Records, default_block_rows, is_tensor, like
+from hushcov.sums.views import View, WrappedRecords, hands_out_arrays, source_of
+from hushcov.tables.sources import TableRecords, is_file_source, numeric_table, open_records
+
+if TYPE_CHECKING:
+    from hushcov.tables.files import FileRecords
 
 #: Weights are whole multiples of this part of the largest.
 WEIGHT_LEVELS = 16
+#: Most identifiers that are to be in a dictionary, on average; more rows are read in parts.
+LARGEST_DICTIONARY = 2**25
+_BATCH = 2**18  # rows of a column of files that are read at a time
+_WAITING = 2**20  # rows that are compared with the dictionary at a time, at least
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
+_SHIFT, _DOWN = np.uint64(29), np.uint64(32)
+_LARGEST_SIGNED = np.uint64(2**63 - 1)
 _SMALL = 2.0**-64  # no sum of as many rows as there can be is infinite
+_NULLS = {"NoneType", "NAType", "NaTType"}
+_ONE_OF = "pass the name or the position of a column, or one for each row."
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,31 +59,23 @@ class Units:
 
     @classmethod
     def of(cls, identifiers: object, n_rows: int) -> Units:
-        """The units of rows with these identifiers; checked."""
+        """Return the units of rows with these identifiers, after checking them."""
         return cls(number_identifiers(check_identifiers(identifiers, n_rows)))
 
     @cached_property
-    def _sizes(self) -> IntArray:
+    def sizes(self) -> IntArray:
+        """Numbers of rows of the units."""
         return np.bincount(self.codes)
 
-    @property
-    def n_units(self) -> int:
-        """How many there are."""
-        return len(self._sizes)
-
-    def sizes(self) -> IntArray:
-        """How many rows each has."""
-        return self._sizes
-
     def bounded(self, records: Records, most_rows: int) -> Records:
-        """The records without those of a unit beyond so many; unit by unit, if those are several.
+        """Return the records without those of a unit beyond so many; unit by unit, if several.
 
         Privacy
         -------
         Each unit is mapped on its own, so that neighbours which differ in one unit differ in at
         most `most_rows` of these records: `docs/proofs/neighbours.md`, step 3.
         """
-        if self._sizes.max(initial=0) <= most_rows:
+        if self.sizes.max(initial=0) <= most_rows:
             chosen = np.ones(len(self.codes), dtype=bool)
         else:
             chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
@@ -74,13 +83,13 @@ class Units:
             from hushcov.sums.grouped import grouped
 
             return grouped(records, self.codes, chosen, most_rows)
-        return records if chosen.all() else ChosenRecords(records, chosen)
+        return records if chosen.all() else RepeatedRecords(records, chosen.view(np.uint8))
 
     def chosen(self, prints: NDArray[np.uint64], most_rows: int) -> BoolArray:
-        """Which rows are summed: those of a unit with the smallest fingerprints."""
+        """Choose the rows that are summed: those of a unit with the smallest fingerprints."""
         check_integer("max_rows_per_unit", most_rows, at_least=1, cure="1 is the least.")
         chosen = np.ones(len(self.codes), dtype=bool)
-        many = np.flatnonzero(self._sizes[self.codes] > most_rows)
+        many = np.flatnonzero(self.sizes[self.codes] > most_rows)
         order = many[np.lexsort((prints[many], self.codes[many]))]
         units = self.codes[order]
         first = np.flatnonzero(np.diff(units, prepend=-1))
@@ -89,7 +98,7 @@ class Units:
         return chosen
 
     def means(self, records: Records) -> Records:
-        """One record for each unit, the mean of its rows, whatever their order.
+        """Return one record for each unit, the mean of its rows, whatever their order.
 
         Privacy
         -------
@@ -103,24 +112,31 @@ class Units:
         return MeanRecords(records, self)
 
 
-class MeanRecords(WrappedRecords):
-    """The means of units. They are computed in memory, where all rows are held for once."""
-
-    def __init__(self, records: Records, units: Units) -> None:
-        super().__init__(records)
-        self._units = units
-        self.n_records = units.n_units
+class _MappedRecords(WrappedRecords):
+    """Base of records that are made in this process; `n_records` is not public."""
 
     @property
     def n_rows(self) -> int:
         """See `Records`."""
         return self.n_records
 
+    def _view(self) -> View:
+        raise NotImplementedError("rows of partitions are mapped where they are")
+
+
+class MeanRecords(_MappedRecords):
+    """The means of units. They are computed in memory, where all rows are held for once."""
+
+    def __init__(self, records: Records, units: Units) -> None:
+        super().__init__(records)
+        self._units = units
+        self.n_records = len(units.sizes)
+
     @cached_property
     def _means(self) -> FloatArray:
         blocks = (np.array(block) for block in self._records._blocks())
         rows = np.concatenate([np.empty((0, self.n_features)), *blocks])
-        sizes, codes = self._units.sizes(), self._units.codes
+        sizes, codes = self._units.sizes, self._units.codes
         found = np.empty((self.n_records, rows.shape[1]))
         starts = np.cumsum(sizes) - sizes
         for column in range(rows.shape[1]):
@@ -133,12 +149,9 @@ class MeanRecords(WrappedRecords):
         for start in range(0, self.n_records, step):
             yield np.ascontiguousarray(self._means[start : start + step])
 
-    def _view(self) -> View:
-        raise NotImplementedError("rows of partitions are averaged where they are")
-
 
 def _means_of(values: FloatArray, starts: IntArray, sizes: IntArray) -> FloatArray:
-    """Means of successive values; finite where these are, however large."""
+    """Return means of successive values; finite where these are, however large."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = np.add.reduceat(values, starts) / sizes
         beyond = ~np.isfinite(found)
@@ -150,54 +163,19 @@ def _means_of(values: FloatArray, starts: IntArray, sizes: IntArray) -> FloatArr
     return found
 
 
-class ChosenRecords(WrappedRecords):
-    """The rows that are chosen, in their order; `n_records` is not public.
+class RepeatedRecords(_MappedRecords):
+    """Every row a number of times: by its weight, or once if it is chosen and never if not.
 
     Privacy
     -------
-    Nothing here is private by itself; see `Units.bounded`.
+    Nothing here is private by itself; see `Units.bounded` and `weighted`. A row is there at most as
+    often as the largest weight says.
     """
 
-    def __init__(self, records: Records, chosen: BoolArray) -> None:
-        super().__init__(records)
-        self._chosen = chosen
-        self.n_records = int(np.count_nonzero(chosen))
-
-    @property
-    def n_rows(self) -> int:
-        """See `Records`."""
-        return self.n_records
-
-    def _blocks(self) -> Iterator[Any]:
-        start = 0
-        for block in self._records._blocks():
-            own = self._chosen[start : start + len(block)]
-            start += len(block)
-            if own.any():
-                yield block[like(own, block)]
-
-    def _view(self) -> View:
-        raise NotImplementedError("rows of partitions are chosen where they are")
-
-
-class RepeatedRecords(WrappedRecords):
-    """Every row so many times as its weight says; `n_records` is not public.
-
-    Privacy
-    -------
-    Nothing here is private by itself. A row is there at most so many times as the largest weight
-    says.
-    """
-
-    def __init__(self, records: Records, times: IntArray) -> None:
+    def __init__(self, records: Records, times: NDArray[Any]) -> None:
         super().__init__(records)
         self._times = times
         self.n_records = int(times.sum())
-
-    @property
-    def n_rows(self) -> int:
-        """See `Records`."""
-        return self.n_records
 
     def _blocks(self) -> Iterator[Any]:
         start, most = 0, max(1, int(self._times.max(initial=0)))
@@ -205,48 +183,434 @@ class RepeatedRecords(WrappedRecords):
             step = max(1, len(block) // most)  # repeated, they are no more than a block
             for first in range(0, len(block), step):
                 rows: Any = block[first : first + step]
-                times = self._times[start : start + len(rows)]
+                times = self._times[start : start + len(rows)].astype(np.int64)
                 start += len(rows)
                 if times.any():
                     repeat = rows.repeat_interleave if is_tensor(rows) else rows.repeat
                     yield repeat(like(times, rows), 0)
 
-    def _view(self) -> View:
-        raise NotImplementedError("rows of partitions are repeated where they are")
-
 
 def weighted(records: Records, weights: object, most: float) -> Records:
-    """The records with public weights up to `most`, in sixteenths of it.
+    """Return the records with public weights up to `most`, in sixteenths of it.
 
     Privacy
     -------
     A record is there at most `WEIGHT_LEVELS` times, whatever its weight is said to be.
     """
-    found = numbers(weights)
+    try:
+        found = np.asarray(plain(weights() if callable(weights) else weights), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise_alone(
+            DataError(
+                "sample_weight must have numbers, got something else: convert each by a rule that "
+                "uses its own row alone; 0 leaves a row out."
+            )
+        )
     if found.shape != (records.n_records,) or not np.isfinite(found).all() or (found < 0).any():
         raise DataError(
             "sample_weight must have one number for each row, finite and not negative: replace "
             "others by a rule that uses their own row alone; 0 leaves a row out. Do not remove "
             "rows yourself."
         )
-    times = np.rint(np.minimum(found, most) / most * WEIGHT_LEVELS).astype(np.int64)
-    return RepeatedRecords(records, times)
+    times = np.rint(np.minimum(found, most) / most * WEIGHT_LEVELS)
+    return RepeatedRecords(records, times.astype(np.int64))
 
 
 def fingerprints(records: Records) -> NDArray[np.uint64]:
-    """A number for each row that depends on nothing but its values."""
-    found: list[NDArray[np.uint64]] = []
+    """Return a number for each row that depends on nothing but its values."""
+    found = [np.zeros(0, dtype=np.uint64)]
     block: Any
     for block in records._blocks():
         rows = np.ascontiguousarray(block.cpu().numpy() if is_tensor(block) else block)
-        found.append(_fingerprint(rows))
-    return np.concatenate([np.zeros(0, dtype=np.uint64), *found])
+        rows = np.where(np.isnan(rows), np.nan, rows) + 0.0  # one NaN, one zero
+        total = np.zeros(len(rows), dtype=np.uint64)
+        for column in rows.T:
+            total = (total ^ np.ascontiguousarray(column).view(np.uint64)) * _MULTIPLIER
+            total ^= total >> _SHIFT
+        found.append(total)
+    return np.concatenate(found)
 
 
-def _fingerprint(rows: FloatArray) -> NDArray[np.uint64]:
-    total = np.zeros(len(rows), dtype=np.uint64)
-    rows = np.where(np.isnan(rows), np.nan, rows) + 0.0  # one NaN, one zero
-    for column in rows.T:
-        total = (total ^ np.ascontiguousarray(column).view(np.uint64)) * _MULTIPLIER
-        total ^= total >> _SHIFT
-    return total
+def check_identifiers(identifiers: object, n_rows: int) -> NDArray[Any]:
+    """Return identifiers as an array of integers or of text, one for each row; never quoted.
+
+    Those that differ stay different, and equal numbers of several types become equal.
+    """
+    try:
+        given = plain(identifiers)
+        # As they are: NumPy would make text of numbers beside text, and doubles of some integers.
+        found = np.asarray(given, dtype=object if isinstance(given, list | tuple) else None)
+    except Exception:  # what an object's own conversion raises may quote its values
+        raise_alone(DataError("unit must be a column of whole numbers or of text: " + _ONE_OF))
+    if found.ndim != 1 or len(found) != n_rows:
+        raise DataError("unit must have one identifier for each of the rows: " + _ONE_OF)
+    if np.ma.is_masked(given):
+        raise missing_identifiers()
+    if found.dtype.kind in "OT":
+        return _of_objects(found.astype(object))
+    if found.dtype.kind == "f":
+        return _whole(found, exact_below(found.dtype))
+    if found.dtype.kind not in "iuSU":
+        raise DataError(
+            f"unit must have whole numbers or text, got {found.dtype}: convert it to text."
+        )
+    if found.dtype.kind in "SU" and not np.char.str_len(found).all():
+        raise missing_identifiers()
+    return found
+
+
+def number_identifiers(found: NDArray[Any]) -> IntArray:
+    """Number what `check_identifiers` returned from 0 on, the same for those that are equal."""
+    if found.dtype.kind != "O":
+        return np.unique(found, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    places = {each: place for place, each in enumerate(sorted(set(found)))}
+    return np.fromiter(map(places.__getitem__, found), np.int64, len(found))
+
+
+def exact_below(kind: Any) -> float:
+    """Return where a type of floats begins to have one number for several integers."""
+    return min(2.0 / float(np.finfo(kind).eps), 2.0**53)
+
+
+def _of_objects(found: NDArray[Any]) -> NDArray[Any]:
+    kinds = {type(each) for each in found}
+    if {kind.__name__ for kind in kinds} & _NULLS or any(
+        isinstance(each, float) and math.isnan(each) for each in found
+    ):
+        raise missing_identifiers()
+    # As objects: NumPy's own types of text do not tell how many NULs are at the end.
+    if kinds <= {str, np.str_} or kinds <= {bytes, np.bytes_}:
+        if not all(map(len, found)):
+            raise missing_identifiers()
+        return found
+    if all(issubclass(kind, int | np.integer) and kind is not bool for kind in kinds):
+        return found
+    if all(issubclass(kind, float | np.floating) for kind in kinds):
+        types = [kind if issubclass(kind, np.floating) else float for kind in kinds]
+        return _whole(found.astype(np.float64), min(map(exact_below, types)))
+    raise mixed_identifiers()
+
+
+def _whole(found: NDArray[Any], below: float) -> IntArray:
+    if np.isnan(found).any():
+        raise missing_identifiers()
+    if not ((np.abs(found) < below).all() and (found == np.rint(found)).all()):
+        raise DataError(
+            "unit must have whole numbers or text, got fractions, infinities, or numbers so large "
+            "that their type has one for several of them (floats from 2**53 on, of four bytes from "
+            "2**24, of two from 2**11): use integers or text from the start."
+        )
+    return found.astype(np.int64)
+
+
+def missing_identifiers() -> DataError:
+    """Return the refusal of rows that belong to nobody."""
+    return DataError(
+        "unit must have an identifier in every row, but some are missing: give all of these rows "
+        "one identifier, so that they are protected together, or each one of its own if they are "
+        "of different units. To leave them out as well, set all their values to NaN and use "
+        "drop_nulls=True (--drop-nulls). Do not remove rows yourself."
+    )
+
+
+def mixed_identifiers() -> DataError:
+    """Return the refusal of identifiers that cannot be compared."""
+    return DataError(
+        "unit must have identifiers of one type, whole numbers or text, got another or several: "
+        "convert all of them to text in the same way."
+    )
+
+
+def plain(values: object) -> Any:
+    """Return columns of pandas, polars, Arrow and PyTorch as arrays."""
+    if is_tensor(values):
+        return values.detach().cpu().numpy()  # type: ignore[attr-defined]
+    make: Callable[..., Any] | None = getattr(values, "to_numpy", None)
+    if make is None:
+        return values
+    try:
+        return make(zero_copy_only=False)
+    except TypeError:
+        return make()
+
+
+def split_columns(
+    X: Any, column: object, *, what: str = "unit", drop_nulls: bool = False
+) -> tuple[Any, Any, str]:
+    """Return the records without a column that is no feature, that column, and its name or `what`.
+
+    The column of files is read when it is called: after the charge.
+
+    Parameters
+    ----------
+    X
+        Whatever `fit` takes.
+    column : str, int or array-like
+        A name, a position in the file or table, or the values themselves.
+    what : {"unit", "sample_weight"}
+        What it is for.
+    drop_nulls : bool
+        How files are opened; see `open_records`.
+    """
+    on_dask = type(X).__module__.startswith("dask")
+    if isinstance(column, bool) or not isinstance(column, str | int | np.integer):
+        # Partitions may be cut in another way than values beside them.
+        in_parts = isinstance(X, Records) and isinstance(source_of(X), PartitionedRecords)
+        if on_dask or in_parts:
+            raise ParameterError(
+                f"{what} must be the name of a column of a dask dataframe where the records are in "
+                "partitions, got values apart from them: make a dataframe that has them as a "
+                "column."
+            )
+        return X, column, what
+    named = column if isinstance(column, str) else int(column)
+    word = named if isinstance(named, str) else what
+    if is_file_source(X):
+        X = open_records(X, leave_out=[named], drop_nulls=drop_nulls)
+    elif isinstance(X, str | os.PathLike):
+        X = open_records(X, drop_nulls=drop_nulls)
+    if isinstance(X, Records):
+        source = source_of(X)
+        if not isinstance(source, TableRecords):
+            return _split_files(X, source, named, what)
+        if source is not X:
+            raise ParameterError(
+                f"{what} must be a column that is no feature, got one of records that were changed "
+                "since they were opened: pass the file or table itself."
+            )
+        place = _place_of(X.feature_names or (), named, source.shape, what)
+        return source.without(place), partial(np.array, source.column(place)), word
+    if on_dask:
+        if not hasattr(X, "to_dask_array") or what != "unit":
+            raise ParameterError(
+                f"{what} must be left out for this dask collection: units are columns of dask "
+                "dataframes. Make one, as dask.dataframe.from_dask_array(X), with a column of "
+                "identifiers."
+            )
+        from hushcov.tables.cluster import UnitPartitions
+
+        place = _place_of([str(name) for name in X.columns], named, (0, len(X.columns)), what)
+        records = UnitPartitions(X, list(X.columns)[place])
+        return records.with_gaps() if drop_nulls else records, records.units, word
+    X = X if hasattr(X, "shape") else numeric_table(X)
+    names: Any = getattr(X, "column_names", None) or getattr(X, "columns", ())
+    return *_without(X, _place_of([str(name) for name in names], named, X.shape, what)), word
+
+
+def _place_of(names: Any, named: str | int, shape: tuple[int, ...], what: str) -> int:
+    if isinstance(named, str):
+        found = list(names)
+        if found.count(named) != 1:
+            raise ParameterError(
+                f"{what} must name one column of X, got {named!r}, which {found.count(named)} of "
+                f"{len(found)} have: " + _ONE_OF
+            )
+        return found.index(named)
+    if len(shape) != 2 or not 0 <= named < shape[1]:
+        size = f"{shape[1]} columns" if len(shape) == 2 else f"{len(shape)} dimensions"
+        raise ParameterError(
+            f"{what} must be the position of a column of X, got {named} for {size}: " + _ONE_OF
+        )
+    return named
+
+
+def _without(X: Any, place: int) -> tuple[Any, Any]:
+    if is_tensor(X):
+        kept = [i for i in range(X.shape[1]) if i != place]
+        return X[:, kept], X[:, place]
+    if hasattr(X, "column_names"):  # an Arrow table
+        return X.remove_column(place), X.column(place)
+    if hasattr(X, "drop") and hasattr(X, "columns"):
+        label = list(X.columns)[place]
+        rest = X.drop(columns=[label]) if hasattr(X, "iloc") else X.drop(label)
+        return rest, X[label]
+    table = np.asarray(X)
+    return np.delete(table, place, axis=1), table[:, place]
+
+
+def _split_files(
+    records: Records, files: Records, named: str | int, what: str
+) -> tuple[Records, Callable[[], Any], str]:
+    """Split records of opened files; a column that is a feature is one no more.
+
+    The type of the column is checked as far as files tell it.
+    """
+    if not files.in_arrays:
+        raise ParameterError(
+            f"{what} must name a column of a file, a table or a dask dataframe, got one of "
+            f"{type(files).__name__}: pass what it was made of, or one value for each row."
+        )
+    from hushcov.tables.files import FileRecords, names_left_out
+
+    if not isinstance(files, FileRecords):
+        raise ParameterError(
+            f"{what} must name a column of files, got a {type(files).__name__}: pass what it was "
+            "made of, or one value for each row."
+        )
+    paths, schemas = zip(*files.schemas().items(), strict=True)
+    (name,) = names_left_out(paths, schemas, [named])
+    column: Callable[[], Any] = partial(_read_weights, files, name)
+    if what == "unit":
+        unsigned = False
+        if files.spans[0].format != "csv":
+            types = _arrow().types
+            kinds = [_value_type(schema.field(name).type) for schema in schemas]
+            if len({_compared_as(kind) for kind in kinds} - {None}) > 1:
+                raise mixed_identifiers()
+            unsigned = all(map(types.is_uint64, kinds))
+        column = partial(number_file_units, files, name, unsigned=unsigned)
+    if name not in files.feature_names:
+        return records, column, name
+    if files.columns_given or records is not files:
+        raise ParameterError(
+            f"{what} must be a column that is no feature, got {name!r}, which is one of the "
+            f"columns: a {what} column that is also a feature. Leave it out of the columns, or "
+            "give a copy of it another name."
+        )
+    return files.without(name), column, name
+
+
+def _arrow() -> Any:
+    from hushcov.tables.formats import arrow
+
+    return arrow()
+
+
+def _read_weights(files: FileRecords, name: str) -> FloatArray:
+    """Return the weights of the rows of files."""
+    pa, found = _arrow(), [np.zeros(0)]
+    for array in files.column(name, _BATCH, text=False):
+        try:
+            found.append(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        except pa.ArrowException:
+            raise_alone(
+                DataError(
+                    "sample_weight must be a column of numbers, got another type: convert it."
+                )
+            )
+    return np.concatenate(found)
+
+
+def number_file_units(files: FileRecords, name: str, *, unsigned: bool = False) -> Units:
+    """Return the units of the rows of files; `unsigned` if all have 64 bits without sign."""
+    n_rows, text = files.n_records, files.spans[0].format == "csv"
+    codes = np.full(n_rows, -1, dtype=np.int64)
+    parts, first = -(-n_rows // LARGEST_DICTIONARY), 0
+    for part in range(parts):
+        found, start, kinds = _Dictionary(codes, first), 0, set()
+        for array in files.column(name, _BATCH, text=True):
+            checked = _check_array(array, text=text, unsigned=unsigned)
+            kinds.add(checked.type)
+            if len(kinds) > 1:
+                raise mixed_identifiers()
+            found.add(start, checked, part, parts)
+            start += len(array)
+        first += found.finish()
+    assert codes.min(initial=0) >= 0
+    return Units(codes)
+
+
+class _Dictionary:
+    """Identifiers that were met, in the order in which they were; their places are the codes."""
+
+    def __init__(self, codes: IntArray, first: int) -> None:
+        self._codes, self._first = codes, first
+        self._known: Any = None
+        self._waiting: list[Any] = []
+        self._places: list[NDArray[np.intp]] = []
+        self._n_waiting = 0
+
+    def add(self, start: int, array: Any, part: int, parts: int) -> None:
+        """Take the identifiers of successive rows, if they are of this part."""
+        places = np.arange(start, start + len(array))
+        if parts > 1:
+            own = _hashes(array) % np.uint64(parts) == part
+            places, array = places[own], array.filter(_arrow().array(own))
+        self._waiting.append(array)
+        self._places.append(places)
+        self._n_waiting += len(array)
+        # As many as there are known: the dictionary is not made anew too often.
+        if self._n_waiting >= max(_WAITING, 0 if self._known is None else len(self._known)):
+            self.finish()
+
+    def finish(self) -> int:
+        """Number what waits, and say how many are known."""
+        known = [] if self._known is None else [self._known]
+        if self._n_waiting:
+            before = len(known[0]) if known else 0
+            found = _arrow().concat_arrays([*known, *self._waiting]).dictionary_encode()
+            indices = found.indices.to_numpy()
+            # Dictionaries keep the order of first appearance, on which codes rest.
+            assert np.array_equal(indices[:before], np.arange(before))
+            self._codes[np.concatenate(self._places)] = self._first + indices[before:]
+            self._known = found.dictionary
+        self._waiting, self._places, self._n_waiting = [], [], 0
+        return 0 if self._known is None else len(self._known)
+
+
+def _value_type(kind: Any) -> Any:
+    return kind.value_type if _arrow().types.is_dictionary(kind) else kind
+
+
+def _compared_as(kind: Any) -> str | None:
+    """Return the type that identifiers of a type are compared as; None where all are null."""
+    types = _arrow().types
+    if types.is_null(kind):
+        return None
+    if types.is_integer(kind) or types.is_floating(kind):
+        return "int64"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "large_binary"
+    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return "large_string"
+    raise DataError(
+        "unit must be a column of whole numbers or of text, got another type: convert it to text."
+    )
+
+
+def _check_array(array: Any, *, text: bool, unsigned: bool) -> Any:
+    """Return identifiers of an Arrow array as integers or as text, and complete."""
+    pa = _arrow()
+    kind = _compared_as(_value_type(array.type))
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.null_count or kind is None:
+        raise missing_identifiers()
+    if kind == "int64":
+        whole = check_identifiers(array, len(array))
+        if not unsigned and whole.dtype.kind == "u" and (whole > _LARGEST_SIGNED).any():
+            raise mixed_identifiers()  # others have a sign
+        return pa.array(whole.astype(np.uint64 if unsigned else np.int64))
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    found = array.cast(getattr(pa, kind)())
+    missing = pc.equal(pc.binary_length(found), 0)
+    if text:  # which says nulls in words
+        nulls = pa.array(csv.ConvertOptions().null_values, pa.large_string())
+        missing = pc.or_(missing, pc.is_in(found, value_set=nulls))
+    if pc.any(missing).as_py():
+        raise missing_identifiers()
+    return found
+
+
+def _hashes(array: Any) -> NDArray[np.uint64]:
+    """Return for each identifier a number that says in which part it is; others may share it."""
+    if _arrow().types.is_integer(array.type):
+        numbers = array.to_numpy().view(np.uint64) * _MULTIPLIER
+        return np.asarray(numbers >> _DOWN)
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    found = np.empty(len(array), dtype=np.uint64)
+    _hash_text(ends, np.frombuffer(data, dtype=np.uint8), found)
+    return found
+
+
+@compiled
+def _hash_text(ends: IntArray, data: NDArray[np.uint8], found: NDArray[np.uint64]) -> None:
+    for i in range(len(found)):
+        total = np.uint64(0)
+        for place in range(ends[i], ends[i + 1]):
+            total = (total ^ np.uint64(data[place])) * _MULTIPLIER
+            total ^= total >> _DOWN
+        found[i] = total >> np.uint64(8)

@@ -7,11 +7,12 @@ Samplers are patched wherever their name is bound, so that whole releases have t
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
-from hushcov.lab.audit import AUDITED, attacks_on, check_path, run_attack
+from hushcov.lab.audit import AUDITED, attacks_on, check_path, eigenvectors, run_attack
 from hushcov.lab.audit import attack as common
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.noise import rounded_normal
@@ -87,7 +88,8 @@ def test_replacement_forgotten_by_the_eigenvalues(monkeypatch):
     """A third of what eigenvalues move by, and all of the budget spent on them."""
     correct = separate.eigenvalue_sensitivity
     monkeypatch.setattr(separate, "eigenvalue_sensitivity", lambda *a: correct(*a) // 3)
-    monkeypatch.setattr(separate, "_EIGENVALUE_SHARE", 0.9)
+    greedy = partial(separate.separate_parameters, eigenvalue_share=0.9)
+    monkeypatch.setattr(eigenvectors, "separate_parameters", greedy)
     assert is_caught("separate-eigen")
 
 
