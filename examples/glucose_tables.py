@@ -19,9 +19,9 @@ from typing import Any
 
 import glucose
 import numpy as np
-from hushcov.lab.drawing import finish, log_ticks
 
 from hushcov import PrivateSparseCovariance
+from hushcov.cli.drawing import finish, log_ticks
 from hushcov.exceptions import HopelessError
 from hushcov.report.style import LOOKS, new_figure, tidy, write_png
 
