@@ -159,13 +159,13 @@ def cases() -> dict[str, Case]:
             separate_parameters(INPUTS, method="separate"),
             spent_epsilon,
             separate,
-            *("radius", "half_width", "norm_bound"),
+            *("radius", "half_width", "norm_bound", "eigenvalue_share"),
         ),
         "separate, adaptive": case(
             separate_parameters(INPUTS, method="adaptive"),
             spent_epsilon,
             separate | {"histogram_sigma": 0.01},
-            *("radius", "half_width", "norm_bound"),
+            *("radius", "half_width", "norm_bound", "eigenvalue_share"),
         ),
         "coinpress": case(
             coinpress_parameters(INPUTS),
@@ -283,7 +283,7 @@ def test_a_schedule_with_a_part_of_its_noise_is_not_certified(reconstruction, fa
     )
     less = dataclasses.replace(schedule, gate_noise=factor * schedule.gate_noise, levels=levels)
     with pytest.raises(PrivacyConditionError):
-        certified(dataclasses.replace(parameters, schedule=less), private=True)
+        certified(dataclasses.replace(parameters, schedule=less))
 
 
 def test_a_schedule_that_draws_more_is_charged_more_precision():
@@ -313,7 +313,7 @@ def test_the_theorem_is_about_no_other_numbers(name, factor):
     assert not other.private
     field = name.split(".")[0]
     with pytest.raises(PrivacyConditionError, match=f"{field} must"):
-        certified(other, private=True)
+        certified(other)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "delta", "n_records"])
@@ -321,7 +321,7 @@ def test_the_theorem_refuses_inputs_that_its_numbers_do_not_follow_from(name):
     """A smaller budget, or fewer records, at the noise of the old ones."""
     inputs = edited(THEOREM.inputs, [name], scaled(0.5))
     with pytest.raises(PrivacyConditionError, match="Section 3"):
-        certified(dataclasses.replace(THEOREM, inputs=inputs), private=True)
+        certified(dataclasses.replace(THEOREM, inputs=inputs))
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("scales", "complete")])

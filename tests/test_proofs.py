@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PROVED = ("steps", "mechanisms", "peers")
-NOT_PROVED = {"__init__", "estimators", "room", "shares", "stage"}
+NOT_PROVED = {"__init__", "bingham", "estimators", "room", "shares", "stage"}
 SLICES = {"multiscale": "paper", "genotypes": "genotypes"}  # a page for a whole folder
 # Pages about code in several places, which count for no other page.
 SHARED = {"neighbours": ("accounting/neighbours.py", "tables/units.py", "steps/counting.py")}

@@ -115,7 +115,7 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     event = Gaussian(complete_parameters(inputs).cost)
     # All of it: the count, then what was spent on scales, then the mechanism's own events.
     assert (inputs.before > 0) == (scale is None)
-    scales = [event.mu for event in plain.events][: scale is None]
+    scales = [event.mu for event in plain.events[: scale is None]]
     assert scales == pytest.approx([inputs.before] if scale is None else [])
     assert [each.mu for each in guarantee.events[: len(scales) + 1]] == [event.mu, *scales]
     (run,) = runs

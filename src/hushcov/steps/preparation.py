@@ -21,9 +21,10 @@ from hushcov.inputs import Found
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
-from hushcov.steps.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
+from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_bins, release_norms
+from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of
-from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums
+from hushcov.sums.counts import norm_counts_of, sign_sums
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.knowledge import Bounds, check_bounds
 from hushcov.sums.products import ProductMap
@@ -34,9 +35,6 @@ from hushcov.sums.views import CentredRecords
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
 
-# Coordinates are clipped at their reach, which is at most so many scales.
-WIDEST = 64.0
-HALF_WIDTH = 2**15 - 1
 # Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
 # to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
 _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
@@ -244,7 +242,7 @@ class Preparation(Stage):
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
         mu = math.sqrt(OF_TAILS) * self.total
         tilt, signs = None, 0
-        wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
+        wanted = [norm_counts_of(records, *norm_bins(scale), signs=self.tilts)]
         if typical is not None:
             wanted.append(_Fourths.of(records, scale, typical, mu).sums_of(records))
         counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
@@ -272,8 +270,8 @@ class Preparation(Stage):
         counts: IntArray,
     ) -> NormBound:
         mu = math.sqrt(self._norm_share) * self.total
-        budget.gaussian(mu, NORMS)
-        counts, sigma = release_norms(records, scale, mu, self.neighbours, entropy, counts=counts)
+        args = (records, scale, mu, self.neighbours, budget, entropy)
+        counts, sigma = release_norms(*args, counts=counts, part=NORMS)  # proof: step 3
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
         rest = budget.left - OF_TAILS * self.total**2
         rest = math.sqrt(max(rest, 1e-6 * self.total**2)) / self.neighbours.outer_product
@@ -399,30 +397,6 @@ def release_tilts(
     return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
 
 
-def release_norms(
-    records: Records,
-    scale: FloatArray,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-    *,
-    counts: IntArray | None = None,
-) -> tuple[IntArray, int]:
-    """Noisy counts of records by squared norm, and the deviation of the noise.
-
-    `counts` are those without noise, where they are known from another pass.
-
-    Privacy
-    -------
-    Neighbours: as given; no precondition. A record adds one to one count, so the counts
-    move by at most sqrt(2); the noise makes that `mu` deviations.
-    """
-    if counts is None:
-        counts = norm_histogram(records, *_norm_bins(scale))  # proof: step 3
-    sigma = smallest_sigma(neighbours.moved(replaced=2, removed=1), mu)  # proof: step 3
-    return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
-
-
 @dataclass(frozen=True, eq=False)
 class _Fourths:
     """What tails are released from: fourth powers on a grid, in units of so many bits."""
@@ -477,12 +451,6 @@ def release_tails(
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     unit = 2.0**powers.bits * powers.grid.step**4 / records.n_records
     return np.where(scale > 0, noisy * unit, 0.0), sigma * unit
-
-
-def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
-    """The grid on which norms are counted, and the edges between bins."""
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    return grid, squared_norms(grid, int(np.count_nonzero(scale)))
 
 
 def centre_bound(grid: FeatureGrid, n_found: int) -> int:

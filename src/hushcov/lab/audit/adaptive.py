@@ -46,7 +46,8 @@ from hushcov.mechanisms.adaptive.parameters import FIRST_LOOK, NAME
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.release import Release
-from hushcov.steps.stage import NormBound, Prepared
+from hushcov.steps.norms import NormBound
+from hushcov.steps.stage import Prepared
 from hushcov.sums.protocol import Records
 
 _SLOWNESS = 30  # a whole release looks for structures

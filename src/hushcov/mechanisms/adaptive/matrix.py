@@ -11,7 +11,6 @@ from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     RADIUS,
-    UnitBound,
     exact_half_width,
     noise_sigmas,
     norm_in_steps,
@@ -20,8 +19,7 @@ from hushcov.mechanisms.gaussian import (
 )
 from hushcov.noise import Entropy
 from hushcov.postprocess import largest_of, noise_norm, over_rows
-from hushcov.steps.preparation import WIDEST
-from hushcov.steps.stage import NormBound
+from hushcov.steps.norms import WIDEST, NormBound, UnitBound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.protocol import Progress, Records

@@ -39,9 +39,7 @@ from hushcov.mechanisms.adaptive.probe import (
 )
 from hushcov.mechanisms.gaussian import (
     RADIUS,
-    UnitBound,
     exact_half_width,
-    release_unit_bound,
 )
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, pair_of
 from hushcov.noise import Entropy, check_entropy
@@ -59,8 +57,15 @@ from hushcov.postprocess import (
     symmetric_sparse,
 )
 from hushcov.release import Making, Release, Structure, parts_of
-from hushcov.steps.preparation import WIDEST, release_norms
-from hushcov.steps.stage import NormBound, Prepared, choose_norm
+from hushcov.steps.norms import (
+    WIDEST,
+    NormBound,
+    UnitBound,
+    choose_norm,
+    release_norms,
+    release_unit_bound,
+)
+from hushcov.steps.stage import Prepared
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
 from hushcov.sums.protocol import Progress, Records
 
@@ -162,8 +167,8 @@ def _released_norm(
     found = int(np.count_nonzero(scale))
     if found == 0:
         return NormBound(1.0, 0.0, 1.0)
-    budget.gaussian(mu)  # proof: step 5
-    counts, sigma = release_norms(records, scale, mu, inputs.neighbours, entropy)
+    args = (records, scale, mu, inputs.neighbours, budget, entropy)
+    counts, sigma = release_norms(*args)  # proof: step 5
     mu = budget.mu_left / inputs.neighbours.outer_product
     return choose_norm(counts, sigma, inputs.n_records, found, mu)
 
@@ -177,9 +182,8 @@ def _unit_bound(run: _Run) -> UnitBound:
         run.scale, radius, exact_half_width(inputs, radius, radius * math.sqrt(run.d), least)
     )
     mu = math.sqrt(NORMS * budget.left)
-    budget.gaussian(mu)  # proof: step 8
-    args = (run.records, grid, inputs, run.norm.typical, mu, budget.mu_left, run.entropy)
-    return release_unit_bound(*args)
+    args = (run.records, grid, inputs, run.norm.typical, mu, budget, run.entropy)
+    return release_unit_bound(*args)  # proof: step 8
 
 
 def _worth_selecting(run: _Run) -> bool:

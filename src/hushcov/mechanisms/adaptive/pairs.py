@@ -17,7 +17,6 @@ from hushcov.mechanisms.adaptive.parameters import (
     FIRST_VALUES,
     PRODUCT_NORMS,
 )
-from hushcov.mechanisms.gaussian import count_sigma
 from hushcov.mechanisms.screened import (
     PAIR_WEIGHT,
     RADIUS,
@@ -32,8 +31,9 @@ from hushcov.mechanisms.screened import (
     usual_of_units,
     widest_norm,
 )
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
+from hushcov.steps.norms import release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
 from hushcov.sums.protocol import Records
@@ -204,9 +204,7 @@ def _norm_bound(
     """
     n = records.n_records
     mu = math.sqrt(PRODUCT_NORMS * budget.left)
-    budget.gaussian(mu)  # proof: step 6
-    sigma = count_sigma(mu, neighbours)  # proof: step 6
     counts = products.norm_histogram(records)
-    counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
+    noisy = release_counts(counts, mu, neighbours, budget, entropy)  # proof: step 6
     moved = sum_movement(neighbours) / neighbours.together
-    return chosen_bound(counts, sigma, products, n, size, budget.mu_left / moved)
+    return chosen_bound(*noisy, products, n, size, budget.mu_left / moved)

@@ -17,7 +17,7 @@ from hushcov.mechanisms.gaussian.mechanism import NOISE_STRIP
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.postprocess import largest
-from hushcov.steps.stage import NormBound
+from hushcov.steps.norms import NormBound
 
 _LEAST_VARIANCE = 0.5  # of centred signs, on average
 

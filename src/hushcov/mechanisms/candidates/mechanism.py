@@ -104,7 +104,7 @@ def release_candidates(
     inputs, known = parameters.inputs, parameters.candidates
     inputs.check_size(prepared.records)
     scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
-    budget.part = parameters.part
+    budget.part = parameters.part  # proof: step 1
     if parameters.selects:
         parameters.expect(budget)
     run = _Run(prepared.records, scale, parameters, entropy, budget, prepared)

@@ -1,9 +1,13 @@
 """Gaussian noise on the whole second-moment matrix: Analyze Gauss, calibrated exactly."""
 
 from hushcov.mechanisms.gaussian.mechanism import (
+    GAUSSIAN,
+    GAUSSIAN_THRESHOLD,
     LARGEST_HALF_WIDTH,
     RADIUS,
+    GaussianNoise,
     GaussianParameters,
+    PlannedGaussian,
     balanced_row_norm,
     exact_half_width,
     gaussian_parameters,
@@ -14,21 +18,9 @@ from hushcov.mechanisms.gaussian.mechanism import (
     release_gaussian_sums,
     squared_sensitivity,
     symmetric_noise,
-)
-from hushcov.mechanisms.gaussian.prediction import predict_gaussian
-from hushcov.mechanisms.gaussian.room import (
-    GAUSSIAN,
-    GAUSSIAN_THRESHOLD,
-    GaussianNoise,
-    PlannedGaussian,
-)
-from hushcov.mechanisms.gaussian.units import (
-    Mass,
-    UnitBound,
-    count_sigma,
-    release_unit_bound,
     unit_sigmas,
 )
+from hushcov.mechanisms.gaussian.prediction import predict_gaussian
 
 __all__ = [
     "GAUSSIAN",
@@ -37,11 +29,8 @@ __all__ = [
     "RADIUS",
     "GaussianNoise",
     "GaussianParameters",
-    "Mass",
     "PlannedGaussian",
-    "UnitBound",
     "balanced_row_norm",
-    "count_sigma",
     "exact_half_width",
     "gaussian_parameters",
     "noise_sigmas",
@@ -50,7 +39,6 @@ __all__ = [
     "predict_gaussian",
     "release_gaussian",
     "release_gaussian_sums",
-    "release_unit_bound",
     "squared_sensitivity",
     "symmetric_noise",
     "unit_sigmas",

@@ -8,7 +8,6 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import ADD_REMOVE, REPLACE, WITHIN, Budget, Neighbours
-from hushcov.mechanisms.gaussian import Mass, count_sigma
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -16,7 +15,8 @@ from hushcov.mechanisms.screened.parameters import (
     widest_norm,
 )
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.noise import Entropy
+from hushcov.steps.norms import Mass, release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
 from hushcov.sums.protocol import Progress, Records
@@ -104,11 +104,9 @@ def release_unit_values(
         widest = int(together * widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
         products = product_map(grid, *places, widest, together, means)
         counts = products.norm_histogram(records, progress=progress)
-        budget.gaussian(for_norms)
-        sigma = count_sigma(for_norms, neighbours)  # proof: step 11
-        counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
+        noisy = release_counts(counts, for_norms, neighbours, budget, entropy)  # proof: step 11
         moved = for_values * together / sum_movement(neighbours)
-        bound = chosen_bound(counts, sigma, products, records.n_records, size, moved)
+        bound = chosen_bound(*noisy, products, records.n_records, size, moved)
         products = product_map(grid, *places, bound, together, means)
         budget.gaussian(for_values)
         args = (records, products, for_values, neighbours, entropy)
