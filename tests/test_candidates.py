@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from hushcov import _listed_pairs
+from hushcov import candidates
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.exceptions import CapacityError, ParameterError
 
@@ -259,7 +259,7 @@ def test_one_of_both_or_none():
 def test_too_many_are_refused_before_they_are_listed(monkeypatch):
     with pytest.raises(CapacityError, match=r"at most 2\*\*31"):
         Candidates.band(10**6, 10**4)
-    monkeypatch.setattr(_listed_pairs, "MOST_CANDIDATES", 3)
+    monkeypatch.setattr(candidates, "MOST_CANDIDATES", 3)
     with pytest.raises(CapacityError, match="smaller groups"):
         read([NAMES])
 
@@ -285,7 +285,7 @@ def test_what_a_release_says_of_them():
 
 def test_many_pairs_are_read_without_loops(monkeypatch):
     """A list of integers, sorted or not, with pairs named twice; no pair is looked at by itself."""
-    monkeypatch.setattr(_listed_pairs, "_of_groups", None)
+    monkeypatch.setattr(candidates, "_of_groups", None)
     rng = np.random.default_rng(0)
     rows = rng.integers(0, 10**6 - 10, 200_000)
     columns = rows + rng.integers(1, 10, len(rows))

@@ -20,7 +20,7 @@ LONGEST_MODULE, LONGEST_FUNCTION = 900, 60
 # The benchmark sets two theorems side by side, one of which has the name of its mechanism. An audit
 # tries the methods of SeparateCovariance, one of which has the name of another mechanism.
 SAME_NAME = {
-    "adaptive": ("lab/audit/eigenvectors.py",),
+    "adaptive": ("lab/audit/gaussian.py",),
     "multiscale": ("lab/benchmark/results.py", "lab/benchmark/figures.py"),
 }
 

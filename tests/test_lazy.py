@@ -12,8 +12,8 @@ PACKAGES = ("noise", "accounting", "postprocess", "release")
 LATER = (
     "noise.laplace",
     *("accounting.filter", "accounting.ledger"),
-    *("tables.files", "tables.formats", "tables.cluster", "sums.tensor_kernels"),
-    *("sums.statistics_file", "release.files", "release.schema", "release.signature"),
+    *("tables.files", "tables.formats", "tables.cluster", "sums.device"),
+    *("release.files", "release.schema", "release.signature"),
 )
 
 

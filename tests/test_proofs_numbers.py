@@ -11,16 +11,17 @@ import pytest
 from scipy import special
 
 from hushcov.accounting import gaussian_delta
-from hushcov.paper import (
+from hushcov.inputs import PublicInputs
+from hushcov.paper import samplers as order_statistics
+from hushcov.paper.mechanism import certify
+from hushcov.paper.parameters import (
     Level,
-    PublicInputs,
     Schedule,
-    certify,
-    order_statistics,
+    rounding_inflation,
     theorem_parameters,
+    total_variation,
 )
-from hushcov.paper.order_statistics import select_largest
-from hushcov.paper.schedule import rounding_inflation, total_variation
+from hushcov.paper.samplers import select_largest
 from hushcov.sums.grids import IntegerGrid
 
 LARGEST_INFLATION = 8 / 3  # 1 + x on the page

@@ -18,15 +18,12 @@ from pathlib import Path
 import numpy as np
 from rich.progress import Progress
 
+from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
-from hushcov.paper import (
-    CalibratedInputs,
-    PublicInputs,
-    plan_multiscale,
-    release_multiscale,
-    theorem_parameters,
-)
+from hushcov.paper.mechanism import release_multiscale
+from hushcov.paper.parameters import theorem_parameters
+from hushcov.paper.room import plan_multiscale
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 TARGET = 0.1

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from rich.progress import Progress
 
-from hushcov.paper import CalibratedInputs, plan_multiscale
-from hushcov.paper.planner import CHOICES, Search
+from hushcov.inputs import CalibratedInputs
+from hushcov.paper.room import CHOICES, Search, plan_multiscale
 
 SETTINGS = {"gate": 5_000_000, "value": 1_000_000}
 LABELS = {

@@ -27,9 +27,8 @@ from hushcov.sums.counts import cell_counts, log2_histogram, signed_octaves
 from hushcov.sums.gram import row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import DeviceRecords, Records
 from hushcov.sums.signs import sign_gram
-from hushcov.sums.views import DeviceRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 GROUP = 5

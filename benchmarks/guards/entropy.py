@@ -21,7 +21,7 @@ import numpy as np
 
 from hushcov import __version__
 from hushcov.noise import entropy_source, gumbel_top, rounded_normal
-from hushcov.paper.order_statistics import binomial
+from hushcov.paper.samplers import binomial
 
 AIM = 1e8  # draws a minute
 

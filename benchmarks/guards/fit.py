@@ -19,7 +19,7 @@ import numpy as np
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, predicting
 from hushcov.mechanisms.gaussian import prediction as gaussian
 from hushcov.mechanisms.screened import planner as screened
-from hushcov.paper import planner as multiscale
+from hushcov.paper import room as multiscale
 from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records, sparse_covariance
 

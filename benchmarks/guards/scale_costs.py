@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from hushcov import GaussianCovariance, ScreenedCovariance
+from hushcov.inputs import PublicInputs
 from hushcov.noise import entropy_source, gumbel_top, rounded_normal
-from hushcov.paper import PublicInputs, sample_exact, theorem_parameters
+from hushcov.paper.parameters import theorem_parameters
+from hushcov.paper.samplers import sample_exact
 from hushcov.simulate import sparse_covariance, wishart_moments
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid

@@ -24,8 +24,8 @@ from scipy import fft, optimize, special, stats
 
 from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import PublicInputs
-from hushcov.paper import Level, Schedule, theorem_parameters
 from hushcov.paper.kernels import gate_masses
+from hushcov.paper.parameters import Level, Schedule, theorem_parameters
 
 Vector = npt.NDArray[np.float64]
 DELTA, MU = 1e-6, 0.25

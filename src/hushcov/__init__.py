@@ -7,7 +7,7 @@ from hushcov._version import __version__
 
 if TYPE_CHECKING:
     from hushcov.accounting.ledger import Ledger
-    from hushcov.distances import pairs_within
+    from hushcov.candidates import pairs_within
     from hushcov.estimators import (
         CoinPressCovariance,
         EigenSamplingCovariance,
@@ -49,7 +49,7 @@ _ELSEWHERE = {
     "Ledger": "hushcov.accounting.ledger",
     "Statistics": "hushcov.sums.statistics",
     "load": "hushcov.estimators.answering",
-    "pairs_within": "hushcov.distances",
+    "pairs_within": "hushcov.candidates",
     "read_codebook": "hushcov.tables.codebook",
 }
 

@@ -12,7 +12,7 @@ from hushcov.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.sums.protocol import Records
+    from hushcov.sums.records import Records
     from hushcov.sums.statistics import Statistics
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles

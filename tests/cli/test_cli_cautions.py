@@ -14,9 +14,8 @@ import pytest
 from estimators.settings import skip_search
 from hushcov.accounting import Pure
 from hushcov.accounting.ledger import Ledger
-from hushcov.cli import files
 from hushcov.release import files as release_files
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--known-mean")
 LEDGER = ("--ledger", "budget.db", "--dataset", "people")
@@ -71,7 +70,7 @@ def test_a_hopeless_fit_is_refused_before_its_charge(run, ledger, few):
     (line,) = result.stderr.splitlines()
     assert line.startswith(f"hushcov: error: {HOPELESS}")
     assert "read or charged" in line
-    assert "--force" in line
+    assert "--allow hopeless" in line
     assert result.stdout == ""  # nothing that would hide the refusal
     assert ledger.history("people") == ()
     assert names() == ["budget.db", "few.npy"]
@@ -85,7 +84,7 @@ def test_a_spent_ledger_is_said_alone(run, ledger, enough):
 
 
 def test_insisting_keeps_the_words_everywhere(run, few):
-    result = run("fit", few, *PUBLIC, "--force", "-o", "out", "--json")
+    result = run("fit", few, *PUBLIC, "--allow", "hopeless", "-o", "out", "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)["warnings"]
     assert len(found) == 2  # of the scales, too
@@ -118,9 +117,9 @@ def test_a_large_delta_is_refused_unless_it_is_allowed(run, ledger, enough):
     result = run(*options, *LEDGER)
     assert result.exit_code == 2
     assert "--delta = 0.00025" in result.stderr
-    assert "--allow-large-delta" in result.stderr
+    assert "--allow large-delta" in result.stderr
     assert ledger.history("people") == ()
-    result = run(*options, "--allow-large-delta")
+    result = run(*options, "--allow", "large-delta")
     assert result.exit_code == 0
     (sentence,) = json.loads(Path("out/release.json").read_text())["warnings"]
     assert f"WARNING: {sentence}" in words(result.stdout)
@@ -128,8 +127,8 @@ def test_a_large_delta_is_refused_unless_it_is_allowed(run, ledger, enough):
 
 
 def test_the_theorem_takes_no_force(refused, few):
-    options = ("--mechanism", "theorem", "--scale", 1, "--force")
-    assert "no prediction" in refused(2, "fit", few, *PUBLIC, *options)
+    options = ("--mechanism", "theorem", "--feature-scale", 1, "--known-mean")
+    assert "no prediction" in refused(2, "fit", few, *PUBLIC, *options, "--allow", "hopeless")
 
 
 # Dry runs.
@@ -137,7 +136,7 @@ def test_the_theorem_takes_no_force(refused, few):
 
 @pytest.fixture
 def unread(monkeypatch, enough):
-    monkeypatch.setattr(files, "open_records", lambda *_, **__: Unread())
+    monkeypatch.setattr("hushcov.tables.sources.open_records", lambda *_, **__: Unread())
     return enough
 
 
@@ -201,7 +200,7 @@ def test_a_dry_run_refuses_what_a_fit_refuses(run, ledger, unread, code, options
 
 def test_a_hopeless_dry_run_has_its_exit_code(run, few):
     assert run("fit", few, *PUBLIC, "--dry-run").exit_code == 8
-    assert HOPELESS in words(run("fit", few, *PUBLIC, "--dry-run", "--force").stdout)
+    assert HOPELESS in words(run("fit", few, *PUBLIC, "--dry-run", "--allow", "hopeless").stdout)
 
 
 # Failures after the charge.

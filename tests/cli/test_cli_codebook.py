@@ -90,7 +90,7 @@ def test_text_needs_a_codebook(run):
 
 
 def test_the_theorem_has_no_use_for_one(run, refused):
-    more = ("--mechanism", "theorem", "--scale", 1, "--codebook", "codebook.csv")
+    more = ("--mechanism", "theorem", "--feature-scale", 1, "--codebook", "codebook.csv")
     assert "codebook must be left out" in refused(2, "fit", "survey.csv", *PUBLIC, *more)
 
 

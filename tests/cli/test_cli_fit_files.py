@@ -165,7 +165,7 @@ def test_text_files_of_many_kinds(run):
             "'height'?",
         ),
         (
-            ("--columns", "age,weight", "--drop-nulls", "--mechanism", "theorem", "--scale", 2),
+            ("--columns", "age,weight", "--drop-nulls", "--mechanism", "theorem"),
             2,
             "--drop-nulls must be left out with --mechanism theorem: ",
         ),
@@ -246,7 +246,7 @@ def test_workers_read_the_files(run, visits, clients, monkeypatch):
             super().__init__(data)
             made.append(self)
 
-    monkeypatch.setattr(files, "DaskRecords", Watched)
+    monkeypatch.setattr("hushcov.tables.cluster.DaskRecords", Watched)
     options = ("--columns", "age,weight", "--drop-nulls", "--scheduler", "tcp://there:8786")
     result = run("fit", "visits", *PUBLIC, *options)
     assert result.exit_code == 0, result.stderr

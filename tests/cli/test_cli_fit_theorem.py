@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.cli import files
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 THEOREM = (
     *("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2),
-    *("--mechanism", "theorem", "--scale", 1, "--known-mean"),
+    *("--mechanism", "theorem", "--feature-scale", 1, "--known-mean"),
 )
-INSIST = (*THEOREM, "--allow-large-delta")  # it is far above 1 / n where the theorem holds
+INSIST = (*THEOREM, "--allow", "large-delta")  # it is far above 1 / n where the theorem holds
 ENOUGH = 60_000_000_000  # records for the theorem at d = 20, k = 2
 
 
@@ -39,7 +38,7 @@ def data(tmp_path) -> Path:
 
 @pytest.fixture
 def plenty(data, monkeypatch) -> Path:
-    monkeypatch.setattr(files, "open_records", lambda file, **_: StandIn())
+    monkeypatch.setattr("hushcov.tables.sources.open_records", lambda file, **_: StandIn())
     return data
 
 
@@ -78,11 +77,6 @@ def test_an_unknown_mean_is_refused(refused, data):
     asked = [each for each in THEOREM if each != "--known-mean"]
     start = "--known-mean is required with --mechanism theorem: "
     assert refused(2, "fit", data, *asked).startswith(start)
-
-
-def test_options_reach_the_mechanism(run, data):
-    result = run("fit", data, *THEOREM, "--target-error", 0.125, "--failure-probability", 0.05)
-    assert "target error 0.125," in " ".join(result.stdout.split())
 
 
 def test_release(run, plenty):
@@ -137,7 +131,9 @@ def test_json_is_alone_on_standard_output(run, plenty):
 
 
 def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatch):
-    monkeypatch.setattr(files, "open_records", lambda file, **_: StandIn(value=np.nan))
+    monkeypatch.setattr(
+        "hushcov.tables.sources.open_records", lambda file, **_: StandIn(value=np.nan)
+    )
     result = run("fit", plenty, *INSIST)
     assert result.exit_code == 3
     assert "must be finite" in result.stderr
@@ -149,8 +145,7 @@ def test_nothing_is_left_behind_when_the_records_are_bad(run, plenty, monkeypatc
     [
         ("--epsilon", 2, "--epsilon must be above 0 and at most 1, got 2.0: "),
         ("--row-sparsity", 21, "--row-sparsity must be an integer at least 1 and at most 20"),
-        ("--scale", 0, "--scale must be above 1e-60"),
-        ("--target-error", 0.3, "--target-error must be above 0 and at most 0.25, got 0.3: "),
+        ("--feature-scale", 0, "--feature-scale must be above 1e-60"),
     ],
 )
 def test_errors_name_the_option(refused, data, option, value, start):
@@ -161,6 +156,6 @@ def test_one_feature_is_too_few(refused):
     np.save("a.npy", np.zeros((5, 1)))
     options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 1)
     line = refused(
-        2, "fit", "a.npy", *options, "--mechanism", "theorem", "--scale", 1, "--known-mean"
+        2, "fit", "a.npy", *options, "--mechanism", "theorem", "--feature-scale", 1, "--known-mean"
     )
     assert line.startswith("n_features must be an integer at least 2, got 1")

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from estimators.settings import skip_search
-from hushcov.cli import fit_units
+from hushcov.cli import fitting
 from hushcov.steps import counting
 
 PUBLIC = ("--epsilon", 4, "--delta", 1e-6)
@@ -107,7 +107,7 @@ def test_add_remove(run, tmp_path):
 def test_weights_are_no_feature(run, tmp_path):
     weighted = pa.Table.from_pandas(table().drop(columns="patient_id"), preserve_index=False)
     parquet.write_table(weighted, tmp_path / "survey.parquet")
-    found, _ = fit(run, "survey.parquet", "--weight", "w", "--max-weight", 2)
+    found, _ = fit(run, "survey.parquet", "--weight", "w=2")
     assert found["n_features"] == 3
     assert found["guarantee"]["rows_per_unit"] == 16
 
@@ -121,7 +121,7 @@ def test_positions_in_files_without_names(run, tmp_path):
 
 def test_a_dry_run_reads_nothing_and_takes_a_guess(run, visits, monkeypatch):
     monkeypatch.setattr(counting.Counting, "run", None)
-    monkeypatch.setattr(fit_units, "counted_records", None)
+    monkeypatch.setattr(fitting, "_count", None)
     asked = (visits, "--unit", "patient_id", "--max-rows-per-unit", 2, "--dry-run")
     found, _ = fit(run, *asked, "--records", 6_000)
     assert found["n_records"] == 6_000
@@ -181,9 +181,10 @@ def test_bad_identifiers_are_refused_without_a_word_of_them(run, tmp_path, owner
         (("--unit", "patient_id", "--dry-run"), "--records is required"),
         (("--unit", "patient_id", "--records", 9_000), "--records must be left out"),
         (("--unit", "patient_id", "--scheduler", "tcp://nowhere:1"), "--scheduler"),
-        (("--unit", "patient_id", "--weight", "age", "--max-weight", 1), "--weight"),
-        (("--weight", "age"), "--max-weight"),
-        (("--max-weight", 2), "--max-weight"),
+        (("--unit", "patient_id", "--weight", "age=1"), "--weight"),
+        (("--weight", "age"), "--weight must be a column and the largest weight"),
+        (("--weight", "age=many"), "--weight must be a column and the largest weight"),
+        (("--weight", "age=-1", "--columns", "pulse"), "--weight must be above 0"),
         (("--max-rows-per-unit", 2, "--columns", "age,pulse"), "--max-rows-per-unit"),
         (("--unit", "patient_id", "--max-rows-per-unit", 0), "--max-rows-per-unit"),
     ],
@@ -196,7 +197,7 @@ def test_options_that_mean_nothing_are_refused(run, tmp_path, visits, options, m
 
 
 def test_the_theorem_has_no_units(refused, visits):
-    asked = ("--mechanism", "theorem", "--scale", 1, "--row-sparsity", 2)
+    asked = ("--mechanism", "theorem", "--feature-scale", 1, "--row-sparsity", 2)
     assert "--mechanism theorem" in refused(2, "fit", visits, "--unit", "x", *asked, *PUBLIC)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from genotypes.literal import linked_genotypes
 from hushcov import load
-from hushcov.genotypes.bed import write_bed
+from hushcov.genotypes.reading import write_bed
 
 BUDGET = ["--epsilon", "5", "--delta", "1e-6"]
 
@@ -72,7 +72,7 @@ def test_a_dry_run_reads_nothing(run, cohort, tmp_path):
         (["--mechanism", "gaussian"], "--mechanism must be auto or genotypes"),
         (["--records", 5], "--records must be what"),
         (["--neighbours", "add-remove", "--records", 5], "--records must be left out where"),
-        (["--window-bp", 5], "one of bandwidth, window_bp, candidate_pairs"),
+        (["--candidate-pairs", "pairs.npz"], "one of bandwidth, window_bp, candidate_pairs"),
     ],
 )
 def test_what_means_nothing_for_genotypes_is_refused(run, cohort, tmp_path, options, words):
@@ -83,9 +83,12 @@ def test_what_means_nothing_for_genotypes_is_refused(run, cohort, tmp_path, opti
 
 
 def test_windows_by_position_are_for_genotypes(run, cohort, tmp_path):
-    found = run("fit", cohort / "cohort.npy", "--window-bp", 5, *BUDGET, "-o", tmp_path / "r")
-    assert found.exit_code != 0
-    assert "--window-bp must be left out without genotypes" in " ".join(found.output.split())
+    options = ("--bandwidth", "5bp", *BUDGET, "-o", tmp_path / "r")
+    found = run("fit", cohort / "cohort.bed", *options, "--dry-run", "--json")
+    assert found.exit_code == 0, found.output
+    found = run("fit", cohort / "cohort.npy", *options)
+    assert found.exit_code == 2
+    assert "--bandwidth must be a number of columns without" in " ".join(found.output.split())
 
 
 def test_noise_is_planned_for(run, cohort):

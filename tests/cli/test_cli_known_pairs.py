@@ -90,7 +90,7 @@ def test_a_width_that_is_found(run, data):
         (("--bandwidth", 2, "--mechanism", "adaptive"), "'screened' or 'gaussian' or 'auto'"),
         (("--bandwidth", 2, "--psd"), "projection fills in zeros"),
         (
-            ("--bandwidth", 2, "--mechanism", "theorem", "--scale", 1, "--row-sparsity", 3),
+            ("--bandwidth", 2, "--mechanism", "theorem", "--feature-scale", 1, "--row-sparsity", 3),
             "--bandwidth must be left out with --mechanism theorem: the theorem is about all pairs",
         ),
     ],

@@ -88,30 +88,20 @@ def test_whom_a_budget_protects(run, tmp_path):
     assert not (tmp_path / "other.db").exists()
 
 
-def test_show_marks_converted_releases(run, ledger):
-    events = (Gaussian(0.01),)
+@pytest.mark.parametrize(
+    ("special", "words"),
+    [
+        ({"adjacency": "add-remove-one"}, "counted twice: for one"),
+        ({"private": False}, "(seeded: not private)"),
+    ],
+)
+def test_show_marks_converted_and_seeded_releases(run, ledger, special, words):
     released = {"epsilon": 0.1, "delta": 1e-6, "transcript_epsilon": 0.1, "transcript_delta": 0.0}
-    released |= {"numerical_delta": 0.0, "events": events, "method": "x", "preconditions": ()}
-    ledger.charge("people", Guarantee(**released, adjacency="add-remove-one"), label="x")
+    released |= {"numerical_delta": 0.0, "method": "x", "preconditions": ()}
+    ledger.charge("people", Guarantee(**released, events=(Gaussian(0.01),), **special), label="x")
     text = _words(run("ledger", "show", "budget.db"))
     assert "for replacing any one record" in text
-    assert "counted twice: for one" in text
-
-
-def test_show_marks_seeded_releases(run, ledger):
-    seeded = Guarantee(
-        epsilon=0.5,
-        delta=1e-6,
-        transcript_epsilon=0.4,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=(),
-        private=False,
-    )
-    ledger.charge("people", seeded, label="a trial")
-    assert "(seeded: not private)" in _words(run("ledger", "show", "budget.db"))
+    assert words in text
 
 
 def test_a_new_promise_keeps_the_old_one(run, ledger):

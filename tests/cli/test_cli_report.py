@@ -142,7 +142,7 @@ WAYS = {
     "all values": ("--mechanism", "gaussian", "--known-mean"),
     "screened, scales": ("--mechanism", "screened", "--feature-scale", 1),
     "no delta": ("--mechanism", "eigen-sampling", "--feature-scale", 1, "--known-mean"),
-    "no noise level": ("--mechanism", "separate", "--force"),
+    "no noise level": ("--mechanism", "separate", "--allow", "hopeless"),
 }
 ALL_VALUES = ("no delta", "no noise level")
 

@@ -40,7 +40,9 @@ def dry(run, *words):
 
 
 def test_options_come_from_the_file_and_the_command_line_wins(run):
-    Path("s.toml").write_text(GOOD + 'drop-nulls = true\nforce = false\nneighbours = "replace"\n')
+    Path("s.toml").write_text(
+        GOOD + 'drop-nulls = true\nallow = ["hopeless"]\nneighbours = "replace"\n'
+    )
     found = dry(run, "--settings", "s.toml")
     assert (found["n_records"], found["n_features"]) == (4000, 2)
     assert found["guarantee"]["epsilon"] == 2

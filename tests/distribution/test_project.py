@@ -16,7 +16,7 @@ from hushcov import __version__
 from hushcov.accounting import ledger
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
-from hushcov.sums import statistics_file
+from hushcov.sums import statistics
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = [
@@ -114,7 +114,7 @@ def test_the_policy_has_the_formats_that_are_written_and_read():
         "release folder": release_schema.FORMAT,
         "signature of a release": signature,
         "ledger": ledger.SCHEMA_VERSION,
-        "statistics of a site": statistics_file.FORMAT,
+        "statistics of a site": statistics.FORMAT,
     }
     assert {name: int(written) for name, written, _ in rows} == formats
     assert all(int(written) in map(int, read.split(",")) for _, written, read in rows)

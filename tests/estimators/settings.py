@@ -1,4 +1,4 @@
-"""What the tests of the scaled estimators share: small records, a budget, and seeded fits."""
+"""Small records, a budget, a setting of every scaled estimator, and seeded fits."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import functools
 import warnings
 
 import numpy as np
+import pytest
 
 import hushcov.estimators.sparse
 import hushcov.paper.estimator
 from hushcov import (
     CoinPressCovariance,
+    EigenSamplingCovariance,
     GaussianCovariance,
     PrivateSparseCovariance,
     RowTopKCovariance,
@@ -18,15 +20,51 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.paper import MultiscalePlan, calibrated_parameters, room
-from hushcov.paper.planner import _predictions, starting_design
+from hushcov.paper import room
+from hushcov.paper.mechanism import calibrated_parameters
+from hushcov.paper.room import MultiscalePlan, _predictions, starting_design
 from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
 PEERS = (RowTopKCovariance, SeparateCovariance, CoinPressCovariance)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
+CENTRED = BUDGET | {"assume_centered": True}
+PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centered": True}
+KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 D = 10
+# Published mechanisms are told that means are zero: test_centre.py has those that find means.
+SETTINGS = {
+    "gaussian": (GaussianCovariance, BUDGET),
+    "screened": (ScreenedCovariance, BUDGET),
+    "sparse": (PrivateSparseCovariance, BUDGET),
+    "row_top_k": (RowTopKCovariance, CENTRED),
+    "separate": (SeparateCovariance, CENTRED),
+    "separate, gauss": (SeparateCovariance, CENTRED | {"method": "gauss"}),
+    "separate, eigenvalues": (SeparateCovariance, CENTRED | {"method": "separate"}),
+    "coinpress": (CoinPressCovariance, CENTRED),
+    "coinpress, one step": (
+        CoinPressCovariance,
+        CENTRED | {"n_steps": 1, "eigenvalue_bounds": (0.5, 2.0)},
+    ),
+    "eigen_sampling": (EigenSamplingCovariance, PURE),
+    "eigen_sampling, uniform": (EigenSamplingCovariance, PURE | {"allocation": "uniform"}),
+}
+OURS = ("gaussian", "screened", "sparse")
+PUBLISHED = tuple(name for name in SETTINGS if name not in OURS)
+# Those that estimate scales; pure privacy takes public ones.
+SCALING = tuple(name for name, (cls, _) in SETTINGS.items() if cls is not EigenSamplingCovariance)
+# One setting of each class.
+CLASSES = (*OURS, "row_top_k", "separate", "coinpress", "eigen_sampling")
+each_setting = pytest.mark.parametrize("name", SETTINGS)
+each_class = pytest.mark.parametrize("name", CLASSES)
+each_scaling = pytest.mark.parametrize("name", SCALING)
+
+
+def setting(name, **changes):
+    """Make the estimator of this setting, with these changes."""
+    cls, options = SETTINGS[name]
+    return cls(**options | changes)
 
 
 def correlations(model, d, k):

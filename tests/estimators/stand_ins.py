@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 
 class RepeatedRecords(Records):

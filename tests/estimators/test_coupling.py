@@ -18,7 +18,16 @@ from scipy import sparse
 
 import hushcov
 from coupling import ADDED, coupled
-from estimators.settings import RECORDS, D, make, skip_search
+from estimators.settings import (
+    OURS,
+    RECORDS,
+    SCALING,
+    SETTINGS,
+    D,
+    make,
+    setting,
+    skip_search,
+)
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import (
@@ -37,7 +46,6 @@ from hushcov.steps import complete
 from hushcov.sums.products import ProductMap
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN
-from peers.estimators import SCALING, SETTINGS, peer
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.
 OTHER = RECORDS[::-1] ** 3 @ np.linspace(-1.0, 1.0, D * D).reshape(D, D)
@@ -94,38 +102,20 @@ def of_statistics(make_estimator, total):
 
 RECORDS_WITH_GAPS = with_gaps(RECORDS, 301), with_gaps(OTHER, 97)
 CASES = {
-    **{name: (fitted(lambda name=name: peer(name)), RECORDS, OTHER) for name in SETTINGS},
-    **{
-        f"{name}, scales known": (
-            fitted(lambda name=name: peer(name, feature_scale=1.0)),
-            RECORDS,
-            SHORT,
-        )
-        for name in SETTINGS
-    },
-    **{
-        f"{name}, nothing known": (
-            fitted(lambda name=name: peer(name, assume_centered=False)),
-            RECORDS,
-            OTHER,
-        )
-        for name in SCALING
-    },
-    **{
-        f"{cls.__name__}, {what}": (
-            fitted(lambda cls=cls, changes=changes: make(cls, **changes)),
-            *data,
-        )
-        for cls in (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
-        for what, changes, data in (
-            ("nothing known", {}, (RECORDS, OTHER)),
-            ("mean known", {"assume_centered": True}, (RECORDS, OTHER)),
-            ("scales known", {"feature_scale": 1.0}, (RECORDS, SHORT)),
-            ("gaps, mean known", {"assume_centered": True}, RECORDS_WITH_GAPS),
-            ("gaps", {}, RECORDS_WITH_GAPS),
-            ("gaps, scales known", {"feature_scale": 1.0}, RECORDS_WITH_GAPS),
-        )
-    },
+    f"{name}, {what}": (
+        fitted(lambda name=name, changes=changes: setting(name, **changes)),
+        *data,
+    )
+    for names, what, changes, data in (
+        (SETTINGS, "mean known", {"assume_centered": True}, (RECORDS, OTHER)),
+        (SETTINGS, "scales known", {"feature_scale": 1.0}, (RECORDS, SHORT)),
+        (SCALING, "nothing known", {"assume_centered": False}, (RECORDS, OTHER)),
+        (OURS, "gaps, mean known", {"assume_centered": True}, RECORDS_WITH_GAPS),
+        (OURS, "gaps", {}, RECORDS_WITH_GAPS),
+        (OURS, "gaps, scales known", {"feature_scale": 1.0}, RECORDS_WITH_GAPS),
+    )
+    for name in names
+} | {
     "PrivateSparseCovariance, pairs selected": (
         fitted(lambda: make(PrivateSparseCovariance, sparse_output=True)),
         RECORDS,
@@ -231,7 +221,8 @@ def size_leaked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "leak"), [("row_top_k", trace_leaked), ("ScreenedCovariance, mean known", size_leaked)]
+    ("name", "leak"),
+    [("row_top_k, mean known", trace_leaked), ("screened, mean known", size_leaked)],
 )
 def test_an_exact_number_in_the_document_is_noticed(name, leak, monkeypatch):
     leak(monkeypatch)
@@ -245,7 +236,7 @@ def test_all_noise_is_watched():
     root = Path(hushcov.__file__).parent
     drawing = {
         ".".join(("hushcov", *path.relative_to(root).with_suffix("").parts))
-        for folder in ("mechanisms", "stages")
+        for folder in ("mechanisms", "steps")
         for path in (root / folder).rglob("*.py")
         if re.search(r"\b(rounded_normal|symmetric_noise)\((entropy\.)?generator", path.read_text())
     }

@@ -26,16 +26,16 @@ from hushcov.accounting import ONE_REPLACED, REPLACE, Budget, Neighbours
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
-from hushcov.mechanisms.gaussian.units import release_unit_bound
 from hushcov.mechanisms.screened import mechanism, release_values
 from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
-from hushcov.paper import grid_for
+from hushcov.paper.mechanism import grid_for
 from hushcov.peers.coinpress import transformed_gram
 from hushcov.steps import Prepared
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.location import LocationParameters, find_location
+from hushcov.steps.norms import release_unit_bound
 from hushcov.steps.preparation import (
     release_centre,
     release_norms,
@@ -45,21 +45,19 @@ from hushcov.steps.preparation import (
 )
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.steps.unit_centre import release_unit_centre
-from hushcov.sums.bounded import bounded_sums, fourth_sums
-from hushcov.sums.combined import unit_means
+from hushcov.sums.bounded import bounded_sums, unit_means
 from hushcov.sums.counts import (
     cell_counts,
     log2_histogram,
     norm_histogram,
     sign_sums,
     signed_octaves,
-    signs_and_norms,
 )
 from hushcov.sums.gram import record_statistics, row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.records import CompleteRecords
 from hushcov.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums, sign_scores
 from hushcov.sums.statistics import RecordMap
-from hushcov.sums.views import CompleteRecords
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import Units
 
@@ -125,7 +123,7 @@ def unit_values(records, entropy):
 
 def unit_bound(records, entropy):
     inputs = ReleaseInputs(N, D, 1, 1.0, 1e-6, neighbours=PEOPLE)
-    return release_unit_bound(of_people(records), GRID, inputs, 1.0, 0.1, 1.0, entropy)
+    return release_unit_bound(of_people(records), GRID, inputs, 1.0, 0.1, inputs.budget(), entropy)
 
 
 def pairs_of_a_ladder(records, entropy):
@@ -174,8 +172,6 @@ FUNCTIONS = {
     "bounded_sums": lambda records, _: bounded_sums(records, GRID, 20),
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
     "sign_sums": lambda records, _: sign_sums(records),
-    "signs_and_norms": lambda records, _: signs_and_norms(records, GRID, (1,)),
-    "fourth_sums": lambda records, _: fourth_sums(records, GRID, 10, 2**20),
     "find_location": lambda records, entropy: find_location(
         records, LocationParameters(N, D, 0.2), Budget(1.0, 1e-6), entropy
     ),
@@ -189,7 +185,7 @@ FUNCTIONS = {
     "release_unit_bound": unit_bound,
     "unit_means": lambda records, _: unit_means(of_people(records), GRID, 20, 5, 2),
     "release_norms": lambda records, entropy: release_norms(
-        records, ONES, 0.1, ONE_REPLACED, entropy
+        records, ONES, 0.1, ONE_REPLACED, Budget(1.0, 1e-6), entropy
     ),
     "release_squares": lambda records, entropy: release_squares(
         records, ONES, 0.1, ONE_REPLACED, entropy

@@ -7,7 +7,7 @@ import pytest
 
 from hushcov import CoinPressCovariance, GaussianCovariance, ScreenedCovariance
 from hushcov.exceptions import SeededNoiseWarning
-from hushcov.sums.views import WatchedRecords
+from hushcov.sums.records import WatchedRecords
 from hushcov.tables import compact
 from hushcov.tables.sources import ArrayRecords
 

@@ -32,10 +32,9 @@ from hushcov.exceptions import HushcovError
 from hushcov.sums.counts import count_complete, log2_histogram
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import CompleteRecords, Records
 from hushcov.sums.signs import sign_gram
 from hushcov.sums.statistics import Statistics
-from hushcov.sums.views import CompleteRecords
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
@@ -389,7 +388,7 @@ def _by_command(source: Any, how: How) -> Sums:
 
     arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1"]
     arguments += ["--drop-nulls"] * how.drop_nulls + ["--known-mean"]
-    with mock.patch("hushcov.cli.fit.prepare", prepare):
+    with mock.patch("hushcov.cli.fit.Job.prepare", prepare):
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -403,7 +402,8 @@ def _by_command_in_json(source: Any, how: How) -> Sums:
     sums = _by_command(source, how)
     said = []
     for others in ((), ("--neighbours", "add-remove", "--records", "1000")):
-        arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--json", "--force"]
+        arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--json"]
+        arguments += ["--allow", "hopeless"]
         arguments += ["--dry-run", "--known-mean", "--output", "out", *others]
         arguments += ["--drop-nulls"] * how.drop_nulls
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")

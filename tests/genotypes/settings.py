@@ -6,7 +6,7 @@ import numpy as np
 
 from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, Neighbours
 from hushcov.candidates import Candidates
-from hushcov.genotypes import genotype_parameters
+from hushcov.genotypes.mechanism import genotype_parameters
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy
 

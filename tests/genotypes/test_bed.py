@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError, HushcovError, ParameterError, RecordsFileError
-from hushcov.genotypes.bed import BedFile, write_bed
 from hushcov.genotypes.kernels import CODES, row_words
-from hushcov.genotypes.reading import open_genotypes
+from hushcov.genotypes.reading import BedFile, open_genotypes, write_bed
 
 HEADER = 3
 
@@ -83,7 +82,7 @@ def test_each_byte_is_read_once_and_in_order(bed, monkeypatch):
         return preadv(file, buffers, offset)
 
     monkeypatch.setattr(os, "preadv", watched)
-    monkeypatch.setattr("hushcov.genotypes.bed._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("hushcov.genotypes.reading._ROWS_AT_ONCE", 2)
     for _ in open_genotypes(bed).blocks(2, 3):
         pass
     assert spans[0][0] == HEADER

@@ -8,8 +8,9 @@ from scipy import stats
 
 from genotypes.literal import LiteralGenotypes, linked_genotypes
 from genotypes.settings import KINDS, planned, seeded
-from hushcov.genotypes import mechanism, release_genotypes
-from hushcov.genotypes import parameters as public
+from hushcov.genotypes import mechanism
+from hushcov.genotypes import mechanism as public
+from hushcov.genotypes.mechanism import release_genotypes
 from hushcov.genotypes.reading import open_genotypes
 from statistics_helpers import FALSE_ALARM
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from genotypes.settings import KINDS, planned, seeded
-from hushcov.genotypes import mechanism, run_blocks
+from hushcov.genotypes import mechanism
+from hushcov.genotypes.mechanism import run_blocks
 from hushcov.genotypes.reading import open_genotypes
 from movements import Played
 

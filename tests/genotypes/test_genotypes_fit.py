@@ -21,8 +21,8 @@ from hushcov.exceptions import (
     ParameterError,
     SeededNoiseWarning,
 )
-from hushcov.genotypes.bed import write_bed
 from hushcov.genotypes.estimator import window_ends
+from hushcov.genotypes.reading import write_bed
 from hushcov.steps import counting
 
 N, D = 3000, 40

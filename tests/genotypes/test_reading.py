@@ -15,8 +15,7 @@ from pyarrow import parquet
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.genotypes import kernels as genotype_kernels
-from hushcov.genotypes.bed import write_bed
-from hushcov.genotypes.reading import LARGEST_VALUE, GenotypeRecords, open_genotypes
+from hushcov.genotypes.reading import LARGEST_VALUE, GenotypeRecords, open_genotypes, write_bed
 
 
 def some_genotypes(n, d, missing, generator):

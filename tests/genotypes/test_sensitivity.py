@@ -13,12 +13,12 @@ from genotypes.literal import LiteralGenotypes, linked_genotypes
 from genotypes.settings import KINDS, planned, seeded
 from hushcov.candidates import Candidates
 from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.genotypes import (
+from hushcov.genotypes import mechanism
+from hushcov.genotypes.mechanism import (
     Sums,
     Variants,
     count_weight,
     genotype_parameters,
-    mechanism,
     release_block,
     release_genotypes,
     squared_movement,

@@ -17,7 +17,7 @@ from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
 from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
 from hushcov.peers.separate import release_separate, separate_parameters
 from hushcov.steps import Prepared
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
 from mechanisms.screened.settings import DESIGN

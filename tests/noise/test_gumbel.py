@@ -303,24 +303,27 @@ def test_what_is_left_out_early_would_not_have_been_selected(kind, monkeypatch):
             quick = gumbel_top(np.random.default_rng(17), scores, rate, count)
         assert max(looked_at) < 10 * count + 5_000
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_guessed_cut", lambda *_: math.inf)
+            patch.setattr(module, "_guess_cut", lambda *_: math.inf)
             slow = gumbel_top(np.random.default_rng(17), scores, rate, count)
         np.testing.assert_array_equal(quick, slow)
 
 
 def test_a_cut_that_was_guessed_too_low_is_not_used(monkeypatch):
-    """So many keys are surely below it, or there is none."""
+    """So many keys are surely below it, or it is as if there were none."""
     generator = np.random.default_rng(18)
     scores = generator.integers(0, 50, size=50_000)
     words = generator.integers(-(2**63), 2**63, size=len(scores))
     ruler = module._Ruler(0.3, 0, 0.0)
     for count in (1, 40, 3_000):
-        cut = module._guessed_cut(words, scores, ruler, count)
-        assert (ruler.rough_bounds(words, scores)[1] <= cut).sum() >= count
+        cut = module._guess_cut(words, scores, ruler, count)
+        certain = (ruler.rough_bounds(words, scores)[1] <= cut).sum()
+        assert count <= certain == ruler.find_below(words, scores, cut)[1]
         assert cut < math.inf
+        expected = gumbel_top(np.random.default_rng(19), scores, 0.3, count)
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_count_below", lambda *_, most=count - 1: most)
-            assert module._guessed_cut(words, scores, ruler, count) == math.inf
+            patch.setattr(module, "_guess_cut", lambda *_, low=cut - 30.0: low)
+            found = gumbel_top(np.random.default_rng(19), scores, 0.3, count)
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("length", [1, 2, 64, 128])

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from hushcov.paper import Level, Schedule
+from hushcov.paper.parameters import Level, Schedule
 
 # Ten entries (d = 4) in units of t_0: zero, the edges 3t/4, t and 2t of several levels, entries
 # below and far above all thresholds, and negative ones.

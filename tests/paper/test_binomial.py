@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.paper.order_statistics import binomial
+from hushcov.paper.samplers import binomial
 from statistics_helpers import FALSE_ALARM, binomial_p_value, normal_p_value
 
 DRAWS = 40_000

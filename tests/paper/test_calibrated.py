@@ -11,17 +11,18 @@ import pytest
 
 from hushcov.accounting import BoundedRange, Gaussian, TotalVariation, compose
 from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.inputs import CalibratedInputs
 from hushcov.noise import Entropy, entropy_source
-from hushcov.paper import (
-    CalibratedInputs,
+from hushcov.paper.mechanism import (
     Design,
-    Level,
     calibrated_parameters,
     certify,
+    draft_schedule,
     grid_for,
     release_multiscale,
+    schedule_events,
 )
-from hushcov.paper.calibrated import draft_schedule, schedule_events
+from hushcov.paper.parameters import Level
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import open_records

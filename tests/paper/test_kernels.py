@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from hushcov.paper import gate_correction, kernels, schedule
+from hushcov.paper import kernels
+from hushcov.paper import parameters as schedule
+from hushcov.paper.parameters import gate_correction
 from paper import reference
 
 INF = math.inf

@@ -10,18 +10,16 @@ import pytest
 
 from hushcov import _version
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
+from hushcov.inputs import PublicInputs
 from hushcov.noise import Entropy, entropy_source
-from hushcov.paper import (
-    PublicInputs,
-    certify,
-    grid_for,
-    release_multiscale,
-    schedule,
-    theorem_parameters,
-)
+from hushcov.paper import parameters as schedule
+from hushcov.paper.mechanism import certify, grid_for, release_multiscale
+from hushcov.paper.parameters import theorem_parameters
 from hushcov.simulate import SimulatedMoments, sparse_covariance, wishart_moments
+from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.tables.sources import open_records
 
 VALID = {
     "n_records": 10**10,
@@ -60,12 +58,11 @@ def integer_moments(parameters):
     grid = grid_for(parameters)
     n, d = parameters.inputs.n_records, parameters.inputs.n_features
     rng = np.random.default_rng(7)
-    rows = grid.quantise(
-        rng.standard_normal((100, d)) @ np.linalg.cholesky(0.5 + 0.5 * np.eye(d)).T
-    )
+    rows = rng.standard_normal((100, d)) @ np.linalg.cholesky(0.5 + 0.5 * np.eye(d)).T
     repeats, rest = divmod(n, len(rows))
     assert rest == 0
-    return Statistics((rows.T @ rows).astype(np.int64) * repeats, n, RecordMap(d, grid))
+    gram = second_moments(open_records(rows), grid).gram
+    return Statistics(gram * repeats, n, RecordMap(d, grid))
 
 
 def seeded(seed):

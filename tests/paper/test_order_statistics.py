@@ -11,8 +11,8 @@ import pytest
 from scipy import optimize
 
 from hushcov.exceptions import CapacityError
-from hushcov.paper import order_statistics
-from hushcov.paper.order_statistics import select_largest
+from hushcov.paper import samplers as order_statistics
+from hushcov.paper.samplers import select_largest
 from statistics_helpers import FALSE_ALARM, disagreements, normal_p_value
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.paper import PublicInputs, gate_correction, theorem_parameters
+from hushcov.inputs import PublicInputs
+from hushcov.paper.parameters import gate_correction, theorem_parameters
 
 # The note in the file says how its numbers were made.
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "theorem_parameters.json").read_text())

@@ -9,16 +9,9 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.paper import (
-    Level,
-    Schedule,
-    sample_exact,
-    sample_literal,
-    sample_transcript,
-)
-from hushcov.paper import schedule as schedule_module
-from hushcov.paper.samplers import NoisyScores
-from hushcov.paper.schedule import total_variation
+from hushcov.paper import parameters as schedule_module
+from hushcov.paper.parameters import Level, Schedule, total_variation
+from hushcov.paper.samplers import NoisyScores, sample_exact, sample_literal, sample_transcript
 from paper.settings import SCHEDULES, STATISTIC, make_schedule, sample
 from statistics_helpers import FALSE_ALARM, binomial_p_value
 

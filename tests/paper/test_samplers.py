@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushcov.paper import order_statistics, sample_exact, sample_literal
+from hushcov.paper import samplers as order_statistics
+from hushcov.paper.samplers import sample_exact, sample_literal
 from paper.settings import SCHEDULES, STATISTIC, sample
 from statistics_helpers import disagreements
 

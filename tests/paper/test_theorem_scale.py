@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from hushcov.paper import PublicInputs, certify, sample_exact, theorem_parameters
+from hushcov.inputs import PublicInputs
+from hushcov.paper.mechanism import certify
+from hushcov.paper.parameters import theorem_parameters
+from hushcov.paper.samplers import sample_exact
 from hushcov.simulate import sparse_covariance, wishart_moments
 from statistics_helpers import FALSE_ALARM
 

@@ -10,9 +10,16 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError
-from hushcov.paper import order_statistics, sample_exact, sample_literal, sample_transcript
-from hushcov.paper import schedule as schedules
-from hushcov.paper.transcript import Transcript, value_integers, value_step
+from hushcov.paper import parameters as schedules
+from hushcov.paper import samplers as order_statistics
+from hushcov.paper.samplers import (
+    Transcript,
+    sample_exact,
+    sample_literal,
+    sample_transcript,
+    value_integers,
+    value_step,
+)
 from paper.settings import SCHEDULES, STATISTIC, make_schedule, sample
 from statistics_helpers import disagreements, normal_p_value, short_and_long
 

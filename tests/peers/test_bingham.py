@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 
 from hushcov.exceptions import ParameterError
-from hushcov.peers.bingham import GRID_BITS, Bingham, _shape
+from hushcov.peers.eigen_sampling import GRID_BITS, Bingham, _shape
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 DRAWS = 60_000

@@ -24,9 +24,9 @@ from hushcov.exceptions import (
 )
 from hushcov.noise import Entropy
 from hushcov.peers import eigen_sampling
-from hushcov.peers.bingham import Bingham
 from hushcov.peers.eigen_sampling import (
     SHARES,
+    Bingham,
     EigenSamplingParameters,
     assembled,
     contraction,

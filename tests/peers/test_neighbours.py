@@ -11,8 +11,7 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, Neighbours
 from hushcov.inputs import CalibratedInputs
-from hushcov.paper import Design, calibrated_parameters
-from hushcov.paper.mechanism import calibrated_budget
+from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.peers.eigen_sampling import (
     eigen_sampling_parameters,
     eigenvalue_sensitivity,

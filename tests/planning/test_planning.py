@@ -8,14 +8,12 @@ import statistics
 import numpy as np
 import pytest
 
+from hushcov.inputs import CalibratedInputs
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
-from hushcov.paper import (
-    CalibratedInputs,
-    plan_multiscale,
-    prediction,
-    release_multiscale,
-)
+from hushcov.paper import room as prediction
+from hushcov.paper.mechanism import release_multiscale
+from hushcov.paper.room import plan_multiscale
 from hushcov.planning.comparison import smallest_error
 from hushcov.planning.registry import mechanisms, predicted
 from hushcov.predicting import REFERENCE_MODELS, reference

@@ -23,7 +23,7 @@ from hushcov.steps.complete import (
     release_complete_count,
 )
 from hushcov.sums.counts import count_complete
-from hushcov.sums.views import CompleteRecords
+from hushcov.sums.records import CompleteRecords
 from hushcov.tables.sources import ArrayRecords
 
 NAN = np.nan

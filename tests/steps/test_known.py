@@ -12,7 +12,7 @@ from hushcov.noise import Entropy
 from hushcov.steps import Prepared
 from hushcov.steps.location import LocationParameters, find_location
 from hushcov.steps.preparation import Preparation
-from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.sources import ArrayRecords
 
 N, MU = 20_000, 0.24

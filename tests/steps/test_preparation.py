@@ -23,14 +23,18 @@ from hushcov.steps.preparation import (
     release_norms,
     release_tails,
 )
-from hushcov.sums.bounded import bounded_sums, fourth_sums
+from hushcov.sums.bounded import bounded_sums, fourth_sums_of
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.views import CentredRecords
+from hushcov.sums.records import CentredRecords
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 
 N, D = 20_000, 8
 MU = 0.24
+
+
+def fourths(records, *public):
+    return records.map_sum(fourth_sums_of(records, *public))
 
 
 def seeded(seed=0) -> Entropy:
@@ -74,7 +78,7 @@ def test_no_record_moves_the_sums_of_the_centre_by_more_than_twice_the_bound():
 
 def test_counts_of_norms_are_those_of_the_records():
     X = rows()
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, ONE_REPLACED, seeded())
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, ONE_REPLACED, ample(), seeded())
     assert counts.sum() == pytest.approx(N, abs=6 * sigma * math.sqrt(len(counts)))
     middle = np.argmax(counts)
     assert 0.6 < 2.0 ** (-8 + (middle - 0.5) / 4) < 1.3
@@ -84,7 +88,7 @@ def test_counts_of_norms_are_those_of_the_records():
 def test_the_bound_balances_noise_and_what_is_cut_off(tail, least, most):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(N, 50)) if tail is None else rng.standard_t(tail, size=(N, 50))
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(50), MU, ONE_REPLACED, seeded())
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(50), MU, ONE_REPLACED, ample(), seeded())
     bounds = [choose_norm(counts, sigma, n, 50, MU) for n in (1_000, N, 10**7)]
     assert bounds[0].norm <= bounds[1].norm <= bounds[2].norm  # less noise, less cut off
     assert bounds[0].shrunk >= bounds[1].shrunk >= bounds[2].shrunk
@@ -118,7 +122,7 @@ def test_no_record_moves_the_sums_of_tails_by_more_than_root_two_bounds():
         one, other = np.zeros((2, 5, D))
         one[2] = rng.normal(size=D) * 10.0 ** rng.integers(-3, 12)
         other[2, rng.integers(D)] = 10.0 ** rng.integers(-3, 12)
-        sums = (fourth_sums(ArrayRecords(each), grid, 30, bound) for each in (one, other))
+        sums = (fourths(ArrayRecords(each), grid, 30, bound) for each in (one, other))
         largest = max(largest, float(np.linalg.norm(np.subtract(*sums))))
     assert 1.2 * bound < largest <= math.sqrt(2) * bound  # 1 would not do, so 2 bounds are not 1
 
@@ -128,7 +132,7 @@ def test_fourth_powers_are_exact_below_the_bound():
     X = rows(n=300)
     integers = np.rint(X * (2**15 - 1) / WIDEST).astype(object)
     exact = [sum(int(value) ** 4 // 2**20 for value in column) for column in integers.T]
-    sums = fourth_sums(ArrayRecords(X), grid, 20, 2**24)
+    sums = fourths(ArrayRecords(X), grid, 20, 2**24)
     assert sums.tolist() == exact
 
 
@@ -174,7 +178,8 @@ def test_parameters_that_mean_nothing_are_refused(changes):
 def share_below_the_bound(seed: int) -> float:
     """What a bound leaves of the squares of few records of one feature, which no bin holds."""
     X = rows(5, 4_000, 1)
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(1), 0.0236, ONE_REPLACED, seeded(seed))
+    args = (ArrayRecords(X), np.ones(1), 0.0236, ONE_REPLACED, ample(), seeded(seed))
+    counts, sigma = release_norms(*args)
     bound = choose_norm(counts, sigma, len(X), 1, 0.22)
     return float(np.minimum(X**2, bound.norm**2).sum() / (X**2).sum())
 

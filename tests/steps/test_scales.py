@@ -28,7 +28,7 @@ from hushcov.steps.scales import (
 )
 from hushcov.sums.counts import log2_histogram
 from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 

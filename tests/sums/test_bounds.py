@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums.knowledge import check_bounds
-from hushcov.sums.views import CentredRecords, ClippedRecords, CompleteRecords, DeviceRecords
+from hushcov.sums.grids import check_bounds
+from hushcov.sums.records import CentredRecords, ClippedRecords, CompleteRecords, DeviceRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 NAMES = ("age", "income", "sex")

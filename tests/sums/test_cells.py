@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
-import dask.array
 import numpy as np
 import pytest
 import torch
@@ -12,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums import counts
+from hushcov.exceptions import ParameterError
 from hushcov.sums.counts import cell_counts
-from hushcov.sums.views import CompleteRecords, DeviceRecords
+from hushcov.sums.records import CompleteRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 LARGEST = np.finfo(np.float64).max
@@ -106,60 +102,6 @@ COLUMNS, N_CELLS = np.array([2, 0, 3]), 30
 GRID = np.array([0.0, 3.3, -8.0]), np.array([0.25, 0.7, 2.0**-3]), np.array([-4, -15, 70])
 
 
-@pytest.fixture(scope="module")
-def expected():
-    found = literal(X, COLUMNS, *GRID, N_CELLS)
-    assert (found.sum(1) > 50).all()
-    assert (found.sum(1) < 301).any()
-    return found
-
-
-@pytest.mark.parametrize("block_rows", [1, 7, 300, None])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_same_counts_for_any_blocks_layout_and_order_of_rows(expected, block_rows, order):
-    seen = []
-    rows = np.array(np.random.default_rng(block_rows or 0).permutation(X), order=order)
-    records = open_records(rows, block_rows=block_rows)
-    found = cell_counts(records, COLUMNS, *GRID, N_CELLS, progress=seen.append)
-    np.testing.assert_array_equal(found, expected)
-    assert sum(seen) == 301
-
-
-def test_same_counts_for_any_source(expected, tmp_path):
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    path = tmp_path / "x.parquet"
-    parquet.write_table(pa.table({f"x{i}": column for i, column in enumerate(X.T)}), path)
-    np.save(tmp_path / "x.npy", X)
-    for source in (
-        path,
-        tmp_path / "x.npy",
-        dask.array.from_array(X, chunks=(40, 2)),
-        torch.from_numpy(X),
-        DeviceRecords(ArrayRecords(X, block_rows=50), "cpu"),
-    ):
-        found = cell_counts(open_records(source), COLUMNS, *GRID, N_CELLS)
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_the_block_function_can_be_sent():
-    function = counts._CellCounts(COLUMNS, GRID[0], GRID[1], GRID[2].astype(float), N_CELLS)
-    sent = pickle.loads(pickle.dumps(function))
-    np.testing.assert_array_equal(sent(X), function(X))
-
-
-def test_records_left_out_count_nowhere():
-    """Zeros would fill a cell of column 0, whose grid holds zero."""
-    rows = X.copy()
-    rows[::3, 4] = np.nan
-    records = CompleteRecords(open_records(rows, drop_nulls=True, block_rows=1))
-    np.testing.assert_array_equal(
-        cell_counts(records, COLUMNS, *GRID, N_CELLS),
-        literal(np.delete(X, np.s_[::3], axis=0), COLUMNS, *GRID, N_CELLS),
-    )
-
-
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), X=tables, missing=st.booleans())
 def test_replacing_a_record_moves_each_row_by_one_count(data, X, missing):
@@ -188,14 +130,6 @@ def test_the_sensitivity_is_attained():
         ArrayRecords(rows), *arguments
     )
     assert np.sum(change**2) == 2 * 4
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(bad):
-    rows = np.ones((5, 2))
-    rows[3, 1] = bad
-    with pytest.raises(DataError, match="finite"):
-        cell_counts(ArrayRecords(rows), np.array([0]), [0.0], [1.0], [0], 3)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import cell_counts, count_complete, signed_octaves
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.views import (
+from hushcov.sums.records import (
     CentredRecords,
     CompleteRecords,
     DeviceRecords,

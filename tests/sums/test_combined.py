@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.sums import grouped as grouped_module
-from hushcov.sums.combined import unit_means
+from hushcov.sums import records as grouped_module
+from hushcov.sums.bounded import unit_means
 from hushcov.sums.grids import INSIDE, FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.views import CentredRecords, CompleteRecords, CountedRecords
+from hushcov.sums.records import CentredRecords, CompleteRecords, CountedRecords
 from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units, fingerprints
@@ -163,7 +163,7 @@ def test_a_unit_may_be_longer_than_blocks():
 
 def test_on_a_device_units_are_the_same():
     pytest.importorskip("torch")
-    from hushcov.sums.views import DeviceRecords
+    from hushcov.sums.records import DeviceRecords
 
     rng = np.random.default_rng(6)
     X, identifiers = rng.standard_normal((400, 4)), rng.integers(0, 60, 400)

@@ -8,9 +8,9 @@ import pytest
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.gaussian import unit_sigmas
-from hushcov.sums.combined_gram import unit_bounded_gram, unit_norm_histogram
+from hushcov.sums.gram import unit_bounded_gram, unit_norm_histogram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.views import CentredRecords
+from hushcov.sums.records import CentredRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
 

@@ -15,7 +15,9 @@ from hypothesis.extra import numpy as hnp
 from estimators.settings import skip_search
 from hushcov import GaussianCovariance, Ledger, PrivateSparseCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
-from hushcov.sums import bounded, protocol, tensor_kernels
+from hushcov.sums import bounded
+from hushcov.sums import device as kernels
+from hushcov.sums import records as record_module
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import (
     cell_counts,
@@ -27,13 +29,13 @@ from hushcov.sums.counts import (
 from hushcov.sums.gram import row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.signs import sign_gram
-from hushcov.sums.views import (
+from hushcov.sums.records import (
     CentredRecords,
     CompleteRecords,
     DeviceRecords,
     ScaledRecords,
 )
+from hushcov.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords, TensorRecords, open_records
 
 D = 3
@@ -168,8 +170,8 @@ def test_shrunk_rows_have_the_same_bits():
     bound = 3.0 * 2**55
     expected = np.empty_like(integers)
     nothing = np.zeros(1), np.full(1, np.inf)
-    bounded._fill_rows(integers, *nothing, np.ones(1), 2.0**70, bound, expected)
-    found = tensor_kernels.bound_rows(torch.from_numpy(integers), bound)
+    bounded.fill_rows(integers, *nothing, np.ones(1), 2.0**70, bound, expected)
+    found = kernels.shorten_rows(torch.from_numpy(integers), bound)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert (expected != integers).sum() > 1_000
 
@@ -248,7 +250,7 @@ def test_layouts_and_gradients():
 @pytest.mark.parametrize("block_bytes", [8 * D, 8 * D * 25, 2**30])
 def test_records_sent_to_a_device(monkeypatch, block_bytes):
     """Small blocks are joined, and none is larger than the device's own."""
-    monkeypatch.setattr(protocol, "_DEVICE_BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(record_module, "_DEVICE_BLOCK_BYTES", block_bytes)
     X = np.random.default_rng(5).standard_normal((103, D))
     records = DeviceRecords(ArrayRecords(X, block_rows=10), "cpu")
     assert (records.n_records, records.n_features) == X.shape

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import ArrayRecords, open_records
 

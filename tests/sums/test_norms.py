@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import open_records
@@ -67,19 +67,6 @@ def test_exact_up_to_the_largest_squares():
     assert counts_of(X, grid, (full,)).tolist() == [2, 0]
 
 
-@pytest.mark.parametrize("block_rows", [1, 7, 300, 301, None])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_same_counts_for_any_blocks_and_layout(block_rows, order):
-    X = np.random.default_rng(0).standard_cauchy((301, 5))
-    grid, edges, seen = grid_for(5), (10**5, 4 * 10**5, 10**6), []
-    records = open_records(np.array(X, order=order), block_rows=block_rows)
-    counts = norm_histogram(records, grid, edges, progress=seen.append)
-    np.testing.assert_array_equal(counts, counts_of(X[::-1], grid, edges))
-    assert counts.dtype == np.int64
-    assert counts.sum() == sum(seen) == 301
-    assert (counts > 0).all()
-
-
 @settings(max_examples=50, deadline=None)
 @given(data=st.data(), X=tables, edges=edge_lists)
 def test_replacing_a_record_moves_one_count(data, X, edges):
@@ -108,10 +95,3 @@ def test_what_is_not_exact_is_refused():
     grid = FeatureGrid(np.ones(2**13), 1.0, 2**20)
     with pytest.raises(CapacityError, match="half_width"):
         counts_of(np.ones((1, 2**13)), grid, (1,))
-
-
-def test_records_that_do_not_fit_are_refused():
-    with pytest.raises(DataError, match="features"):
-        counts_of(np.ones((2, 3)), grid_for(2), (1,))
-    with pytest.raises(DataError, match="finite"):
-        counts_of(np.array([[1.0, np.nan]]), grid_for(2), (1,))

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.exceptions import DataError
 from hushcov.sums.counts import LARGEST_EXPONENT, N_BINS, SMALLEST_EXPONENT, log2_histogram
-from hushcov.tables.sources import ArrayRecords, open_records
+from hushcov.tables.sources import ArrayRecords
 
 EDGES = [Fraction(2) ** e for e in range(SMALLEST_EXPONENT, LARGEST_EXPONENT + 1)]
 # Values in range and any finite float64, 1e300 and subnormals included.
@@ -71,28 +70,6 @@ def test_documented_columns():
         assert bins_of([low, np.nextafter(high, 0), high]) == [k, k, k + 1]
 
 
-@pytest.mark.parametrize("block_rows", [1, 7, 300, 301, None])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_same_counts_for_any_blocks_and_layout(block_rows, order):
-    X = np.random.default_rng(0).standard_cauchy((301, 5)) * 10.0 ** np.arange(-20, 30, 10)
-    seen = []
-    counts = log2_histogram(
-        open_records(np.array(X, order=order), block_rows=block_rows), progress=seen.append
-    )
-    np.testing.assert_array_equal(counts, log2_histogram(ArrayRecords(X)))
-    assert counts.dtype == np.int64
-    assert (counts.sum(axis=1) == 301).all()
-    assert sum(seen) == 301
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float32, bool])
-def test_same_counts_for_any_dtype(dtype):
-    X = np.random.default_rng(1).integers(0, 6, (50, 3)).astype(dtype)
-    np.testing.assert_array_equal(
-        log2_histogram(ArrayRecords(X)), log2_histogram(ArrayRecords(X.astype(np.float64)))
-    )
-
-
 @settings(max_examples=200)
 @given(data=st.data(), X=tables)
 def test_replacing_a_record_moves_each_row_by_one_count(data, X):
@@ -110,11 +87,3 @@ def test_the_sensitivity_is_attained():
     neighbour[1] = 5.0
     change = log2_histogram(ArrayRecords(neighbour)) - log2_histogram(ArrayRecords(X))
     assert np.sum(change**2) == 2 * 4
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(bad):
-    X = np.ones((5, 2))
-    X[3, 1] = bad
-    with pytest.raises(DataError, match="finite"):
-        log2_histogram(ArrayRecords(X))

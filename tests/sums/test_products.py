@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -12,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.sums import rows
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import N_NORM_BINS, ProductMap, finest_half_width
@@ -147,14 +146,6 @@ def test_blocks_threads_and_row_order_change_nothing(norm_bound, monkeypatch):
                 np.testing.assert_array_equal(m.norm_histogram(records), counts)
 
 
-@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.float16, np.float32, object])
-def test_the_dtype_changes_nothing(dtype):
-    X = np.random.default_rng(2).integers(-6, 7, (50, 3)).astype(np.float64)
-    m = product_map()
-    expected = m.sum(ArrayRecords(X))
-    np.testing.assert_array_equal(m.sum(ArrayRecords(X.astype(dtype))), expected)
-
-
 def test_the_order_of_pairs_is_the_order_of_sums():
     X = np.random.default_rng(3).standard_normal((20, 3))
     first = product_map(pairs=[(0, 1), (1, 2)]).sum(ArrayRecords(X))
@@ -165,20 +156,6 @@ def test_the_order_of_pairs_is_the_order_of_sums():
 def test_without_pairs_and_with_one_feature():
     m = product_map(1, [], half_width=8, centre=1, norm_bound=10**6)
     assert contribution([3.0], m) == [24, 250, min(9, m.size_cap) * 200 // m.size_cap]
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_records_that_are_not_finite_are_refused(bad):
-    for read in (product_map().sum, product_map().norm_histogram):
-        with pytest.raises(DataError, match="finite"):
-            read(ArrayRecords(np.array([[1.0, bad, 0.0]])))
-
-
-@pytest.mark.parametrize("width", [2, 4])
-def test_records_of_another_width_are_refused(width):
-    for read in (product_map().sum, product_map().norm_histogram):
-        with pytest.raises(DataError, match="3 features"):
-            read(ArrayRecords(np.ones((2, width))))
 
 
 # Bounds, in integers: nothing here depends on a tolerance.
@@ -351,18 +328,3 @@ def test_what_would_not_be_exact_is_refused(changes, what):
 def test_numbers_without_a_meaning_are_refused(changes):
     with pytest.raises(ParameterError):
         product_map(**changes)
-
-
-def test_kernels_travel_by_name():
-    """A compiled function that is sent to another process arrives as another function there."""
-    sent = []
-
-    class Elsewhere(ArrayRecords):
-        def map_sum(self, block_function, *, progress=None):
-            sent.append(pickle.dumps(block_function))
-            return super().map_sum(pickle.loads(sent[-1]), progress=progress)
-
-    X = np.random.default_rng(5).standard_normal((20, 3))
-    for read in (product_map().sum, product_map().norm_histogram):
-        np.testing.assert_array_equal(read(Elsewhere(X)), read(ArrayRecords(X)))
-        assert b"numba" not in sent[-1]

@@ -8,7 +8,7 @@ import pytest
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.views import ScaledRecords
+from hushcov.sums.records import ScaledRecords
 from hushcov.tables.sources import ArrayRecords
 
 ROWS = np.random.default_rng(0).standard_normal((11, 3))

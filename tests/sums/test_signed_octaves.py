@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import pickle
 from fractions import Fraction
 
-import dask.array
 import numpy as np
 import pytest
 import torch
@@ -14,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums import counts
+from hushcov.exceptions import ParameterError
 from hushcov.sums.counts import signed_octaves
-from hushcov.sums.views import CompleteRecords, DeviceRecords
+from hushcov.sums.records import CompleteRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 LARGEST = np.finfo(np.float64).max
@@ -122,59 +119,6 @@ X = np.random.default_rng(0).standard_cauchy((301, 5)) * 10.0 ** np.arange(-20, 
 CENTRE, NOTHING, COLUMNS = np.array([0.5, 0, 3e9]), np.array([0.1, 0, 1e9]), np.array([2, 0, 3])
 
 
-@pytest.fixture(scope="module")
-def expected():
-    found = counts_in_python(X, CENTRE, NOTHING, COLUMNS)
-    assert (found[:, :128].sum(1) > 0).all()
-    assert found[:, NOTHING_BIN].any()
-    return found
-
-
-@pytest.mark.parametrize("block_rows", [1, 7, 300, None])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_same_counts_for_any_blocks_layout_and_order_of_rows(expected, block_rows, order):
-    seen = []
-    rows = np.array(np.random.default_rng(block_rows or 0).permutation(X), order=order)
-    records = open_records(rows, block_rows=block_rows)
-    found = signed_octaves(records, CENTRE, NOTHING, COLUMNS, progress=seen.append)
-    np.testing.assert_array_equal(found, expected)
-    assert sum(seen) == 301
-
-
-def test_same_counts_for_any_source(expected, tmp_path):
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    path = tmp_path / "x.parquet"
-    parquet.write_table(pa.table({f"x{i}": column for i, column in enumerate(X.T)}), path)
-    np.save(tmp_path / "x.npy", X)
-    for source in (
-        path,
-        tmp_path / "x.npy",
-        dask.array.from_array(X, chunks=(40, 2)),
-        torch.from_numpy(X),
-        DeviceRecords(ArrayRecords(X, block_rows=50), "cpu"),
-    ):
-        found = signed_octaves(open_records(source), CENTRE, NOTHING, COLUMNS)
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_the_block_function_can_be_sent():
-    function = counts._SignedOctaves(CENTRE, NOTHING, COLUMNS)
-    sent = pickle.loads(pickle.dumps(function))
-    np.testing.assert_array_equal(sent(X), function(X))
-
-
-def test_records_left_out_count_nowhere():
-    rows = X.copy()
-    rows[::3, 4] = np.nan  # a column that is not looked at
-    records = CompleteRecords(open_records(rows, drop_nulls=True, block_rows=1))
-    np.testing.assert_array_equal(
-        signed_octaves(records, CENTRE, NOTHING, COLUMNS),
-        counts_in_python(np.delete(X, np.s_[::3], axis=0), CENTRE, NOTHING, COLUMNS),
-    )
-
-
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), X=tables, missing=st.booleans())
 def test_replacing_a_record_moves_each_row_by_one_count(data, X, missing):
@@ -207,14 +151,6 @@ def test_the_sensitivity_is_attained():
         ArrayRecords(rows), *arguments
     )
     assert np.sum(change**2) == 2 * 4
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_values_that_are_not_finite_are_refused(bad):
-    rows = np.ones((5, 2))
-    rows[3, 1] = bad
-    with pytest.raises(DataError, match="finite"):
-        signed_octaves(ArrayRecords(rows), np.zeros(1), np.zeros(1), np.array([0]))
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,15 @@ from hypothesis import strategies as st
 from hushcov.exceptions import DataError
 from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.steps.preparation import TILT_UNIT
-from hushcov.sums import popcount, rows, signs, together
-from hushcov.sums.bounded import bounded_sums_of
+from hushcov.sums import bounded, rows, signs
+from hushcov.sums.bounded import bounded_sums_of, sum_and_keep_signs
 from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.records import (
+    CentredRecords,
+    CompleteRecords,
+    DeviceRecords,
+    WatchedRecords,
+)
 from hushcov.sums.signs import (
     PackedSigns,
     candidate_sign_sums,
@@ -25,13 +31,6 @@ from hushcov.sums.signs import (
     sign_gram_and_sums,
     sign_scores,
     signs_kept,
-)
-from hushcov.sums.together import sum_and_keep_signs
-from hushcov.sums.views import (
-    CentredRecords,
-    CompleteRecords,
-    DeviceRecords,
-    WatchedRecords,
 )
 from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -106,7 +105,7 @@ def test_blocks_threads_and_panels_change_nothing(n, d, zeros, block_rows, threa
     stop = data.draw(st.integers(start + 1, d))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows, "_SMALLEST_PART", 1)
-        patch.setattr(popcount, "threads", lambda: threads)
+        patch.setattr(signs, "threads", lambda: threads)
         assert found(ArrayRecords(X[::-1], block_rows=block_rows), start, stop) == literal(
             X, start, stop
         )
@@ -124,7 +123,7 @@ def test_parts_of_a_block_share_no_word():
     for n_rows in range(1, 400, 7):
         for filled in range(0, 64, 3):
             for number in range(1, 6):
-                parts = popcount._whole_words(n_rows, filled, number)
+                parts = signs._whole_words(n_rows, filled, number)
                 assert [a for a, _ in parts[1:]] == [b for _, b in parts[:-1]]
                 assert (parts[0][0], parts[-1][1]) == (0, n_rows)
                 assert all(a < b for a, b in parts)
@@ -166,13 +165,13 @@ def test_numbers_that_are_not_finite_are_refused(value, place):
 def test_a_zero_taken_for_a_sign_is_noticed(monkeypatch):
     """The planted mistake of the fast path: cells with zeros counted as if they had none."""
     X = table(600, 4, 0.01)
-    right = popcount._finish
+    right = signs._finish
 
     def careless(positive, nonzero, used, d, full, sums):
         right(positive, nonzero, used, d, full, sums)
         full[:] = True
 
-    monkeypatch.setattr(popcount, "_finish", careless)
+    monkeypatch.setattr(signs, "_finish", careless)
     assert sign_gram(ArrayRecords(X)).tolist() != literal(X)[0]
 
 
@@ -326,10 +325,10 @@ def test_signs_are_not_kept_beside_a_copy_or_where_they_are_many(monkeypatch):
     plain = ArrayRecords(X)
     sum_and_keep_signs(plain, [sums], keep=False)
     assert plain.kept_signs is None
-    monkeypatch.setattr(together, "_EARLY_BYTES", 2 * X.size // 8 - 1)
+    monkeypatch.setattr(bounded, "_EARLY_BYTES", 2 * X.size // 8 - 1)
     sum_and_keep_signs(plain, [sums])
     assert plain.kept_signs is None
-    monkeypatch.setattr(together, "_EARLY_BYTES", 2 * X.size // 8)
+    monkeypatch.setattr(bounded, "_EARLY_BYTES", 2 * X.size // 8)
     sum_and_keep_signs(plain, [sums])
     assert plain.kept_signs is not None
 

@@ -18,7 +18,7 @@ import hushcov
 from hushcov.exceptions import CapacityError, DataError, ParameterError, StatisticsError
 from hushcov.sums.gram import record_statistics
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import ArrayRecords
 

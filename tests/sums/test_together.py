@@ -9,14 +9,13 @@ import pytest
 import torch
 
 from hushcov.exceptions import DataError
+from hushcov.sums import bounded
 from hushcov.sums import rows as row_sums
-from hushcov.sums import together
-from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of
+from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of, sum_together
 from hushcov.sums.counts import norm_counts_of
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.together import sum_together
-from hushcov.sums.views import CentredRecords, CompleteRecords
+from hushcov.sums.records import CentredRecords, CompleteRecords
 from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
@@ -58,10 +57,10 @@ WANTED = {
     "one": lambda r: [norms(r, signs=True)],
 }
 KINDS = {
-    "norms and fourths": together.NormsAndFourths,
-    "tilts too": together.NormsAndFourths,
-    "means and squares": together.SumsAndSquares,
-    "not shortened": together.SumsAndSquares,
+    "norms and fourths": bounded.add_norms_and_fourths,
+    "tilts too": bounded.add_norms_and_fourths,
+    "means and squares": bounded.add_sums_and_squares,
+    "not shortened": bounded.add_sums_and_squares,
 }
 
 
@@ -88,7 +87,7 @@ RECORDS = {
 @pytest.mark.parametrize("source", list(RECORDS))
 def test_sums_together_are_those_alone(source, name, near, monkeypatch):
     monkeypatch.setattr(row_sums, "_SMALLEST_PART", 64)
-    monkeypatch.setattr(together, "_VALUES_NEAR", near)
+    monkeypatch.setattr(bounded, "_VALUES_NEAR", near)
     records = RECORDS[source]()
     wanted = WANTED[name](records)
     alone = [records.map_sum(each) for each in wanted]
@@ -101,9 +100,9 @@ def test_sums_together_are_those_alone(source, name, near, monkeypatch):
 @pytest.mark.parametrize("name", list(WANTED))
 def test_rows_are_looked_at_once_where_sums_share_what_they_need(name):
     wanted = WANTED[name](ArrayRecords(X))
-    found = together.joined(wanted)
-    assert type(found) is KINDS.get(name, together.Together)
-    assert type(pickle.loads(pickle.dumps(found))) is type(found)
+    found = bounded.joined(wanted)
+    assert found.kernel is KINDS.get(name)
+    assert pickle.loads(pickle.dumps(found)).kernel is found.kernel
 
 
 @pytest.mark.parametrize("name", ["tilts too", "means and squares", "another grid"])

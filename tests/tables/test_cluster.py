@@ -29,13 +29,13 @@ from hushcov.sums.counts import cell_counts, count_complete, log2_histogram, sig
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.signs import sign_gram
-from hushcov.sums.views import (
+from hushcov.sums.records import (
     CentredRecords,
     CompleteRecords,
     ScaledRecords,
     WatchedRecords,
 )
+from hushcov.sums.signs import sign_gram
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.compact import CompactRecords
@@ -165,20 +165,6 @@ def cut_files(monkeypatch):
     return partial(monkeypatch.setattr, cluster, "_ROWS_OF_PIECE")
 
 
-def test_files_read_by_workers(tmp_path, cut_files):
-    """Also where a file is cut into pieces whose edges fall between two rows of a pair."""
-    for start in range(0, len(X), 35):
-        columns = dict(zip("abcd", X[start : start + 35].T, strict=True))
-        parquet.write_table(pa.table(columns), tmp_path / f"{start:03}.parquet", row_group_size=7)
-    files = FileRecords(tmp_path, block_rows=10)
-    for piece, number in ((7, 15), (2**18, 3)):
-        cut_files(piece)
-        records = DaskRecords(files)
-        assert records.feature_names == ("a", "b", "c", "d")
-        assert len(records._pieces) == number
-        check_equal(records, X)
-
-
 def write_in_batches(path, rows, size):
     """A file whose rows are read `size` at a time, where the format has such a notion."""
     table = pa.table(dict(zip("abcd", rows.T, strict=True)))
@@ -191,13 +177,17 @@ def write_in_batches(path, rows, size):
             sink.write_table(table, max_chunksize=size)
 
 
-@pytest.mark.parametrize("suffix", ["arrow", "csv"])
-def test_files_of_other_formats_read_by_workers(tmp_path, cut_files, suffix):
-    for name, part in (("1", X[:51]), ("2", X[51:])):
-        write_in_batches(tmp_path / f"{name}.{suffix}", part, 15)
-    cut_files(20)
+@pytest.mark.parametrize(
+    ("suffix", "rows", "pieces"),
+    [("parquet", 7, 15), ("parquet", 2**18, 3), ("arrow", 20, 8), ("csv", 20, 3)],
+)
+def test_files_read_by_workers(tmp_path, cut_files, suffix, rows, pieces):
+    for start in range(0, len(X), 35):
+        write_in_batches(tmp_path / f"{start:03}.{suffix}", X[start : start + 35], 7)
+    cut_files(rows)
     records = DaskRecords(FileRecords(tmp_path, block_rows=10))
-    assert len(records._pieces) == (2 if suffix == "csv" else 7)
+    assert records.feature_names == ("a", "b", "c", "d")
+    assert len(records._pieces) == pieces
     check_equal(records, X)
 
 
@@ -275,8 +265,8 @@ def test_rows_of_partitions_are_not_handed_out():
 def test_progress_without_a_cluster(scheduler, monkeypatch):
     """Tasks in this process tell whoever listens, at once and not after the end."""
     monkeypatch.setattr(cluster, "_ROWS_OF_REPORT", 10)
-    monkeypatch.setattr("hushcov.sums.protocol._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
-    monkeypatch.setattr("hushcov.sums.protocol._BLOCK_BYTES", 1)
+    monkeypatch.setattr("hushcov.sums.records._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
+    monkeypatch.setattr("hushcov.sums.records._BLOCK_BYTES", 1)
     seen = []
     records = WatchedRecords(
         DaskRecords(cut(X, (1, 30, 33, 37))), lambda: seen.append("pass"), seen.append

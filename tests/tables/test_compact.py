@@ -13,20 +13,24 @@ import torch
 
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums import rows as row_sums
-from hushcov.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums, fourth_sums_of
+from hushcov.sums.bounded import (
+    bounded_sums,
+    bounded_sums_of,
+    fourth_sums_of,
+    sum_together,
+)
 from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums, signed_octaves
 from hushcov.sums.gram import row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.signs import sign_gram
-from hushcov.sums.together import sum_together
-from hushcov.sums.views import (
+from hushcov.sums.records import (
     CentredRecords,
     CompleteRecords,
     DeviceRecords,
     ScaledRecords,
     WatchedRecords,
 )
+from hushcov.sums.signs import sign_gram
 from hushcov.tables import compact
 from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -46,7 +50,7 @@ PRODUCTS = ProductMap(
 )
 SUMS = {
     "bounded": lambda r: bounded_sums(r, GRID, 1500),
-    "fourths": lambda r: fourth_sums(r, GRID, 20, 2**12),
+    "fourths": lambda r: r.map_sum(fourth_sums_of(r, GRID, 20, 2**12)),
     "norms": lambda r: norm_histogram(r, GRID, EDGES),
     "signs": sign_sums,
     "sign products": lambda r: np.triu(sign_gram(r, 1, 4)),

@@ -8,22 +8,24 @@ import sys
 import threading
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
 
-from hushcov import GaussianCovariance, PrivateSparseCovariance
+from hushcov import GaussianCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
-from hushcov.sums.views import CompleteRecords
 from hushcov.tables import files, formats
 from hushcov.tables.files import Columns, FileRecords
 from hushcov.tables.sources import ArrayRecords, open_records
+from table_helpers import refused, rows_of
 
 SECRET = 987_654.125
 X = np.random.default_rng(0).standard_normal((257, 3))
 NAMES = ["a", "b", "c"]
+refusal = partial(refused, secrets=("987",))
 
 
 def write(path, columns):
@@ -43,17 +45,6 @@ def write(path, columns):
 
 def columns_of(table, names=NAMES):
     return dict(zip(names, np.ascontiguousarray(table.T), strict=True))
-
-
-def rows_of(records):
-    return np.concatenate(list(records._blocks()))
-
-
-def refusal(action, kind=DataError):
-    with pytest.raises(kind) as info:
-        action()
-    assert "987" not in str(info.value)
-    return str(info.value)
 
 
 every_format = pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather", "ipc", "csv"])
@@ -199,13 +190,6 @@ def test_integers_may_be_followed_by_fractions_in_text(tmp_path):
     assert last[-1].tolist() == [0.5, 0.25]
 
 
-def test_text_after_numbers_is_refused_without_being_shown(tmp_path):
-    path = tmp_path / "late.csv"
-    path.write_text("a,b\n" + "1,22\n" * 250_000 + f"1,x{SECRET}\n")
-    records = open_records(path)
-    assert "must hold numbers, but column 'b' has" in refusal(lambda: rows_of(records))
-
-
 @every_format
 def test_nulls_are_refused_by_column_or_become_gaps(tmp_path, suffix):
     table = {
@@ -225,19 +209,6 @@ def test_nulls_are_refused_by_column_or_become_gaps(tmp_path, suffix):
         rows_of(records), [[1, 1, 0.5], [2, nan, 1.5], [3, 3, nan], [4, 4, SECRET]]
     )
     assert rows_of(open_records(path, columns=["whole"])).tolist() == [[1], [2], [3], [4]]
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_refused(tmp_path, bad):
-    path = write(tmp_path / "x.parquet", {"a": [1.0, bad]})
-    count = lambda block: np.array([len(block)])  # noqa: E731
-    assert "finite" in refusal(lambda: open_records(path).map_sum(count))
-    gaps = open_records(path, drop_nulls=True)
-    if np.isnan(bad):
-        assert CompleteRecords(gaps).map_sum(count).tolist() == [2]
-    else:
-        message = refusal(lambda: CompleteRecords(gaps).map_sum(count))
-        assert "infinite in column 'a'" in message
 
 
 @every_format
@@ -272,14 +243,6 @@ def test_damaged_empty_and_missing_files(tmp_path, suffix):
         assert "is damaged" in refusal(lambda: open_records(path))
         empty = write(tmp_path / f"e.{suffix}", columns_of(X[:0]))
         assert open_records(empty).n_records == 0
-
-
-def test_text_in_another_encoding_and_text_with_ragged_rows(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_bytes(b"a\xff,b\n1,987\n")
-    assert "must be in UTF-8" in refusal(lambda: open_records(path))
-    path.write_bytes(b"a,b\n1,2\n987,987,987\n")
-    assert "read as csv" in refusal(lambda: rows_of(open_records(path)))
 
 
 def test_an_empty_file_among_others_adds_nothing(tmp_path):
@@ -583,21 +546,6 @@ def test_a_fit_from_files_is_the_fit_from_memory(tmp_path, suffix, centred):
     assert not hasattr(memory, "feature_names_in_")
 
 
-def test_a_fit_of_the_screened_mechanism_from_a_file(tmp_path):
-    rows = np.random.default_rng(1).standard_normal((4_000, 12))
-    names = [f"x{i}" for i in range(12)]
-    path = write(tmp_path / "x.parquet", columns_of(rows, names))
-
-    def fitted(data):
-        known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 3, "mechanism": "screened"}
-        with pytest.warns(SeededNoiseWarning):
-            return PrivateSparseCovariance(**known, random_state=3).fit(data)
-
-    files, memory = fitted(FileRecords(path, block_rows=999)), fitted(ArrayRecords(rows))
-    np.testing.assert_array_equal(files.release_.integers, memory.release_.integers)
-    np.testing.assert_array_equal(files.feature_scale_, memory.feature_scale_)
-
-
 def test_nothing_but_names_types_and_numbers_of_rows_is_read_on_opening(tmp_path, monkeypatch):
     path = write(tmp_path / "x.parquet", {"a": [1.0, np.nan], "b": [1.0, None]})
     monkeypatch.setattr(files, "read_batches", lambda *_: pytest.fail("read"))
@@ -613,8 +561,3 @@ def test_without_pyarrow_the_cure_is_named(tmp_path, monkeypatch):
     with pytest.raises(MissingPackageError, match=r"pip install 'hushcov\[files\]'"):
         open_records(path)
     assert isinstance(open_records(X), ArrayRecords)
-
-
-def test_a_missing_package_on_a_worker_is_reported_here():
-    error = MissingPackageError("files", "pyarrow", "files")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import dask
 import numpy as np
@@ -13,9 +14,11 @@ from hushcov.exceptions import DataError, RecordsFileError
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import read_header
 from hushcov.tables.sources import open_records
+from table_helpers import refused
 
 NAMES, SECRET = ["age", "pulse", "height"], "jane-doe"
 ROWS = np.random.default_rng(1).standard_normal((40, 3))
+refusal = partial(refused, secrets=(SECRET,))
 SUFFIXES = ("csv", "tsv", "csv.gz", "parquet", "feather")
 every_format = pytest.mark.parametrize("suffix", SUFFIXES)
 
@@ -35,14 +38,6 @@ def folder(tmp_path, suffix):
     for name in ("a", SECRET):
         write(tmp_path / f"{name}.{suffix}", pd.DataFrame(ROWS, columns=NAMES))
     return tmp_path
-
-
-def refusal(action):
-    with pytest.raises(DataError) as info:
-        action()
-    words = " ".join([str(info.value), *getattr(info.value, "__notes__", [])])
-    assert SECRET not in words
-    return words
 
 
 def _text(table):

@@ -15,13 +15,11 @@ import pytest
 import torch
 from pyarrow import feather, parquet
 
-from hushcov.exceptions import DataError, DataTypeError, SeededNoiseWarning
-from hushcov.noise import entropy_source
-from hushcov.steps.complete import CompleteParameters, release_complete_count
+from hushcov.exceptions import DataError, DataTypeError
 from hushcov.sums.counts import count_complete, log2_histogram
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.views import CompleteRecords, ScaledRecords
+from hushcov.sums.records import CompleteRecords, ScaledRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 NAN, SECRET = np.nan, 987_654.125
@@ -183,11 +181,3 @@ def test_sums_over_gaps_are_refused_unless_they_count_them(function):
     with pytest.raises(DataError, match="must be complete"):
         function(records)
     function(CompleteRecords(records))
-
-
-def test_the_share_of_a_tensor_is_released():
-    records = open_records(torch.tensor(np.tile(ROWS, (1000, 1))), drop_nulls=True)
-    with pytest.warns(SeededNoiseWarning):
-        entropy = entropy_source(1)
-    count = release_complete_count(records, CompleteParameters(5000, 3), entropy)
-    assert count.share == pytest.approx(0.4, abs=0.01)

@@ -1,4 +1,4 @@
-"""What the figures of the laboratory, and the commands that draw them, have in common."""
+"""Shared parts of the laboratory's figures and of the commands that draw them."""
 
 from __future__ import annotations
 

@@ -153,29 +153,24 @@ def signals(*, last: bool = False) -> Iterator[None]:
 
 
 def _notes(error: BaseException | None) -> list[str]:
-    """What was added on the way, as what had been charged before the error."""
+    """Return notes added on the way, as of charges before the error."""
     return getattr(error, "__notes__", [])
 
 
 def _usage(error: click.UsageError) -> str:
-    """What click says, with nothing suggested that is not close."""
+    """Return click's message, with nothing suggested that is not close."""
     if not isinstance(error, click.NoSuchOption):
-        return error.format_message() + _default(error)
+        param = error.param if isinstance(error, click.BadParameter) else None
+        words = error.format_message()
+        if param is None or not isinstance(param.type, click.Choice) or param.required:
+            return words
+        usual = param.default if isinstance(param.default, str) else ""
+        return words + (f" Or leave it out: {usual!r} is the default." if usual else "")
     known = [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
     names = [name for param in known for name in param.opts if name.startswith("--")]
     close = difflib.get_close_matches(error.option_name, names, 2, 0.7)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
     return f"There is no option {error.option_name}.{hint}"
-
-
-def _default(error: click.UsageError) -> str:
-    """What is taken where a choice is left out, if anything is."""
-    param = error.param if isinstance(error, click.BadParameter) else None
-    if param is None or not isinstance(param.type, click.Choice) or param.required:
-        return ""
-    if not param.default:
-        return ""
-    return f" Or leave it out: {param.default!r} is the default."
 
 
 def _message(error: BaseException) -> str:

@@ -1,30 +1,31 @@
-"""Files that commands read and write: records, keys, and the folders of releases."""
+"""Files that commands read and write: records, keys, and the folders of releases.
+
+Commands that read a release load nothing of how records are read.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 from numpy.linalg import LinAlgError
 
+from hushcov._words import counted
 from hushcov.cli.options import Function
 from hushcov.exceptions import CapacityError, DataError, MissingPackageError, ParameterError
 from hushcov.release import SigningKey
 from hushcov.release.files import RELEASE_FILES, check_free, check_place, read_release
-from hushcov.report.style import new_figure
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import source_of
-from hushcov.tables.cluster import DaskRecords
-from hushcov.tables.codebook import CodedRecords
-from hushcov.tables.files import FileRecords
-from hushcov.tables.sources import WILDCARDS, open_records
+
+if TYPE_CHECKING:
+    from hushcov.candidates import Candidates
+    from hushcov.sums.records import Records
 
 PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
 
@@ -45,6 +46,9 @@ def opened(
     `options` are those of `open_records`. The connection to a scheduler, if there is one, ends
     with the context.
     """
+    from hushcov.sums.records import source_of
+    from hushcov.tables.sources import open_records
+
     records = open_records(
         path,
         columns=_split(columns),
@@ -66,7 +70,7 @@ def opened(
 
 
 def sign_of(delimiter: str | None) -> str | None:
-    """What separates fields, by how it is written in an option: a tab has a name."""
+    """Return the separator of fields by how an option writes it: a tab has a name."""
     return "\t" if delimiter in ("\\t", "tab") else delimiter
 
 
@@ -76,7 +80,12 @@ def _split(names: str | None) -> list[str] | None:
 
 @contextmanager
 def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
-    """The same records, read by the workers of a cluster."""
+    """Yield the records as the workers of a cluster read them."""
+    from hushcov.sums.records import source_of
+    from hushcov.tables.cluster import DaskRecords
+    from hushcov.tables.codebook import CodedRecords
+    from hushcov.tables.files import FileRecords
+
     files = source_of(records)
     if not isinstance(files, FileRecords):
         raise ParameterError(
@@ -102,18 +111,56 @@ def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Record
 
 def stem_of(file: Path) -> str:
     """A name for what is made of the file: that of the folder, for a pattern."""
+    from hushcov.tables.sources import WILDCARDS
+
     if set(file.name) & WILDCARDS:
         return file.absolute().parent.name
     return Path(file.name.removesuffix(".gz")).stem
 
 
+def output_folder(file: Path, asked: Path | None) -> Path:
+    """Return the folder of a release of the file; one that is taken is refused."""
+    folder = Path(f"{stem_of(file)}-release") if asked is None else asked
+    refuse_taken(folder)
+    return folder
+
+
+def known_pairs(
+    options: Mapping[str, Any], n_features: int, names: Sequence[str] | None
+) -> Candidates | None:
+    """Return the pairs that may covary, if that is said."""
+    from hushcov.candidates import read_candidates
+
+    bandwidth, pairs = options.get("bandwidth"), options.get("candidate_pairs")
+    if isinstance(bandwidth, str):
+        raise ParameterError(
+            f"bandwidth must be a number of columns without genotypes, got {bandwidth}: pass "
+            "--mechanism genotypes for a table of them."
+        )
+    if options.get("adaptive_width") and bandwidth is None:
+        raise ParameterError(
+            "adaptive_width must be given with --bandwidth, which is the most that it chooses: "
+            "give both, or neither."
+        )
+    named = None if names is None else list(map(str, names))
+    return read_candidates(n_features, bandwidth=bandwidth, candidate_pairs=pairs, names=named)
+
+
+def candidate_words(candidates: Candidates) -> str:
+    """Say which pairs may covary, and how many of all pairs these are."""
+    d, words = candidates.n_features, candidates.words
+    if candidates.bandwidth is not None:
+        words += f", {candidates.n_pairs:,} of them"
+    return f"{words}, of {counted(d * (d - 1) // 2, 'pair')}; all others are taken for zero"
+
+
 def at_terminal() -> bool:
-    """Whether there is somebody to ask."""
+    """Return whether there is somebody to ask."""
     return sys.stdin.isatty()
 
 
 def read_signing_key(file: Path | None) -> SigningKey | None:
-    """The private key in a file, if one is named; an encrypted one asks for its passphrase."""
+    """Read the private key in a file, if one is named; an encrypted one asks for its passphrase."""
     if file is None:
         return None
     passphrase = None
@@ -187,6 +234,8 @@ def refuse_taken(folder: Path) -> None:
 
 def check_figure(path: Path) -> None:
     """Find out now, not after the work, that a figure cannot be drawn or written."""
+    from hushcov.report.style import new_figure
+
     check_parent(path)
     new_figure(1, 1)
 
@@ -198,5 +247,5 @@ def check_parent(path: Path) -> None:
 
 
 def holds_release(folder: Path) -> bool:
-    """Whether there is a release, or a part of one."""
+    """Return whether there is a release, or a part of one."""
     return any((folder / name).exists() for name in RELEASE_FILES)

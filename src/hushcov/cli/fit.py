@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import fields, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +16,27 @@ from rich.console import Console
 from hushcov._charged import stated_charges
 from hushcov._words import number
 from hushcov.accounting import ADD_REMOVE, Guarantee
+from hushcov.accounting.ledger import Ledger
 from hushcov.answers.files import FORMATS, write_estimate, write_tables
 from hushcov.answers.tables import check_parquet
 from hushcov.cli.files import (
-    PASSPHRASE,
     holds_release,
+    known_pairs,
     opened,
+    output_folder,
     read_signing_key,
-    refuse_taken,
     reserved,
-    stem_of,
 )
-from hushcov.cli.fit_options import THEOREM, check_budget, check_options
-from hushcov.cli.fit_source import Source, quoted
-from hushcov.cli.fit_units import Columns, check_columns, unit_options
-from hushcov.cli.fitting import Job, prepare
-from hushcov.cli.known_pairs import estimator_options
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, SCALES, Command, public_inputs
+from hushcov.cli.fitting import (
+    Job,
+    OtherColumns,
+    Settled,
+    Slice,
+    Source,
+    check_count,
+    check_size,
+)
+from hushcov.cli.options import Command, check_budget, options_of
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -43,174 +49,43 @@ from hushcov.cli.output import (
 from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import show_pairs
-from hushcov.exceptions import DataError, MissingPackageError
-from hushcov.genotypes import NAME
-from hushcov.genotypes.fit_command import OWN, GenotypeJob, genotype_options, takes_genotypes
+from hushcov.estimators import PrivateSparseCovariance
+from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.options import ALLOWED, Taker
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
 from hushcov.report import write_release_heatmap
-from hushcov.sums.knowledge import Bounds, check_bounds
-from hushcov.sums.protocol import Records
-from hushcov.tables.codebook import Codebook, read_codebook
+from hushcov.sums.grids import check_bounds
+from hushcov.sums.records import Records
+from hushcov.tables.codebook import read_codebook
+
+# Slices with a way to fit of their own, by their name for --mechanism; one line each.
+_MODULES = {
+    "genotypes": "hushcov.genotypes.commands",
+    "theorem": "hushcov.paper.fit_command",
+}
+SLICES: dict[str, Slice] = {name: import_module(module).SLICE for name, module in _MODULES.items()}
+_AUTO = "auto"
+_SUBTRACT = "Subtract means that are public from the records."
+_NO_DELTA = "its guarantee has no delta, which"
+_PURE_REFUSED = {"drop_nulls": f"{_NO_DELTA} the count of complete records needs."}
+_PURE_NEEDED = {
+    "assume_centered": f"{_NO_DELTA} finding means needs. {_SUBTRACT}",
+    "feature_scale": f"{_NO_DELTA} estimating scales needs. Give standard deviations that are "
+    "public.",
+}
 
 
 @click.command(cls=Command, name="fit")
 @click.argument("file", metavar="DATA", type=click.Path(path_type=Path))
 @settings_option
-@public_inputs
-@click.option(
-    "--columns",
-    metavar="A,B,C",
-    help="Features by name, for files that have names.  [default: all columns]",
+@options_of(
+    "fit",
+    *(entry for each in SLICES.values() for entry in each.taker.own),
+    mechanism=(_AUTO, *mechanisms(), *SLICES),
+    tables=FORMATS,
 )
-@genotype_options
-@unit_options
-@CODEBOOK
-@click.option(
-    "--drop-nulls",
-    is_flag=True,
-    help="Leave out records with nulls or NaN; about how many are complete is released, too.",
-)
-@click.option(
-    "--no-header",
-    "header",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="The first line of CSV files is a record. Columns are column_1, column_2, ... or --names.",
-)
-@click.option(
-    "--names",
-    metavar="A,B,C",
-    help="Names for all columns of CSV files, in place of those in the first line.",
-)
-@click.option(
-    "--delimiter",
-    metavar="SIGN",
-    help="What separates the fields of CSV files.  [default: a comma; a tab in .tsv files]",
-)
-@click.option(
-    "--scheduler",
-    metavar="ADDRESS",
-    help="Dask scheduler whose workers read the files; they must see them under the same path.",
-)
-@click.option(
-    "--device",
-    metavar="NAME",
-    help="Where to sum over the records, by PyTorch's name for it, as cuda; same result.",
-)
-@click.option(
-    "--feature-scale",
-    type=SCALES,
-    metavar="S|FILE.npy",
-    help="Public standard deviations of the features: one number for all, or a file with one for "
-    "each. Without it they are estimated from a part of the budget.",
-)
-@click.option(
-    "--mechanism",
-    type=click.Choice(("auto", *mechanisms(), NAME, THEOREM)),
-    default="auto",
-    show_default=True,
-    help="What to run; auto finds out whether few pairs, few factors or neither matter. 'theorem' "
-    "is the paper's mechanism at the constants of its proof, which refuse fewer than 1e9 records "
-    "or more.",
-)
-@click.option(
-    "--psd", is_flag=True, help="Make the estimate positive semidefinite, which fills in zeros."
-)
-@click.option(
-    "--scale",
-    type=NUMBER,
-    metavar="SIGMA",
-    help="With --mechanism theorem: public bound on the standard deviation in every direction.",
-)
-@click.option(
-    "--target-error",
-    type=NUMBER,
-    metavar="ALPHA",
-    help="With --mechanism theorem: error sought, in units of scale^2; at most 0.25, the default.",
-)
-@click.option(
-    "--failure-probability",
-    type=NUMBER,
-    metavar="BETA",
-    help="With --mechanism theorem: how often the target may be missed; at most 0.1, the default.",
-)
-@click.option(
-    "--records",
-    "n_records",
-    type=INTEGER,
-    metavar="N",
-    help="Declared number of records; a file with another number is refused.",
-)
-@click.option(
-    "--features",
-    "n_features",
-    type=INTEGER,
-    metavar="D",
-    help="Declared number of features; a file with another number is refused.",
-)
-@click.option(
-    "--ledger",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Privacy budget ledger to charge before any record is read; see 'hushcov ledger'.",
-)
-@click.option(
-    "--dataset",
-    metavar="NAME",
-    help="Name of these records in the ledger and in the report; else that of the file.",
-)
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Release even if no better than the zero matrix is to be expected, which is refused "
-    "otherwise.",
-)
-@click.option(
-    "--allow-large-delta",
-    is_flag=True,
-    help="Accept a delta of 1 / records or more, which is refused otherwise: it would allow "
-    "publishing a record or more as they are.",
-)
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Say everything, and whether the ledger would allow it; read no record, charge and write "
-    "nothing.",
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where the release is written.  [default: FILE-release]",
-)
-@click.option(
-    "--tables",
-    type=click.Choice(FORMATS),
-    default="csv",
-    show_default=True,
-    help="What pairs, variances and the matrix with its names are written as.",
-)
-@click.option(
-    "--sign",
-    type=click.Path(path_type=Path),
-    metavar="KEY",
-    help="Private Ed25519 key (PEM) to sign the release with; 'hushcov show --verify' checks it. "
-    f"The passphrase of an encrypted key is asked for, or taken from {PASSPHRASE}.",
-)
-@click.option(
-    "--scratch",
-    type=click.Path(exists=True, file_okay=False),
-    metavar="FOLDER",
-    help="Where a copy of files may be written that is read in their place, two bytes a value. It "
-    "has no name and goes with this command, but is not encrypted. None is written otherwise.",
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the result as JSON, the rest on standard error."
-)
-def command(dry_run: bool, as_json: bool, **options: Any) -> None:
+def command(**options: Any) -> None:
     """Release the covariance of the records in DATA under differential privacy.
 
     DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file (.csv,
@@ -230,140 +105,145 @@ def command(dry_run: bool, as_json: bool, **options: Any) -> None:
       hushcov fit --settings survey-settings.toml
     """
     check_budget(options["epsilon"], options["delta"], options["file"])
-    out = console(stderr=as_json)
-    job = _job(out, dry_run, options)
-    with stated_charges(lambda: _outcome(job.source.folder)):
+    out = console(stderr=options["as_json"])
+    job = prepare(options, out)
+    folder = job.source.folder
+
+    def outcome() -> str:
+        released = f"The release is in {folder}/."
+        return released if holds_release(folder) else "No estimate was released."
+
+    with stated_charges(outcome):
         guarantee = _announce(out, job)
-        if dry_run:
-            result = _dry_run(out, job, guarantee)
-        else:
-            _run(out, job)
-            result = job.to_dict()
-        if as_json:
-            echo_json(job.source.to_dict() | result)
+        if options["dry_run"]:
+            _dry_run(out, job, guarantee, options["as_json"])
+            return
+        _run(out, job)
+        if options["as_json"]:
+            echo_json(job.source.to_dict() | job.to_dict())
 
 
-def _outcome(folder: Path) -> str:
-    """What became of a release that was charged."""
-    return f"The release is in {folder}/." if holds_release(folder) else "No estimate was released."
-
-
-def _job(out: Console, dry_run: bool, options: dict[str, Any]) -> Job:
-    """What is to be run, by the options: a table, or genotypes."""
-    if takes_genotypes(options):
-        return GenotypeJob.prepare(dry_run=dry_run, out=out, **options)
-    for name in OWN:
-        options.pop(name)
-    source, mechanism, public = settle(opened, dry_run=dry_run, **options)
-    return prepare(source, mechanism, out=out, **public)
-
-
-def settle(
-    open_data: Callable[..., AbstractContextManager[Records]],
-    *,
-    file: Path,
-    columns: str | None,
-    codebook: Path | None,
-    drop_nulls: bool,
-    header: bool,
-    names: str | None,
-    delimiter: str | None,
-    scheduler: str | None,
-    mechanism: str,
-    known_mean: bool,
-    unit: str | None,
-    sample_weight: str | None,
-    n_records: int | None,
-    n_features: int | None,
-    output: Path | None,
-    sign: Path | None,
-    tables: str,
-    force: bool,
-    allow_large_delta: bool,
-    dry_run: bool,
-    scratch: str | None,
-    **public: Any,
-) -> tuple[Source, str, dict[str, Any]]:
-    """Check the options and open DATA: the source, the mechanism and what `prepare` is told.
+def prepare(
+    options: dict[str, Any],
+    out: Console | None = None,
+    open_data: Callable[..., AbstractContextManager[Records]] = opened,
+) -> Job:
+    """Check the options, open DATA, and settle everything public about the release.
 
     `open_data` is `opened`, or opens records that are only declared, to plan with.
     """
-    asked: dict[str, Any] = {"drop_nulls": drop_nulls, "force": force, "known_mean": known_mean}
-    asked |= {"codebook": codebook, "unit": unit, "sample_weight": sample_weight}
-    check_options(mechanism, public | asked)
-    apart = [name for name in (unit, sample_weight) if name is not None]
-    counts = bool(apart) or public["neighbours"] == ADD_REMOVE
-    declared: dict[str, Any] = {"n_records": n_records, "dry_run": dry_run}
-    check_columns(unit=unit, weight=sample_weight, scheduler=scheduler, counts=counts, **declared)
-    if tables == "parquet":
+    name, suffix = options["mechanism"], Path(options["file"]).suffix
+    for each, other in SLICES.items():
+        if suffix == other.suffix and name not in (_AUTO, each):
+            raise ParameterError(f"--mechanism must be auto or {each} for {other.reads % name}")
+        name = each if suffix == other.suffix else name
+    found = SLICES.get(name)
+    taker = Taker(f"--mechanism {name}") if found is None else found.taker
+    if found is None and name != _AUTO and mechanisms()[name].pure:
+        taker = replace(taker, refused=_PURE_REFUSED, needed=_PURE_NEEDED)
+    others = [each.taker for each in SLICES.values() if each is not found]
+    taker.check(options, others)
+    if (options["ledger"] is None) != (options["dataset"] is None):
+        raise ParameterError(
+            "--ledger and --dataset must be given together, got one of them: a release is charged "
+            "to a dataset of a ledger. Give both, or neither."
+        )
+    if found is not None:
+        return found.prepare(options, lambda: settle(options, open_data), out)
+    source, known, columns = settle(options, open_data)
+    return Job.prepare(source, known, columns, out)
+
+
+def settle(
+    options: dict[str, Any], open_data: Callable[..., AbstractContextManager[Records]] = opened
+) -> Settled:
+    """Open DATA: where the records are, what is known of them, and columns that are no features."""
+    file, unit, dry_run = options["file"], options["unit"], options["dry_run"]
+    weight, most_weight = _weight(options["sample_weight"])
+    apart = [name for name in (unit, weight) if name is not None]
+    if apart and options["scheduler"] is not None:
+        raise ParameterError(
+            "--scheduler must be left out with --unit and --weight: workers that read files would "
+            "see parts of a unit. Use fit(dask.dataframe.read_parquet(...), unit=...) in Python, "
+            "which brings units together, or leave the option out."
+        )
+    counts, n_records = bool(apart) or options["neighbours"] == ADD_REMOVE, options["n_records"]
+    check_count(counts=counts, n_records=n_records, dry_run=dry_run)
+    if options["tables"] == "parquet":
         check_parquet()
-    key = read_signing_key(sign)
-    book = None if codebook is None else read_codebook(codebook)
-    lines: dict[str, Any] = {"header": header, "names": names, "delimiter": delimiter}
-    lines |= {"codebook": book, "scratch": scratch, "leave_out": apart}
-    found = open_data(file, columns=columns, drop_nulls=drop_nulls, scheduler=scheduler, **lines)
+    key = read_signing_key(options["sign"])
+    book = None if options["codebook"] is None else read_codebook(options["codebook"])
+    reading = ("columns", "drop_nulls", "scheduler", "header", "names", "delimiter", "scratch")
+    lines = {name: options[name] for name in reading}
+    found = open_data(file, **lines, codebook=book, leave_out=apart)
     records = click.get_current_context().with_resource(found)
-    records, others = Columns.of(records, unit, sample_weight, guess=n_records if counts else None)
-    _check_size(file, records, None if counts else n_records, n_features)
-    folder = output if output is not None else Path(f"{stem_of(file)}-release")
-    refuse_taken(folder)
-    source = Source(file, folder, records, known_mean, key, tables, counts)
-    known = estimator_options(public, records.n_features, records.feature_names)
-    public = {name: value for name, value in public.items() if value is not None} | known
-    public |= {} if book is None else {"bounds": _bounds(book, records)}
-    public |= {"on_hopeless": "warn"} if force else {}
-    public |= {"on_large_delta": "warn"} if allow_large_delta else {}
-    return source, mechanism, public | {"columns": others}
-
-
-def _bounds(book: Codebook, records: Records) -> Bounds | None:
-    """Bounds of the features by a codebook, if it has any of those that are read."""
+    records, others = OtherColumns.of(records, unit, weight, guess=n_records if counts else None)
+    check_size(file, records, None if counts else n_records)
+    folder = output_folder(file, options["output"])
+    parameters = {each.name for each in fields(PrivateSparseCovariance)} - {"drop_nulls"}
+    known = {n: value for n, value in options.items() if n in parameters and value is not None}
+    known |= {ALLOWED[each]: "warn" for each in options["allow"]}
+    known |= {"max_sample_weight": most_weight}
+    pairs = known_pairs(known, records.n_features, records.feature_names)
+    known |= {} if "candidate_pairs" not in known else {"candidate_pairs": pairs}
     names = records.feature_names or ()
-    known = {name: ends for name, ends in book.bounds.items() if name in names}
-    return check_bounds(known, records.n_features, names) if known else None
+    ends = {} if book is None else {n: each for n, each in book.bounds.items() if n in names}
+    if ends:
+        known["bounds"] = check_bounds(ends, records.n_features, names)
+    source = Source(
+        file, folder, records, options["assume_centered"], key, options["tables"], counts
+    )
+    return source, known, others
 
 
-def _check_size(
-    file: Path, records: Records, n_records: int | None, n_features: int | None
-) -> None:
-    """Hold the size of the data against what was declared; no record is read."""
-    for option, declared, found in (
-        ("--records", n_records, records.n_records),
-        ("--features", n_features, records.n_features),
-    ):
-        if declared is not None and declared != found:
-            raise DataError(
-                f"{option} must be what {file} holds, {found:,}, got {declared:,}: check that "
-                f"this is the right file, or leave {option} out. No record was read."
-            )
+def _weight(text: str | None) -> tuple[str | None, float | None]:
+    """Return the column of weights and the largest one, by how --weight has them."""
+    if text is None:
+        return None, None
+    column, _, most = text.rpartition("=")
+    try:
+        if column:
+            return column, float(most)
+    except ValueError:
+        pass
+    raise ParameterError(
+        "--weight must be a column and the largest weight that any record can have, as "
+        f"weight=50, got {text!r}: that number is public. Give both."
+    )
+
+
+def quoted(ledger: Path, dataset: str, guarantee: Guarantee) -> dict[str, Any]:
+    """Return what the ledger would say to a charge; a refusal is the same as that of the charge."""
+    left = Ledger(ledger).quote(dataset, guarantee)
+    return {
+        "file": str(ledger),
+        "dataset": dataset,
+        "epsilon_left": left.epsilon,
+        "pure_epsilon_left": left.pure_epsilon,
+        "delta": left.delta,
+    }
 
 
 def _announce(out: Console, job: Job) -> Guarantee:
     """Refuse what is not to be released; else say what will be, and what to heed of it."""
-    check_allowed(job)
-    heading(out, "What will be released")
-    folder, ledger, dataset = job.source.folder, job.estimator.ledger, job.estimator.dataset
-    charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
-    lines = [("from", str(job.source)), *job.announcement()]
-    facts(out, [*lines, *([] if ledger is None else [charged]), ("into", f"{folder}/")])
-    guarantee = certified(out, job)
-    show(out, "")
-    facts(out, [("odds", str(guarantee.odds()))])
-    return guarantee
-
-
-def check_allowed(job: Job) -> None:
-    """Refuse what is hopeless, or not within the budget, before anything is said of it."""
     for caution in job.cautions:
         if caution.refused_by(job.estimator):
             raise caution.refusal(job.spent_before)
     ledger, dataset = job.estimator.ledger, job.estimator.dataset
     if ledger is not None and dataset is not None and not job.spent_before:
         quoted(ledger, dataset, job.certify())
+    heading(out, "What will be released")
+    charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
+    lines = [("from", str(job.source)), *job.announcement()]
+    facts(out, [*lines, *([] if ledger is None else [charged]), ("into", f"{job.source.folder}/")])
+    guarantee = certified(out, job)
+    show(out, "")
+    facts(out, [("odds", str(guarantee.odds()))])
+    return guarantee
 
 
 def certified(out: Console, job: Job) -> Guarantee:
-    """Say what to heed, and refuse what is not to be released; what will be charged."""
+    """Say what to heed, refuse what is not to be released, and return what will be charged."""
     for caution in job.cautions:
         if not caution.refused_by(job.estimator):
             show(out, "")
@@ -375,8 +255,8 @@ def certified(out: Console, job: Job) -> Guarantee:
     return guarantee
 
 
-def _dry_run(out: Console, job: Job, guarantee: Guarantee) -> dict[str, object]:
-    """Say whether the ledger would allow it, and return what is known."""
+def _dry_run(out: Console, job: Job, guarantee: Guarantee, as_json: bool) -> None:
+    """Say whether the ledger would allow it."""
     quote, ledger, dataset = None, job.estimator.ledger, job.estimator.dataset
     heading(out, "Dry run")
     if ledger is not None and dataset is not None:
@@ -385,8 +265,9 @@ def _dry_run(out: Console, job: Job, guarantee: Guarantee) -> dict[str, object]:
         words = f"{ledger}, dataset {dataset}: the charge would fit, and {left} would be left"
         facts(out, [("ledger", words)])
     paragraph(out, "No record was read, and nothing was charged or written.")
-    known = {"guarantee": guarantee.to_dict(), "ledger": quote, "dry_run": True}
-    return job.expected() | known
+    if as_json:
+        known = {"guarantee": guarantee.to_dict(), "ledger": quote, "dry_run": True}
+        echo_json(job.source.to_dict() | job.expected() | known)
 
 
 def _run(out: Console, job: Job) -> None:
@@ -406,11 +287,26 @@ def _run(out: Console, job: Job) -> None:
     heading(out, "Released")
     facts(out, lines)
     show_pairs(out, job.release, job.found)
-    _files(out, job, written)
+    heading(out, f"Files in {job.source.folder}/")
+    facts(
+        out,
+        (
+            *written,
+            ("integers.npy", "what was released: integers"),
+            ("release.json", "their unit, scales, guarantee and every public parameter"),
+            ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
+            *([("release.sig", "the signature of all files")] if job.source.key else []),
+        ),
+    )
+    paragraph(
+        out,
+        "\nWhatever is computed from these files is covered by the guarantee. Fitting the same "
+        "records again spends again.",
+    )
 
 
 def _write(job: Job) -> list[tuple[str, str]]:
-    """Write the release with the estimate and, if possible, its pictures; say what they show."""
+    """Write the release with the estimate and, if possible, its pictures; return their words."""
     notes: dict[str, str] = {}
 
     def attach(draft: Path) -> None:
@@ -437,23 +333,3 @@ def _tables(draft: Path, job: Job) -> list[tuple[str, str]]:
         for path in draft.glob(f"*.{kind}"):
             path.unlink()
         return [(f"pairs.{kind}", f"not written: {type(error).__name__}. {error}")]
-
-
-def _files(out: Console, job: Job, written: list[tuple[str, str]]) -> None:
-    signed = job.source.key is not None
-    heading(out, f"Files in {job.source.folder}/")
-    facts(
-        out,
-        (
-            *written,
-            ("integers.npy", "what was released: integers"),
-            ("release.json", "their unit, scales, guarantee and every public parameter"),
-            ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
-            *([("release.sig", "the signature of all files")] if signed else []),
-        ),
-    )
-    paragraph(
-        out,
-        "\nWhatever is computed from these files is covered by the guarantee. Fitting the same "
-        "records again spends again.",
-    )

@@ -1,210 +1,213 @@
-"""What `hushcov fit` runs: everything public is settled first, then the records are read."""
+"""One release by `hushcov fit`: everything public is settled first, then the records are read."""
 
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
 
 from hushcov._words import counted, memory, noise_level, number
-from hushcov.accounting import ONE_REPLACED, RELATIONS, Guarantee
+from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS, Guarantee
 from hushcov.accounting.guarantee import promise_words
-from hushcov.cli.fit_options import THEOREM
-from hushcov.cli.fit_source import Source
-from hushcov.cli.fit_units import (
-    Columns,
-    counted_records,
-    guessed_records,
-    whose_words,
-)
+from hushcov.cli.files import candidate_words
 from hushcov.cli.forecasts import command_memory, forecast_dict
-from hushcov.cli.known_pairs import candidate_words, run_words
-from hushcov.cli.output import busy, console, watched
+from hushcov.cli.output import busy, console, facts, heading, watched
 from hushcov.cli.words import (
     Found,
-    accuracy_verdict,
     complete_facts,
     detection,
     families_error,
     found_pairs,
-    privacy_verdict,
     structure_facts,
     typical_error,
 )
-from hushcov.estimators import MultiscaleCovariance, PrivateSparseCovariance
-from hushcov.estimators.base import PrivateCovariance
+from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.whose import OpenedRecords, Whose, paid_count
-from hushcov.exceptions import (
-    AccuracyWarning,
-    PrivacyConditionError,
-    PrivacyWarning,
-)
-from hushcov.paper import MULTISCALE, TheoremParameters, certify
+from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
+from hushcov.options import ESTIMANDS, Taker
 from hushcov.planning import (
     Caution,
     Comparison,
     Families,
-    Plan,
     compare,
     default_mechanism,
     forecast_families,
-    large_delta,
 )
 from hushcov.planning.memory import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
-from hushcov.release import Release
+from hushcov.release import Making, Release, SigningKey
 from hushcov.release.structure import structure_dict, verdict
 from hushcov.steps.counting import Counted
-from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.knowledge import Bounds
-from hushcov.sums.protocol import Records, default_block_rows
+from hushcov.sums.grids import Bounds, check_feature_scale
+from hushcov.sums.records import CountedRecords, Records, check_enough, default_block_rows
 from hushcov.tables.files import reader_bytes
-from hushcov.tables.sources import is_file_source
-
-_PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
+from hushcov.tables.sources import WILDCARDS, DeclaredRecords, TableRecords, is_file_source
+from hushcov.tables.units import split_columns
 
 
 @dataclass(frozen=True)
-class Job(ABC):
-    """A release: everything public is settled when it is made; `fit` reads the records."""
+class Source:
+    """The records, and where the release goes. Nothing is read here."""
 
-    source: Source
-    estimator: PrivateCovariance
+    file: Path
+    folder: Path
+    records: Records
+    known_mean: bool
+    key: SigningKey | None = None  # to sign the release with
+    tables: str = "csv"  # what tables beside it are written as
+    about: bool = False  # how many records there are is not public: released, or guessed
 
-    shown_pairs: ClassVar[int] = 10
-
-    @property
-    @abstractmethod
-    def cautions(self) -> tuple[Caution, ...]:
-        """What should stop a careful user, if anything."""
-
-    @abstractmethod
-    def announcement(self) -> list[tuple[str, str]]:
-        """What will happen, in labelled sentences."""
-
-    @abstractmethod
-    def certify(self) -> Guarantee:
-        """What will be charged; what is not private is refused, before any record is read."""
-
-    @abstractmethod
-    def expected(self) -> dict[str, object]:
-        """Return what is known before any record is read, as plain, JSON-ready data."""
+    def __post_init__(self) -> None:
+        if not self.about:
+            check_enough(self.file, self.records)
 
     @property
-    def spent_before(self) -> str:
-        """The epsilon of a count that was released before; nothing where there was none."""
-        return ""
+    def name(self) -> str | None:
+        """The default name of the table: that of its file, or of the folder of a pattern."""
+        place = self.file.absolute()
+        return (place.parent if set(place.name) & WILDCARDS else place).name or None
 
-    def watched(self) -> AbstractContextManager[Any]:
-        """The records under a progress bar, to be fitted."""
-        return watched(self.source.records, count_is_public=not self.source.about)
-
-    def fit(self, records: Any) -> None:
-        """Run the mechanism; the announcement has said what to heed."""
-        with warnings.catch_warnings():
-            for category in (AccuracyWarning, PrivacyWarning):
-                warnings.simplefilter("ignore", category)
-            self._run(records)
-        release = self.release
-        if release.making.dataset is None:
-            named = replace(release.making, dataset=self.source.name)
-            self.estimator.release_ = replace(release, making=named)
-
-    @abstractmethod
-    def _run(self, records: Any) -> None: ...
-
-    @property
-    def release(self) -> Release:
-        """What was released; after `fit`."""
-        result: Release = self.estimator.release_
-        return result
-
-    @property
-    def covariance(self) -> Matrix:
-        """The estimate; after `fit`."""
-        return self.estimator.covariance_
-
-    @cached_property
-    def found(self) -> Found:
-        """The pairs found; after `fit`."""
-        return found_pairs(self.release, self.shown_pairs)
-
-    def summary(self) -> list[tuple[str, str]]:
-        """Pairs and noise, in labelled sentences."""
-        release, selected = self.release, self.release.selected
-        dropped = 0 if selected is None else selected.shape[1] - self.found.number
-        note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
-        lines = structure_facts(release) + complete_facts(release) + self.found.lines(note)
-        if release.noise_sd is not None and (selected is None or selected.size):
-            sd = float(release.noise_sd[0])
-            lines.append(("noise", noise_level(sd, self.source.records.n_records)))
-        return lines
+    def __str__(self) -> str:
+        n, d = self.records.n_records, self.records.n_features
+        about = "about " * self.about
+        return f"{self.file}: {about}{counted(n, 'record')} of {counted(d, 'feature')}"
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
-        release, sd = self.release, self.release.noise_sd
-        return self.expected() | {
-            "unit": release.unit,
-            "warnings": list(release.warnings),
-            "verdict": asdict(verdict(release)),
-            "structure": structure_dict(release),
-            "found_pairs": self.found.number,
-            "largest_pairs": [pair.to_dict() for pair in self.found.strongest],
-            "noise_sd": None if sd is None else [float(value) for value in sd],
-            "guarantee": release.guarantee.to_dict(),
-            "parameters": dict(release.parameters),
-            "complete_records": release.making.complete,
+        return {
+            "file": str(self.file),
+            "n_records": self.records.n_records,
+            "n_features": self.records.n_features,
+            "known_mean": self.known_mean,
+            "output": str(self.folder),
+            "signed": self.key is not None,
         }
 
 
-@dataclass(frozen=True)
-class PlannedJob(Job):
-    """By any mechanism but the theorem: the one asked for, or that with the smallest error."""
+@dataclass(frozen=True, eq=False)
+class OtherColumns:
+    """OtherColumns that are no features: identifiers of units, or weights.
 
-    estimator: PrivateSparseCovariance
-    plan: Plan
+    `guess` is a public number of records to plan for where nothing is to be read.
+    """
+
+    word: str = RECORD
+    identifiers: Any = None
+    weights: Any = None
+    guess: int | None = None
+
+    @classmethod
+    def of(
+        cls, records: Records, unit: str | None, weight: str | None, guess: int | None = None
+    ) -> tuple[Records, OtherColumns]:
+        """Return the records without these columns, and the columns; nothing is read."""
+        if unit is not None and weight is not None:
+            raise ParameterError(
+                "--weight must be left out with --unit: rows of one unit with weights of their own "
+                "are not bounded together. Use one of them."
+            )
+        word, identifiers, weights = RECORD, None, None
+        if unit is not None:
+            records, identifiers, word = _split(records, unit, "unit")
+        if weight is not None:
+            records, weights, _ = _split(records, weight, "sample_weight")
+        return records, cls(word, identifiers, weights, guess)
+
+
+def _split(records: Records, column: str, what: str) -> tuple[Any, Any, str]:
+    """Return the records without a column, the column, and its name; without names by place."""
+    if isinstance(records, DeclaredRecords):  # which were declared without it
+        return records, records.column, what if column.isdecimal() else column
+    place = int(column) if isinstance(records, TableRecords) and column.isdecimal() else column
+    return split_columns(records, place, what=what)
+
+
+def check_count(*, counts: bool, n_records: int | None, dry_run: bool) -> None:
+    """Refuse a number of records where that is not public, and its lack in a dry run."""
+    if counts and dry_run and n_records is None:
+        raise ParameterError(
+            "--records is required with --dry-run where the number of records is not public: give "
+            "a number that is known or guessed without looking at them."
+        )
+    if counts and not dry_run and n_records is not None:
+        raise ParameterError(
+            "--records must be left out where the number of records is not public: it is released "
+            "first, with noise. With --dry-run it is a guess."
+        )
+
+
+def check_size(file: Path, records: Any, n_records: int | None) -> None:
+    """Hold the number of records against what was declared; no record is read."""
+    if n_records is not None and n_records != records.n_records:
+        raise DataError(
+            f"--records must be what {file} holds, {records.n_records:,}, got {n_records:,}: check "
+            "that this is the right file, or leave --records out. No record was read."
+        )
+
+
+def say_count(out: Console, counting: Any) -> None:
+    """Say that the number of records is released first, and what that spends."""
+    heading(out, "The number of records is not public")
+    found = f"epsilon {number(counting.count_epsilon)} of {number(counting.epsilon)}"
+    if counting.chooses:
+        found += f", and {number(counting.sizes_epsilon)} for how many a unit has"
+    facts(out, [("first", f"it is released with noise, which spends {found}")])
+
+
+def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call an estimator without the warnings that the announcement says."""
+    with warnings.catch_warnings():
+        for category in (AccuracyWarning, PrivacyWarning):
+            warnings.simplefilter("ignore", category)
+        return function(*arguments)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A release of a table: everything public is settled when it is made; `fit` reads the records.
+
+    Slices derive their own, for plans of their own.
+    """
+
+    source: Source
+    estimator: Any
+    plan: Any
     whose: Whose = field(default_factory=Whose)
-    opened: OpenedRecords | None = None  # after a count
+    opened: Any = None  # after a count
+
+    shown_pairs: ClassVar[int] = 10
 
     @classmethod
     def prepare(
         cls,
         source: Source,
-        mechanism: str,
-        *,
-        feature_scale: Any = None,
-        columns: Columns | None = None,
+        known: dict[str, Any],
+        columns: OtherColumns,
         out: Console | None = None,
-        **public: Any,
-    ) -> PlannedJob:
+    ) -> Job:
         """Settle every public number of the release; no record is read.
 
-        Where the number of records is not public, it is released first.
+        `known` are parameters of the estimator. Where the number of records is not public, it is
+        released first.
         """
-        records, columns = source.records, columns or Columns()
-        if feature_scale is not None:
-            check_feature_scale(feature_scale, records.n_features)
-        estimator = PrivateSparseCovariance(
-            feature_scale=feature_scale,
-            mechanism=mechanism,
-            positive_semidefinite=public.pop("psd", False),
-            assume_centered=source.known_mean,
-            store_precision=False,
-            **public,
-        )
+        records = source.records
+        if known.get("feature_scale") is not None:
+            check_feature_scale(known["feature_scale"], records.n_features)
+        estimator = PrivateSparseCovariance(**known, store_precision=False)
         whose = Whose.checked(estimator, columns.word, columns.identifiers, columns.weights)
         opened = None
         if whose.counts:
             if columns.guess is not None:
-                records = guessed_records(records, columns)
+                records = CountedRecords(records, columns.guess)
             else:
-                opened = counted_records(out or console(), records, estimator, whose)
+                opened = _count(out or console(), records, estimator, whose)
                 records = opened.records
             source = replace(source, records=records)
         with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
@@ -216,22 +219,23 @@ class PlannedJob(Job):
         return cls(source, estimator, plan, whose, opened)
 
     @property
-    def _found(self) -> Counted | None:
+    def counted(self) -> Counted | None:
+        """The released number of records; None where it is public, or guessed."""
         return None if self.opened is None else self.opened.counted
 
     @property
-    def cautions(self) -> tuple[Caution, ...]:
-        """What `fit` warns of, or refuses."""
-        return self.plan.cautions
+    def spent_before(self) -> str:
+        """The epsilon of a count that was released before; nothing where there was none."""
+        return "" if self.counted is None else number(self.counted.guarantee.epsilon)
 
     @property
-    def spent_before(self) -> str:
-        """See `Job.spent_before`."""
-        found = self._found
-        return "" if found is None else number(found.guarantee.epsilon)
+    def cautions(self) -> tuple[Caution, ...]:
+        """Cautions that should stop a careful user, if any."""
+        found: tuple[Caution, ...] = self.plan.cautions
+        return found
 
     def announcement(self) -> list[tuple[str, str]]:
-        """What will be released, how, and what to expect."""
+        """Return what will be released, how, and what to expect, in labelled sentences."""
         inputs, d = self.plan.inputs, self.plan.inputs.n_features
         mechanism = self.plan.chosen.mechanism
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
@@ -251,41 +255,44 @@ class PlannedJob(Job):
         ]
 
     def _protected(self) -> list[tuple[str, str]]:
-        """Whom it protects, where that is not one record that is replaced."""
-        if self.whose.neighbours == ONE_REPLACED:
+        """Return whom it protects, where that is not one record that is replaced."""
+        whose, most = self.whose, self.plan.inputs.neighbours.most_rows
+        if whose.neighbours == ONE_REPLACED:
             return []
-        most = self.plan.inputs.neighbours.most_rows
-        guessed = self.whose.most_rows is None and self._found is None
-        as_if = f" (found from the records; predicted as if {most})" * guessed
-        return [("protects", whose_words(self.whose, most) + as_if)]
+        if whose.weights is not None:
+            words = "one record, whatever its weight"
+        elif whose.identifiers is None:
+            words = "one record"
+        elif whose.estimand != ESTIMANDS[0]:
+            words = f"all rows of one {whose.unit}, whose mean counts"
+        else:
+            words = f"all rows of one {whose.unit}, of which at most {most:,} are summed"
+        guessed = whose.most_rows is None and self.counted is None
+        return [
+            ("protects", words + f" (found from the records; predicted as if {most})" * guessed)
+        ]
 
     def _public(self) -> str:
-        inputs = self.plan.inputs
-        scales = "" if self.estimator.feature_scale is None else ", the features' scales"
-        mean = ", mean zero" if self.source.known_mean else ""
-        bounds: Bounds | None = self.estimator.bounds
+        inputs, estimator = self.plan.inputs, self.estimator
+        given, k = estimator.row_sparsity, inputs.row_sparsity
+        parts = [
+            "the number of features" if self.source.about else "the size of the data",
+            f"epsilon {number(estimator.epsilon or 0.0)}",
+            f"delta {number(inputs.delta)}",
+        ]
+        if given is not None:
+            parts.append(f"row sparsity {k}" + " (as advice)" * self.adaptive)
+        elif not self.adaptive and inputs.candidates is None:
+            parts.append(f"row sparsity {k} (assumed; give --row-sparsity)")
+        if inputs.candidates is not None:
+            parts.append(candidate_words(inputs.candidates))
+        if estimator.feature_scale is not None:
+            parts.append("the features' scales")
+        bounds: Bounds | None = estimator.bounds
         known = 0 if bounds is None else int((np.isfinite([bounds.low, bounds.high])).any(0).sum())
-        scales += f", bounds of {counted(known, 'feature')}" if known else ""
-        return (
-            f"{'the number of features' if self.source.about else 'the size of the data'}, epsilon "
-            f"{number(self.estimator.epsilon or 0.0)}, delta {number(inputs.delta)}"
-            f"{self._sparsity()}{self._pairs()}{scales}{mean}"
-        )
-
-    def _pairs(self) -> str:
-        known = self.plan.inputs.candidates
-        return "" if known is None else f", {candidate_words(known)}"
-
-    def _sparsity(self) -> str:
-        """The sparsity as it was given, or that it was assumed by a mechanism that needs one."""
-        given, k = self.estimator.row_sparsity, self.plan.inputs.row_sparsity
-        if given is None:
-            return (
-                ""
-                if self.adaptive or self.plan.inputs.candidates is not None
-                else f", row sparsity {k} (assumed; give --row-sparsity)"
-            )
-        return f", row sparsity {k}" + " (as advice)" * self.adaptive
+        if known:
+            parts.append(f"bounds of {counted(known, 'feature')}")
+        return ", ".join([*parts, *["mean zero"] * self.source.known_mean])
 
     @property
     def adaptive(self) -> bool:
@@ -306,8 +313,10 @@ class PlannedJob(Job):
             return f"{name}: finds out whether few pairs, few factors or neither matter"
         chosen, error, known = self.plan.chosen, "", self.plan.inputs.candidates
         if known is not None and self.estimator.mechanism == "auto":
-            found = bool(self.estimator.adaptive_width)
-            return run_words(chosen.mechanism.name, known, adaptive_width=found)
+            does = "looks at the candidate pairs alone"
+            if self.estimator.adaptive_width:
+                does = f"finds how far apart features covary, up to {known.bandwidth} columns"
+            return f"{chosen.mechanism.name}: {does}"
         if chosen.forecast is not None:
             error = f"predicted error {number(chosen.forecast.typical_error, 2)}, "
         listed = "others" if error else "predicted errors of others"
@@ -353,7 +362,7 @@ class PlannedJob(Job):
         return reader_memory(d, default_block_rows(d), reader_bytes(d))
 
     def _memory(self) -> str:
-        """The same in words, with what a plan says of it."""
+        """Return the memory in words, with what reading files takes of it."""
         reading = ""
         if self._reader:
             fit, files = memory(self.memory - self._reader), memory(self._reader)
@@ -373,22 +382,63 @@ class PlannedJob(Job):
         return forecast_families(self.plan.request, inputs.n_records, inputs.n_features)
 
     def certify(self) -> Guarantee:
-        """What `fit` will charge: it is private at any number of records."""
-        guarantee, found = self.plan.budget().certificate, self._found
+        """Return what will be charged; what is not private is refused before a record is read."""
+        guarantee: Guarantee = self.plan.budget().certificate
+        found = self.counted
         if found is not None:
             return guarantee.after(found.guarantee)
         counting = self.whose.counting(self.estimator.epsilon or 0.0)
         return guarantee if counting is None else guarantee.after(counting.budget().certificate)
 
-    def _run(self, records: Records) -> None:
+    def watched(self) -> AbstractContextManager[Any]:
+        """Return the records under a progress bar, to be fitted."""
+        return watched(self.source.records, count_is_public=not self.source.about)
+
+    def fit(self, records: Any) -> None:
+        """Run the mechanism; the announcement has said what to heed."""
+        quietly(self._run, records)
+        release = self.release
+        if release.making.dataset is None:
+            named = replace(release.making, dataset=self.source.name)
+            self.estimator.release_ = replace(release, making=named)
+
+    def _run(self, records: Any) -> None:
         if self.opened is not None:
             self.estimator.fit_counted(replace(self.opened, records=records), self.plan)
         else:
             self.estimator.fit_planned(records, self.plan)
 
+    @property
+    def release(self) -> Release:
+        """The release; after `fit`."""
+        result: Release = self.estimator.release_
+        return result
+
+    @property
+    def covariance(self) -> Matrix:
+        """The estimate; after `fit`."""
+        result: Matrix = self.estimator.covariance_
+        return result
+
+    @cached_property
+    def found(self) -> Found:
+        """The pairs found; after `fit`."""
+        return found_pairs(self.release, self.shown_pairs)
+
+    def summary(self) -> list[tuple[str, str]]:
+        """Return pairs and noise, in labelled sentences."""
+        release, selected = self.release, self.release.selected
+        dropped = 0 if selected is None else selected.shape[1] - self.found.number
+        note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
+        lines = structure_facts(release) + complete_facts(release) + self.found.lines(note)
+        if release.noise_sd is not None and (selected is None or selected.size):
+            sd = float(release.noise_sd[0])
+            lines.append(("noise", noise_level(sd, self.source.records.n_records)))
+        return lines
+
     def expected(self) -> dict[str, object]:
         """Return what is known before any record is read, as plain, JSON-ready data."""
-        each, found = self.plan.chosen.forecast, self._found
+        each, found = self.plan.chosen.forecast, self.counted
         return {
             "mechanism": self.plan.chosen.mechanism.name,
             "predicted_error": None if each is None else dict(each.predicted_error),
@@ -406,73 +456,55 @@ class PlannedJob(Job):
             "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
         }
 
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        release, sd = self.release, self.release.noise_sd
+        return self.expected() | {
+            "unit": release.unit,
+            "warnings": list(release.warnings),
+            "verdict": asdict(verdict(release)),
+            "structure": structure_dict(release),
+            "found_pairs": self.found.number,
+            "largest_pairs": [pair.to_dict() for pair in self.found.strongest],
+            "noise_sd": None if sd is None else [float(value) for value in sd],
+            "guarantee": release.guarantee.to_dict(),
+            "parameters": dict(release.parameters),
+            "complete_records": release.making.complete,
+        }
+
+
+def _count(
+    out: Console, records: Records, estimator: PrivateSparseCovariance, whose: Whose
+) -> OpenedRecords:
+    """Charge and release the number of records, if need be, and say it."""
+    counting = whose.counting(estimator.epsilon or 0.0)
+    if counting is not None:
+        say_count(out, counting)
+    opened: OpenedRecords = quietly(estimator.count, records, whose)
+    if opened.counted is not None:
+        facts(out, [("found", Making(counted=opened.counted.to_dict()).counted_words or "")])
+    return opened
+
+
+#: What a job is made of: where the records are, parameters of an estimator, and other columns.
+Settled = tuple[Source, dict[str, Any], OtherColumns]
+
 
 @dataclass(frozen=True)
-class TheoremJob(Job):
-    """By the paper's mechanism at the constants of its proof."""
+class Slice:
+    """A way to fit that comes with a slice: its options, and how its job is made.
 
-    estimator: MultiscaleCovariance
-    parameters: TheoremParameters
+    Parameters
+    ----------
+    taker : Taker
+        Options that it takes, and why not others.
+    prepare : callable
+        Makes the job from the options, a function that settles them for a table, and a console.
+    suffix, reads : str
+        Files that only it reads, and what to say where another mechanism is asked for.
+    """
 
-    shown_pairs: ClassVar[int] = 0  # pairs have no single noise level, and so no intervals
-
-    @classmethod
-    def prepare(cls, source: Source, **public: Any) -> TheoremJob:
-        """Settle every public number of the release; no record is read."""
-        estimator = MultiscaleCovariance(
-            **public, assume_centered=source.known_mean, store_precision=False
-        )
-        parameters = estimator.public_parameters(
-            source.records.n_records, source.records.n_features
-        )
-        assert isinstance(parameters, TheoremParameters)
-        return cls(source, estimator, parameters)
-
-    @property
-    def cautions(self) -> tuple[Caution, ...]:
-        """Of delta alone: what is not accurate is not proved to be, no more."""
-        inputs = self.parameters.inputs
-        caution = large_delta(inputs.delta, inputs.n_records)
-        return () if caution is None else (caution,)
-
-    def announcement(self) -> list[tuple[str, str]]:
-        """What will be released, how, and what is proved of it."""
-        inputs = self.parameters.inputs
-        d, values = inputs.n_features, asdict(inputs)
-        listed = ", ".join(f"{name.replace('_', ' ')} {number(values[name])}" for name in _PUBLIC)
-        return [
-            ("release", f"{d:,} x {d:,} covariance, rounded to integers"),
-            ("mechanism", "multiscale threshold tests at the constants of the paper's theorem"),
-            ("guarantee", promise_words(inputs.epsilon, inputs.delta)),
-            ("private?", privacy_verdict(self.parameters)),
-            ("accurate?", accuracy_verdict(self.parameters)),
-            ("public inputs", f"the size of the data, {listed}"),
-        ]
-
-    def certify(self) -> Guarantee:
-        """Check the condition of the privacy proof, before any record is read."""
-        try:
-            return certify(self.parameters, private=True, exact_statistic=False)
-        except PrivacyConditionError as error:
-            if error.smallest_private_n is None:
-                raise
-            words = f"{error} Or leave out --mechanism: the others are private at any number of "
-            raise PrivacyConditionError(words + "records.", error.smallest_private_n) from None
-
-    def _run(self, records: Records) -> None:
-        self.estimator.fit(records)
-
-    def expected(self) -> dict[str, object]:
-        """Return what is known before any record is read, as plain, JSON-ready data."""
-        sentences = [caution.sentence for caution in self.cautions]
-        name = MULTISCALE.name  # as it is called in the release
-        return {"mechanism": name, "constants": THEOREM, "warnings": sentences}
-
-
-def prepare(source: Source, mechanism: str, **public: Any) -> Job:
-    """Settle everything public about a release, by options that were checked; reads no record."""
-    if mechanism != THEOREM:
-        return PlannedJob.prepare(source, mechanism, **public)
-    for name in ("psd", "columns", "out"):
-        public.pop(name, None)
-    return TheoremJob.prepare(source, **public)
+    taker: Taker
+    prepare: Callable[[dict[str, Any], Callable[[], Settled], Console | None], Job]
+    suffix: str | None = None
+    reads: str = ""

@@ -1,9 +1,10 @@
-"""What to expect of each mechanism at many numbers of records, and tables of it."""
+"""Forecasts of each mechanism at many numbers of records, and tables of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +43,7 @@ _FINDS = "finds\nfrom"
 
 
 @dataclass(frozen=True)
-class Row:
+class PlanRow:
     """All forecasts for one number of records, in the order they were asked for."""
 
     n_records: int
@@ -59,11 +60,11 @@ class Row:
         return min(known, key=lambda each: each.typical_error, default=None)
 
     def find(self, mechanism: str) -> Forecast | None:
-        """The forecast of a mechanism, if there is one."""
+        """Return the forecast of a mechanism, if there is one."""
         return next((each for each in self.forecasts if each.mechanism == mechanism), None)
 
     def memory(self, mechanism: str) -> int:
-        """Bytes that 'hushcov fit' needs, beside what reading files takes."""
+        """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
         return command_memory(mechanism, self.inputs, prepared=self.prepared)
 
     def to_dict(self) -> dict[str, object]:
@@ -89,7 +90,7 @@ def command_memory(mechanism: str, inputs: ReleaseInputs, *, prepared: bool) -> 
 
 
 def memory_words(n_bytes: int) -> str:
-    """What is said of it beside a plan, which knows no files."""
+    """Say how much memory a fit takes, for a plan, which knows no files."""
     return (
         f"takes about {memory(n_bytes)} of memory, however many the records. Reading Parquet, "
         "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much."
@@ -97,7 +98,7 @@ def memory_words(n_bytes: int) -> str:
 
 
 def forecast_dict(each: Forecast) -> dict[str, object]:
-    """A forecast as plain, JSON-ready data."""
+    """Return a forecast as plain, JSON-ready data."""
     return {
         "mechanism": each.mechanism,
         "predicted_error": dict(each.predicted_error),
@@ -122,54 +123,44 @@ class Planner:
 
     @property
     def default(self) -> str:
-        """What a fit runs where no mechanism is named."""
+        """The mechanism of a fit where none is named."""
         return default_mechanism(known=self.request.candidates is not None).name
 
     def inputs(self, n_records: int) -> ReleaseInputs:
-        """What a fit would plan with."""
+        """Return the inputs that a fit would plan with."""
         cure = "it counts rows."
         check_integer("n_records", n_records, at_least=1, at_most=MOST_RECORDS, cure=cure)
         cure = "it is the number of columns."
         check_integer("n_features", self.n_features, at_least=1, at_most=MOST_FEATURES, cure=cure)
         return self.request.inputs(n_records, self.n_features)
 
-    def row(self, n_records: int) -> Row:
-        """Forecasts at one number of records; what a mechanism refuses is kept with its reason."""
-        row, forecasts, refusals = self._empty(n_records), [], {}
-        for name in self.mechanisms:
+    def row(self, n_records: int, *, as_fit: bool = False) -> PlanRow:
+        """Predict one number of records; what a mechanism refuses is kept with its reason.
+
+        `as_fit` searches where rough figures do not decide.
+        """
+        request, inputs, refusals = self.request, self.inputs(n_records), {}
+        row = PlanRow(n_records, inputs, (), {}, prepared=request.private_centre)
+        forecasts: list[Forecast] = []
+        every = set(self.mechanisms) == set(comparable(request.candidates))
+        if as_fit and every and not self.refine and not self.adaptive_width:
+            with suppress(HushcovError):
+                found = compare(inputs).forecasts
+                forecasts += sorted(found, key=lambda each: self.mechanisms.index(each.mechanism))
+        for name in () if forecasts else self.mechanisms:
             try:
                 forecasts.append(forecast(row.inputs, name, **self._options(name)))
             except HushcovError as error:
                 refusals[name] = error
-        return self._heeded(replace(row, forecasts=tuple(forecasts), refusals=refusals))
-
-    def _empty(self, n_records: int) -> Row:
-        prepared = self.request.private_centre
-        return Row(n_records, self.inputs(n_records), (), {}, prepared=prepared)
-
-    def chosen(self, n_records: int) -> Row:
-        """The same as a fit sees it: searched where the rough figures do not decide."""
-        every = set(comparable(self.request.candidates))
-        if self.refine or self.adaptive_width or set(self.mechanisms) != every:
-            return self.row(n_records)
-        row = self._empty(n_records)
-        try:
-            forecasts = compare(row.inputs).forecasts
-        except HushcovError:
-            return self.row(n_records)
-        in_order = sorted(forecasts, key=lambda each: self.mechanisms.index(each.mechanism))
-        return self._heeded(replace(row, forecasts=tuple(in_order)))
-
-    def _heeded(self, row: Row) -> Row:
-        """With what a fit would warn of, or refuse."""
-        inputs, stages = self.request.divide(row.inputs.n_records, self.n_features)
+        row = replace(row, forecasts=tuple(forecasts), refusals=refusals)
         run = row.find(self.default) or row.best
-        return replace(row, cautions=self.request.cautions(inputs, stages, run))
+        cautions = request.cautions(*request.divide(n_records, self.n_features), run)
+        return replace(row, cautions=cautions)
 
     def smallest(
         self, mechanism: str, model: str, target_error: float, tried: set[int] | None = None
     ) -> int | None:
-        """The fewest records that reach a target error on a model; None beyond 1e12.
+        """Return the fewest records that reach a target error on a model; None beyond 1e12.
 
         `tried` are numbers of records that were planned before; those tried now join them.
         """
@@ -183,7 +174,7 @@ class Planner:
         )
 
     def default_records(self) -> Sequence[int]:
-        """Round numbers over three and a half decades, from hopeless to accurate.
+        """Return round numbers over three and a half decades, from hopeless to accurate.
 
         They start below where Gaussian noise on the d k entries that matter, of records scaled
         down to the norm sqrt(d k) of these entries, has about the norm of the covariance.
@@ -194,31 +185,25 @@ class Planner:
         noise = sensitivity * math.sqrt(2 * math.log(1.25 / inputs.delta)) / inputs.epsilon
         first = math.floor(2 * math.log10(2 * math.sqrt(k) * noise))
         first = min(max(1, first), _LAST_RUNG - _DEFAULT_RUNGS + 1)
-        return tuple(_rungs(first, _DEFAULT_RUNGS))
+        # 1, 3, 10, 30, ...: round numbers half a decade apart.
+        rungs = range(first, first + _DEFAULT_RUNGS)
+        return tuple((1, 3)[rung % 2] * int(10 ** (rung // 2)) for rung in rungs)
 
     def _options(self, mechanism: str) -> dict[str, Any]:
-        """How a mechanism is predicted."""
+        """Return how a mechanism is predicted."""
+        slow = comparable(self.request.candidates)[mechanism].slow
         found = {"adaptive_width": True} if self.adaptive_width else {}
-        return found | {"rough": self._rough(mechanism)}
-
-    def _rough(self, mechanism: str) -> bool:
-        return comparable(self.request.candidates)[mechanism].slow and not self.refine
+        return found | {"rough": slow and not self.refine}
 
 
 def knowledge(planner: Planner) -> str:
-    """What is not known about the records, and what that costs."""
+    """Say what is not known about the records, and what that costs."""
     request = planner.request
     if request.private_centre:
         unknown = "Means and norms" if request.known_scale else "Means, scales and norms"
         return f"{unknown} unknown: found from a part of the budget."
     scale = "known" if request.known_scale else "unknown: estimated from a part of the budget"
     return f"Mean known. Scales {scale}."
-
-
-def _rungs(first: int, number: int) -> Iterator[int]:
-    """1, 3, 10, 30, ...: round numbers half a decade apart."""
-    for position in range(first, first + number):
-        yield (1, 3)[position % 2] * int(10 ** (position // 2))
 
 
 def _columns(table: Table, *titles: str) -> None:
@@ -236,8 +221,8 @@ def _title(mechanism: str) -> str:
     return "-\n".join(piece for pieces in halves for piece in pieces)
 
 
-def mechanism_table(row: Row) -> Table:
-    """Errors at one number of records: a line for each mechanism, smallest error first."""
+def mechanism_table(row: PlanRow) -> Table:
+    """Tabulate one number of records: a line for each mechanism, smallest error first."""
     table = plain_table()
     table.add_column("mechanism", no_wrap=True, vertical="bottom")
     _columns(table, "typical", *COMPARED_MODELS, _FINDS)
@@ -249,8 +234,8 @@ def mechanism_table(row: Row) -> Table:
     return table
 
 
-def records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
-    """Typical errors of all mechanisms, and the best one's on each model; a line for each n."""
+def records_table(rows: Sequence[PlanRow], mechanisms: Sequence[str]) -> Table:
+    """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
     table = plain_table(gap=0)  # all columns fit in a terminal of 80
     _columns(table, "records")
     _columns(table, *map(_title, mechanisms))
@@ -268,7 +253,7 @@ def records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
 
 
 def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
-    """The fewest records that reach the target, by mechanism and model."""
+    """Tabulate the fewest records that reach the target, by mechanism and model."""
     table = plain_table()
     table.add_column("mechanism", no_wrap=True)
     _columns(table, *COMPARED_MODELS)
@@ -280,8 +265,8 @@ def smallest_table(smallest: Smallest, *, rough: bool) -> Table:
     return table
 
 
-def remarks(rows: Sequence[Row]) -> Iterator[str]:
-    """Legends of the signs that are used in a table, and reasons of refusals."""
+def remarks(rows: Sequence[PlanRow]) -> Iterator[str]:
+    """Yield legends of the signs that are used in a table, and reasons of refusals."""
     yield (
         "block, banded, random: which features go together: groups of them, neighbours in the "
         "order of the columns, or pairs anywhere. Real tables are between these. typical: the "
@@ -304,7 +289,7 @@ def remarks(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def warned(rows: Sequence[tuple[int, tuple[Caution, ...]]]) -> Iterator[str]:
-    """What to heed: in full for one number of records, or in short with the numbers it is for."""
+    """Yield cautions: in full for one number of records, else in short with the numbers."""
     if len(rows) == 1:
         for caution in rows[0][1]:
             yield caution.sentence
@@ -319,11 +304,11 @@ def warned(rows: Sequence[tuple[int, tuple[Caution, ...]]]) -> Iterator[str]:
 
 
 def error_cell(value: float) -> str:
-    """An error in a table."""
+    """Format an error for a table."""
     return number(value, 2)
 
 
-def _typical(row: Row, each: Forecast) -> Text:
+def _typical(row: PlanRow, each: Forecast) -> Text:
     best = row.best is not None and each.mechanism == row.best.mechanism
     text = "*" * best + "~" * each.rough + error_cell(each.typical_error)
     return Text(text, style="red" if each.hopeless else "bold green" if best else "")
@@ -340,5 +325,5 @@ def _limit(each: Forecast | None) -> str:
 
 
 def rounded(n: int) -> str:
-    """Three digits: more than the search is good for."""
+    """Format a number to three digits: more than the search is good for."""
     return count(int(float(f"{n:.3g}")))

@@ -15,7 +15,7 @@ from rich.table import Table
 from hushcov._validation import check_real
 from hushcov._words import counted, number
 from hushcov.accounting import RECORD, RELATIONS, REPLACE, Approximate, Pure
-from hushcov.accounting.ledger import Ledger, Receipt, Remaining, Statement
+from hushcov.accounting.ledger import Ledger, Receipt, Statement
 from hushcov.cli.options import JSON, NUMBER, Command, Function
 from hushcov.cli.output import (
     clean,
@@ -184,32 +184,33 @@ def _report(statements: Sequence[Statement], as_json: bool) -> None:
 
 
 def _print_statement(out: Console, statement: Statement) -> None:
-    budget, spent = statement.budget, statement.spent()
+    budget, spent, left = statement.budget, statement.spent(), statement.remaining()
+    made = counted(len(statement.receipts), "release")
+    by = f"{_cost(spent.epsilon, spent.delta)}, by {made} together"
+    rest = "nothing"
+    if left.epsilon > 0:
+        rest = f"a release of epsilon {number(left.epsilon)} at delta {number(left.delta)}"
+    elif left.pure_epsilon > 0:
+        rest = f"a release of epsilon {number(left.pure_epsilon)} and delta 0; no delta is left"
+    *before, promised = (
+        f"{_cost(each.epsilon, each.delta)}, on {each.time.partition('T')[0]}"
+        for each in (*statement.promises[:-1], budget)
+    )
     heading(out, budget.dataset)
     facts(
         out,
         (
-            *(
-                ("promised before", f"{_cost(each.epsilon, each.delta)}, on {_day(each.time)}")
-                for each in statement.promises[:-1]
-            ),
-            ("promised", f"{_cost(budget.epsilon, budget.delta)}, on {_day(budget.time)}"),
+            *(("promised before", words) for words in before),
+            ("promised", promised),
             ("for", clean(budget.change)),
-            ("spent", _spent(statement, spent.epsilon, spent.delta)),
+            ("spent", by if statement.receipts else "nothing"),
             *_composition(statement, spent.epsilon),
-            ("left", _left(statement.remaining())),
+            ("left", rest),
         ),
     )
     if statement.receipts:
         show(out, "")
         show(out, _table(statement.receipts))
-
-
-def _spent(statement: Statement, epsilon: float, delta: float) -> str:
-    if not statement.receipts:
-        return "nothing"
-    made = counted(len(statement.receipts), "release")
-    return f"{_cost(epsilon, delta)}, by {made} together"
 
 
 def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
@@ -234,14 +235,6 @@ def _composition(statement: Statement, spent: float) -> list[tuple[str, str]]:
             "has to allow for (composition)"
         )
     return [("", f"{'Less' if spent < added else 'More'} {than}: {why}.")]
-
-
-def _left(left: Remaining) -> str:
-    if left.epsilon > 0:
-        return f"a release of epsilon {number(left.epsilon)} at delta {number(left.delta)}"
-    if left.pure_epsilon > 0:
-        return f"a release of epsilon {number(left.pure_epsilon)} and delta 0; no delta is left"
-    return "nothing"
 
 
 def _table(receipts: tuple[Receipt, ...]) -> Table:
@@ -273,10 +266,6 @@ def _receipt_cost(receipt: Receipt) -> str:
 
 def _cost(epsilon: float, delta: float) -> str:
     return f"epsilon {number(epsilon)}, delta {number(delta)}"
-
-
-def _day(time: str) -> str:
-    return time.partition("T")[0]
 
 
 def _as_json(statement: Statement) -> dict[str, object]:

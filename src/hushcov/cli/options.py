@@ -1,8 +1,9 @@
-"""Options that several commands share, and how their values are read."""
+"""Options of the table on the command line, and how their values are read."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -10,13 +11,17 @@ from typing import Any, TypeVar
 
 import click
 
-from hushcov.accounting import RELATIONS, REPLACE
 from hushcov.exceptions import ParameterError
+from hushcov.options import TABLE, Option
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _NUMBER = re.compile(r"[+-]?\d+(_\d+)*(\.\d+)?(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _MOST_DIGITS = 100  # far beyond any number of records, and still a double
+
+
+# Other keywords by which estimators call what an option sets.
+_ALSO = {entry.name: entry.also for entry in TABLE}
 
 
 class IntegerType(click.ParamType):  # type: ignore[type-arg]  # not generic in click 8.1
@@ -79,9 +84,31 @@ class ScalesType(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{value!r} is not a .npy file of numbers.", param, ctx)
 
 
+class BandwidthType(IntegerType):
+    """A number of columns, or a distance in base pairs: 20 or 500000bp."""
+
+    name = "bandwidth"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number, as text with its unit where it counts base pairs."""
+        text = str(value).strip()
+        number = super().convert(text.removesuffix(BASE_PAIRS), param, ctx)
+        return f"{number}{BASE_PAIRS}" if text.endswith(BASE_PAIRS) else number
+
+
+#: The unit of a bandwidth in base pairs.
+BASE_PAIRS = "bp"
 INTEGER = IntegerType()
 NUMBER = NumberType()
 SCALES = ScalesType()
+_TYPES: dict[str, Any] = {
+    "number": NUMBER,
+    "integer": INTEGER,
+    "scales": SCALES,
+    "bandwidth": BandwidthType(),
+    "path": click.Path(path_type=Path),
+    "folder": click.Path(exists=True, file_okay=False),
+}
 
 
 class Command(click.Command):
@@ -100,136 +127,59 @@ class Command(click.Command):
 
     def _option(self, keyword: str, ctx: click.Context) -> str:
         for param in self.params:
-            if param.name == keyword and ctx.params.get(keyword) is not None:
+            known = (param.name, *_ALSO.get(str(param.name), ()))
+            if keyword in known and ctx.params.get(str(param.name)) is not None:
                 return max(param.opts, key=len)
         return keyword
 
 
-CODEBOOK = click.option(
-    "--codebook",
-    type=click.Path(path_type=Path),
-    metavar="FILE.csv",
-    help="What is publicly known of columns: name, low, high, kind (number, integer, binary, "
-    "category) and values, separated by '|'. Values are clipped to low and high; categories "
-    "become one-hot columns. Never made from the records.",
-)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_ROW_SPARSITY = click.option(
-    "--row-sparsity",
-    type=INTEGER,
-    required=True,
-    metavar="K",
-    help="Most nonzero entries in a row of the covariance, the diagonal included.",
-)
-_ADVICE = click.option(
-    "--row-sparsity",
-    type=INTEGER,
-    metavar="K",
-    help="About how many entries of a row of the covariance are not zero, the diagonal included, "
-    "if that is known. The default takes it as advice; mechanisms chosen by --mechanism follow it.",
-)
-_TARGET_ERROR = click.option(
-    "--target-error",
-    type=NUMBER,
-    default=0.25,
-    show_default=True,
-    metavar="ALPHA",
-    help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
-)
-_BUDGET = {
-    "--epsilon": "Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
-    "--delta": "Privacy budget; above 0 and at most 0.1, well below 1 / records.",
-}
 
 
-def _budget(name: str, needed: str = "", **more: Any) -> Callable[[Function], Function]:
-    """Epsilon or delta; `needed` is said where the command itself asks for both at once."""
-    help_text = _BUDGET[name] + (f"  [{needed}]" if needed else "")
-    metavar = name.removeprefix("--").upper()
-    return click.option(name, type=NUMBER, metavar=metavar, help=help_text, **more)
+def click_option(entry: Option, choices: tuple[str, ...] = ()) -> Callable[[Function], Function]:
+    """Return the decorator that adds an option of the table to a command."""
+    names = [each for each in (entry.short, entry.flag, entry.name) if each]
+    more: dict[str, Any] = {"help": entry.help}
+    if entry.kind == "flag":
+        more["is_flag"] = True
+        if entry.default:
+            more |= {"flag_value": False, "default": True}
+        return click.option(*names, **more)
+    if entry.kind in ("choice", "choices"):
+        more["type"] = click.Choice(choices or entry.choices)
+        more["multiple"] = entry.kind == "choices"
+    elif entry.kind in _TYPES:
+        more["type"] = _TYPES[entry.kind]
+    if entry.default is not None:
+        more |= {"default": entry.default, "show_default": True}
+    return click.option(*names, metavar=entry.metavar, **more)
 
 
-_EPSILON, _DELTA = (_budget(name, required=True) for name in _BUDGET)
-_FIT_EPSILON, _FIT_DELTA = (_budget(name, "required") for name in _BUDGET)
-_FAILURE_PROBABILITY = click.option(
-    "--failure-probability",
-    type=NUMBER,
-    default=0.1,
-    show_default=True,
-    metavar="BETA",
-    help="Probability with which the theorem's target may be missed; at most 0.1.",
-)
-_SCALE = click.option(
-    "--scale",
-    type=NUMBER,
-    required=True,
-    metavar="SIGMA",
-    help="Public bound on the standard deviation in every direction (the "
-    "sub-Gaussian scale). Never inferred from the data.",
-)
+def options_of(
+    command: str, *own: Option, **choices: tuple[str, ...]
+) -> Callable[[Function], Function]:
+    """Return the decorator that adds the options of a command: those of the table, then its own.
 
-_KNOWN_MEAN = click.option(
-    "--known-mean",
-    is_flag=True,
-    help="The records have mean zero (subtract a public mean first). Otherwise means, scales and "
-    "norms are found from a share of the budget.",
-)
+    `choices` are words for options whose choices the table does not know.
+    """
+
+    def add(function: Function) -> Function:
+        entries = [each for each in TABLE if each.flag and command in each.commands]
+        for entry in reversed([*entries, *own]):
+            function = click_option(entry, choices.get(entry.name, ()))(function)
+        return function
+
+    return add
 
 
-_NEIGHBOURS = click.option(
-    "--neighbours",
-    type=click.Choice(tuple(RELATIONS)),
-    help="What becomes of one unit in a neighbouring dataset: it has other records, or it is not "
-    "there at all. Then there is about half the noise, and 2 % of epsilon release the number of "
-    f"records first.  [default: {REPLACE}]",
-)
-_MOST_ROWS = click.option(
-    "--max-rows-per-unit",
-    type=INTEGER,
-    metavar="M",
-    help="How many rows of one unit are summed, at most.  [default: found from 1 % of epsilon]",
-)
-
-
-_BANDWIDTH = click.option(
-    "--bandwidth",
-    type=INTEGER,
-    metavar="W",
-    help="How many columns apart two features can be that covary, where the order of the columns "
-    "has a meaning and that is public: neighbours on a genome, sensors of a chain, maturities. All "
-    "other covariances are taken for zero.",
-)
-_PAIRS = click.option(
-    "--candidate-pairs",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The same for pairs of any kind: a sparse matrix (.npz), or text or Parquet with a pair "
-    "or a group of columns in each row, by name or by position from 0. Public; never made from "
-    "the records.",
-)
-_WIDTH = click.option(
-    "--adaptive-width",
-    is_flag=True,
-    help="With --bandwidth: that is only a maximum, and a part of the budget finds how wide the "
-    "band is.",
-)
-_KNOWN_PAIRS = _BANDWIDTH, _PAIRS, _WIDTH
-
-
-def theorem_inputs(function: Function) -> Function:
-    """Add the public inputs of the theorem that do not describe the size of the data."""
-    return _with(
-        function, _ROW_SPARSITY, _TARGET_ERROR, _EPSILON, _DELTA, _FAILURE_PROBABILITY, _SCALE
-    )
-
-
-def public_inputs(function: Function) -> Function:
-    """Add what every estimator must be told, and what may be known of the records."""
-    known = _ADVICE, *_KNOWN_PAIRS, _KNOWN_MEAN, _NEIGHBOURS, _MOST_ROWS
-    return _with(function, _FIT_EPSILON, _FIT_DELTA, *known)
-
-
-def _with(function: Function, *options: Callable[[Function], Function]) -> Function:
-    for option in reversed(options):
-        function = option(function)
-    return function
+def check_budget(epsilon: float | None, delta: float | None, file: Path | None = None) -> None:
+    """Refuse a command line without a promise; say usual values, and what asks for all of it."""
+    given = {"--epsilon": epsilon, "--delta": delta}
+    missing = [option for option, value in given.items() if value is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        raise click.UsageError(
+            f"{' and '.join(missing)} {are} required: how much privacy. --epsilon 1 and --delta "
+            f"1e-6 are usual; 'hushcov start {'DATA' if file is None else shlex.quote(str(file))}' "
+            "asks for all of it."
+        )

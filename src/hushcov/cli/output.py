@@ -5,10 +5,12 @@ Progress goes to standard error: bars in a terminal, elsewhere a plain line now 
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
 
 import click
 from rich import box
@@ -26,8 +28,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import WatchedRecords
+if TYPE_CHECKING:
+    from hushcov.sums.records import Records
 
 _WIDEST = 100  # longer lines are hard to read
 _INDENT = (0, 0, 0, 2)
@@ -95,7 +97,7 @@ def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def plain_table(*, gap: int = 1) -> Table:
-    """A table in the style of all commands."""
+    """Return a table in the style of all commands."""
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
 
 
@@ -112,14 +114,50 @@ def text_table(
 
 
 def clean(text: str) -> str:
-    """Text from a file, in one line, without characters that a terminal would obey."""
+    """Return text in one line, without characters that a terminal would obey."""
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
 def short_name(name: str) -> str:
-    """The name of a feature for a table: of one line and of moderate length."""
+    """Return the name of a feature for a table: of one line and of moderate length."""
     name = clean(name)
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+
+
+class Tell(Protocol):
+    """A function to call with what is being done, and how much of it is."""
+
+    def __call__(self, words: str, done: int, *, again: bool = False) -> None:
+        """Show progress; `again` says that it begins from nothing."""
+
+
+@contextmanager
+def progress(total: int | None, *columns: ProgressColumn, counts: bool = True) -> Iterator[Tell]:
+    """Yield what to call with progress: a bar, or lines far enough apart without a terminal."""
+    out = console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *((MofNCompleteColumn(), *columns, TimeRemainingColumn()) if counts else ()),
+        console=out,
+        transient=True,
+        disable=not out.is_terminal,
+    )
+    task, last = bar.add_task("", total=total), time.monotonic()
+
+    def tell(words: str, done: int, *, again: bool = False) -> None:
+        nonlocal last
+        if again:
+            bar.reset(task, description=words)
+        else:
+            bar.update(task, description=words, completed=done if counts else 0)
+        if not out.is_terminal and time.monotonic() >= last + _EVERY:
+            last = time.monotonic()
+            share = "" if total is None else f": {100 * done // max(1, total)} % done"
+            click.echo(f"hushcov: {words}{share}", err=True)
+
+    with bar:
+        yield tell
 
 
 @contextmanager
@@ -129,74 +167,52 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     Where their number is not public, the bar says that rows are read, and not how many: neither a
     count nor a share of the released number.
     """
-    total = records.n_records if count_is_public else None
-    bar = _bar(_RowsPerSecond(), counts=count_is_public)
-    task = bar.add_task("", total=total)
-    plain = _Plain(total)
-    passes = 0
+    from hushcov.sums.records import WatchedRecords
+
+    total, passes, done = records.n_records if count_is_public else None, 0, 0
 
     def start() -> None:
-        nonlocal passes
-        passes += 1
-        words = f"reading records, pass {passes}"
-        bar.reset(task, description=words)
-        plain.start(words)
+        nonlocal passes, done
+        passes, done = passes + 1, 0
+        tell(f"reading records, pass {passes}", 0, again=True)
 
     def advance(rows: int) -> None:
-        bar.advance(task, rows if count_is_public else 0)
-        plain.advance(rows)
+        nonlocal done
+        done += rows
+        tell(f"reading records, pass {passes}", done)
 
-    with bar:
+    with progress(total, _RowsPerSecond(), counts=count_is_public) as tell:
         yield WatchedRecords(records, start, advance)
 
 
 @contextmanager
 def watched_variants(total: int) -> Iterator[Callable[[int], None]]:
     """Yield a function to call with how many more variants are done, under a progress bar."""
-    bar, plain, words = _bar(), _Plain(total), "reading variants"
-    task = bar.add_task(words, total=total)
-    plain.start(words)
+    done = 0
 
     def advance(variants: int) -> None:
-        bar.advance(task, variants)
-        plain.advance(variants)
+        nonlocal done
+        done += variants
+        tell("reading variants", done)
 
-    with bar:
+    with progress(total) as tell:
+        advance(0)
         yield advance
 
 
 @contextmanager
 def steps(total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call at the start of each of `total` steps with what it is about."""
-    bar = _bar()
-    task = bar.add_task("", total=total)
-    plain = _Plain(total)
-    started = 0
-
-    def step(description: str) -> None:
-        nonlocal started
-        bar.update(task, description=description, completed=started)
-        plain.tell(description, started)
-        started += 1
-
-    with bar:
-        yield step
+    started = itertools.count()
+    with progress(total) as tell:
+        yield lambda description: tell(description, next(started))
 
 
 @contextmanager
 def shares() -> Iterator[Callable[[str, float], None]]:
     """Yield a function to call with what is being done, and which share of it is."""
-    bar = _bar()
-    task = bar.add_task("", total=100)
-    plain = _Plain(100)
-
-    def tell(description: str, share: float) -> None:
-        done = int(100 * share)
-        bar.update(task, description=description, completed=done)
-        plain.tell(description, done)
-
-    with bar:
-        yield tell
+    with progress(100) as tell:
+        yield lambda description, share: tell(description, int(100 * share))
 
 
 @contextmanager
@@ -206,48 +222,10 @@ def busy(description: str) -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
-class _Plain:
-    """Lines on standard error where there is no terminal, far enough apart to be few."""
-
-    def __init__(self, total: int | None) -> None:
-        self._silent, self._total = console(stderr=True).is_terminal, total
-        self._words, self._done, self._last = "", 0, time.monotonic()
-
-    def start(self, words: str) -> None:
-        """Begin again."""
-        self._words, self._done = words, 0
-        self.advance(0)
-
-    def advance(self, count: int) -> None:
-        """Count what is done, and say so if it is time."""
-        self._done += count
-        self.tell(self._words, self._done)
-
-    def tell(self, words: str, done: int) -> None:
-        """Say what is done, if it is time."""
-        if self._silent or time.monotonic() < self._last + _EVERY:
-            return
-        self._last = time.monotonic()
-        share = "" if self._total is None else f": {100 * done // max(1, self._total)} % done"
-        click.echo(f"hushcov: {words}{share}", err=True)
-
-
 class _RowsPerSecond(ProgressColumn):
     """How fast rows are read, once that is known."""
 
     def render(self, task: Task) -> Text:
-        """What the bar shows of a task."""
+        """Return the speed as text."""
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f} rows/s")
-
-
-def _bar(*more: ProgressColumn, counts: bool = True) -> Progress:
-    out = console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *((MofNCompleteColumn(), *more, TimeRemainingColumn()) if counts else ()),
-        console=out,
-        transient=True,
-        disable=not out.is_terminal,
-    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +12,26 @@ import click
 from rich.console import Console
 
 from hushcov._validation import check_real
-from hushcov._words import counted, number
+from hushcov._words import count, counted, number
 from hushcov.accounting import RELATIONS, REPLACE, Neighbours
 from hushcov.accounting.guarantee import odds_of
-from hushcov.candidates import Candidates
-from hushcov.cli.files import check_figure
-from hushcov.cli.fit_options import check_budget
+from hushcov.cli.files import candidate_words, check_figure, known_pairs
 from hushcov.cli.forecasts import (
     Planner,
-    Row,
+    PlanRow,
     Smallest,
+    command_memory,
+    error_cell,
     knowledge,
     mechanism_table,
+    memory_words,
     records_table,
     remarks,
+    rounded,
     smallest_table,
     warned,
 )
-from hushcov.cli.known_pairs import candidate_words, known_pairs
-from hushcov.cli.options import CODEBOOK, INTEGER, NUMBER, Command, public_inputs
+from hushcov.cli.options import INTEGER, NUMBER, Command, check_budget, options_of
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -40,28 +43,34 @@ from hushcov.cli.output import (
     text_table,
     warning,
 )
-from hushcov.cli.plan_families import (
-    FamilyPlan,
-    plan_families,
-    print_families,
-)
 from hushcov.cli.settings import settings_option
 from hushcov.cli.words import PROMISED, promised
 from hushcov.exceptions import ParameterError
-from hushcov.genotypes import NAME as GENOTYPES
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import (
     COMPARED_MODELS,
+    Caution,
+    Families,
     Request,
     check_told,
     comparable,
+    default_mechanism,
     predicted,
     told,
 )
-from hushcov.planning.families import USUAL_SPARSITY
+from hushcov.planning.families import (
+    USUAL_SPARSITY,
+    families,
+    forecast_families,
+    guesses,
+    smallest_for,
+)
 from hushcov.steps.counting import Counting
-from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.codebook import read_codebook
+
+# Slices that plan by themselves, by their name for --mechanism; one line each.
+_SLICES = {"genotypes": "hushcov.genotypes.commands"}
 
 
 @click.command(cls=Command, name="plan")
@@ -73,8 +82,7 @@ from hushcov.tables.codebook import read_codebook
     metavar="D",
     help="Number of features; those of the codebook where there is one.  [required without it]",
 )
-@public_inputs
-@CODEBOOK
+@options_of("plan")
 @click.option(
     "--known-scale",
     is_flag=True,
@@ -93,7 +101,7 @@ from hushcov.tables.codebook import read_codebook
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(tuple(dict.fromkeys((*predicted(), *told(), GENOTYPES)))),
+    type=click.Choice(tuple(dict.fromkeys((*predicted(), *told(), *_SLICES)))),
     multiple=True,
     help="What would be run; may be repeated. With these options or a figure, row sparsity 5 is "
     " assumed where none is given.  [default: all]",
@@ -117,20 +125,7 @@ from hushcov.tables.codebook import read_codebook
     metavar="PNG",
     help="Also draw the error against the number of records.",
 )
-def command(
-    n_features: int | None,
-    row_sparsity: int | None,
-    codebook: Path | None,
-    n_records: tuple[int, ...],
-    mechanisms: tuple[str, ...],
-    refine: bool,
-    known_mean: bool,
-    known_scale: bool,
-    target_error: float | None,
-    as_json: bool,
-    figure: Path | None,
-    **public: Any,
-) -> None:
+def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
     """Predict the error of a fit. No data is needed, and no budget is spent.
 
     Without --row-sparsity: the error of the default, for each kind of covariance that there may
@@ -144,22 +139,32 @@ def command(
       hushcov plan --mechanism genotypes --features 1000000 --bandwidth 20 --epsilon 3 --delta 1e-6
       hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6
     """
-    check_budget(public["epsilon"], public["delta"])
-    n_features, bounds, names = _known(n_features, codebook)
-    if GENOTYPES in mechanisms:
-        from hushcov.genotypes.plan_command import plan_genotypes
-
-        others: dict[str, Any] = {"known_mean": known_mean, "known_scale": known_scale}
-        others |= {"mechanism": mechanisms[1:], "row_sparsity": row_sparsity, "refine": refine}
-        others |= {"target_error": target_error, "figure": figure}
-        plan_genotypes(n_features, n_records, as_json, public | others | {"codebook": codebook})
-        return
-    candidates, adaptive = known_pairs(public, n_features, names)
-    compared = bool(mechanisms or refine or figure or row_sparsity or candidates)
-    public |= {"known_mean": known_mean, "known_scale": known_scale}
-    public |= {"row_sparsity": _sparsity(row_sparsity, n_features, candidates)}
-    protected = _protected(public)
-    request = Request(**public, bounds=bounds, candidates=candidates)
+    check_budget(options["epsilon"], options["delta"])
+    n_features, bounds, names = _known(options["n_features"], options["codebook"])
+    mechanisms, target_error, figure = (
+        options[name] for name in ("mechanisms", "target_error", "figure")
+    )
+    for name in mechanisms:
+        if name in _SLICES:
+            import_module(_SLICES[name]).plan(n_features, n_records, as_json, options)
+            return
+    candidates = known_pairs(options, n_features, names)
+    protected, left, neighbours = _protected(options)
+    k = options["row_sparsity"]
+    if candidates is not None:  # which say what it is at most
+        k = candidates.row_sparsity_of(k)
+    elif k is None:
+        k = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
+    request = Request(
+        k,
+        left,
+        options["delta"],
+        known_mean=options["assume_centered"],
+        known_scale=options["known_scale"],
+        bounds=bounds,
+        neighbours=neighbours,
+        candidates=candidates,
+    )
     for name in mechanisms:
         check_told(name, candidates)
     able = comparable(candidates)
@@ -167,15 +172,20 @@ def command(
         request,
         n_features,
         tuple(name for name in able if not mechanisms or name in mechanisms),
-        refine or any(able[name].slow for name in mechanisms),
-        adaptive,
+        options["refine"] or any(able[name].slow for name in mechanisms),
+        options["adaptive_width"],
     )
     records = sorted(set(n_records or planner.default_records()))
     _check(planner, records, target_error, figure)
-    if not compared:
-        _families(plan_families(planner, records, target_error), as_json, protected)
+    if mechanisms or options["refine"] or figure or options["row_sparsity"] or candidates:
+        _compared(planner, records, mechanisms, protected, target_error, as_json, figure)
         return
-    _compared(planner, records, mechanisms, protected, target_error, as_json, figure)
+    plan = _plan_families(planner, records, target_error)
+    if as_json:
+        echo_json(_public(planner) | protected | {"row_sparsity": None} | plan.to_dict())
+        return
+    _print_families(console(), plan)
+    _say_counted(console(), protected)
 
 
 def _compared(
@@ -194,7 +204,10 @@ def _compared(
     tried = {row.inputs.n_records for row in rows}
     smallest = None if target_error is None else _search(planner, possible, target_error, tried)
     if figure is not None:
-        _draw(figure, rows, target_error)
+        from hushcov.report import write_plan_figure
+
+        forecasts = {row.n_records: row.forecasts for row in rows}
+        write_plan_figure(figure, forecasts, title=_size(rows[0]), target_error=target_error)
     if as_json:
         result = (
             _public(planner)
@@ -218,28 +231,20 @@ def _compared(
         paragraph(out, f"\nwritten: {figure}")
 
 
-def _families(plan: FamilyPlan, as_json: bool, protected: dict[str, object]) -> None:
-    if as_json:
-        echo_json(_public(plan.planner) | protected | {"row_sparsity": None} | plan.to_dict())
-    else:
-        print_families(console(), plan)
-        _say_counted(console(), protected)
-
-
-def _protected(public: dict[str, Any]) -> dict[str, object]:
-    """Say whose privacy it is, and leave the rest of the budget to all but the count."""
-    relation, most = public.pop("neighbours"), public.pop("max_rows_per_unit")
-    epsilon, left = public["epsilon"], public["epsilon"]
-    neighbours = Neighbours(relation or REPLACE, 1 if most is None else most)
+def _protected(options: dict[str, Any]) -> tuple[dict[str, object], float, Neighbours]:
+    """Return whose privacy it is as plain data, the epsilon that a count leaves, and neighbours."""
+    epsilon, most = options["epsilon"], options["max_rows_per_unit"]
+    neighbours = Neighbours(options["neighbours"] or REPLACE, 1 if most is None else most)
+    left = epsilon
     if most is not None or neighbours.relation != REPLACE:
         left = Counting(epsilon, neighbours).left
-    public |= {"epsilon": left, "neighbours": neighbours}
-    return {
+    words: dict[str, object] = {
         "epsilon": epsilon,
         "count_epsilon": epsilon - left,
         "neighbours": neighbours.relation,
         "max_rows_per_unit": neighbours.most_rows,
     }
+    return words, left, neighbours
 
 
 def _say_counted(out: Console, protected: dict[str, object]) -> None:
@@ -253,25 +258,10 @@ def _say_counted(out: Console, protected: dict[str, object]) -> None:
         )
 
 
-def _draw(figure: Path, rows: Sequence[Row], target_error: float | None) -> None:
-    from hushcov.report import write_plan_figure
-
-    forecasts = {row.n_records: row.forecasts for row in rows}
-    write_plan_figure(figure, forecasts, title=_size(rows[0]), target_error=target_error)
-
-
-def _sparsity(given: int | None, n_features: int, candidates: Candidates | None) -> int:
-    """The row sparsity to plan with: candidates say what it is at most."""
-    if candidates is not None:
-        return candidates.row_sparsity_of(given)
-    usual = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
-    return usual if given is None else given
-
-
 def _known(
     n_features: int | None, codebook: Path | None
 ) -> tuple[int, Bounds | None, list[str] | None]:
-    """The number of features, bounds and names by a codebook; it may leave some columns out."""
+    """Return number, bounds and names of features by a codebook, which may leave some out."""
     if codebook is None:
         if n_features is None:
             raise click.UsageError("Missing option '--features'.")
@@ -302,22 +292,22 @@ def _check(
         check_figure(figure)
 
 
-def _plan(planner: Planner, records: Sequence[int]) -> list[Row]:
+def _plan(planner: Planner, records: Sequence[int]) -> list[PlanRow]:
     """Plan every row; if nothing at all can be planned, say why."""
     rows = []
     with steps(len(records)) as step:
         for n in records:
             step(f"planning for {n:,} records")
-            rows.append(planner.chosen(n) if len(records) == 1 else planner.row(n))
+            rows.append(planner.row(n, as_fit=len(records) == 1))
     if not any(row.forecasts for row in rows):
         raise next(iter(rows[0].refusals.values()))
     return rows
 
 
 def _designs(
-    planner: Planner, rows: Sequence[Row], mechanisms: Sequence[str]
+    planner: Planner, rows: Sequence[PlanRow], mechanisms: Sequence[str]
 ) -> dict[str, MechanismPlan[Any]]:
-    """For one number of records the design of what a fit runs, or of those asked for."""
+    """Return designs for one number of records: of what a fit runs, or of those asked for."""
     if len(rows) > 1:
         return {}
     (row,) = rows
@@ -368,21 +358,17 @@ def _public(planner: Planner) -> dict[str, object]:
     } | known
 
 
-def _size(row: Row) -> str:
-    inputs = row.inputs
-    if inputs.candidates is not None:
-        return (
-            f"{counted(inputs.n_features, 'feature')}, {inputs.candidates.words}, epsilon "
-            f"{number(inputs.epsilon)}, delta {number(inputs.delta)}"
-        )
+def _size(row: PlanRow) -> str:
+    inputs, known = row.inputs, row.inputs.candidates
+    words = f"row sparsity {inputs.row_sparsity}" if known is None else known.words
     return (
-        f"{counted(inputs.n_features, 'feature')}, row sparsity {inputs.row_sparsity}, epsilon "
-        f"{number(inputs.epsilon)}, delta {number(inputs.delta)}"
+        f"{counted(inputs.n_features, 'feature')}, {words}, epsilon {number(inputs.epsilon)}, "
+        f"delta {number(inputs.delta)}"
     )
 
 
 def _print(
-    out: Console, planner: Planner, rows: Sequence[Row], designs: dict[str, MechanismPlan[Any]]
+    out: Console, planner: Planner, rows: Sequence[PlanRow], designs: dict[str, MechanismPlan[Any]]
 ) -> None:
     one, request = len(rows) == 1, planner.request
     size = f"{counted(rows[0].n_records, 'record')} of {_size(rows[0])}" if one else _size(rows[0])
@@ -409,3 +395,160 @@ def _print(
             show(out, text_table(*table))
     heading(out, PROMISED)
     facts(out, promised(request.epsilon, request.delta, request.neighbours))
+
+
+@dataclass(frozen=True)
+class FamilyRow:
+    """Forecasts for one number of records by family, with cautions."""
+
+    n_records: int
+    found: Families
+    cautions: tuple[Caution, ...]
+    prepared: bool = True  # whether means are found privately
+
+    @property
+    def memory(self) -> int:
+        """Bytes that 'hushcov fit' needs, beside what reading files takes."""
+        name = default_mechanism().name
+        return command_memory(name, self.found.inputs, prepared=self.prepared)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "n_records": self.n_records,
+            "families": self.found.to_dict(),
+            "detection_limit": self.found.usual.detection_limit,
+            "memory_bytes": self.memory,
+            "warnings": [caution.sentence for caution in self.cautions],
+        }
+
+
+@dataclass(frozen=True)
+class FamilyPlan:
+    """The plan: rows, what guesses of the sparsity would change at one number, and targets."""
+
+    planner: Planner
+    rows: tuple[FamilyRow, ...]
+    guessed: dict[int, dict[int, float]]  # errors by the true sparsity and by what was told
+    target_error: float | None
+    smallest: dict[str, int | None] | None
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "mechanism": default_mechanism().name,
+            "plans": [row.to_dict() for row in self.rows],
+            "guesses": [
+                {"row_sparsity": true, "told": told, "predicted_error": error}
+                for true, by_told in self.guessed.items()
+                for told, error in by_told.items()
+            ],
+            "target_error": self.target_error,
+            "smallest_records": self.smallest,
+        }
+
+
+def _plan_families(
+    planner: Planner, records: Sequence[int], target_error: float | None
+) -> FamilyPlan:
+    """Predict every family at every number of records, under a progress bar."""
+    request, d, rows = planner.request, planner.n_features, []
+    with steps(len(records)) as step:
+        for n in records:
+            step(f"planning for {n:,} records")
+            planner.inputs(n)
+            found = forecast_families(request, n, d)
+            cautions = request.cautions(*request.divide(n, d), found.usual)
+            rows.append(FamilyRow(n, found, cautions, request.private_centre))
+    one = len(rows) == 1 and d > 1
+    guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}
+    tried = {row.found.inputs.n_records for row in rows}
+    smallest = None if target_error is None else _smallest(planner, target_error, tried)
+    return FamilyPlan(planner, tuple(rows), guessed, target_error, smallest)
+
+
+def _smallest(planner: Planner, target_error: float, tried: set[int]) -> dict[str, int | None]:
+    request, d = planner.request, planner.n_features
+    listed, found = families(d), {}
+    with steps(len(listed)) as step:
+        for each in listed:
+            step(f"smallest number of records: {each.name}")
+            found[each.name] = smallest_for(request, d, each, target_error, set(tried))
+    return found
+
+
+def _print_families(out: Console, plan: FamilyPlan) -> None:
+    """Print tables of the errors, and what they mean."""
+    planner, rows = plan.planner, plan.rows
+    request, one = planner.request, len(rows) == 1
+    size = f"{counted(planner.n_features, 'feature')}, epsilon {number(request.epsilon)}, delta "
+    size += number(request.delta)
+    records = f"{counted(rows[0].n_records, 'record')} of " if one else ""
+    heading(out, f"Predicted error, whatever the structure: {records}{size}")
+    paragraph(
+        out,
+        "Operator norm of the error over that of the covariance, where features have equal scales: "
+        "the zero matrix, which needs no data, has 1. 'hushcov fit' finds out by itself what the "
+        "covariance is like. " + knowledge(planner),
+    )
+    show(out, "")
+    found = rows[0].found.errors
+    if one:
+        words = [(each.name, each.words, error_cell(error)) for each, error in found.items()]
+        show(out, text_table(("if", "that is", "error"), words))
+    else:
+        every = [
+            (count(row.n_records), *map(error_cell, row.found.errors.values())) for row in rows
+        ]
+        show(out, text_table(("records", *(each.name for each in found)), every))
+    for remark in _family_remarks(rows):
+        paragraph(out, remark)
+    for sentence in warned([(row.n_records, row.cautions) for row in rows]):
+        warning(out, sentence)
+    if plan.guessed:
+        _print_guesses(out, plan)
+    if one:
+        heading(out, "The design, from public inputs alone")
+        facts(out, default_mechanism().plan(rows[0].found.inputs).facts(request.found_before))
+    heading(out, PROMISED)
+    facts(out, promised(request.epsilon, request.delta, request.neighbours))
+    if plan.smallest is not None:
+        heading(out, f"Smallest number of records with a predicted error of {plan.target_error}")
+        cells = [
+            (name, "not by 1e12" if n is None else rounded(n)) for name, n in plan.smallest.items()
+        ]
+        show(out, text_table(("if", "records"), cells))
+
+
+def _family_remarks(rows: Sequence[FamilyRow]) -> list[str]:
+    inputs = rows[-1].found.inputs
+    words = [
+        "k counts the nonzeros of a row of the covariance, the diagonal included. factor: one that "
+        "explains a third of the variance. dense: all pairs are related, a little."
+    ]
+    limit = rows[0].found.usual.detection_limit
+    if len(rows) == 1 and limit is not None and limit < 1:
+        k = inputs.row_sparsity
+        words.append(
+            f"Correlations of {number(limit, 2)} or more are found nine times out of ten (k = {k})."
+        )
+    return [*words, f"A fit {memory_words(rows[-1].memory)}"]
+
+
+def _print_guesses(out: Console, plan: FamilyPlan) -> None:
+    """Print what a guess of k would change: screened is told one, the default needs none."""
+    heading(out, "What a guess of k would change")
+    errors = {each.row_sparsity: e for each, e in plan.rows[0].found.errors.items()}
+    told = list(plan.guessed)
+    cells = [
+        (str(true), *(error_cell(by_told[guess]) for guess in told), error_cell(errors[true]))
+        for true, by_told in plan.guessed.items()
+    ]
+    titles = ("true k", *(f"told {guess}" for guess in told), "not told")
+    show(out, text_table(titles, cells))
+    paragraph(
+        out,
+        "Told: 'hushcov fit --mechanism screened --row-sparsity K', which looks for as many pairs "
+        "as it is told. Not told: the default. To the default --row-sparsity is advice, with which "
+        "it starts: it changes little.",
+    )

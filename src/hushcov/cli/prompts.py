@@ -11,7 +11,7 @@ import fnmatch
 import io
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -88,7 +88,7 @@ class Prompts:
                 paragraph(self.out, f"Not that: {' '.join(str(words).split())}", style="red")
 
     def _line(self, question: str, default: str | None) -> str:
-        """One line of input, without blanks around it."""
+        """Read one line of input, without blanks around it."""
         prompt = "  > " if default is None else f"  [{clean(default)}] > "
         if self.defaults:
             if default is None:
@@ -109,18 +109,18 @@ class Prompts:
 
     def yes(self, question: str, *, default: bool, help: str, note: str = "") -> bool:
         """Ask for yes or no."""
+
+        def check(text: str) -> bool:
+            if text.casefold() not in (*_YES, *_NO):
+                raise ParameterError("write yes or no, or ? for help.")
+            return text.casefold() in _YES
+
         usual = _YES[0] if default else _NO[0]
-        return self.ask(f"{question} (yes, no, ?)", _truth, default=usual, help=help, note=note)
+        return self.ask(f"{question} (yes, no, ?)", check, default=usual, help=help, note=note)
 
 
 def _refuse(words: str) -> NoReturn:
     raise click.UsageError(words, click.get_current_context(silent=True))
-
-
-def _truth(text: str) -> bool:
-    if text.casefold() not in (*_YES, *_NO):
-        raise ParameterError("write yes or no, or ? for help.")
-    return text.casefold() in _YES
 
 
 def a_number(text: str) -> float:
@@ -189,7 +189,7 @@ _IDENTIFIER_START = re.compile(r"(id|uuid|guid)[_ .-].*", re.IGNORECASE)
 
 @dataclass
 class Draft:
-    """What is asked with, of which files, and the answers so far."""
+    """The answers so far, the files that they are about, and the prompts."""
 
     ask: Prompts
     out: Console
@@ -212,7 +212,7 @@ class Draft:
         return tuple(str(i) for i in range(self.header.n_columns))
 
     def known(self, key: str) -> Any:
-        """What was answered before."""
+        """Return the earlier answer, if there is one."""
         return self.settings.options.get(key)
 
     def put(self, key: str, value: Any) -> None:
@@ -262,9 +262,18 @@ def ask_whose(draft: Draft) -> None:
     before = draft.known("unit")
     likely = [name for name in draft.names if looks_like_identifier(name)]
     _list_columns(draft)
+
+    def check(text: str) -> str:
+        if draft.header.names is None and text.isdecimal() and int(text) < draft.header.n_columns:
+            return text  # positions count from 0, as for 'fit --unit'
+        found = columns_in(text, draft.names)
+        if len(found) != 1:
+            raise ParameterError(f"choose one column, got {len(found)}.")
+        return found[0]
+
     unit = draft.ask.ask(
         "Which column says whose row it is? (a name or a number)",
-        lambda text: _unit(text, draft),
+        check,
         default=before if before in draft.names else likely[0] if likely else None,
         help="A column that has the same value in all rows of a person, and another for everybody "
         "else, as patient_id. It is no feature. Its name is published, its values never are.",
@@ -288,15 +297,6 @@ def ask_whose(draft: Draft) -> None:
             help="What is found is near this number, and the error to expect depends on it. It is "
             "not looked up, and decides nothing but the plan.",
         )
-
-
-def _unit(text: str, draft: Draft) -> str:
-    if draft.header.names is None and text.isdecimal() and int(text) < draft.header.n_columns:
-        return text  # positions count from 0, as for 'fit --unit'
-    found = columns_in(text, draft.names)
-    if len(found) != 1:
-        raise ParameterError(f"choose one column, got {len(found)}.")
-    return found[0]
 
 
 def _ask_public(draft: Draft) -> None:
@@ -442,7 +442,7 @@ def ask_codebook(draft: Draft, used: Sequence[str]) -> int:
 
 
 def _read(text: str, used: Sequence[str], draft: Draft) -> str:
-    """What is to be done, or the path of a codebook of these columns."""
+    """Return what is to be done, or the path of a codebook of these columns."""
     if text.casefold() == NONE:
         _check_text(draft, used, ())
     if text.casefold() in (ASK, TEMPLATE, NONE):
@@ -466,8 +466,13 @@ def _check_text(draft: Draft, used: Sequence[str], coded: Sequence[str]) -> None
 
 
 def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
-    """Yes or no, categories and bounds, one kind after the other."""
-    kinds, before = draft.header.kinds, _described(draft)
+    """Ask for yes or no, categories and bounds, one kind after the other."""
+    kinds, path = draft.header.kinds, draft.known("codebook")
+    try:  # what the codebook says so far; nothing if it is not filled in yet
+        columns = () if path is None else read_codebook(path).columns
+    except (HushcovError, OSError):
+        columns = ()
+    before = {each.name: each for each in columns}
     said = [
         each.name
         for each in before.values()
@@ -500,15 +505,6 @@ def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
     return lines + _ask_bounds(draft, [name for name in rest if name not in groups], before)
 
 
-def _described(draft: Draft) -> Described:
-    """What the codebook says so far; nothing if it is not filled in yet."""
-    path = draft.known("codebook")
-    try:
-        return {} if path is None else {each.name: each for each in read_codebook(path).columns}
-    except (HushcovError, OSError):
-        return {}
-
-
 def _usual(among: Sequence[str], *found: Sequence[str]) -> str:
     """A default for a question after columns: the first of these that has any."""
     here = ([name for name in names if name in among] for names in found)
@@ -534,10 +530,17 @@ def _ask_truths(draft: Draft, names: Sequence[str], before: Described) -> list[L
 
 
 def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, first: bool) -> Line:
+
+    def check(text: str) -> str:
+        if text.casefold() == LATER:
+            return ""
+        column = CodebookColumn(name, books.CATEGORY, values=tuple(text.split(SEPARATOR)))
+        return SEPARATOR.join(value.strip() for value in column.values)
+
     values = draft.ask.ask(
         f"Which answers has {short_name(name)}? (as north{SEPARATOR}south{SEPARATOR}west, or "
         f"{LATER})",
-        lambda text: "" if text.casefold() == LATER else _values(name, text),
+        check,
         default=LATER if before is None else SEPARATOR.join(before.values) or LATER,
         help=f"Answers with {SEPARATOR} between them, from a questionnaire or a manual. Do not "
         "look them up in the records: rare answers give people away. An answer that is not in the "
@@ -545,11 +548,6 @@ def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, fir
         note=_ALL_BUT_ONE if first else "",
     )
     return name, "", "", books.CATEGORY, values
-
-
-def _values(name: str, text: str) -> str:
-    column = CodebookColumn(name, books.CATEGORY, values=tuple(text.split(SEPARATOR)))
-    return SEPARATOR.join(value.strip() for value in column.values)
 
 
 def _ask_bounds(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
@@ -608,7 +606,10 @@ def _write(draft: Draft, lines: Sequence[Line]) -> None:
         (*line[:3], books.NUMBER if line[3] == LATER else line[3], line[4]) for line in lines
     )
     first = Path(f"{draft.stem}-codebook.csv")
-    path = _free(first, {text.getvalue(), draft.codebook})
+    path, i, ours = first, 1, [str(each).encode() for each in (text.getvalue(), draft.codebook)]
+    while path.exists() and path.read_bytes() not in ours:  # what somebody filled in stays
+        i += 1
+        path = first.with_name(f"{first.stem}-{i}{first.suffix}")
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
     draft.codebook = text.getvalue()
     show(draft.out, "")
@@ -620,12 +621,3 @@ def _write(draft: Draft, lines: Sequence[Line]) -> None:
         raise ToFillIn(f"the values of {listed(answers)}, separated by {SEPARATOR}")
     if any(line[3] == LATER for line in lines):
         raise ToFillIn("low and high where they are public")
-
-
-def _free(path: Path, ours: Collection[str | None]) -> Path:
-    """A name that no file has, or one of `ours`: what somebody filled in is not written over."""
-    tried, i = path, 1
-    while tried.exists() and tried.read_bytes() not in [str(each).encode() for each in ours]:
-        i += 1
-        tried = path.with_name(f"{path.stem}-{i}{path.suffix}")
-    return tried

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,20 @@ import click
 import tomli_w
 
 from hushcov._validation import shown
-from hushcov.cli.options import INTEGER, NUMBER, SCALES, Function
+from hushcov.cli.options import INTEGER, NUMBER, SCALES, BandwidthType, Function
 from hushcov.exceptions import ParameterError
+from hushcov.options import TABLE
 
 DATA, SETTINGS = "data", "settings"
 PLAN, BUDGET = "plan", "budget"
 MOST_ROWS = "max-rows-per-unit"
 #: What the tables may have: of the plan its options, of the budget what a new dataset is promised.
-_TABLES = {PLAN: ("records", "features", MOST_ROWS), BUDGET: ("epsilon", "delta")}
-_LISTS = ("columns", "names")  # lists in the file, with commas on the command line
+_TABLES = {
+    PLAN: (INTEGER, ("records", "features", MOST_ROWS)),
+    BUDGET: (NUMBER, ("epsilon", "delta")),
+}
+_LISTS = {entry.key for entry in TABLE if entry.kind == "names"}  # with commas as an option
+_REPEATED = {entry.key for entry in TABLE if entry.kind == "choices"}
 _NOT_REMEMBERED = (SETTINGS, "help")
 _COMMENTS = {
     DATA: "the records, and where the release goes",
@@ -82,23 +87,25 @@ def read_settings(path: Path) -> Settings:
     settings = Settings()
     for key, value in found.items():
         if key in _TABLES:
-            getattr(settings, key).update(_checked_table(path, key, value, params))
+            getattr(settings, key).update(_checked_table(path, key, value))
             continue
         if key not in params:
             _refuse(path, key, (*params, *_TABLES), "option of 'hushcov fit'")
-        settings.options[key] = _from_folder(path, params[key], _checked(path, key, value, params))
+        checked, is_path = _checked(path, key, value, params[key]), _is_path(params[key])
+        # Paths in the file start at its own folder.
+        settings.options[key] = str(path.parent / checked) if is_path else checked
     return settings
 
 
 def _fit() -> click.Command:
-    """The command whose options there are; it takes seconds to import."""
+    """Import the command whose options there are, which takes seconds."""
     from hushcov.cli.fit import command
 
     return command
 
 
 def _params(command: click.Command) -> dict[str, click.Parameter]:
-    """The parameters of a command by how the file calls them."""
+    """Return the parameters of a command by how the file calls them."""
     found: dict[str, click.Parameter] = {}
     for param in command.params:
         name = key_of(param)
@@ -108,19 +115,19 @@ def _params(command: click.Command) -> dict[str, click.Parameter]:
 
 
 def key_of(param: click.Parameter) -> str:
-    """How a file calls a parameter: its long option without dashes."""
+    """Return how a file calls a parameter: its long option without dashes."""
     return DATA if isinstance(param, click.Argument) else max(param.opts, key=len).lstrip("-")
 
 
-def _checked_table(
-    path: Path, table: str, value: Any, params: Mapping[str, click.Parameter]
-) -> dict[str, Any]:
+def _checked_table(path: Path, table: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ParameterError(f"{path}: {table} must be a table, which begins with [{table}].")
+    kind, known = _TABLES[table]
     for key in value:
-        if key not in _TABLES[table]:
-            _refuse(path, key, _TABLES[table], f"entry of [{table}]")
-    return {key: _checked(path, key, value[key], params) for key in value}
+        if key not in known:
+            _refuse(path, key, known, f"entry of [{table}]")
+    param = click.Option(["--value"], type=kind)
+    return {key: _checked(path, key, value[key], param) for key in value}
 
 
 def _refuse(path: Path, key: str, known: Sequence[str], what: str) -> None:
@@ -130,54 +137,41 @@ def _refuse(path: Path, key: str, known: Sequence[str], what: str) -> None:
     raise ParameterError(f"{path}: {key!r} is no {what}: {cure} See 'hushcov fit --help'.")
 
 
-def _checked(path: Path, key: str, value: Any, params: Mapping[str, click.Parameter]) -> Any:
-    """A value of the type that its option takes."""
-    param, what = params[key], "text in quotes"
-    flag, kind = getattr(param, "is_flag", False), param.type
-    if flag:
+def _checked(path: Path, key: str, value: Any, param: click.Parameter) -> Any:
+    """Return a value of the type that its option takes."""
+    kind, what = param.type, "text in quotes"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    listed = isinstance(value, list) and all(isinstance(each, str) for each in value)
+    fine = isinstance(value, str)
+    if getattr(param, "is_flag", False):
         fine, what = isinstance(value, bool), "true or false"
     elif kind is INTEGER:
-        whole = isinstance(value, float) and value.is_integer()
-        fine, what = (
-            (isinstance(value, int) or whole) and not isinstance(value, bool),
-            ("a whole number, without quotes"),
-        )
+        fine, what = number and value == int(value), "a whole number, without quotes"
     elif kind is NUMBER:
-        fine, what = (
-            isinstance(value, int | float) and not isinstance(value, bool),
-            ("a number, without quotes"),
-        )
+        fine, what = number, "a number, without quotes"
     elif kind is SCALES:
-        fine = isinstance(value, int | float | str) and not isinstance(value, bool)
-        what = "a number, or a .npy file in quotes"
-    elif key in _LISTS:
-        listed = isinstance(value, list) and all(isinstance(each, str) for each in value)
-        fine, what = listed or isinstance(value, str), 'a list of names: ["a", "b"]'
-    else:
-        fine = isinstance(value, str)
+        fine, what = number or fine, "a number, or a .npy file in quotes"
+    elif isinstance(kind, BandwidthType):
+        fine, what = number or fine, 'a whole number, or base pairs in quotes: "500000bp"'
+    elif key in _LISTS | _REPEATED:
+        fine, what = listed or fine, 'a list of names: ["a", "b"]'
     if not fine:
-        raise ParameterError(f"{path}: {key} must be {what}, got {_said(value)}: write it so.")
-    if isinstance(kind, click.Choice) and value not in kind.choices:
-        close = difflib.get_close_matches(str(value), [str(each) for each in kind.choices], 1)
-        hint = f"did you mean {close[0]!r}?" if close else "choose one of them."
-        choices = ", ".join(map(repr, kind.choices))
-        raise ParameterError(f"{path}: {key} must be one of {choices}, got {shown(value)}: {hint}")
+        got = f"the text {shown(value)}" if isinstance(value, str) else shown(value)
+        got = str(value).lower() if isinstance(value, bool) else got
+        raise ParameterError(f"{path}: {key} must be {what}, got {got}: write it so.")
+    for each in value if listed else [value]:
+        if isinstance(kind, click.Choice) and each not in kind.choices:
+            close = difflib.get_close_matches(str(each), [str(one) for one in kind.choices], 1)
+            hint = f"did you mean {close[0]!r}?" if close else "choose one of them."
+            choices = ", ".join(map(repr, kind.choices))
+            raise ParameterError(
+                f"{path}: {key} must be one of {choices}, got {shown(each)}: {hint}"
+            )
     return int(value) if kind is INTEGER else value
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"the text {shown(value)}" if isinstance(value, str) else shown(value)
 
 
 def _is_path(param: click.Parameter) -> bool:
     return isinstance(param.type, click.Path)
-
-
-def _from_folder(path: Path, param: click.Parameter, value: Any) -> Any:
-    """A path as seen from here; the file has it as seen from its own folder."""
-    return str(path.parent / value) if _is_path(param) else value
 
 
 def write_settings(path: Path, settings: Settings) -> None:
@@ -206,13 +200,16 @@ def plain_number(value: float) -> str:
 
 
 def arguments(settings: Settings) -> list[str]:
-    """What to put after `hushcov fit`; names of files that begin with a dash do not look so."""
+    """Return the words after `hushcov fit`; names of files never begin with a dash."""
     options = dict(settings.options)
     data = str(options.pop(DATA))
     found = [f"./{data}" if data.startswith("-") else data]
     for key, value in options.items():
         if value is True:
             found.append(f"--{key}")
+        elif key in _REPEATED:
+            for each in [value] if isinstance(value, str) else value:
+                found += [f"--{key}", each]
         elif value is not None and value is not False:
             found += [f"--{key}", argument(value)]
     return found
@@ -255,10 +252,10 @@ def _take(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
 
 
 def _default(param: click.Parameter, value: Any) -> Any:
-    """What click takes as the default; a flag may stand for false, as --no-header does."""
+    """Return click's default for a value; a flag may stand for false, as --no-header does."""
     if getattr(param, "is_flag", False):
         # Newer versions of click leave it unset where it is true, in place of saying so.
         return getattr(param, "flag_value", value) is not False
     if param.multiple:
-        return [value]
+        return value if isinstance(value, list) else [value]
     return argument(value) if isinstance(value, list) else value

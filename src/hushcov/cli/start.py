@@ -18,7 +18,7 @@ from hushcov._words import counted, number
 from hushcov.accounting import RECORD, RELATIONS, REPLACE
 from hushcov.accounting.guarantee import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.accounting.ledger import Ledger
-from hushcov.cli.files import check_parent, opened, refuse_taken, sign_of, stem_of
+from hushcov.cli.files import check_parent, refuse_taken, sign_of, stem_of
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, show, text_table, warning
 from hushcov.cli.prompts import (
@@ -45,7 +45,7 @@ from hushcov.cli.settings import (
 )
 from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
 from hushcov.inputs import LARGEST_EPSILON
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import Header, may_be_record, read_header
 from hushcov.tables.sources import DeclaredRecords
@@ -63,9 +63,8 @@ _EPSILONS = (0.5, 1.0, 2.0)  # of which the table tells the odds
 _USUAL_EPSILON, _USUAL_DELTA = 1.0, 1e-6
 _LEDGER, _COMMON = "budget.db", "1 is a common choice."
 _WIDTH = 76
-# What the plan says of what 'fit' announces, and options that are no public inputs of it.
+# What the plan says of what 'fit' announces.
 _PLANNED = ("guarantee", "protects", "expected error", "will find", "time", "memory")
-_NOT_PUBLIC = ("dry_run", "as_json")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -142,14 +141,14 @@ def _run(commands: Commands) -> None:
 
         tool, words = commands[-1]
         with tool.make_context("fit", list(words), parent=group) as context:
-            settle(opened, dry_run=False, **_public(context.params))
+            settle(context.params)
     for tool, words in commands:
         with tool.make_context(str(tool.name), list(words), parent=group) as context:
             tool.invoke(context)
 
 
 def _say_next(out: Console, folder: str) -> None:
-    """What to do with the release; none of it costs anything more."""
+    """Say what to do with the release; none of it costs anything more."""
     heading(out, "What now")
     place = shlex.quote(folder)
     facts(
@@ -170,7 +169,7 @@ def _say_next(out: Console, folder: str) -> None:
 def _draft(
     out: Console, file: Path | None, kept: Path | None, rows: int | None, yes: bool
 ) -> tuple[Draft, Path]:
-    """What is known before the first question, and the file that answers are kept in."""
+    """Return what is known before the first question, and the file that answers are kept in."""
     if file is None and kept is None:
         raise click.UsageError("Missing argument 'DATA'.")
     if kept is None:
@@ -200,7 +199,7 @@ def _draft(
 
 
 def _header(ask: Prompts, file: Path, settings: Settings) -> Header:
-    """The columns; a text file may have another separator than a comma, and no names."""
+    """Read the columns; a text file may have another separator than a comma, and no names."""
     options = settings.options
     names, sign = options.get("names"), sign_of(options.get("delimiter"))
     names = names.split(",") if isinstance(names, str) else names
@@ -229,7 +228,7 @@ def _other_separator(ask: Prompts, file: Path, settings: Settings) -> bool:
 
 
 def _fields(file: Path, sign: str | None) -> int:
-    """How many fields the first line has."""
+    """Return how many fields the first line has."""
     try:
         return read_header(file, delimiter=sign, header=False).n_columns
     except HushcovError:
@@ -327,7 +326,7 @@ def _confirm(draft: Draft) -> str:
 
 
 def _whom(draft: Draft) -> tuple[str, str]:
-    """The relation and the unit of the promise, as the ledger calls them."""
+    """Return the relation and the unit of the promise, as the ledger calls them."""
     unit = draft.known("unit")
     word = RECORD if unit is None else unit if draft.header.names is not None else "unit"
     return draft.known("neighbours") or REPLACE, word
@@ -511,10 +510,8 @@ def _ask_output(draft: Draft) -> None:
 def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] | None) -> None:
     """Say what to expect, by the path of 'fit' but with records that are only declared."""
     # It takes seconds to import, so that questions come before it.
-    from hushcov.cli.fit import certified, settle
+    from hushcov.cli.fit import certified, prepare, quoted
     from hushcov.cli.fit import command as fit
-    from hushcov.cli.fit_source import quoted
-    from hushcov.cli.fitting import prepare
 
     path, features = draft.known("codebook"), names
     if path is not None and names is not None:  # one feature for each answer of a category
@@ -527,12 +524,11 @@ def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] 
 
     group = click.get_current_context().parent
     with fit.make_context("fit", arguments(draft.settings), parent=group) as context:
-        options = _public(context.params)
+        options = context.params | {"dry_run": True}
         options["n_records"] = None if draft.public_rows else rows
         guess = draft.settings.plan.get(MOST_ROWS)
         options["max_rows_per_unit"] = options["max_rows_per_unit"] or guess
-        source, mechanism, public = settle(declared, dry_run=True, **options)
-        job = prepare(source, mechanism, **public)
+        job = prepare(options, open_data=declared)
         heading(draft.out, f"5. The plan, for about {counted(rows, 'row')}")
         plain = names is None or n_features == len(names)
         made = "" if plain else f", from {len(names or ())} columns"
@@ -548,11 +544,6 @@ def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] 
         guarantee = certified(draft.out, job)
         if draft.known("ledger") is not None and not draft.settings.budget:
             quoted(Path(draft.known("ledger")), draft.known("dataset"), guarantee)
-
-
-def _public(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the public inputs among the options of 'fit'."""
-    return {key: value for key, value in options.items() if key not in _NOT_PUBLIC}
 
 
 def _show_commands(draft: Draft, kept: Path) -> Commands:

@@ -11,11 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from hushcov._arrays import FloatArray
-from hushcov._words import counted, exact, number
+from hushcov._words import counted, number
 from hushcov.accounting import ONE_REPLACED, RELATIONS, Neighbours
 from hushcov.accounting.guarantee import odds_of, promise_words
 from hushcov.cli.output import clean, heading, paragraph, short_name, show, text_table
-from hushcov.paper import TheoremParameters
 from hushcov.planning import COMPARED_MODELS, Families, Forecast, named
 from hushcov.postprocess import is_noise
 from hushcov.predicting import DENSE, FACTOR
@@ -61,41 +60,6 @@ def promised(
         ("promise", promise_words(epsilon, delta, *to_whom)),
         ("odds", str(odds_of(epsilon, delta, *to_whom))),
     ]
-
-
-def privacy_verdict(parameters: TheoremParameters) -> str:
-    """Say whether the privacy proof covers this number of records, and from where on it does."""
-    n, needed = parameters.inputs.n_records, exact(parameters.smallest_private_n)
-    if parameters.private:
-        return f"yes. The proof covers every dataset of {needed} records or more."
-    return (
-        f"no. The proof needs at least {needed} records, and there are {exact(n)}: the mechanism "
-        "refuses to release anything."
-    )
-
-
-def accuracy_verdict(parameters: TheoremParameters) -> str:
-    """Say whether the accuracy conditions hold, and from which number of records on they do."""
-    inputs = parameters.inputs
-    promise = (
-        f"error at most {accuracy_target(parameters)} in operator norm with probability at least "
-        f"{number(1 - inputs.failure_probability)}"
-    )
-    needed = exact(parameters.smallest_accurate_n)
-    answer, only = ("yes", "") if parameters.accurate else ("no", "only ")
-    return (
-        f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "
-        "records on."
-    )
-
-
-def accuracy_target(parameters: TheoremParameters) -> str:
-    """Return the target error in the unit of the covariance, with how it comes about."""
-    inputs = parameters.inputs
-    target = number(inputs.target_error * inputs.scale**2)
-    if inputs.scale == 1:
-        return target
-    return f"{target} (target_error {number(inputs.target_error)} times scale^2)"
 
 
 def families_error(found: Families) -> str:

@@ -16,21 +16,20 @@ from sklearn.utils.validation import validate_data
 
 from hushcov._arrays import FloatArray
 from hushcov._charged import stated_charges
-from hushcov._validation import check_choice, listed, shown
+from hushcov._validation import listed
 from hushcov._words import number
 from hushcov.accounting import Guarantee
 from hushcov.estimators.answering import Answers
 from hushcov.estimators.frames import FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.options import check_parameters
 from hushcov.planning import Caution
 from hushcov.release import Release
-from hushcov.sums.knowledge import Bounds, check_bounds
-from hushcov.sums.protocol import Records, check_enough
-from hushcov.sums.views import ClippedRecords, DeviceRecords
+from hushcov.sums.grids import Bounds, check_bounds
+from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.tables.sources import ArrayRecords, open_records
 
-REACTIONS = ("raise", "warn")
 # What a fit leaves beside public attributes.
 _PRIVATE = ("_stores_precision", "_precision", "_compared", "_frames", "_frames_in")
 _NO_SCORE = (
@@ -40,37 +39,9 @@ _NO_SCORE = (
 )
 
 
-# What is usual of what is required.
-_USUAL = dict.fromkeys(("epsilon", "delta"), "epsilon=1.0 and delta=1e-6, which are usual,")
-
-
 @with_options
 class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     """Base of the private estimators, with the options of all of them; not for use by itself.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy budget, 0 < epsilon <= 10. Required.
-    row_sparsity : int, optional
-        Most nonzero entries in a row of the covariance, the diagonal included. It helps to place
-        the bound on the norm of records; None assumes few.
-    store_precision : bool, default=True
-        Whether there is a `precision_`.
-    assume_centered : bool, default=False
-        Whether the records have mean zero. True is required: subtract means that are public.
-    device : str, optional
-        Where sums over the records are taken, by PyTorch's name for it: "cuda" is the first NVIDIA
-        card. The result is the same bit for bit. None: this computer's processor, or for a tensor
-        the device on which it lies. Needs the extra `hushcov[torch]`.
-    random_state : None, int, RandomState or Generator
-        None draws operating-system entropy. Anything else makes the noise predictable: it warns
-        and marks the release as not private.
-    ledger : path or Ledger, optional
-        The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
-        record is read, and refused if all releases of the dataset together would cost too much.
-    dataset : str, optional
-        The name of the dataset in the ledger, which the release keeps. Give both or neither.
 
     Attributes
     ----------
@@ -161,7 +132,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
         `counts` says that how many there are is not public, and released first.
         """
-        self._check_flags("assume_centered", "drop_nulls")
+        check_parameters(self)
         records = open_named(self, X, drop_nulls=self.drop_nulls)
         if not counts:
             check_enough("X", records)
@@ -253,27 +224,6 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
         label = f"{type(self).__name__} of {self.n_features_in_} features"
         self.receipt_ = ledger.charge(self.dataset, guarantee, label=label, whole=whole)
-
-    def _check_flags(self, *names: str) -> None:
-        for name in names:
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ParameterError(
-                    f"{name} must be True or False, got {shown(getattr(self, name))}: choose one."
-                )
-
-    def _check_reactions(self) -> None:
-        """Check what is to become of cautions, where it is an option."""
-        for name in ("on_hopeless", "on_large_delta"):
-            if hasattr(self, name):
-                check_choice(name, getattr(self, name), REACTIONS)
-
-    def _check_given(self, *names: str) -> None:
-        for name in names:
-            if getattr(self, name) is None:
-                raise ParameterError(
-                    f"{name} is required: it is a public input and is never inferred from X. "
-                    f"Pass {_USUAL.get(name, f'{name}=...')} to {type(self).__name__}."
-                )
 
 
 def _unreleased() -> str:

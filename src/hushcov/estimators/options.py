@@ -1,4 +1,4 @@
-"""Options of estimators: each is declared and described once, by the class that has it first."""
+"""Parameters of estimators: declared by the class that has them first, described by the table."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import inspect
 import re
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar, dataclass_transform
+
+from hushcov.options import TABLE
 
 T = TypeVar("T")
 
@@ -19,8 +21,8 @@ def with_options(cls: type[T]) -> type[T]:
     """Decorate an estimator: its annotated attributes, and those of its bases, are its options.
 
     The constructor takes them by keyword and stores them as they are, as scikit-learn wants it.
-    Parameters and attributes that the docstring of the class does not describe are added to it
-    from the docstrings of its bases.
+    What the docstring of the class does not describe is added to it: from the docstrings of its
+    bases, and parameters from the table of options (`hushcov.options`).
     """
     made = dataclass(kw_only=True, eq=False, repr=False)(cls)
     made.__doc__ = _completed(made)
@@ -28,7 +30,7 @@ def with_options(cls: type[T]) -> type[T]:
 
 
 def documented(doc: str, section: str) -> dict[str, str]:
-    """What a section of a docstring says, by the names that it is about."""
+    """Return the entries of a section of a docstring, by the names that they are about."""
     body = _parts(doc, section)[1]
     found = {}
     for entry in re.split(r"\n(?=\S)", body) if body else ():
@@ -38,14 +40,18 @@ def documented(doc: str, section: str) -> dict[str, str]:
 
 
 def _completed(cls: type) -> str:
-    """The docstring of a class with what those of its bases say besides."""
+    """Return the docstring of a class with what its bases and the table say besides."""
     doc = inspect.cleandoc(cls.__doc__ or "")
+    own = {field.name for field in fields(cls)}  # a class may fix an option of its bases
     for section in ("Parameters", "Attributes"):
         entries = documented(doc, section)
         for base in filter(is_dataclass, cls.__bases__):
             for name, entry in documented(base.__doc__ or "", section).items():
-                if section != "Parameters" or name in _options(cls):
+                if section != "Parameters" or name in own:
                     entries.setdefault(name, entry)
+        for option in TABLE if section == "Parameters" else ():
+            if option.doc and option.name in own:
+                entries.setdefault(option.name, option.entry)
         if entries:
             first = [entries[name] for name in _FIRST if name in entries]
             before, _, after = _parts(doc, section)
@@ -54,13 +60,8 @@ def _completed(cls: type) -> str:
     return doc
 
 
-def _options(cls: type) -> set[str]:
-    """Names that its constructor takes: a class may fix an option of its bases."""
-    return {field.name for field in fields(cls)}
-
-
 def _parts(doc: str, section: str) -> tuple[str, str, str]:
-    """What comes before a section, what is in it, and what comes after."""
+    """Split a docstring into what comes before a section, what is in it, and what comes after."""
     before, _, rest = doc.partition(_heading(section) + "\n")
     following = _NEXT_SECTION.search(rest)
     end = len(rest) if following is None else following.start()
@@ -73,16 +74,7 @@ def _heading(section: str) -> str:
 
 @with_options
 class DeltaOptions:
-    """Options of guarantees that have a delta.
-
-    Parameters
-    ----------
-    delta : float
-        Privacy budget, 0 < delta <= 0.1. Required.
-    on_large_delta : {"raise", "warn"}, default="raise"
-        What to do where delta is 1 / n or more, n being the number of rows: refuse
-        (`ParameterError`), or warn and release. Above 0.1 / n it warns in any case.
-    """
+    """Options of guarantees that have a delta."""
 
     delta: float | None = None
     on_large_delta: str = "raise"
@@ -90,14 +82,7 @@ class DeltaOptions:
 
 @with_options
 class ForecastOptions:
-    """Options of estimators that know before a fit whether it is worth its charge.
-
-    Parameters
-    ----------
-    on_hopeless : {"raise", "warn"}, default="raise"
-        What to do where the predicted error is no better than that of the zero matrix, or no mean
-        could be found: refuse (`HopelessError`), or warn and release. Nothing is charged before.
-    """
+    """Options of estimators that know before a fit whether it is worth its charge."""
 
     on_hopeless: str = "raise"
 
@@ -112,13 +97,6 @@ class CentreOptions(ForecastOptions):
         Whether the records have mean zero, as `partial_fit` and `fit_statistics` need it. False
         finds means, scales and norms from a share of the budget; what cannot be found is in
         `unresolved_features_`, and too few records to find anything are refused (`HopelessError`).
-    bounds : array of shape (n_features, 2) or mapping, optional
-        Public bounds of the features, low and high: NaN, None or infinite where one is not known;
-        a mapping is by name or index of columns and may leave some out. Values beyond them are
-        moved to them. Where means are found, a feature with both is never unresolved: where it
-        cannot be told from noise, its scale is what noise and bounds allow. Low and high alike say
-        that it is constant. They must be public knowledge, as of a questionnaire, and not be
-        looked up in X. `codebook.bounds` has those of a codebook (`hushcov.read_codebook`).
 
     Attributes
     ----------
@@ -134,22 +112,7 @@ class CentreOptions(ForecastOptions):
 
 @with_options
 class CandidateOptions:
-    """Options of estimators that can be told which pairs may covary.
-
-    Parameters
-    ----------
-    bandwidth : int, optional
-        How many columns apart two features can be that covary, where the order of the columns has a
-        meaning and that is public: positions along a genome, sensors of a chain, maturities, time
-        lags. All other covariances are taken for zero: nothing is spent on them, and work, memory
-        and output grow with the number of pairs in the band, never with n_features^2. Estimates are
-        sparse matrices then, unless `sparse_output=False`.
-    candidate_pairs : sparse matrix, array, list, mapping, path or Candidates, optional
-        The same for pairs of any kind: a sparse matrix or square array of booleans; pairs or groups
-        of columns by name or position, all pairs within a group; a mapping whose values are groups;
-        or a file with one of them (`.npz`, or text or Parquet with a pair or group in each row).
-        They must be public knowledge, and not be looked up in X. Not with `bandwidth`.
-    """
+    """Options of estimators that can be told which pairs may covary."""
 
     bandwidth: int | None = None
     candidate_pairs: Any = None
@@ -157,13 +120,6 @@ class CandidateOptions:
 
 @with_options
 class SparseOptions:
-    """Options of estimators that may select few of many pairs.
-
-    Parameters
-    ----------
-    sparse_output : "auto" or bool, default="auto"
-        Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
-        no `precision_`. "auto": above 10,000 features, and with candidates.
-    """
+    """Options of estimators that may select few of many pairs."""
 
     sparse_output: Any = "auto"

@@ -15,11 +15,12 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import DeltaOptions, with_options
-from hushcov.estimators.whose import ESTIMANDS, OpenedRecords, Whose, completed, paid_count
+from hushcov.estimators.whose import OpenedRecords, Whose, completed, paid_count
 from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
+from hushcov.options import ESTIMANDS, check_given, check_parameters
 from hushcov.planning import Plan, Request
 from hushcov.planning.memory import LARGEST_DENSE
 from hushcov.release import Release
@@ -40,31 +41,6 @@ _WARNED = 3  # the same, seen from `_run`
 @with_options
 class ScaledCovariance(PrivateCovariance):
     """Base of estimators that divide features by their scales first; not for use by itself.
-
-    Parameters
-    ----------
-    feature_scale : None, float or array of shape (n_features,)
-        Public standard deviations of the features in the order of the columns, or numbers close
-        to them; 0 marks a constant feature, whose covariances are zero. A number that is wrong by
-        a factor costs accuracy, never privacy. None estimates them privately: from 1e-17 to 1e19,
-        smaller ones count as constant and larger ones are clipped.
-    positive_semidefinite : bool, default=False
-        Whether to project the estimate, in units of the scales, on the positive semidefinite
-        matrices, which fills in zeros.
-    neighbours : {"replace", "add-remove"}, default="replace"
-        What becomes of one unit in a neighbouring dataset: it has other records, or it is not there
-        at all. With "add-remove" there is about half the noise at the same epsilon, and the number
-        of records is not public: 2 % of epsilon release it first. Replacing costs at most
-        twice the epsilon of removing.
-    max_rows_per_unit : int, optional
-        How many rows of one unit are summed, at most, where `fit` gets a `unit`. Noise grows by how
-        far units are from having so many, not with the number itself. None finds a
-        number from 1 % of epsilon.
-    estimand : {"rows", "unit-means"}, default="rows"
-        What is estimated where `fit` gets a `unit`: the covariance of rows, each of which counts,
-        or that of the means of units.
-    max_sample_weight : float, optional
-        The largest survey weight that any record can have; public. Required with `sample_weight`.
 
     Attributes
     ----------
@@ -114,7 +90,7 @@ class ScaledCovariance(PrivateCovariance):
 
     def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
         """The table without the column of identifiers, and whose privacy it is."""
-        self._check_flags("drop_nulls")
+        check_parameters(self)
         identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
         if unit is not None:
             from hushcov.tables.units import split_columns
@@ -181,7 +157,7 @@ class ScaledCovariance(PrivateCovariance):
         return OpenedRecords(found.records, request, self.counted_, entropy, self._fitted())
 
     def _budget(self) -> float:
-        self._check_given("epsilon")
+        check_given(self, "epsilon")
         most = LARGEST_EPSILON
         return check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
 
@@ -322,7 +298,7 @@ class ScaledCovariance(PrivateCovariance):
         if candidates is not None:
             return n_features, candidates.row_sparsity_of(declared), candidates
         if self.assumed_row_sparsity is None:
-            self._check_given("row_sparsity")
+            check_given(self, "row_sparsity")
         elif declared is None:
             declared = min(self.assumed_row_sparsity, n_features)
         most = check_integer("row_sparsity", declared, at_least=1, at_most=n_features, cure=cure)
@@ -343,9 +319,8 @@ class ScaledCovariance(PrivateCovariance):
 
     def request(self, n_features: int) -> Request:
         """What is asked for, all of it public; options that mean nothing are refused."""
-        self._check_flags("store_precision", "assume_centered", "positive_semidefinite")
-        self._check_reactions()
-        self._check_given("epsilon", *(("delta",) if hasattr(self, "delta") else ()))
+        check_parameters(self)
+        check_given(self, "epsilon", *(("delta",) if hasattr(self, "delta") else ()))
         _, row_sparsity, candidates = self._check_sizes(n_features)
         if self._pure:
             self._need_known_mean("without a delta", "finding means privately is not pure DP")
@@ -371,13 +346,6 @@ class ScaledCovariance(PrivateCovariance):
 
 @with_options
 class ApproximateCovariance(DeltaOptions, ScaledCovariance):
-    """Base of (epsilon, delta)-private estimators on scaled features; not for use by itself.
-
-    Parameters
-    ----------
-    drop_nulls : bool, default=False
-        Leave out records with nulls, which otherwise are an error. About how many are complete is
-        released with the rest, from 0.5 % of the budget.
-    """
+    """Base of (epsilon, delta)-private estimators on scaled features; not for use by itself."""
 
     drop_nulls: bool = False

@@ -12,8 +12,9 @@ from hushcov.accounting import REPLACE
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.options import check_parameters
 from hushcov.sums.gram import record_statistics
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 _AFTER = (
@@ -156,7 +157,7 @@ class SummedCovariance(PrivateCovariance):
 
     def _held(self, statistics: object) -> Statistics:
         """The statistics to release: those given, or those of `partial_fit`."""
-        self._check_flags("assume_centered")
+        check_parameters(self)
         self._check_sums()
         if statistics is None:
             statistics = getattr(self, "statistics_", None)

@@ -70,10 +70,6 @@ class PrivateSparseCovariance(
         runs the adaptive one, and with `bandwidth` or `candidate_pairs` the one for known
         candidates. One without a delta (eigen-sampling) needs `assume_centered=True` and a
         `feature_scale`.
-    adaptive_width : bool, default=False
-        Whether `bandwidth` is only a maximum: a first look at the whole band finds how far
-        covariances reach, and the rest of the budget goes to that. Costs little where the band is
-        as wide as was said.
     sparse_output : "auto" or bool, default="auto"
         Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was selected, with
         no `precision_`. "auto": above 10,000 features, and with candidates. Nothing but pairs is
@@ -179,7 +175,6 @@ class PrivateSparseCovariance(
 
     def _width_is_found(self) -> bool:
         """Whether the bandwidth is a maximum."""
-        self._check_flags("adaptive_width")
         if self.adaptive_width and (self.bandwidth is None or self.mechanism != "auto"):
             raise ParameterError(
                 "adaptive_width must be False without a bandwidth and with a mechanism of one's "

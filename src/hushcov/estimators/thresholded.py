@@ -17,7 +17,7 @@ from hushcov.estimators.base import open_named
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.postprocess import RULES, pseudo_inverse, shrink
-from hushcov.sums.protocol import PartitionedRecords, is_tensor
+from hushcov.sums.records import PartitionedRecords, is_tensor
 
 _THRESHOLDS = ("universal", "adaptive")
 _MOST, _MOST_CONSTANTS = 1e100, 10**6  # products with them do not overflow

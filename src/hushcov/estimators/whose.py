@@ -7,20 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import ADD_REMOVE, RECORD, RELATIONS, REPLACE, Neighbours
+from hushcov.accounting import ADD_REMOVE, RECORD, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.options import ESTIMANDS, check_parameters
 from hushcov.release import Release
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.noise import Entropy
     from hushcov.planning import Plan, Request
     from hushcov.steps.counting import Counted, Counting
     from hushcov.tables.units import Units
-
-#: What may be estimated of units that have several rows.
-ESTIMANDS = ("rows", "unit-means")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +45,8 @@ class Whose:
         weights: Any = None,
     ) -> Whose:
         """What the options of an estimator say, or why not."""
-        check_choice("neighbours", options.neighbours, tuple(RELATIONS))
-        check_choice("estimand", options.estimand, ESTIMANDS)
-        most = options.max_rows_per_unit
-        if most is not None:
-            cure = "it is how many rows of one unit are summed, at most."
-            most = check_integer("max_rows_per_unit", most, at_least=1, cure=cure)
+        check_parameters(options)
+        most = None if options.max_rows_per_unit is None else int(options.max_rows_per_unit)
         if identifiers is None:
             for name, usual in (("max_rows_per_unit", None), ("estimand", ESTIMANDS[0])):
                 if getattr(options, name) != usual:
@@ -179,9 +172,7 @@ def _weights(options: Any, weights: Any) -> dict[str, Any]:
         return {}
     from hushcov.tables.units import WEIGHT_LEVELS
 
-    cure = "it is the largest weight that any record can have."
-    most = check_real("max_sample_weight", most, above=0, cure=cure)
-    return {"weights": weights, "most_weight": most, "most_rows": WEIGHT_LEVELS}
+    return {"weights": weights, "most_weight": float(most), "most_rows": WEIGHT_LEVELS}
 
 
 @contextmanager

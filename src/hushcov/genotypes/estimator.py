@@ -23,13 +23,14 @@ from hushcov.estimators.options import (
 )
 from hushcov.estimators.whose import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.genotypes import GenotypePlan, plan_genotypes
+from hushcov.genotypes.mechanism import GenotypePlan, plan_genotypes
 from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.noise import Entropy, entropy_source
+from hushcov.options import check_given, check_parameters
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.steps.counting import Counted, Counting
-from hushcov.sums.protocol import check_enough
+from hushcov.sums.records import check_enough
 
 _HOPELESS = 0.5  # deviation of a correlation's noise: hardly any stands out
 _CALLER = 3  # whoever called `fit`, seen from what warns
@@ -200,8 +201,8 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return Counting(epsilon, Neighbours(self.neighbours))
 
     def _request(self) -> None:
-        self._check_given("epsilon", "delta")
-        self._check_reactions()
+        check_given(self, "epsilon", "delta")
+        check_parameters(self)
         check_choice("neighbours", self.neighbours, tuple(RELATIONS))
 
     def fit_plan(self, n_records: int, n_features: int) -> GenotypePlan:

@@ -1,37 +1,362 @@
-"""Release of genotypes: one pass over blocks of variants, each noisy before the next is read."""
+"""Release of genotypes: one pass over blocks of variants, each noisy before the next is read.
+
+Every number of it is certified from public inputs before data is touched.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import REPLACE, Budget
-from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
-from hushcov.genotypes.parameters import (
-    DIAGONAL_WEIGHT,
-    PAIR_WEIGHT,
-    SCALE,
-    GenotypeParameters,
-    Variants,
-    call_shares,
-    chosen_bin,
-    count_weight,
-    genotype_means,
-    noise_of_bound,
-    relative_movement,
-    usual_square,
+from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
+from hushcov._validation import check_integer
+from hushcov._words import number
+from hushcov.accounting import (
+    REPLACE,
+    WITHIN,
+    Budget,
+    Neighbours,
+    smallest_sigma,
 )
+from hushcov.candidates import Candidates
+from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
-from hushcov.noise import Entropy, check_entropy, rounded_normal
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
+from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
-from hushcov.sums.protocol import Progress
+from hushcov.sums.records import Progress
+
+#: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
+PAIR_WEIGHT, DIAGONAL_WEIGHT = 2, 1
+#: One Hardy-Weinberg deviation of a genotype, in integers.
+SCALE = 2**5
+# Squared norms of records in a block are counted on a grid about their usual size.
+_PER_OCTAVE, _OCTAVES_BELOW, _OCTAVES_ABOVE = 8, 6, 10
+# Packed bytes of a block, and how many variants it has at least and at most.
+_BLOCK_BYTES, _FEWEST, _MOST = 2**28, 1024, 16384
+_REACHES = 4  # of a window, that a block has at least
+# Shares of the squared mu: norms; counts where frequencies are public, and the range elsewhere.
+_NORMS, _CALLS, _LEAST_COUNTS, _MOST_COUNTS = 0.01, 0.01, 0.02, 0.25
+_STRAIN = 32.0  # what errors of means do to pairs: 2 over the fourth power of a usual deviation
+# A bound on the norms of records over their usual size; measured on simulated genotypes.
+_USUAL_BOUND = 1.5
+# Of the bound on norms that the number of records kept weighs, where a record is removed.
+_LIGHT = 4
+_LARGE = 2**20  # a bound at which rounding is nothing
+
+
+@dataclass(frozen=True)
+class GenotypeParameters:
+    """Every public quantity of a release of genotypes.
+
+    Parameters
+    ----------
+    inputs : ReleaseInputs
+        Public inputs, with windows of variants as candidates.
+    block : int
+        Variants of a block.
+    known : bool
+        Whether allele frequencies are public, so that only calls are counted.
+    count_mu, norm_mu, value_mu : float
+        What counts of alleles and calls, norms of records, and sums of products spend, all blocks
+        together.
+    """
+
+    inputs: ReleaseInputs
+    block: int
+    known: bool
+    count_mu: float
+    norm_mu: float
+    value_mu: float
+
+    @property
+    def candidates(self) -> Candidates:
+        """The windows."""
+        assert self.inputs.candidates is not None
+        return self.inputs.candidates
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """The variant after the last one that each variant is paired with."""
+        return self.candidates.ends
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return -(-self.inputs.n_features // self.block)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """The first variant of a block, and the one after its last."""
+        start = number * self.block
+        return start, min(start + self.block, self.inputs.n_features)
+
+    def size(self, number: int) -> int:
+        """How many pairs and variances a block has."""
+        start, stop = self.span(number)
+        starts = self.candidates.starts
+        return int(starts[stop] - starts[start]) + stop - start
+
+    def share(self, number: int) -> float:
+        """The root of a block's share of what norms, or sums, spend; their squares add up to 1."""
+        total = self.candidates.n_pairs + self.inputs.n_features
+        return math.sqrt(self.size(number) / total) * WITHIN  # proof: step 6
+
+    @property
+    def count_sigma(self) -> int:
+        """The noise of each number of alleles and of calls."""
+        each = self.inputs.neighbours.moved(replaced=4, removed=2)  # proof: step 1
+        if self.known:
+            each = self.inputs.neighbours.moved(replaced=1, removed=1)
+        return smallest_sigma(each * self.inputs.n_features, self.count_mu)
+
+    def norm_sigma(self, number: int) -> int:
+        """The noise of counts of records by their norm in a block."""
+        square = self.inputs.neighbours.moved(replaced=2, removed=1)  # proof: step 3
+        return smallest_sigma(square, self.norm_mu * self.share(number))
+
+    def sum_sigma(self, number: int, bound: int) -> int:
+        """The noise of a block's sums, for records of at most this norm."""
+        square = squared_movement(bound, self.inputs.neighbours)
+        return smallest_sigma(square, self.value_mu * self.share(number))  # proof: step 5
+
+    def edges(self, number: int) -> IntArray:
+        """Upper ends of the bins of squared norms in a block; what is beyond the last is cut."""
+        steps = np.arange((_OCTAVES_BELOW + _OCTAVES_ABOVE) * _PER_OCTAVE + 1) / _PER_OCTAVE
+        usual = float(usual_square(self.size(number)))
+        ends = np.minimum(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), LARGEST_SUM)
+        return np.asarray(ends, dtype=np.int64)  # proof: step 4
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget; each kind of number is spent before its noise is drawn.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Every number that is released is an
+        integer with exact Gaussian noise; `docs/proofs/genotypes.md`.
+        """
+        return self.inputs.budget(private=private)  # proof: step 6
+
+    @property
+    def part_names(self) -> tuple[str, str, str]:
+        """Names of what each own event released."""
+        counts = "calls of the variants" if self.known else "allele frequencies and calls"
+        return counts, "norms of records, block by block", "products of variants in windows"
+
+    @property
+    def noise(self) -> float:
+        """About the deviation of the noise of a correlation, before any record is read."""
+        inputs = self.inputs
+        size = self.candidates.n_pairs + inputs.n_features
+        moved = _USUAL_BOUND * relative_movement(inputs.neighbours) * math.sqrt(size)
+        return moved / (inputs.n_records * self.value_mu)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return inputs and parameters as plain, JSON-ready data."""
+        names = ("block", "n_blocks", "known", "count_mu", "norm_mu", "value_mu", "count_sigma")
+        weights = {"pair_weight": PAIR_WEIGHT, "diagonal_weight": DIAGONAL_WEIGHT, "scale": SCALE}
+        return {"inputs": self.inputs.to_dict()} | {n: getattr(self, n) for n in names} | weights
+
+
+def usual_square(size: int) -> int:
+    """The usual squared norm of what a record adds, for so many pairs and variances."""
+    return PAIR_WEIGHT**2 * SCALE**4 * size
+
+
+def count_weight(bound: int, neighbours: Neighbours) -> int:
+    """Return the weight of one in the count, beside sums of at most this norm.
+
+    Where a record is replaced, by one that is kept as well or by one that is not, it is free.
+    """
+    return neighbours.moved(replaced=bound, removed=max(1, bound // _LIGHT))
+
+
+def squared_movement(bound: int, neighbours: Neighbours) -> int:
+    """How far one record moves sums and number of the records kept, squared, at most."""
+    square, weight = bound**2, count_weight(bound, neighbours)
+    one = square + weight**2  # a record that is kept, beside one that is not
+    return neighbours.moved(replaced=max(4 * square, one), removed=one)  # proof: step 5
+
+
+def relative_movement(neighbours: Neighbours) -> float:
+    """How far one record moves them over the bound on norms, about."""
+    return math.sqrt(squared_movement(_LARGE, neighbours)) / _LARGE
+
+
+def genotype_parameters(
+    inputs: ReleaseInputs, *, known: bool = False, block: int | None = None
+) -> GenotypeParameters:
+    """Divide the budget and the variants, from public inputs alone.
+
+    `known`: allele frequencies are public. `block`: variants of a block, if not as many as
+    memory allows.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
+    of the answer compose to at most (epsilon, delta); `docs/proofs/genotypes.md`, step 6.
+    """
+    windows = inputs.candidates
+    if windows is None or not windows.contiguous or np.any(np.diff(windows.ends) < 0):
+        raise ParameterError(
+            "candidate_pairs must be windows: each variant with all those after it up to some "
+            "other, which never comes earlier again. Pass bandwidth, or window_bp with known "
+            "positions."
+        )
+    if block is None:
+        block = usual_block(inputs.n_records, inputs.n_features, windows.reach)
+    block = check_integer("block", block, at_least=1, cure="it is how many variants a block has.")
+    mu = inputs.largest_mu()
+    counts = _CALLS if known else _count_share(inputs, mu)
+    shares = (counts, _NORMS, 1 - counts - _NORMS)
+    mus = (mu * math.sqrt(share) * WITHIN for share in shares)  # proof: step 6
+    parameters = GenotypeParameters(inputs, min(block, inputs.n_features), known, *mus)
+    _check_room(parameters)
+    return parameters
+
+
+def usual_block(n_records: int, n_features: int, reach: int) -> int:
+    """How many variants fit into a block, so that blocks are about alike."""
+    most = max(_FEWEST, _REACHES * reach, min(_MOST, 4 * _BLOCK_BYTES // n_records))
+    return -(-n_features // -(-n_features // most))
+
+
+def _count_share(inputs: ReleaseInputs, mu: float) -> float:
+    """The share at which errors of means and the noise of pairs do the same harm, about."""
+    assert inputs.candidates is not None
+    d = inputs.n_features
+    moved = inputs.neighbours.moved(replaced=Fraction(4), removed=Fraction(2))
+    noise = float(moved) * d / (inputs.n_records * mu) ** 2
+    width = (inputs.candidates.n_pairs + d) / d
+    best = math.cbrt(_STRAIN * noise / width)
+    return min(_MOST_COUNTS, max(_LEAST_COUNTS, best))
+
+
+def _check_room(parameters: GenotypeParameters) -> None:
+    """Refuse noise that is larger than what can be drawn, whatever bound is chosen."""
+    sizes = {parameters.size(place): place for place in range(parameters.n_blocks)}
+    for place in sizes.values():
+        widest = math.isqrt(int(parameters.edges(place)[-1]))
+        needed = parameters.sum_sigma(place, widest), parameters.norm_sigma(place)
+        if max(*needed, parameters.count_sigma) > LARGEST_SIGMA:
+            raise CapacityError(
+                f"{parameters.inputs.n_features:,} variants at epsilon "
+                f"{parameters.inputs.epsilon:g} and delta {parameters.inputs.delta:g} need more "
+                "noise than can be drawn: use fewer variants, or a larger budget."
+            )
+
+
+# Calls, frequencies and integers of variants, from released counts; and the bound on norms.
+
+
+#: Frequencies of the rarer allele below this have its scale: values stay below 2**10.
+LEAST_FREQUENCY = 0.005
+_LEAST_SHARE = 0.05  # of records that have a call
+_NOISY = 2.0  # deviations of its noise, which a frequency counts as at least
+_LARGEST_SPOILT = 0.5  # of a variance, that noise of its mean is taken to have added
+_SPREAD_EVIDENCE = 2.0  # deviations by which calls must spread more than noise does
+_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+_LEAST_KEPT = 0.5  # of the records seen
+_HARM = 2.0  # what shorter records on average do, over noise: they shift all pairs alike
+_UNSEEN = 2.0  # squared bound over the usual squared norm, where nothing is seen
+
+
+@dataclass(eq=False)
+class Variants:
+    """Released or public frequencies of the variants, filled in block by block.
+
+    `shares` are those of records with a call, `means` those of genotypes. A value of genotype g is
+    the integer slope * g - offset. `mean_noise` is the deviation of a mean for a share of 1.
+    """
+
+    shares: FloatArray
+    means: FloatArray
+    slopes: IntArray
+    offsets: IntArray
+    mean_noise: float
+    filled: int = 0
+
+    @classmethod
+    def unknown(cls, n_features: int, mean_noise: float) -> Variants:
+        """Variants of which nothing is known yet."""
+        shares, means = np.zeros((2, n_features))
+        slopes, offsets = np.zeros((2, n_features), dtype=np.int64)
+        return cls(shares, means, slopes, offsets, mean_noise)
+
+    def fill(self, shares: FloatArray, means: FloatArray) -> None:
+        """Keep what is known of the next variants."""
+        part = slice(self.filled, self.filled + len(shares))
+        self.shares[part], self.means[part] = shares, means
+        least = min(0.5, max(LEAST_FREQUENCY, _NOISY * self.mean_noise / 2))
+        frequency = np.clip(means / 2, least, 1 - least)
+        scale = np.sqrt(2 * frequency * (1 - frequency))
+        self.slopes[part] = np.rint(SCALE / scale)
+        self.offsets[part] = np.rint(self.slopes[part] * means)
+        self.filled = part.stop
+
+    @property
+    def shift(self) -> FloatArray:
+        """How far the integers' centre is from the means, in units of `SCALE`."""
+        return np.asarray((self.slopes * self.means - self.offsets) / SCALE)
+
+    @property
+    def spoilt(self) -> FloatArray:
+        """Return the part of the variances that is noise of the means, in squared units."""
+        added = (self.slopes * self.mean_noise / (SCALE * self.shares)) ** 2
+        return np.minimum(added, _LARGEST_SPOILT)
+
+
+def call_shares(noisy_calls: IntArray, sigma: int, n_records: int) -> FloatArray:
+    """The share of records with a call, of each variant: drawn to their mean as noise asks."""
+    raw, noise = noisy_calls / n_records, (sigma / n_records) ** 2
+    mean, d = float(raw.mean()), len(raw)
+    spread = float(np.mean((raw - mean) ** 2)) - noise
+    if spread <= _SPREAD_EVIDENCE * noise * math.sqrt(2 / d):
+        spread = 0.0
+    weight = spread / (spread + noise)
+    return np.clip(mean + weight * (raw - mean), _LEAST_SHARE, 1.0)
+
+
+def genotype_means(noisy_sums: IntArray, shares: FloatArray, n_records: int) -> FloatArray:
+    """Mean genotypes, from noisy sums of genotypes less 1."""
+    return np.clip(1 + noisy_sums / (n_records * shares), 0.0, 2.0)
+
+
+def chosen_bin(
+    noisy_counts: IntArray, sigma: int, edges: IntArray, usual: int, noise_per_bound: float
+) -> int:
+    """The bin up to which records are kept: noise and what leaving records out does are least.
+
+    `noise_per_bound` is the deviation of a correlation for a bound of 1 on norms.
+    """
+    counts = noisy_counts[: len(edges)].astype(np.float64)  # the last one is never kept
+    seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
+    if not len(seen):
+        return int(np.searchsorted(edges, _UNSEEN * usual))
+    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0)[: seen[-1] + 1]
+    mass /= mass.sum()
+    bounds = np.sqrt(edges[: len(mass)].astype(np.float64))
+    kept, size = np.cumsum(mass), np.cumsum(mass * bounds)
+    there = np.maximum(kept, _LEAST_KEPT)
+    noise = noise_per_bound * bounds / there
+    lost = _HARM * (1 - size / (there * size[-1]))
+    harm = np.where(kept >= _LEAST_KEPT, noise**2 + lost**2, np.inf)
+    return int(np.argmin(harm))
+
+
+def noise_of_bound(sigma_per_bound: float, n_records: int) -> float:
+    """The deviation of a correlation's noise, for a bound of 1 on norms."""
+    return sigma_per_bound / (PAIR_WEIGHT * SCALE**2 * n_records)
+
 
 NAME = "genotypes"
-_LEAST_KEPT = 0.05  # of the records, where noise says fewer
+_FEWEST_KEPT = 0.05  # of the records, where noise says fewer
 _STEPS = 2**8  # of a released integer, for one deviation of noise
 
 
@@ -101,10 +426,10 @@ def run_blocks(
     noise = 0.0 if parameters.known else parameters.count_sigma / n
     variants = Variants.unknown(parameters.inputs.n_features, noise)
     blocks = records.blocks(parameters.block, parameters.candidates.reach)
-    for number, block in enumerate(blocks):
-        _check_block(block, number, parameters)
+    for place, block in enumerate(blocks):
+        _check_block(block, place, parameters)
         release_counts(block, variants, parameters, entropy, frequencies)
-        release_block(block, number, variants, sums, parameters, entropy)
+        release_block(block, place, variants, sums, parameters, entropy)
         if progress is not None:
             progress(block.stop - block.start)
     if len(sums.kept) != parameters.n_blocks:
@@ -165,7 +490,7 @@ def release_block(
     exact = np.concatenate([PAIR_WEIGHT * pairs, DIAGONAL_WEIGHT * squares, [weight * n_kept]])
     sigma = parameters.sum_sigma(number, bound)  # proof: step 5
     noisy = exact + rounded_normal(entropy.generator, sigma, len(exact))  # proof: step 5
-    least = _LEAST_KEPT * parameters.inputs.n_records
+    least = _FEWEST_KEPT * parameters.inputs.n_records
     about = max(least, float(noisy[-1]) / weight)
     first = int(parameters.candidates.starts[block.start])
     sums.pairs[first : first + len(pairs)] = noisy[: len(pairs)]
@@ -268,3 +593,87 @@ def _by_variant(of_blocks: FloatArray, parameters: GenotypeParameters) -> FloatA
     """A number for each variant, which is that of its block."""
     every = np.repeat(of_blocks, parameters.block)
     return np.asarray(every[: parameters.inputs.n_features])
+
+
+# Standard deviations that a correlation must have, to be told from noise nine times out of ten.
+_SEEN = 3.2
+# Bytes for each pair: its sum, places, value, and the matrix while it is made; for each variant.
+_PAIR_BYTES, _VARIANT_BYTES = 120, 400
+_BLOCKS = 3  # packed, that are there at the same time
+
+
+@dataclass(frozen=True, eq=False)
+class GenotypePlan:
+    """A release with all its numbers, from public inputs alone.
+
+    `frequencies` are public ones, if there are any.
+    """
+
+    parameters: GenotypeParameters
+    frequencies: FloatArray | None = None
+
+    @property
+    def noise(self) -> float:
+        """About the standard deviation of the noise of each correlation."""
+        return self.parameters.noise
+
+    @property
+    def detection_limit(self) -> float:
+        """About the smallest correlation that is told from noise nine times out of ten."""
+        sampling = 1 / math.sqrt(self.parameters.inputs.n_records)
+        return min(1.0, _SEEN * math.hypot(self.noise, sampling))
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """See `GenotypeParameters.budget`."""
+        return self.parameters.budget(private=private)
+
+    def release(
+        self,
+        records: GenotypeRecords,
+        budget: Budget,
+        entropy: Entropy,
+        progress: Progress | None = None,
+    ) -> Release:
+        """See `release_genotypes`."""
+        known: Any = {"frequencies": self.frequencies, "progress": progress}
+        return release_genotypes(records, self.parameters, entropy, budget=budget, **known)
+
+    @property
+    def memory(self) -> int:
+        """About the bytes that a fit takes beside what is there before it."""
+        inputs, windows = self.parameters.inputs, self.parameters.candidates
+        variants = self.parameters.block + windows.reach
+        packed = _BLOCKS * variants * inputs.n_records // 4
+        return packed + _PAIR_BYTES * windows.n_pairs + _VARIANT_BYTES * inputs.n_features
+
+    def facts(self) -> Facts:
+        """The design in words."""
+        parameters, inputs = self.parameters, self.parameters.inputs
+        total = sum(mu**2 for mu in (parameters.count_mu, parameters.norm_mu, parameters.value_mu))
+        counts, norms, products = parameters.part_names
+        shares = {
+            counts: parameters.count_mu**2 / total,
+            norms: parameters.norm_mu**2 / total,
+        }
+        pairs = f"{parameters.candidates.n_pairs:,} pairs ({parameters.candidates.words})"
+        blocks = f"{parameters.n_blocks:,} of {parameters.block:,} variants"
+        return [
+            ("budget", budget_words(inputs, SCALES, shares, products)),
+            ("pairs", f"{pairs}, all of which are released"),
+            ("blocks", f"{blocks}; in each, the longest records are left out"),
+            ("noise", f"about {number(self.noise, 2)} for each correlation"),
+            ("certified", certified_words(self.budget())),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Parameters and what to expect, as plain data."""
+        expected = {"noise": self.noise, "detection_limit": self.detection_limit}
+        return self.parameters.to_dict() | expected | {"memory_bytes": self.memory}
+
+
+def plan_genotypes(
+    inputs: ReleaseInputs, *, frequencies: FloatArray | None = None, block: int | None = None
+) -> GenotypePlan:
+    """Choose every number from public inputs; see `genotype_parameters`."""
+    known = frequencies is not None
+    return GenotypePlan(genotype_parameters(inputs, known=known, block=block), frequencies)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -67,7 +67,7 @@ _SPARSE = 16  # a guess pays where at most one in so many is selected
 def gumbel_top(
     generator: np.random.Generator, scores: npt.NDArray[Any], rate: float, count: int
 ) -> IntArray:
-    """Indices, ascending, of the `count` largest of rate * scores[a] + G_a, exactly.
+    """Draw the indices, ascending, of the `count` largest of rate * scores[a] + G_a, exactly.
 
     The G_a are independent standard Gumbel variables. `scores` are integers from 0 to 2^53, or
     `TAKEN` for items that are left out, in 32 or 64 bits; `rate` is the exact value of the given
@@ -94,11 +94,8 @@ def gumbel_top(
     )
     if count in (0, n_candidates):
         return np.flatnonzero(scores != TAKEN) if count else np.empty(0, dtype=np.int64)
-    return _select(generator, scores, rate, count, chunk=_chunk(), widening=0.0)
-
-
-def _chunk() -> int:
-    return min(max(_CHUNK, _A_THREAD * threads()), _LARGEST_CHUNK)
+    chunk = min(max(_CHUNK, _A_THREAD * threads()), _LARGEST_CHUNK)
+    return _select(generator, scores, rate, count, chunk=chunk, widening=0.0)
 
 
 def _check_scores(scores: object) -> int:
@@ -141,11 +138,8 @@ class _Items:
 
     @staticmethod
     def joined(parts: Sequence[_Items]) -> _Items:
-        return _Items(
-            np.concatenate([part.indices for part in parts]),
-            np.concatenate([part.words for part in parts]),
-            np.concatenate([part.scores for part in parts]),
-        )
+        columns = ((part.indices, part.words, part.scores) for part in parts)
+        return _Items(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -162,31 +156,30 @@ class _Ruler:
 
     def bounds(self, items: _Items) -> tuple[FloatArray, FloatArray]:
         low, high = np.empty(len(items)), np.empty(len(items))
-        run_in_chunks(
-            _bound_keys,
-            len(items),
-            items.words,
-            items.scores,
-            self.rate,
-            self.reference,
-            self.widening,
-            low,
-            high,
-        )
+        given = (items.words, items.scores, self.rate, self.reference, self.widening)
+        run_in_chunks(_bound_keys, len(items), *given, low, high)
         return low, high
-
-    @property
-    def numbers(self) -> tuple[float, int, float]:
-        """What compiled loops take."""
-        return self.rate, self.reference, self.widening
 
     def rough_bounds(
         self, words: IntArray, scores: npt.NDArray[Any]
     ) -> tuple[FloatArray, FloatArray]:
-        """Wider bounds than those of `bounds`, without logarithms; infinite for `TAKEN`."""
+        """Return wider bounds than `bounds`, without logarithms; infinite for `TAKEN`."""
         low, high = np.empty(len(words)), np.empty(len(words))
-        _bound_roughly(words, scores, *self.numbers, low, high)
+        _bound_roughly(words, scores, self.rate, self.reference, self.widening, low, high)
         return low, high
+
+    def find_below(
+        self, words: IntArray, scores: npt.NDArray[Any], threshold: float
+    ) -> tuple[IntArray, int]:
+        """Find candidates whose keys may be up to a threshold, and count those that surely are."""
+        if threshold == math.inf:  # then nothing has to be measured
+            return np.flatnonzero(scores != TAKEN), 0
+        given = (self.rate, self.reference, self.widening, threshold)
+        parts = even_parts(len(words), _PART)
+        jobs = [(words[start:stop], scores[start:stop], *given) for start, stop in parts]
+        found = run_parts(_find_below, jobs)
+        places = [start + each for (start, _), (each, _) in zip(parts, found, strict=True)]
+        return np.concatenate(places), sum(number for _, number in found)
 
 
 def _select(
@@ -205,9 +198,12 @@ def _select(
     for start in range(0, len(scores), chunk):
         part = scores[start : start + chunk]
         words = random_words(generator, len(part), buffer).view(np.int64)
-        if threshold == math.inf:
-            threshold = _guessed_cut(words, part, ruler, count)
-        kept = _not_beyond(words, part, ruler, threshold)
+        guess = _guess_cut(words, part, ruler, count) if threshold == math.inf else threshold
+        kept, certain = ruler.find_below(words, part, guess)
+        if threshold < math.inf or certain >= count:
+            threshold = guess
+        elif guess < math.inf:  # too low
+            kept, _ = ruler.find_below(words, part, math.inf)
         pool.append(_Items(start + kept, words[kept], part[kept].astype(np.int64)))
         if sum(map(len, pool)) >= 2 * count:
             pool, ruler, threshold = _pruned(pool, count, ruler)
@@ -220,10 +216,10 @@ def _select(
     return finalists.indices[inside]
 
 
-def _guessed_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count: int) -> float:
-    """A key that the `count` smallest keys surely do not exceed; infinite where none is found.
+def _guess_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count: int) -> float:
+    """Guess from some items a key that the `count` smallest do not exceed; infinite for none.
 
-    It is guessed from some of the items, and holds if so many upper bounds are below it.
+    It holds if so many keys are surely below it.
     """
     step = max(1, len(scores) // _SAMPLE)
     if count * _SPARSE > len(scores):
@@ -234,32 +230,7 @@ def _guessed_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count
     _, high = ruler.rough_bounds(words[sample], scores[sample])
     expected = count / step
     rank = math.ceil(expected + 4 * math.sqrt(expected) + 4)
-    if rank >= len(high):
-        return math.inf
-    guess = float(np.partition(high, rank)[rank])
-    below = _in_parts(_count_below, words, scores, (*ruler.numbers, guess))
-    return guess if sum(below) >= count else math.inf
-
-
-def _in_parts(
-    function: Callable[..., Any], words: IntArray, scores: npt.NDArray[Any], others: tuple[Any, ...]
-) -> list[Any]:
-    """Call a function with items in parts, in threads."""
-    parts = even_parts(len(words), _PART)
-    return run_parts(
-        function, [(words[start:stop], scores[start:stop], *others) for start, stop in parts]
-    )
-
-
-def _not_beyond(
-    words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, threshold: float
-) -> IntArray:
-    """Positions of the candidates whose keys may be up to a threshold."""
-    if threshold == math.inf:  # then nothing has to be measured
-        return np.flatnonzero(scores != TAKEN)
-    found = _in_parts(_find_below, words, scores, (*ruler.numbers, threshold))
-    starts = (start for start, _ in even_parts(len(words), _PART))
-    return np.concatenate([start + each for start, each in zip(starts, found, strict=True)])
+    return float(np.partition(high, rank)[rank]) if rank < len(high) else math.inf
 
 
 def _pruned(pool: list[_Items], count: int, ruler: _Ruler) -> tuple[list[_Items], _Ruler, float]:
@@ -282,7 +253,7 @@ def _pruned(pool: list[_Items], count: int, ruler: _Ruler) -> tuple[list[_Items]
 def _sorted_out(
     low: npt.NDArray[Any], high: npt.NDArray[Any], count: int
 ) -> tuple[BoolArray, BoolArray]:
-    """Which of the intervals surely hold one of the `count` smallest keys, and which surely none.
+    """Find intervals that surely hold one of the `count` smallest keys, and that surely hold none.
 
     `count` keys do not exceed the count-th smallest upper end; all but `count` keys are at least
     the next smallest lower end.
@@ -295,7 +266,7 @@ def _sorted_out(
 
 
 def _settle(generator: np.random.Generator, items: _Items, rate: float, count: int) -> BoolArray:
-    """Which items have the `count` smallest keys, from as many bits as that takes."""
+    """Find the items with the `count` smallest keys, from as many bits as that takes."""
     uniforms = [LazyUniform(generator, int(word) % 2**64, 64) for word in items.words]
     inside = np.zeros(len(items), dtype=np.bool_)
     left = np.arange(len(items))
@@ -315,7 +286,7 @@ def _settle(generator: np.random.Generator, items: _Items, rate: float, count: i
 
 
 def _exact_bounds(uniform: LazyUniform, rate: float, score: int) -> tuple[Decimal, Decimal]:
-    """Bounds on log E - rate * score, apart by little more than the bits not seen require.
+    """Bound log E - rate * score, with ends as close as the bits that are seen allow.
 
     log E increases with U from minus to plus infinity. U and 1 - U are exact at this precision,
     the logarithms are correctly rounded, and `digits` of the product stand before the point.
@@ -392,25 +363,6 @@ def _bound_roughly(
 
 
 @compiled
-def _count_below(
-    words: IntArray,
-    scores: npt.NDArray[Any],
-    rate: float,
-    reference: int,
-    widening: float,
-    threshold: float,
-) -> int:
-    """How many keys are surely at most a threshold, which is finite."""
-    low, high, number = np.empty(_BATCH), np.empty(_BATCH), 0
-    for start in range(0, len(words), _BATCH):
-        own, part = words[start : start + _BATCH], scores[start : start + _BATCH]
-        _bound_roughly(own, part, rate, reference, widening, low[: len(own)], high[: len(own)])
-        for item in range(len(own)):
-            number += high[item] <= threshold
-    return number
-
-
-@compiled
 def _find_below(
     words: IntArray,
     scores: npt.NDArray[Any],
@@ -418,9 +370,9 @@ def _find_below(
     reference: int,
     widening: float,
     threshold: float,
-) -> IntArray:
-    """The positions of keys that may be at most a threshold, which is finite."""
-    low, high, number = np.empty(_BATCH), np.empty(_BATCH), 0
+) -> tuple[IntArray, int]:
+    """Return positions of keys that may be at most a threshold, and how many surely are."""
+    low, high, number, certain = np.empty(_BATCH), np.empty(_BATCH), 0, 0
     found = np.empty(2 * _BATCH, dtype=np.int64)
     for start in range(0, len(words), _BATCH):
         own, part = words[start : start + _BATCH], scores[start : start + _BATCH]
@@ -432,12 +384,13 @@ def _find_below(
         for item in range(len(own)):
             found[number] = start + item
             number += low[item] <= threshold
-    return found[:number]
+            certain += high[item] <= threshold
+    return found[:number], certain
 
 
 @compiled
 def _survey(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
-    """The least score or 0, the largest or 0, and the number of candidates."""
+    """Return the least score or 0, the largest or 0, and the number of candidates."""
     least, most, number = 0, 0, 0
     for score in scores:
         least, most = min(least, score), max(most, score)

@@ -9,27 +9,26 @@ from hushcov.accounting import Guarantee
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import ParameterError
+from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.noise import Entropy, entropy_source
-from hushcov.paper import (
-    RECONSTRUCTIONS,
-    CalibratedInputs,
+from hushcov.options import check_given, check_parameters
+from hushcov.paper.mechanism import (
     CalibratedParameters,
     Moments,
-    MultiscalePlan,
     Parameters,
-    PublicInputs,
     certify,
     check_moments,
     grid_for,
-    plan_multiscale,
     release_multiscale,
-    theorem_parameters,
 )
+from hushcov.paper.parameters import theorem_parameters
+from hushcov.paper.room import MultiscalePlan, plan_multiscale
+from hushcov.paper.samplers import RECONSTRUCTIONS
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 CONSTANTS = ("theorem", "calibrated")
@@ -124,9 +123,8 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         """Every quantity of the mechanism for this size, from public inputs alone."""
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, tuple(RECONSTRUCTIONS))
-        self._check_flags("store_precision", "assume_centered")
-        self._check_reactions()
-        self._check_given("epsilon", "delta", "row_sparsity", "scale")
+        check_parameters(self)
+        check_given(self, "epsilon", "delta", "row_sparsity", "scale")
         self._need_known_mean("for this mechanism", "the paper is about records of mean zero")
         if self.constants == "calibrated":
             # Not used, but a value that means nothing should not pass for one that does.

@@ -10,13 +10,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from hushcov._words import number
-from hushcov.cli.options import INTEGER, Command, theorem_inputs
+from hushcov._words import exact, number
+from hushcov.cli.options import INTEGER, NUMBER, Command, Function
 from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
-from hushcov.cli.words import accuracy_verdict, privacy_verdict
 from hushcov.exceptions import CapacityError
-from hushcov.paper import PublicInputs, TheoremParameters, theorem_parameters
-from hushcov.paper.schedule import level_table
+from hushcov.inputs import PublicInputs
+from hushcov.paper.parameters import TheoremParameters, level_table, theorem_parameters
 
 # Public word (field of PublicInputs), the paper's symbol, meaning.
 INPUTS = (
@@ -45,6 +44,62 @@ QUANTITIES = (
 )
 
 
+# Public inputs of the theorem that do not describe the size of the data.
+_INPUTS = (
+    click.option(
+        "--row-sparsity",
+        type=INTEGER,
+        required=True,
+        metavar="K",
+        help="Most nonzero entries in a row of the covariance, the diagonal included.",
+    ),
+    click.option(
+        "--target-error",
+        type=NUMBER,
+        default=0.25,
+        show_default=True,
+        metavar="ALPHA",
+        help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
+    ),
+    click.option(
+        "--epsilon",
+        type=NUMBER,
+        required=True,
+        metavar="EPSILON",
+        help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
+    ),
+    click.option(
+        "--delta",
+        type=NUMBER,
+        required=True,
+        metavar="DELTA",
+        help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+    ),
+    click.option(
+        "--failure-probability",
+        type=NUMBER,
+        default=0.1,
+        show_default=True,
+        metavar="BETA",
+        help="Probability with which the theorem's target may be missed; at most 0.1.",
+    ),
+    click.option(
+        "--scale",
+        type=NUMBER,
+        required=True,
+        metavar="SIGMA",
+        help="Public bound on the standard deviation in every direction (the sub-Gaussian scale). "
+        "Never inferred from the data.",
+    ),
+)
+
+
+def _theorem_inputs(function: Function) -> Function:
+    for option in reversed(_INPUTS):
+        function = option(function)
+    return function
+
+
 @click.command(cls=Command, name="params")
 @click.option(
     "--records", "n_records", type=INTEGER, required=True, metavar="N", help="Number of records."
@@ -52,7 +107,7 @@ QUANTITIES = (
 @click.option(
     "--features", "n_features", type=INTEGER, required=True, metavar="D", help="Number of features."
 )
-@theorem_inputs
+@_theorem_inputs
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON under the paper's symbols, integers exact."
 )
@@ -122,3 +177,38 @@ def _print_verdicts(out: Console, parameters: TheoremParameters) -> None:
             ("accurate", accuracy_verdict(parameters)),
         ),
     )
+
+
+def privacy_verdict(parameters: TheoremParameters) -> str:
+    """Say whether the privacy proof covers this number of records, and from where on it does."""
+    n, needed = parameters.inputs.n_records, exact(parameters.smallest_private_n)
+    if parameters.private:
+        return f"yes. The proof covers every dataset of {needed} records or more."
+    return (
+        f"no. The proof needs at least {needed} records, and there are {exact(n)}: the mechanism "
+        "refuses to release anything."
+    )
+
+
+def accuracy_verdict(parameters: TheoremParameters) -> str:
+    """Say whether the accuracy conditions hold, and from which number of records on they do."""
+    inputs = parameters.inputs
+    promise = (
+        f"error at most {accuracy_target(parameters)} in operator norm with probability at least "
+        f"{number(1 - inputs.failure_probability)}"
+    )
+    needed = exact(parameters.smallest_accurate_n)
+    answer, only = ("yes", "") if parameters.accurate else ("no", "only ")
+    return (
+        f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "
+        "records on."
+    )
+
+
+def accuracy_target(parameters: TheoremParameters) -> str:
+    """Return the target error in the unit of the covariance, with how it comes about."""
+    inputs = parameters.inputs
+    target = number(inputs.target_error * inputs.scale**2)
+    if inputs.scale == 1:
+        return target
+    return f"{target} (target_error {number(inputs.target_error)} times scale^2)"

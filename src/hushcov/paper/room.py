@@ -1,11 +1,30 @@
-"""The room of the paper's mechanism, with calibrated constants and values."""
+"""The room of the paper's mechanism: designs with calibrated constants, chosen by predicted error.
+
+The optimiser chooses the design that minimises the predicted error, averaged over the reference
+models with each error capped at that of the zero matrix. Everything is a function of public inputs,
+and the search and its random numbers are fixed, so the same inputs always give the same design.
+
+For a prediction, the edge of each selection is where the expected number of scores above it equals
+the quota. Given the edge, tests are independent, so each entry's law is known: gate counts are
+binomial, values are Gaussian. Draws of the error matrix on the reference, with fixed seeds, give
+its operator norm. Nothing here reads data before the release itself.
+"""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from hushcov._arrays import FloatArray
+from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.accounting import Budget
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
@@ -18,22 +37,510 @@ from hushcov.mechanisms.room import (
     budget_words,
     certified_words,
 )
+from hushcov.metrics import operator_norm
 from hushcov.noise import Entropy
-from hushcov.paper.calibrated import CalibratedParameters
+from hushcov.paper import kernels
 from hushcov.paper.mechanism import (
     NAME,
+    CalibratedParameters,
+    Design,
     calibrated_budget,
+    calibrated_parameters,
+    draft_schedule,
     grid_for,
     release_multiscale,
 )
-from hushcov.paper.planner import plan_multiscale, rough_multiscale
-from hushcov.paper.samplers import check_capacity
-from hushcov.paper.schedule import level_table
-from hushcov.predicting import COMPARED_MODELS, Forecast, reference
+from hushcov.paper.parameters import Level, Schedule, level_table, numerical_delta
+from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS, check_capacity
+from hushcov.predicting import (
+    COMPARED_MODELS,
+    REFERENCE_MODELS,
+    Forecast,
+    Reference,
+    dense_norms,
+    descend,
+    reference,
+)
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.gram import second_moments
-from hushcov.sums.views import ScaledRecords
+from hushcov.sums.records import ScaledRecords
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
+_DRAWN_TESTS = 4
+_SHARP_GATES = 0.1
+_LARGE = 200  # from this size on norms are found by Lanczos' method
+_MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
+
+
+@dataclass(frozen=True)
+class _TestLaw:
+    """Per entry size, for one active test: selected, selected with gate + or -, and by threshold.
+
+    `by_threshold` is the cumulative chance of selection over the quadrature's thresholds.
+    """
+
+    selected: FloatArray
+    fired: FloatArray
+    misfired: FloatArray
+    by_threshold: FloatArray
+
+
+def predict_errors(
+    inputs: CalibratedInputs,
+    design: Design,
+    schedule: Schedule,
+    reconstruction: str,
+    ref: Reference,
+    seeds: Sequence[int],
+) -> list[float]:
+    """Draws of the operator-norm error, in units of scale^2, one for each seed."""
+    sigma2 = inputs.scale**2
+    laws = _test_laws(inputs, schedule, ref)
+    kept, diagonal = _clipping(design.clip_radius, ref)
+    clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
+    draw = {"value": _draw_values, "gate": _draw_gates}[reconstruction]
+    errors = []
+    for seed in seeds:
+        generator = np.random.default_rng(seed)
+        noise, generator.bit_generator.state = _sampling_noise(ref, seed)
+        statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
+        estimate, spurious = draw(statistic, laws, schedule, design, ref, sigma2, generator)
+        error = np.zeros_like(ref.matrix)
+        error[ref.rows, ref.columns] = estimate - ref.values
+        error = _add_spurious(error, spurious, ref)
+        error = np.triu(error) + np.triu(error, 1).T
+        large = len(error) > _LARGE
+        errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
+    return errors
+
+
+@lru_cache(maxsize=16)
+def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> list[_TestLaw]:
+    """The law of one test at every level, for the sizes of the reference and then its zeros."""
+    sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
+    n_quantiles = len(sizes) - len(ref.sizes)
+    counts = np.append(ref.counts, np.full(n_quantiles, ref.n_zeros / n_quantiles))
+    return [_test_law(sizes * inputs.scale**2, counts, lv, schedule) for lv in schedule.levels]
+
+
+def expected_largest_miss(
+    inputs: CalibratedInputs, design: Design, schedule: Schedule, ref: Reference
+) -> float:
+    """Expected size of the largest entry whose value is not found, or found and not kept.
+
+    In units of scale^2. The error is at least this, and unlike draws on a small reference it shows
+    misses that are rare for one entry but not among all of them.
+    """
+    laws, sigma2 = _test_laws(inputs, schedule, ref), inputs.scale**2
+    tests = np.zeros(len(ref.sizes))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        tests += level.repetitions * level.activation * law.selected[: len(ref.sizes)]
+    log_missed = np.zeros(len(ref.sizes))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        chances = np.diff(law.by_threshold[: len(ref.sizes)], axis=1, prepend=0.0)
+        deviation = schedule.gate_noise * level.threshold / sigma2 * _TAU
+        deviation = deviation / np.sqrt(np.maximum(tests, 1.0))[:, None]
+        passes = special.ndtr(ref.sizes[:, None] / deviation - design.keep_above)
+        found = np.clip(level.activation * np.sum(chances * passes, axis=1), 0, 1 - 1e-12)
+        log_missed += level.repetitions * np.log1p(-found)
+    # Sizes increase: some entry of a size is missed, and none of a larger one.
+    log_none = ref.counts * np.log1p(-np.minimum(np.exp(log_missed), 1 - 1e-12))
+    larger = np.cumsum(log_none[::-1])[::-1] - log_none
+    return float(np.sum(ref.sizes * -np.expm1(log_none) * np.exp(larger)))
+
+
+def _clipping(radius: float, ref: Reference) -> tuple[float, FloatArray]:
+    """How clipping shrinks Gaussian products off the diagonal, and the variances it leaves."""
+    variances = np.diag(ref.matrix)
+    z = radius / np.sqrt(variances)
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    lost = 2 * ((1 - z**2) * special.ndtr(-z) + z * density)
+    typical = radius / math.sqrt(ref.variance)
+    inside = 1 - 2 * special.ndtr(-typical)
+    return float(inside**2), variances * (1 - lost)
+
+
+@lru_cache(maxsize=64)
+def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, Any]]:
+    """S - Sigma on the support times sqrt(2 n), and the state of the generator after this draw.
+
+    S - Sigma is Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian: the same for every design,
+    and kept because a search asks for it hundreds of times.
+    """
+    generator = np.random.default_rng(seed)
+    G = generator.standard_normal(ref.matrix.shape)
+    state = dict(generator.bit_generator.state)
+    if len(ref.matrix) <= _LARGE:
+        noise = ref.root @ (G + G.T) @ ref.root
+        return noise[ref.rows, ref.columns], state
+    # Of the second product only the support is needed.
+    half = ref.root @ (G + G.T)
+    noise = np.einsum("ij,ij->i", half[ref.rows], ref.root[ref.columns])
+    return np.asarray(noise), state
+
+
+def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
+    """Return the law of one active test for entries of each size, given the selection's edge."""
+    omega = sizes[:, None] / level.threshold / _TAU
+    r, clip = schedule.gate_noise, schedule.gate_clip
+    edge = None
+    kept = np.ones_like(omega)
+    if level.selection_scale is not None:
+        edge = _selection_edge(omega, counts, level)
+        kept = _gumbel_tail((edge - omega) / level.selection_scale)
+    if r < _SHARP_GATES:
+        # The quadrature would not resolve the step from no gate to gate.
+        lo, b = (-math.inf, 1.0) if edge is None else (edge, level.selection_scale or 1.0)
+        masses = np.empty((3, len(sizes)))
+        alpha = sizes / level.threshold
+        kernels.fill_gate_masses(0, len(sizes), alpha, lo, math.inf, b, r, clip, True, masses)
+        fired, misfired = masses[0], masses[1]
+    else:
+        fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
+        fire = np.where(1 - omega < -clip, 1.0, fire)
+        wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
+        fired, misfired = (kept * fire) @ _TAU_WEIGHTS, (kept * wrong) @ _TAU_WEIGHTS
+    return _TestLaw(
+        selected=kept @ _TAU_WEIGHTS,
+        fired=fired,
+        misfired=misfired,
+        by_threshold=np.cumsum(kept * _TAU_WEIGHTS, axis=1),
+    )
+
+
+def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> float:
+    """Where the expected number of noisy scores (plus one) above it equals the quota."""
+    b = level.selection_scale
+    assert b is not None
+    active = counts * level.repetitions * level.activation
+    inactive = counts.sum() * level.repetitions * level.inactivation
+    low, high = -1 - 5 * b, float(omega.max()) + 60 * b
+    for _ in range(40):
+        edge = 0.5 * (low + high)
+        above = active @ (_gumbel_tail((edge - omega) / b) @ _TAU_WEIGHTS)
+        above += inactive * _gumbel_tail(np.asarray((edge + 1) / b))
+        low, high = (edge, high) if above > level.quota else (low, edge)
+    return 0.5 * (low + high)
+
+
+def _gumbel_tail(z: FloatArray) -> FloatArray:
+    # Not np.clip, whose checks cost more than the rest on arrays of this size.
+    return np.asarray(-np.expm1(-np.exp(-np.minimum(np.maximum(z, -7.0), 700.0))))
+
+
+def _draw_gates(
+    statistic: FloatArray,
+    laws: list[_TestLaw],
+    schedule: Schedule,
+    design: Design,
+    ref: Reference,
+    sigma2: float,
+    generator: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Gate reconstruction on the support, and what opens at each zero entry."""
+    index, n_zeros = ref.size_index, _zero_entries(ref)
+    total = np.zeros(len(ref.values))
+    spurious = np.zeros(n_zeros)
+    dilution = min(1.0, ref.n_features / len(ref.matrix))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold) / sigma2
+        p, m = level.activation, level.repetitions
+        # The pooled sizes carry the law; an entry's own value shifts it along its size.
+        total += weight * generator.binomial(m, np.clip(p * law.fired[index], 0, 1))
+        total -= weight * generator.binomial(m, np.clip(p * law.misfired[index], 0, 1))
+        zero = slice(len(ref.sizes), None)
+        rate = m * p * dilution * float(np.mean(law.fired[zero] + law.misfired[zero]))
+        spurious += weight * _spurious_gates(rate, n_zeros, generator)
+    pooled = ref.sizes[index]
+    return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
+
+
+def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
+    """Opened gates of random sign, Poisson at this rate for each entry, added up."""
+    if rate > _MANY_GATES:
+        return generator.normal(scale=math.sqrt(rate), size=n_entries)
+    number = generator.poisson(rate * n_entries)
+    signs = np.where(generator.random(number) < 0.5, -1.0, 1.0)
+    position = generator.integers(n_entries, size=number)
+    return np.asarray(np.bincount(position, signs, minlength=n_entries), dtype=np.float64)
+
+
+def _draw_values(
+    statistic: FloatArray,
+    laws: list[_TestLaw],
+    schedule: Schedule,
+    design: Design,
+    ref: Reference,
+    sigma2: float,
+    generator: np.random.Generator,
+) -> tuple[FloatArray, FloatArray]:
+    """Value reconstruction on the support, and the values kept at zero entries."""
+    found, deviation, weight = _found(laws, schedule, ref.size_index, generator)
+    deviation = deviation / sigma2
+    value = statistic + deviation * generator.standard_normal(len(statistic))
+    kept = found & (np.abs(value) > design.keep_above * deviation)
+    zero = np.full(_zero_entries(ref), len(ref.sizes))
+    zero += generator.integers(len(laws[0].selected) - len(ref.sizes), size=len(zero))
+    dilution = min(1.0, ref.n_features / len(ref.matrix))
+    seen, spread, zero_weight = _found(laws, schedule, zero, generator, dilution)
+    noise = spread / sigma2 * generator.standard_normal(len(zero))
+    noise = np.where(seen & (np.abs(noise) > design.keep_above * spread / sigma2), noise, 0.0)
+    return np.where(kept, value * weight, 0.0), noise * zero_weight
+
+
+def _found(
+    laws: list[_TestLaw],
+    schedule: Schedule,
+    index: npt.NDArray[np.intp],
+    generator: np.random.Generator,
+    dilution: float = 1.0,
+) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
+    """Whether an entry has a selected test, its value's deviation, and its weight 1/p."""
+    precision = np.zeros(len(index))
+    surest = np.zeros(len(index))
+    for level, law in zip(schedule.levels, laws, strict=True):
+        chance = np.clip(dilution * level.activation * law.selected[index], 0, 1)
+        number = generator.binomial(level.repetitions, chance)
+        precision += _precision(number, index, level, law, generator)
+        looked = min(1.0, level.repetitions * level.activation)
+        surest = np.where(number > 0, np.maximum(surest, looked), surest)
+    found = precision > 0
+    deviation = schedule.gate_noise / np.sqrt(np.where(found, precision, 1.0))
+    return found, deviation, 1 / np.where(found, surest, 1.0)
+
+
+def _precision(
+    number: npt.NDArray[np.int64],
+    index: npt.NDArray[np.intp],
+    level: Level,
+    law: _TestLaw,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Sum of 1/T^2 over an entry's selected tests: the first few drawn, the rest at their mean."""
+    inverse = (level.threshold * _TAU) ** -2.0
+    total = np.zeros(len(index))
+    for test in range(min(int(number.max(initial=0)), _DRAWN_TESTS)):
+        entries = np.flatnonzero(number > test)
+        chances = law.by_threshold[index[entries]]
+        position = generator.random(len(entries)) * chances[:, -1]
+        node = np.sum(chances < position[:, None], axis=1)
+        total[entries] += inverse[np.minimum(node, len(inverse) - 1)]
+    many = np.flatnonzero(number > _DRAWN_TESTS)
+    if not len(many):
+        return total
+    shares = np.diff(law.by_threshold[index[many]], axis=1, prepend=0.0)
+    mean = shares @ inverse / np.maximum(shares.sum(axis=1), 1e-300)
+    total[many] += (number[many] - _DRAWN_TESTS) * mean
+    return total
+
+
+def _zero_entries(ref: Reference) -> int:
+    size = len(ref.matrix)
+    return size * (size + 1) // 2 - len(ref.values)
+
+
+def _add_spurious(error: FloatArray, spurious: FloatArray, ref: Reference) -> FloatArray:
+    """Put what was released at zero entries into the upper triangle."""
+    if np.any(spurious):
+        zeros = np.triu(np.ones_like(error, dtype=bool))
+        zeros[ref.rows, ref.columns] = False
+        error[zeros] = spurious
+    return error
+
+
+_FEATURES = 60  # size of the references for draws of the error, at most
+_FULL_FEATURES = 1000  # and for the entries that may be missed
+_SEEDS = range(5)
+_PREDICTION_FEATURES = 1000  # size of the references for the prediction, at most
+_PREDICTION_SEEDS = range(100, 109)  # not the search's, which would flatter its winner
+_ROUGH_FEATURES, _ROUGH_SEEDS = 60, range(3)
+_LARGEST_COUNT = 2**60
+_LARGEST_NUMERICAL_SHARE = 0.25
+
+# The values a coordinate of the design may take, smallest first.
+CHOICES: dict[str, Sequence[float]] = {
+    "clip_radius": [2 + 0.25 * step for step in range(13)],
+    "base_threshold": [2.0 ** (-step / 2) for step in range(30, -3, -1)],
+    "n_levels": list(range(1, 15)),
+    "base_tests": [4.0**-3, 4.0**-2, 0.25, 1, 2, 3, 4, 6, 8, 16, 32, 64, 256, 1024, 4096],
+    "quota_factor": [2.0 ** (step / 4) for step in range(-16, 9)],
+    "energy_factor": [2.0**-step for step in range(6, -1, -1)],
+    "selection_ratio": [2.0 ** (step / 2) for step in range(-6, 7)],
+    "gate_clip": [0.25, 0.5, math.inf],
+    "keep_above": [0.5 * step for step in range(13)],
+}
+_SHIFT = "one level more"
+_STARTS = {
+    "value": (Design(3.0, 0.25, 1, 1, 1.0, 1.0, 1.0, math.inf, 2.0),),
+    "gate": (
+        Design(3.0, 2.0**-6, 6, 1, 1.0, 0.25, 2.0**-0.5, math.inf, 0.0),
+        Design(3.0, 0.25, 1, 1, 0.25, 0.25, 1.0, math.inf, 0.0),
+        Design(2.5, 2.0**-6, 9, 3, 2.0, 1.0, 2.0**-1.5, math.inf, 0.0),
+    ),
+}
+
+
+def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
+    """The best design found from several starts on small references."""
+    search = Search(inputs, reconstruction)
+    score = cache(search.score)  # lines cross, and descents from several starts meet
+    names = [n for n in CHOICES if n != "keep_above" or reconstruction == "value"]
+    found = (descend(score, start, (*names, _SHIFT), _moved) for start in _STARTS[reconstruction])
+    return min(found, key=_score_of)[1]
+
+
+def starting_design(reconstruction: str) -> Design:
+    """Where the search starts."""
+    return _STARTS[reconstruction][0]
+
+
+def _score_of(found: tuple[float, Design]) -> float:
+    return found[0]
+
+
+@dataclass(frozen=True)
+class Search:
+    """Objective of the descent."""
+
+    inputs: CalibratedInputs
+    reconstruction: str
+
+    def score(self, design: Design) -> float:
+        """Mean predicted error over the references, each capped at the zero matrix's error."""
+        inputs = self.inputs
+        schedule = draft_schedule(inputs, design)
+        if self._impossible(schedule):
+            return math.inf
+        errors = []
+        for model in REFERENCE_MODELS:
+            ref = reference(model, inputs.n_features, inputs.row_sparsity, _FEATURES)
+            draws = predict_errors(inputs, design, schedule, self.reconstruction, ref, _SEEDS)
+            errors.append(statistics.fmean(map(_capped, draws)))
+            if self.reconstruction == "value":
+                full = reference(model, inputs.n_features, inputs.row_sparsity, _FULL_FEATURES)
+                # Added, not compared: a design that misses an entry every other time is worse
+                # than its median says, and harder to predict.
+                errors[-1] += expected_largest_miss(inputs, design, schedule, full)
+        return statistics.fmean(errors)
+
+    def _impossible(self, schedule: Schedule) -> bool:
+        """Whether a schedule is too large, or clipping or finite precision take too much delta."""
+        if self.reconstruction == "value" and schedule.total_quota > LARGEST_TRANSCRIPT:
+            return True
+        if max(level.candidates for level in schedule.levels) > _LARGEST_COUNT:
+            return True
+        drawn = RECONSTRUCTIONS[self.reconstruction].all_tests_drawn
+        precision = numerical_delta(schedule, self.inputs.epsilon, all_tests_drawn=drawn)
+        if precision > _LARGEST_NUMERICAL_SHARE * self.inputs.delta:
+            return True
+        beyond = math.erfc(schedule.gate_clip / schedule.gate_noise / math.sqrt(2))
+        slack = (1 + math.exp(self.inputs.epsilon)) * schedule.total_quota * beyond
+        return slack > self.inputs.delta / 4
+
+
+def _capped(error: float) -> float:
+    """The zero matrix does no worse than 1; a little slope is kept to find the way down."""
+    return min(error, 1 + 0.01 * math.log(max(error, 1)))
+
+
+def _moved(name: str, design: Design, stride: int) -> Design | None:
+    """The design `stride` choices further along a line; None beyond its end."""
+    if name == _SHIFT:
+        # One more level below, with the tests of all other levels as they are.
+        changes = {
+            "base_threshold": design.base_threshold * 2.0**-stride,
+            "n_levels": design.n_levels + stride,
+            "base_tests": design.base_tests * 4.0**-stride,
+        }
+    else:
+        choices = CHOICES[name]
+        here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
+        if not 0 <= here + stride < len(choices):
+            return None
+        changes = {name: choices[here + stride]}
+    inside = all(CHOICES[key][0] <= value <= CHOICES[key][-1] for key, value in changes.items())
+    return replace(design, **changes) if inside else None  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class MultiscalePlan:
+    """The chosen parameters and what to expect of them."""
+
+    parameters: CalibratedParameters
+    predicted_error: dict[str, float]  # per reference model, in units of scale^2
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether releasing nothing, the zero matrix, is expected to do as well everywhere."""
+        return min(self.predicted_error.values()) >= 0.99
+
+    @property
+    def advice(self) -> str:
+        """The prediction in words, without formulas."""
+        inputs = self.parameters.inputs
+        low, high = min(self.predicted_error.values()), max(self.predicted_error.values())
+        size = f"{inputs.n_records:,} records of {inputs.n_features:,} features"
+        if self.hopeless:
+            return (
+                f"{size} are too few at this budget: the predicted error is {low:.2g} scale**2, "
+                "no better than the zero matrix, whose error is at most 1. Use more records, "
+                "fewer features, or a larger budget."
+            )
+        return (
+            f"{size}: the predicted operator-norm error is {low:.2g} to {high:.2g} scale**2 over "
+            "the reference models; the zero matrix has at most 1."
+        )
+
+
+@lru_cache(maxsize=512)
+def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> MultiscalePlan:
+    """Choose the design for these inputs and predict the error of each reference model."""
+    check_choice("reconstruction", reconstruction, tuple(RECONSTRUCTIONS))
+    best = best_design(inputs, reconstruction)
+    parameters = calibrated_parameters(inputs, best, reconstruction)
+    return MultiscalePlan(parameters, _predictions(parameters))
+
+
+@lru_cache(maxsize=512)
+def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
+    """A quick prediction of values: of the design that the search starts from."""
+    design = starting_design("value")
+    schedule = draft_schedule(inputs, design)
+    return {
+        model: statistics.median(
+            predict_errors(
+                inputs,
+                design,
+                schedule,
+                "value",
+                reference(model, inputs.n_features, inputs.row_sparsity, _ROUGH_FEATURES),
+                _ROUGH_SEEDS,
+            )
+        )
+        for model in REFERENCE_MODELS
+    }
+
+
+def _predictions(parameters: CalibratedParameters) -> dict[str, float]:
+    """Median over a few draws of the final schedule's error on each reference model."""
+    inputs = parameters.inputs
+    predicted = {}
+    for model in REFERENCE_MODELS:
+        ref = reference(model, inputs.n_features, inputs.row_sparsity, _PREDICTION_FEATURES)
+        predicted[model] = statistics.median(
+            predict_errors(
+                inputs,
+                parameters.design,
+                parameters.schedule,
+                parameters.reconstruction,
+                ref,
+                _PREDICTION_SEEDS,
+            )
+        )
+    return predicted
+
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates
 _REFERENCE = 100  # features of the references for norms of correlation matrices

@@ -39,7 +39,7 @@ from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 NAME = "row-top-k"
 # Measured: over models, sizes and budgets the error is within 40 % of that of the best share.

@@ -23,7 +23,7 @@ from hushcov.steps import Prepared
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 METHODS = ("gauss", "separate", "adaptive")
 

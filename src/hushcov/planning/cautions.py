@@ -81,7 +81,10 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
 
 def hopeless_because(sentence: str) -> Caution:
     """The same in other words."""
-    insist = "To release it all the same, pass on_hopeless='warn' (--force on the command line)."
+    insist = (
+        "To release it all the same, pass on_hopeless='warn' (--allow hopeless on the command "
+        "line)."
+    )
     title = "Hopeless, no better than the zero matrix"
     return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
 
@@ -130,7 +133,7 @@ def large_delta(delta: float, n_rows: int) -> Caution | None:
         return Caution("delta is above 0.1 / n", sentence, PrivacyWarning)
     insist = (
         "For records that need no protection: on_large_delta='warn' "
-        "(--allow-large-delta on the command line)."
+        "(--allow large-delta on the command line)."
     )
     title = "delta is 1 / n or more"
     return Caution(title, sentence, PrivacyWarning, ParameterError, "on_large_delta", insist)

@@ -36,8 +36,8 @@ from hushcov.steps import (
     scale_parameters,
 )
 from hushcov.steps.preparation import Preparation
-from hushcov.sums.knowledge import Bounds
-from hushcov.sums.protocol import Records
+from hushcov.sums.grids import Bounds
+from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates

@@ -19,7 +19,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import Mechanism
 from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
-from hushcov.sums.protocol import default_block_rows
+from hushcov.sums.records import default_block_rows
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -32,7 +32,7 @@ _PREDICTED = (
     "mechanisms.screened:SCREENED",
     "mechanisms.gaussian:GAUSSIAN_THRESHOLD",
     "mechanisms.gaussian:GAUSSIAN",
-    "paper:MULTISCALE",
+    "paper.room:MULTISCALE",
 )
 _OTHERS = (
     "peers.row_top_k:ROW_TOP_K",
@@ -172,7 +172,7 @@ def fit_memory(
     that means are found privately, so that a compact copy of few records is kept. `candidates`
     are the pairs that may covary, where that is known.
     """
-    from hushcov.sums.together import early_signs
+    from hushcov.sums.bounded import early_signs
     from hushcov.tables.compact import copy_bytes
 
     rows = default_block_rows(n_features)

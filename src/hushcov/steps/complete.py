@@ -14,8 +14,7 @@ from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.counts import count_complete
-from hushcov.sums.protocol import Progress, Records
-from hushcov.sums.views import CompleteRecords
+from hushcov.sums.records import CompleteRecords, Progress, Records
 
 # Of the budget. At epsilon 1 the count is off by about 60, whatever the number of records.
 _SHARE = 0.005

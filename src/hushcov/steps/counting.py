@@ -18,8 +18,7 @@ from hushcov.accounting import UP, Budget, Guarantee, Neighbours, Pure
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
 from hushcov.release import Part, parts_of
-from hushcov.sums.protocol import Records
-from hushcov.sums.views import CountedRecords
+from hushcov.sums.records import CountedRecords, Records
 from hushcov.tables.units import Units
 
 # Of epsilon: for the number of records, and for how many records units have.

@@ -25,12 +25,10 @@ from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm
 from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of
 from hushcov.sums.counts import norm_counts_of, sign_sums
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.knowledge import Bounds, check_bounds
+from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds
 from hushcov.sums.products import ProductMap
-from hushcov.sums.protocol import Records
-from hushcov.sums.rows import CentringSums
-from hushcov.sums.views import CentredRecords
+from hushcov.sums.records import CentredRecords, Records
+from hushcov.sums.rows import RowSums
 
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
@@ -193,7 +191,7 @@ class Preparation(Stage):
         And about the variance of a feature in squared scales, where squares were released.
         """
         from hushcov.steps.location.known import inside
-        from hushcov.sums.together import sum_together
+        from hushcov.sums.bounded import sum_together
 
         n_found = int(found.found.sum())
         mu = math.sqrt(centre_share(self.n_records, n_found, self.total)) * self.total
@@ -237,7 +235,7 @@ class Preparation(Stage):
 
         One reading where about the variance of a feature is known; else the norms say it first.
         """
-        from hushcov.sums.together import sum_and_keep_signs
+        from hushcov.sums.bounded import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
         mu = math.sqrt(OF_TAILS) * self.total
@@ -279,7 +277,7 @@ class Preparation(Stage):
         return choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
 
 
-def centre_sums(records: Records, scale: FloatArray) -> CentringSums:
+def centre_sums(records: Records, scale: FloatArray) -> RowSums:
     """What the centre is released from."""
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     return bounded_sums_of(records, grid, centre_bound(grid, int(np.count_nonzero(scale))))
@@ -418,7 +416,7 @@ class _Fourths:
         bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
         return cls(grid, bits, bound)
 
-    def sums_of(self, records: Records) -> CentringSums:
+    def sums_of(self, records: Records) -> RowSums:
         """The sums without noise."""
         return fourth_sums_of(records, self.grid, self.bits, self.bound)
 

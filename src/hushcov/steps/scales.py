@@ -24,7 +24,7 @@ from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT, log2_histogram
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.

@@ -11,7 +11,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Budget
 from hushcov.noise import Entropy
 from hushcov.steps.norms import NormBound
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 
 @dataclass(frozen=True, eq=False)

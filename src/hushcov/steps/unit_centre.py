@@ -9,9 +9,9 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.accounting import Neighbours, smallest_sigma
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.sums.combined import unit_means
+from hushcov.sums.bounded import unit_means
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 _FACTOR_PART = 4  # norm bound over the range of the number that says how far a unit was shrunk
 _LEAST_KEPT = 0.02

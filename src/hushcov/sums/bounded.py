@@ -1,9 +1,12 @@
-"""Records as integers of bounded norm, and their exact sums."""
+"""Records and units as integers of bounded norm, their exact sums, and several in one reading."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
@@ -11,47 +14,48 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArr
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
+from hushcov.sums.counts import add_signs, count_norms
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.protocol import Progress, Records
-from hushcov.sums.rows import CentringSums, Taken, grid_limits, grid_row, square_norm
+from hushcov.sums.products import EXACT_ROWS, MOST_PRODUCTS, add_contributions
+from hushcov.sums.records import Progress, Records, hands_out_arrays, layers_of, namespace
+from hushcov.sums.rows import (
+    About,
+    RowSums,
+    add_unit,
+    centre_row,
+    exact_reduction,
+    grid_limits,
+    grid_row,
+    round_row,
+    shorten_row,
+    square_norm,
+)
+
+_EARLY_BYTES = 2**27  # most bytes of signs that are packed before anybody asks for them
+# Values that all sums look at before the next ones: they stay in the second cache.
+_VALUES_NEAR = 2**18
 
 
-@dataclass(frozen=True, eq=False)
-class BoundedRows:
-    """Rows as integers on a `FeatureGrid`, each scaled down to a norm bound where it is longer.
+def bounded_rows(grid: FeatureGrid, norm_bound: int | None) -> tuple[FloatArray, float, float]:
+    """Return what makes rows integers z on a grid, none of them longer than a norm bound.
 
-    With y the integers of a row, z is y where ||y|| <= `bound`. A longer y is multiplied by
-    bound / ||y||, less 2^-40 of it, and rounded towards zero. No z is longer than the bound: step 1
-    of `docs/proofs/gaussian.md`.
+    With y the integers of a row, z is y where ||y|| <= `norm_bound`. A longer y is multiplied by
+    norm_bound / ||y||, less 2^-40 of it, and rounded towards zero. No z is longer than the bound:
+    step 1 of `docs/proofs/gaussian.md`. The bound is infinite where none is given, or none that can
+    bind.
     """
+    bound = np.inf
+    if norm_bound is not None:
+        grid.check_squared_norms()
+        given = _check_norm_bound(norm_bound)
+        if given**2 < grid.n_features * grid.half_width**2:
+            bound = float(given)
+    return grid.multipliers, float(grid.half_width), bound
 
-    multipliers: FloatArray
-    half_width: int
-    bound: float
 
-    @classmethod
-    def on(cls, grid: FeatureGrid, norm_bound: int | None) -> BoundedRows:
-        """Rows on a grid; the bound is infinite where there is none, or none that can bind."""
-        bound = np.inf
-        if norm_bound is not None:
-            grid.check_squared_norms()
-            given = _check_norm_bound(norm_bound)
-            if given**2 < grid.n_features * grid.half_width**2:
-                bound = float(given)
-        return cls(grid.multipliers, grid.half_width, bound)
-
-    def fill(self, block: FloatArray, about: Taken, integers: FloatArray) -> bool:
-        """Fill in the integers of a block less a centre; False if a number is not finite."""
-        grid = (self.multipliers, float(self.half_width), self.bound)
-        arguments: Any = (block, *about, *grid, integers)
-        return _fill_rows(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """The same on a device."""
-        from hushcov.sums import tensor_kernels as kernels
-
-        integers = kernels.integers_on_grid(block, self.multipliers, float(self.half_width))
-        return kernels.bound_rows(integers, self.bound) if self.bound < np.inf else integers
+def _check_norm_bound(norm_bound: object) -> int:
+    cure = "it is a public bound on the norm of a record, in steps of the grid."
+    return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
 
 
 def bounded_sums(
@@ -61,7 +65,7 @@ def bounded_sums(
     *,
     progress: Progress | None = None,
 ) -> IntArray:
-    """Return the sum over records of z_i for each feature i, with z as in `row_bounded_gram`.
+    """Return the sum over records of z_i for each feature i, with z as in `bounded_rows`.
 
     A record's integers on `grid` are scaled down, where they are longer, to Euclidean norm
     `norm_bound` and rounded towards zero. The sums are the same whatever the block size, the order
@@ -77,8 +81,8 @@ def bounded_sums(
     return records.map_sum(sums, progress=progress)
 
 
-def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> CentringSums:
-    """What `bounded_sums` sums up, for `sum_together`."""
+def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> RowSums:
+    """Return what `bounded_sums` sums up, for `sum_together`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)  # None would be no bound
     if records.n_rows * grid.half_width > LARGEST_SUM:
@@ -86,18 +90,11 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Cen
             f"half_width must keep n_records * half_width within 2**62, got {grid.half_width} for "
             f"{records.n_records} records: use a smaller one."
         )
-    return BoundedSums(BoundedRows.on(grid, bound))
+    return RowSums(sum_rows, bounded_rows(grid, bound), (grid.n_features,))
 
 
-def fourth_sums(
-    records: Records,
-    grid: FeatureGrid,
-    unit_bits: int,
-    norm_bound: int,
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
-    """Return the sum over records of fourth powers for each feature, in units of 2^`unit_bits`.
+def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int) -> RowSums:
+    """Return what sums fourth powers over records, for each feature, in units of 2^`unit_bits`.
 
     With y a record's integers on `grid`, the powers are floor(y_i^4 / 2^unit_bits), none above
     `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
@@ -109,14 +106,6 @@ def fourth_sums(
     negative, of norm at most `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart,
     and so are the sums when one record is replaced.
     """
-    sums = fourth_sums_of(records, grid, unit_bits, norm_bound)
-    return records.map_sum(sums, progress=progress)
-
-
-def fourth_sums_of(
-    records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int
-) -> CentringSums:
-    """What `fourth_sums` sums up, for `sum_together`."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)
     unit = 2 ** check_integer("unit_bits", unit_bits, at_least=0, at_most=52, cure="use 30.")
@@ -126,73 +115,79 @@ def fourth_sums_of(
             f"norm_bound must keep sums of powers and of their squares exact, got {bound} for "
             f"{records.n_records} records: use a smaller one."
         )
-    rows = BoundedRows(grid.multipliers, grid.half_width, np.inf)
-    return FourthSums(rows, float(unit), float(bound))
+    # Squares beyond `most` have powers beyond the bound, and no exact products.
+    most = float(np.floor(np.sqrt(float(unit) * float(bound))))
+    powers = (most, float(unit), float(bound))
+    arguments = (grid.multipliers, float(grid.half_width), *powers)
+    return RowSums(sum_fourths, arguments, (grid.n_features,))
 
 
-def _check_norm_bound(norm_bound: object) -> int:
-    cure = "it is a public bound on the norm of a record, in steps of the grid."
-    return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
+def unit_means(
+    records: Records, grid: FeatureGrid, bound: int, factor_range: int, most_rows: int
+) -> IntArray:
+    """Return the sums over units of their rows' integers, each at most `bound` long, and a number.
 
+    With v the sum of the integers of the m rows of a unit, it adds trunc(f v) and
+    trunc(f * floor(`factor_range` m / `most_rows`)), with f = min(1, `bound` / ||v||).
 
-@dataclass(frozen=True, eq=False)
-class BoundedSums(CentringSums):
-    """The sums of a block."""
-
-    rows: BoundedRows
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (n_features,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        grid = (self.rows.multipliers, float(self.rows.half_width), self.rows.bound)
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, total)
-        return _sum_rows(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        from hushcov.sums.tensor_kernels import exact_sums
-
-        return exact_sums(self.rows.of_tensor(block))
-
-
-@dataclass(frozen=True, eq=False)
-class FourthSums(CentringSums):
-    """The fourth powers of a block, summed."""
-
-    rows: BoundedRows
-    unit: float
-    bound: float
-
-    @property
-    def most(self) -> float:
-        """Squares beyond this have powers beyond the bound, and no exact products."""
-        return float(np.floor(np.sqrt(self.unit * self.bound)))
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (n_features,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        grid = (self.rows.multipliers, float(self.rows.half_width))
-        powers = (self.most, self.unit, self.bound)
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *powers, total)
-        return _sum_fourths(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        from hushcov.sums.tensor_kernels import bound_rows, exact_sums
-
-        squares = self.rows.of_tensor(block).square_().clamp_(max=self.most)
-        powers = squares.square_().mul_(1 / self.unit).floor_()
-        return exact_sums(bound_rows(powers, self.bound))
+    Privacy
+    -------
+    Nothing here is private by itself. Whatever a unit is, what it adds has norm at most `bound`,
+    beside a number from 0 to `factor_range`: `docs/proofs/unit_centre.md`.
+    """
+    grid.check_features(records.n_features)
+    largest = max(records.n_rows * grid.half_width, factor_range * most_rows)
+    if largest > LARGEST_SUM or grid.n_features > MOST_PRODUCTS:
+        raise CapacityError(
+            f"half_width must keep sums within 2**62, got {grid.half_width}: use a smaller one."
+        )
+    arguments = (grid.multipliers, float(grid.half_width), float(bound), factor_range, most_rows)
+    return records.map_sum(RowSums(add_means, arguments, (grid.n_features + 1,), most_rows))
 
 
 @compiled
-def _sum_fourths(
+def fill_rows(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    integers: FloatArray,
+) -> bool:
+    """Fill in bounded integers of rows."""
+    finite, limits = True, grid_limits(reach, multipliers, half_width)
+    for a in range(block.shape[0]):
+        finite &= grid_row(block[a], centre, reach, multipliers, limits, integers[a])
+        if bound < np.inf:
+            shorten_row(integers[a], square_norm(integers[a]), bound)
+    return finite
+
+
+@compiled
+def sum_rows(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    total: IntArray,
+) -> bool:
+    """Add bounded rows up in int64: no block is too long for it."""
+    finite, y = True, np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
+    for a in range(block.shape[0]):
+        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
+        if bound < np.inf:
+            shorten_row(y, square_norm(y), bound)
+        for i in range(len(y)):
+            total[i] += np.int64(y[i])
+    return finite
+
+
+@compiled
+def sum_fourths(
     block: FloatArray,
     centre: FloatArray,
     reach: FloatArray,
@@ -203,68 +198,277 @@ def _sum_fourths(
     bound: float,
     total: IntArray,
 ) -> bool:
+    """Add fourth powers up."""
     finite, y = True, np.empty(block.shape[1])
     limits = grid_limits(reach, multipliers, half_width)
-    per_unit = 1.0 / unit  # exact: the unit is a power of two
     for a in range(block.shape[0]):
         finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
-        for i in range(len(y)):
-            square = min(y[i] * y[i], most)
-            y[i] = np.floor(square * square * per_unit)
-        shorten_row(y, square_norm(y), bound)
+        _, size = _to_fourths(y, most, 1.0 / unit)  # exact: the unit is a power of two
+        shorten_row(y, size, bound)
         for i in range(len(y)):
             total[i] += np.int64(y[i])
     return finite
 
 
+@exact_reduction
+def _to_fourths(y: FloatArray, most: float, per_unit: float) -> tuple[float, float]:
+    """Make integers their fourth powers; return squared norms, old and new."""
+    old = new = 0.0
+    for i in range(len(y)):
+        square = y[i] * y[i]
+        limited = min(square, most)
+        power = np.floor(limited * limited * per_unit)
+        old += square
+        new += power * power
+        y[i] = power
+    return old, new
+
+
 @compiled
-def _fill_rows(
+def add_means(
     block: FloatArray,
+    starts: IntArray,
     centre: FloatArray,
     reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
     bound: float,
-    integers: FloatArray,
+    factor_range: int,
+    most_rows: int,
+    total: IntArray,
 ) -> bool:
-    finite, limits = True, grid_limits(reach, multipliers, half_width)
-    for a in range(block.shape[0]):
-        finite &= grid_row(block[a], centre, reach, multipliers, limits, integers[a])
-        _bound_row(integers[a], bound)
-    return finite
+    """Add bounded sums of the rows of units."""
+    y, v = np.empty(block.shape[1]), np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
+    for u in range(len(starts) - 1):
+        first, stop = starts[u], starts[u + 1]
+        v[:] = 0.0
+        for a in range(first, stop):
+            if not grid_row(block[a], centre, reach, multipliers, limits, y):
+                return False
+            for i in range(len(y)):
+                v[i] += y[i]
+        add_unit(v, bound, factor_range * min(stop - first, most_rows) // most_rows, total)
+    return True
+
+
+@dataclass(frozen=True, eq=False)
+class Together(RowSums):
+    """Several sums in one reading of the records; a kernel may look at a row once for all."""
+
+    sums: tuple[RowSums, ...] = ()
+
+    @classmethod
+    def of(
+        cls, sums: Sequence[RowSums], kernel: Any = None, arguments: tuple[Any, ...] = ()
+    ) -> Self:
+        """Return the sums as one, with its parts one after the other in a row."""
+        size = sum(math.prod(each.shape) for each in sums)
+        return cls(kernel, arguments, (size,), sums=tuple(sums))
+
+    def centred(self, about: About) -> Self:
+        """See `RowSums`."""
+        return replace(self, sums=tuple(each.centred(about) for each in self.sums), about=about)
+
+    def split(self, total: IntArray) -> list[IntArray]:
+        """Return the sums, each in its shape."""
+        ends = np.cumsum([math.prod(each.shape) for each in self.sums])
+        parts = zip(np.split(total, ends[:-1]), self.sums, strict=True)
+        return [part.reshape(each.shape) for part, each in parts]
+
+    def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
+        """See `RowSums`."""
+        if self.kernel is not None:
+            return super().add_rows(total, rows)
+        own, finite = self.split(total), True
+        step = max(1, _VALUES_NEAR // rows.shape[1])
+        for start in range(0, len(rows), step):
+            near = rows[start : start + step]
+            for each, part in zip(self.sums, own, strict=True):
+                finite &= each.add_rows(part, near)
+        return finite
+
+    def of_tensor(self, block: Any) -> Any:
+        """See `RowSums`."""
+        return namespace(block).cat([each.of_tensor(block).reshape(-1) for each in self.sums])
+
+
+@dataclass(frozen=True, eq=False)
+class _BlockByBlock(Together):
+    """Sums that take a block as a whole, on all cores, one after the other."""
+
+    def begin(self) -> Any:
+        return [each.begin() for each in self.sums]
+
+    def add(self, block: FloatArray, sums: Any) -> bool:
+        return all(each.add(block, own) for each, own in zip(self.sums, sums, strict=True))
+
+    def total(self, sums: Any) -> IntArray:
+        own = [each.total(part).ravel() for each, part in zip(self.sums, sums, strict=True)]
+        return np.concatenate(own)
+
+
+def joined(sums: Sequence[RowSums]) -> Together:
+    """Return the sums as one, which looks at a row once for all of them where that can be."""
+    arguments = [each.arguments for each in sums]
+    match [each.kernel for each in sums]:
+        case [first, second] if first is count_norms and second is sum_fourths:
+            norms, (multipliers, half_width, *powers) = arguments
+            if norms[1] == half_width and np.array_equal(norms[0], multipliers):
+                return Together.of(sums, add_norms_and_fourths, (*norms, *powers))
+        case [first, second] if first is sum_rows and second is add_contributions:
+            multipliers, half_width, rows, _, weights, bounds = arguments[1]
+            if not len(rows):
+                squares = (multipliers, half_width, weights, bounds)
+                return Together.of(sums, add_sums_and_squares, (*arguments[0], *squares))
+    return Together.of(sums)
 
 
 @compiled
-def _sum_rows(
+def add_norms_and_fourths(
     block: FloatArray,
     centre: FloatArray,
     reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
+    edges: FloatArray,
+    n_signs: int,
+    most: float,
+    unit: float,
     bound: float,
     total: IntArray,
 ) -> bool:
-    """Add up in int64: no block is too long for it."""
+    """Add as `count_norms` and `sum_fourths` do; rows are centred and rounded once for both."""
     finite, y = True, np.empty(block.shape[1])
-    limits = grid_limits(reach, multipliers, half_width)
+    signs, counts, fourths = total[:n_signs], total[n_signs:], total[n_signs + len(edges) + 1 :]
     for a in range(block.shape[0]):
-        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
-        _bound_row(y, bound)
+        finite &= centre_row(block[a], centre, reach, y)
+        add_signs(y[:n_signs], signs)
+        round_row(y, multipliers, half_width)
+        square, size = _to_fourths(y, most, 1.0 / unit)
+        counts[np.searchsorted(edges, square)] += 1
+        shorten_row(y, size, bound)
         for i in range(len(y)):
-            total[i] += np.int64(y[i])
+            fourths[i] += np.int64(y[i])
     return finite
 
 
 @compiled
-def _bound_row(row: FloatArray, bound: float) -> None:
-    if bound < np.inf:
-        shorten_row(row, square_norm(row), bound)
+def add_sums_and_squares(
+    block: FloatArray,
+    centre: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    square_multipliers: FloatArray,
+    square_half_width: float,
+    weights: FloatArray,
+    bounds: IntArray,
+    total: IntArray,
+) -> bool:
+    """Add as `sum_rows` and `add_contributions` without pairs do; rows are centred once for both.
+
+    The second grid is another one.
+    """
+    norm_bound, factor_range, size_range, size_cap = bounds
+    finite, n = True, block.shape[1]
+    sums, own = total[:n], total[n:]
+    y, z, squares = np.empty(n), np.empty(n), np.zeros(n)
+    for a in range(block.shape[0]):
+        finite &= centre_row(block[a], centre, reach, y)
+        size, square = _fill_squares(y, square_multipliers, square_half_width, weights, z)
+        own[n + 1] += min(int(size), size_cap) * size_range // size_cap
+        if square <= float(norm_bound) * float(norm_bound):
+            own[n] += factor_range
+        else:
+            factor = norm_bound / math.sqrt(square) * INSIDE
+            own[n] += int(factor * factor_range)
+            for i in range(n):
+                z[i] = np.trunc(z[i] * factor)
+        long = _round_and_square(y, multipliers, half_width)
+        if bound < np.inf:
+            shorten_row(y, long, bound)
+        for i in range(n):
+            squares[i] += z[i]
+            sums[i] += np.int64(y[i])
+        if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
+            for i in range(n):
+                own[i] += int(squares[i])
+                squares[i] = 0.0
+    return finite
 
 
-@compiled
-def shorten_row(row: FloatArray, square: float, bound: float) -> None:
-    """Scale integers down to the bound if they are longer; `square` is their squared norm."""
-    if square > bound * bound:
-        factor = bound / np.sqrt(square) * INSIDE
-        for i in range(len(row)):
-            row[i] = np.trunc(row[i] * factor)
+@exact_reduction
+def _fill_squares(
+    y: FloatArray, multipliers: FloatArray, half_width: float, weights: FloatArray, z: FloatArray
+) -> tuple[float, float]:
+    """Fill in the z of `ProductMap` without pairs; return the squared norms of integers and z."""
+    size = square = 0.0
+    weight, middle = weights[1], weights[2]
+    for i in range(len(y)):
+        integer = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
+        own = integer * integer
+        z[i] = weight * (own - middle)
+        size += own
+        square += z[i] * z[i]
+    return size, square
+
+
+@exact_reduction
+def _round_and_square(y: FloatArray, multipliers: FloatArray, half_width: float) -> float:
+    """As `round_row`; return the squared norm."""
+    square = 0.0
+    for i in range(len(y)):
+        y[i] = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
+        square += y[i] * y[i]
+    return square
+
+
+def sum_together(
+    records: Records, sums: Sequence[RowSums], *, progress: Progress | None = None
+) -> list[IntArray]:
+    """Return several sums over the records, which are read once for all of them.
+
+    Privacy
+    -------
+    Nothing here is private by itself; each sum is what it is alone.
+    """
+    together = joined(sums)
+    return together.split(records.map_sum(together, progress=progress))
+
+
+def early_signs(n_records: int, n_features: int) -> int:
+    """Return the most bytes of signs that `sum_and_keep_signs` keeps; 0 where it keeps none."""
+    size = -(-2 * n_records * n_features // 8)
+    return size if size <= _EARLY_BYTES else 0
+
+
+def sum_and_keep_signs(
+    records: Records, sums: Sequence[RowSums], *, keep: bool = True
+) -> list[IntArray]:
+    """As `sum_together`, and where it spares a reading, keep signs for `sign_scores` of `records`.
+
+    That is where the records themselves are read for each sum: no compact copy of them is kept.
+
+    Privacy
+    -------
+    As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
+    signs are scored.
+    """
+    from hushcov.sums.signs import KeptSigns, PackedSigns
+
+    copied = any(layer.keeps_copy for layer in layers_of(records))
+    size = early_signs(records.n_rows, records.n_features)
+    if not keep or copied or not size or not hands_out_arrays(records):
+        return sum_together(records, sums)
+    found: list[IntArray] = []
+
+    def read(packing: RowSums) -> IntArray:
+        both = _BlockByBlock.of((joined(sums), packing))
+        others, signs = both.split(records.map_sum(both))
+        found.extend(joined(sums).split(others))
+        return signs
+
+    records.kept_signs = KeptSigns(PackedSigns(records, read=read), weakref.ref(records))
+    return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,15 +11,8 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 from hushcov.sums.grids import FeatureGrid, check_numbers
-from hushcov.sums.protocol import Progress, Records, is_tensor, namespace
-from hushcov.sums.rows import (
-    CentringSums,
-    RowSums,
-    centre_row,
-    finite_row,
-    round_row,
-    square_norm,
-)
+from hushcov.sums.records import Progress, Records, namespace
+from hushcov.sums.rows import RowSums, centre_row, finite_row, round_row, square_norm
 
 # Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
 SMALLEST_EXPONENT = -64
@@ -40,7 +32,7 @@ _FRACTION_BITS = 52
 _EXPONENT_MASK = 0x7FF
 _EXPONENT_OF_ONE = 1023
 # The exponent bits of the smallest value that is not in bin 0 become 1.
-_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
+OCTAVE_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 
 _ROWS_TOGETHER = 4  # rows of which octaves are counted together
 _ONE_EACH = "give one for each of the columns, public or released."
@@ -58,26 +50,21 @@ def log2_histogram(records: Records, *, progress: Progress | None = None) -> Int
     Nothing here is private by itself. A record adds one count to every row, so replacing a
     record moves the counts by at most sqrt(2 n_features) in Euclidean norm.
     """
-    return records.map_sum(_octave_counts, progress=progress)
-
-
-def _octave_counts(block: Any) -> Any:
-    if is_tensor(block):
-        from hushcov.sums import tensor_kernels
-
-        return tensor_kernels.octave_counts(block, _SHIFT, N_BINS)
-    counts = np.zeros((block.shape[1], N_BINS), dtype=np.int64)
-    _count_octaves(block.view(np.int64), counts)
-    return counts
+    counts = RowSums(count_octaves, (), (records.n_features, N_BINS), centring=False)
+    return records.map_sum(counts, progress=progress)
 
 
 @compiled
-def _count_octaves(bits: IntArray, counts: IntArray) -> None:
-    last = counts.shape[1] - 1
-    for a in range(bits.shape[0]):
-        for i in range(bits.shape[1]):
-            octave = (bits[a, i] >> _FRACTION_BITS & _EXPONENT_MASK) + _SHIFT
+def count_octaves(block: FloatArray, counts: IntArray) -> bool:
+    """Count rows by octave."""
+    finite, last = True, counts.shape[1] - 1
+    for a in range(block.shape[0]):
+        finite &= finite_row(block[a])
+        bits = block[a].view(np.int64)
+        for i in range(len(bits)):
+            octave = (bits[i] >> _FRACTION_BITS & _EXPONENT_MASK) + OCTAVE_SHIFT
             counts[i, min(max(octave, 0), last)] += 1
+    return finite
 
 
 def signed_octaves(
@@ -113,11 +100,13 @@ def signed_octaves(
     values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
     """
     columns = _check_columns(columns, records.n_features)
-    counts = _SignedOctaves(
+    arguments = (
         check_numbers("centre", centre, len(columns), cure=_ONE_EACH),
         check_numbers("nothing", nothing, len(columns), at_least=0, finite=False, cure=_ONE_EACH),
         columns,
     )
+    shape = (len(columns), N_SIGNED_BINS)
+    counts = RowSums(count_signed_octaves, arguments, shape, centring=False)
     return records.map_sum_complete(counts, progress=progress)
 
 
@@ -136,32 +125,11 @@ def _check_columns(columns: object, n_features: int) -> IntArray:
     return indices.astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class _SignedOctaves(RowSums):
-    """The counts of a block by sign and octave."""
-
-    centre: FloatArray
-    nothing: FloatArray
-    columns: IntArray
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return len(self.columns), N_SIGNED_BINS
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        return _count_signed_octaves(rows, self.centre, self.nothing, self.columns, total)
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels
-
-        return tensor_kernels.signed_octave_counts(
-            block, self.centre, self.nothing, self.columns, _SHIFT, N_OCTAVES
-        )
-
-
 @compiled
-def _count_signed_octaves(
+def count_signed_octaves(
     block: FloatArray, centre: FloatArray, nothing: FloatArray, columns: IntArray, counts: IntArray
 ) -> bool:
+    """Count rows by sign and octave about a centre."""
     finite, everything = True, len(columns) == block.shape[1]
     for i in range(len(columns)):
         everything &= columns[i] == i
@@ -175,11 +143,11 @@ def _count_signed_octaves(
         else:
             finite &= finite_row(block[a])
             if everything:
-                _differences(block[a], centre, y)
+                _subtract(block[a], centre, y)
             else:
                 for i in range(len(columns)):
                     y[i] = block[a, columns[i]]
-                _differences(y, centre, y)
+                _subtract(y, centre, y)
             _signed_bins(y.view(np.uint64), own)
             for i in range(len(columns) if some_nothing else 0):
                 own[i] = N_SIGNED_BINS - 1 if abs(y[i]) <= nothing[i] else own[i]
@@ -201,7 +169,7 @@ def _add_bins(bins: Any, counts: IntArray) -> None:
 
 
 @compiled
-def _differences(row: FloatArray, centre: FloatArray, y: FloatArray) -> None:
+def _subtract(row: FloatArray, centre: FloatArray, y: FloatArray) -> None:
     for i in range(len(row)):
         y[i] = row[i] - centre[i]
 
@@ -217,7 +185,7 @@ def _signed_bins(bits: Any, bins: Any) -> bool:
         head = np.int32(bits[i] >> np.uint64(_FRACTION_BITS))  # sign and exponent
         exponent = head & np.int32(_EXPONENT_MASK)
         seen |= exponent + np.int32(1)  # carries where all bits are set
-        octave = exponent + np.int32(_SHIFT)
+        octave = exponent + np.int32(OCTAVE_SHIFT)
         place = min(octave, np.int32(N_OCTAVES)) - np.int32(1)
         place += np.int32(N_OCTAVES) if head == exponent else np.int32(0)
         bins[i] = np.int32(N_SIGNED_BINS - 1) if octave <= np.int32(0) else place
@@ -271,44 +239,22 @@ def cell_counts(
     if np.any(first != np.rint(first)) or np.any(np.abs(first) > _LARGEST_CELL):
         raise ParameterError(f"firsts must be integers within 2**52, got others: {_ONE_EACH}")
     begin = check_numbers("starts", starts, size, cure=_ONE_EACH)
-    counts = _CellCounts(columns, begin, wide, first, cells)
+    arguments = (columns, begin, wide, first, cells)
+    counts = RowSums(count_cells, arguments, (size, cells), centring=False)
     return records.map_sum_complete(counts, progress=progress)
 
 
-@dataclass(frozen=True, eq=False)
-class _CellCounts(RowSums):
-    """The counts of a block by cell."""
-
-    columns: IntArray
-    starts: FloatArray
-    widths: FloatArray
-    firsts: FloatArray
-    n_cells: int
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return len(self.columns), self.n_cells
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        return _count_cells(rows, self.columns, self.starts, self.widths, self.firsts, total)
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels
-
-        return tensor_kernels.cell_counts(
-            block, self.columns, self.starts, self.widths, self.firsts, self.n_cells
-        )
-
-
 @compiled
-def _count_cells(
+def count_cells(
     block: FloatArray,
     columns: IntArray,
     starts: FloatArray,
     widths: FloatArray,
     firsts: FloatArray,
+    n_cells: int,
     counts: IntArray,
 ) -> bool:
-    n_cells = counts.shape[1]
+    """Count rows by cell."""
     finite, cells = True, np.empty(len(columns))
     for a in range(block.shape[0]):
         finite &= finite_row(block[a])
@@ -345,29 +291,10 @@ def norm_histogram(
     return records.map_sum(counts, progress=progress)
 
 
-def signs_and_norms(
-    records: Records,
-    grid: FeatureGrid,
-    squared_edges: tuple[int, ...],
-    *,
-    progress: Progress | None = None,
-) -> tuple[IntArray, IntArray]:
-    """Return what `sign_sums` and `norm_histogram` return, in one pass.
-
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every sum of signs by at most 2,
-    and the counts by at most sqrt(2) in Euclidean norm.
-    """
-    counts = norm_counts_of(records, grid, squared_edges, signs=True)
-    sums = records.map_sum(counts, progress=progress)
-    return sums[: grid.n_features], sums[grid.n_features :]
-
-
 def norm_counts_of(
     records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
-) -> CentringSums:
-    """What `norm_histogram` sums up, after the sums of signs if asked for, for `sum_together`."""
+) -> RowSums:
+    """Return what `norm_histogram` sums up, after the sums of signs if asked for."""
     grid.check_features(records.n_features)
     grid.check_squared_norms()
     edges = np.array(squared_edges, dtype=np.int64)
@@ -376,54 +303,29 @@ def norm_counts_of(
             f"squared_edges must be integers from 0 to below 2**53 that increase, got {len(edges)} "
             "that do not: they are public squared norms, in steps of the grid."
         )
+    n_signs = grid.n_features * signs
     limits = edges.astype(np.float64)
-    return NormCounts(grid.multipliers, float(grid.half_width), limits, signs)
-
-
-@dataclass(frozen=True, eq=False)
-class NormCounts(CentringSums):
-    """The counts of a block by squared norm, after the sums of its signs if they are wanted."""
-
-    multipliers: FloatArray
-    half_width: float
-    edges: FloatArray
-    signs: bool = False
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (n_features * self.signs + len(self.edges) + 1,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        first = rows.shape[1] * self.signs
-        grid = (self.multipliers, self.half_width, self.edges)
-        sums = (total[:first], total[first:])
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *grid, *sums)
-        return _count_norms(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        from hushcov.sums import tensor_kernels as kernels
-
-        norms = kernels.norm_bins(block, self.multipliers, self.half_width, self.edges)
-        return kernels.joined(kernels.sign_sums(block), norms) if self.signs else norms
+    arguments = (grid.multipliers, float(grid.half_width), limits, n_signs)
+    return RowSums(count_norms, arguments, (n_signs + len(edges) + 1,))
 
 
 @compiled
-def _count_norms(
+def count_norms(
     block: FloatArray,
     centre: FloatArray,
     reach: FloatArray,
     multipliers: FloatArray,
     half_width: float,
     edges: FloatArray,
-    signs: IntArray,
-    counts: IntArray,
+    n_signs: int,
+    total: IntArray,
 ) -> bool:
+    """Count rows by squared norm, after the sums of so many signs."""
     finite, y = True, np.empty(block.shape[1])
+    signs, counts = total[:n_signs], total[n_signs:]
     for a in range(block.shape[0]):
         finite &= centre_row(block[a], centre, reach, y)
-        add_signs(y[: len(signs)], signs)
+        add_signs(y[:n_signs], signs)
         round_row(y, multipliers, half_width)
         counts[np.searchsorted(edges, square_norm(y))] += 1
     return finite
@@ -443,27 +345,12 @@ def sign_sums(records: Records) -> IntArray:
     -------
     Nothing here is private by itself. Replacing one record moves every sum by at most 2.
     """
-    return records.map_sum(_SignSums())
-
-
-@dataclass(frozen=True, eq=False)
-class _SignSums(CentringSums):
-    """The sums of the signs of a block."""
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return (n_features,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        return _sum_signs(rows, *self.taken_off(rows.shape[1]), total)
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels
-
-        return tensor_kernels.sign_sums(block)
+    return records.map_sum(RowSums(sum_signs, (), (records.n_features,)))
 
 
 @compiled
-def _sum_signs(block: FloatArray, centre: FloatArray, reach: FloatArray, sums: IntArray) -> bool:
+def sum_signs(block: FloatArray, centre: FloatArray, reach: FloatArray, sums: IntArray) -> bool:
+    """Add the signs of centred rows."""
     finite, y = True, np.empty(block.shape[1])
     for a in range(block.shape[0]):
         finite &= centre_row(block[a], centre, reach, y)

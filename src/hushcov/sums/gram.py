@@ -1,32 +1,32 @@
-"""Exact Gram matrices in integers of rounded coordinates, and scores of pairs from panels."""
+"""Exact Gram matrices in integers of records and of units, and scores of pairs from panels."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import (
-    LARGEST_EXACT_FLOAT,
-    FloatArray,
-    IntArray,
-)
-from hushcov._compiled import run_parts, threads
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts
+from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.sums.bounded import BoundedRows
+from hushcov.sums.bounded import bounded_rows, fill_rows
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.protocol import Progress, Records, is_tensor
-from hushcov.sums.rows import CentringSums, row_parts
+from hushcov.sums.records import Progress, Records
+from hushcov.sums.rows import RowSums, SumsSoFar, exact_reduction, norm_bin
 from hushcov.sums.statistics import RecordMap, Statistics
 
 #: Sums of products of features start..stop-1 (rows) with features from start on (columns).
 Panel = Callable[[int, int], IntArray]
 
 PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
-STRIP = 2048  # rows of a matrix product converted to integers at a time
+_STRIP = 2048  # rows of a matrix that are made symmetric at a time
+# Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows.
+_INSIDE = 1.0 - 2.0**-30
+_AGAIN = 0.99  # of a factor for which truncated rows came out too long
 
 
 def second_moments(
@@ -66,7 +66,9 @@ def record_statistics(
     record_map.check_records(records)
     grid = record_map.grid
     if isinstance(grid, IntegerGrid):
-        gram = records.map_sum(_GridGram(grid), progress=progress)
+        d = records.n_features
+        rows = (np.full(d, grid.multiplier), float(grid.half_width), np.inf)
+        gram = records.map_sum(_Gram(fill_rows, rows, (d, d)), progress=progress)
     else:
         gram = row_bounded_gram(records, grid, record_map.norm_bound, progress=progress)
     gram.setflags(write=False)  # then `Statistics` need not copy it
@@ -93,23 +95,73 @@ def row_bounded_gram(
     |z_i| <= half_width and ||z|| <= norm_bound. From these two bounds `docs/proofs/gaussian.md`
     derives how far the matrix moves when one record is replaced.
     """
+    _check_room(records, grid)
+    rows, d = bounded_rows(grid, norm_bound), grid.n_features
+    return records.map_sum(_Gram(fill_rows, rows, (d, d)), progress=progress)
+
+
+def unit_bounded_gram(
+    records: Records,
+    grid: FeatureGrid,
+    bound: int,
+    most_rows: int,
+    *,
+    progress: Progress | None = None,
+) -> IntArray:
+    """Return the sum over units of Z'Z, an exact integer matrix.
+
+    Y are the integers of the rows of a unit on `grid`. Z is Y where the Frobenius norm of Y'Y is
+    at most `bound`; else all its numbers are multiplied by one factor and rounded towards zero,
+    and the factor is made smaller until Z'Z is within the bound.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each unit is mapped on its own to a matrix of norm at most
+    `bound` without negative eigenvalues: `docs/proofs/gaussian.md`, step 7.
+    """
+    cure = "it is a public bound on the norm of what a unit adds, in squared steps of the grid."
+    check_integer("bound", bound, at_least=1, cure=cure)
+    _check_room(records, grid)
+    grid.check_squared_norms()
+    arguments, d = (grid.multipliers, float(grid.half_width), float(bound)), grid.n_features
+    return records.map_sum(_Gram(bound_units, arguments, (d, d), most_rows), progress=progress)
+
+
+def unit_norm_histogram(
+    records: Records, grid: FeatureGrid, most_rows: int, *, progress: Progress | None = None
+) -> IntArray:
+    """Return how many units have the Frobenius norm of Y'Y in each of its quarter octaves.
+
+    Bin b has norms of 2^((b - 2) / 4) up to 2^((b - 1) / 4).
+
+    Privacy
+    -------
+    Nothing here is private by itself. Replacing one unit moves one count from one bin to another.
+    """
+    _check_room(records, grid)
+    grid.check_squared_norms()
+    n_bins = 4 * (54 + most_rows.bit_length())
+    arguments = (grid.multipliers, float(grid.half_width))
+    return records.map_sum(RowSums(count_units, arguments, (n_bins,), most_rows), progress=progress)
+
+
+def _check_room(records: Records, grid: FeatureGrid) -> None:
     grid.check_features(records.n_features)
     if records.n_rows * grid.half_width**2 >= 2**63:
         raise CapacityError(
             f"half_width must keep n_records * half_width**2 below 2**63, got {grid.half_width} "
             f"for {records.n_records} records: use a smaller one."
         )
-    block_gram = _BoundedGram(BoundedRows.on(grid, norm_bound))
-    return records.map_sum(block_gram, progress=progress)
 
 
-class GramSums:
+class _GramSoFar(SumsSoFar):
     """An exact Gram matrix so far: recent rows in doubles above the diagonal, the others settled.
 
     Every partial sum in doubles, in whatever order BLAS takes them, is an integer of at most 2**53.
     """
 
     def __init__(self, n_features: int, half_width: int) -> None:
+        super().__init__(None)
         self._exact_rows = LARGEST_EXACT_FLOAT // half_width**2
         self._recent: FloatArray = np.zeros((n_features, n_features), order="F")
         self._rows = 0
@@ -117,7 +169,7 @@ class GramSums:
         self._room: FloatArray = np.empty((0, n_features))
 
     def room(self, n_rows: int) -> FloatArray:
-        """Room for the integers of a block: new room for each block would take time."""
+        """Return room for the integers of a block: new room for each would take time."""
         if len(self._room) < n_rows:
             self._room = np.empty((n_rows, self._room.shape[1]))
         return self._room[:n_rows]
@@ -140,73 +192,113 @@ class GramSums:
         self._rows = 0
 
     def total(self) -> IntArray:
-        """The whole matrix."""
+        """Return the whole matrix."""
         self._settle()
         assert self._settled is not None
         gram = self._settled.T  # the sums are below the diagonal of this, row by row
         del self._recent
-        for start in range(0, len(gram), STRIP):
-            stop = start + STRIP
+        for start in range(0, len(gram), _STRIP):
+            stop = start + _STRIP
             own = gram[start:stop, start:stop]
             own += np.tril(own, -1).T
             gram[start:stop, stop:] = gram[stop:, start:stop].T
         return gram
 
 
-@dataclass(frozen=True)
-class _GridGram:
-    """The Gram matrix of a block on an `IntegerGrid`. Picklable, as all block functions."""
+class _Gram(RowSums):
+    """Gram matrices of rows or units; the kernel fills in their integers."""
 
-    grid: IntegerGrid
+    def begin(self) -> _GramSoFar:
+        return _GramSoFar(self.shape[0], int(self.arguments[1]))
 
-    def __call__(self, block: Any) -> Any:
-        grid = self.grid
-        if is_tensor(block):
-            from hushcov.sums.tensor_kernels import exact_gram
+    def add_parts(self, parts: list[tuple[Any, ...]], sums: _GramSoFar) -> bool:
+        sizes = [part[1][-1] - part[1][0] if part[1:] else len(part[0]) for part in parts]
+        integers = sums.room(sum(sizes))
+        own = np.split(integers, np.cumsum(sizes)[:-1])
+        jobs = [(to, *part) for part, to in zip(parts, own, strict=True)]
+        finite = all(run_parts(self.add_rows, jobs))
+        if finite:
+            sums.add(integers)
+        return finite
 
-            integers = block.clamp(-grid.radius, grid.radius).mul_(grid.half_width / grid.radius)
-            return exact_gram(integers.round_(), grid.half_width**2)
-        return _exact_gram(grid.quantise(block), grid.half_width)
+
+@exact_reduction
+def _dot(x: FloatArray, y: FloatArray) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * y[i]
+    return total
 
 
-@dataclass(frozen=True, eq=False)
-class _BoundedGram(CentringSums):
-    """The Gram matrix of a block on a `FeatureGrid`, its rows scaled down to a norm bound."""
+@compiled
+def _square_of(rows: FloatArray) -> float:
+    """Return the squared Frobenius norm of Y'Y, and of YY'; whichever has fewer entries is made."""
+    if len(rows) > rows.shape[1]:
+        rows = np.ascontiguousarray(rows.T)
+    total = 0.0
+    for a in range(len(rows)):
+        part = 0.0
+        for b in range(a):
+            product = _dot(rows[a], rows[b])
+            part += product * product
+        own = _dot(rows[a], rows[a])
+        total += 2.0 * part + own * own
+    return total
 
-    rows: BoundedRows
 
-    def begin(self, n_features: int) -> GramSums:
-        return GramSums(n_features, self.rows.half_width)
-
-    def add(self, block: FloatArray, sums: GramSums) -> bool:
-        integers = sums.room(len(block))
-        parts = row_parts(block, threads())
-        jobs = [*zip(parts, np.array_split(integers, len(parts)), strict=True)]
-        if not all(run_parts(self.add_rows, jobs)):
+@compiled
+def bound_units(
+    block: FloatArray,
+    starts: IntArray,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    bound: float,
+    integers: FloatArray,
+) -> bool:
+    """Fill in the integers of units, the rows of each scaled down together."""
+    largest = bound * bound * _INSIDE
+    for u in range(len(starts) - 1):
+        first, stop = starts[u], starts[u + 1]
+        own = integers[first - starts[0] : stop - starts[0]]
+        if not fill_rows(block[first:stop], taken, reach, multipliers, half_width, np.inf, own):
             return False
-        sums.add(integers)
-        return True
-
-    def total(self, sums: GramSums) -> IntArray:
-        return sums.total()
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return n_features, n_features
-
-    def add_rows(self, rows: FloatArray, total: Any) -> bool:
-        return self.rows.fill(rows, self.taken_off(rows.shape[1]), total)
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums.tensor_kernels import exact_gram
-
-        return exact_gram(self.rows.of_tensor(block), self.rows.half_width**2)
+        square = _square_of(own)
+        if square <= largest:
+            continue
+        whole, factor = own.copy(), math.sqrt(bound / math.sqrt(square))
+        while square > largest:
+            for a in range(len(own)):
+                for i in range(own.shape[1]):
+                    own[a, i] = np.trunc(whole[a, i] * factor)
+            square = _square_of(own)
+            factor *= _AGAIN
+    return True
 
 
-def _exact_gram(integers: FloatArray, half_width: int) -> IntArray:
-    """The Gram matrix of integers of at most `half_width`."""
-    sums = GramSums(integers.shape[1], half_width)
-    sums.add(integers)
-    return sums.total()
+@compiled
+def count_units(
+    block: FloatArray,
+    starts: IntArray,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    total: IntArray,
+) -> bool:
+    """Count units by the norm of their matrix."""
+    longest = 1
+    for u in range(len(starts) - 1):
+        longest = max(longest, starts[u + 1] - starts[u])
+    room = np.empty((longest, block.shape[1]))
+    for u in range(len(starts) - 1):
+        first, stop = starts[u], starts[u + 1]
+        own = room[: stop - first]
+        if not fill_rows(block[first:stop], taken, reach, multipliers, half_width, np.inf, own):
+            return False
+        total[norm_bin(_square_of(own), len(total))] += 1
+    return True
 
 
 def pair_sums(

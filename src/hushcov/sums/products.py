@@ -1,4 +1,4 @@
-"""Sums of chosen products, each record scaled down to a public norm: the values of a release."""
+"""Sums of chosen products, each record or unit scaled down to a public norm."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 from hushcov.sums.rows import (
     LARGEST_LANE,
-    CentringSums,
     Lanes,
+    RowSums,
+    add_unit,
     empty_lanes,
     exact_reduction,
     fill_lanes,
+    grid_limits,
+    grid_row,
+    near_square_norm,
+    norm_bin,
 )
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
 EXACT_ROWS = 4096
 N_NORM_BINS = 2 * 54
-#: Between the two halves of an octave.
-ROOT_HALF = math.sqrt(0.5)
 #: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
 MOST_PRODUCTS = 2**23
 _WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
@@ -134,24 +137,12 @@ class ProductMap:
 
     def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
-        if self.rows_per_unit > 1:
-            from hushcov.sums.grouped import on_processor
-
-            records = on_processor(records)
         return records.map_sum(self.sums_of(records), progress=progress)
 
-    def sums_of(self, records: Records) -> CentringSums:
-        """What `sum` sums up, for `sum_together`."""
-        self.grid.check_features(records.n_features)
-        bounds = np.array(
-            [self.norm_bound, self.factor_range, self.size_range, self.size_cap], dtype=np.int64
-        )
-        size = self.n_products + 2
-        if self.rows_per_unit > 1:
-            from hushcov.sums.combined import UnitContributions
-
-            return UnitContributions(self._unit_arguments, self.rows_per_unit, size, bounds)
-        return Contributions((*self._kernel_arguments, bounds), size)
+    def sums_of(self, records: Records) -> RowSums:
+        """Return what `sum` sums up, for `sum_together`."""
+        bounds = [self.norm_bound, self.factor_range, self.size_range, self.size_cap]
+        return self._row_sums(records, bounds, self.n_products + 2)
 
     def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
@@ -163,15 +154,22 @@ class ProductMap:
         Nothing here is private by itself. Replacing one record, or one unit, moves one count from
         one bin to another.
         """
-        self.grid.check_features(records.n_features)
+        n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
-            from hushcov.sums.combined import UnitNorms
-            from hushcov.sums.grouped import on_processor
+            n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
+        return records.map_sum(self._row_sums(records, [], n_bins), progress=progress)
 
-            n_bins = N_NORM_BINS + 4 * (self.rows_per_unit.bit_length() + 1)
-            counts = UnitNorms(self._unit_arguments, self.rows_per_unit, n_bins)
-            return on_processor(records).map_sum(counts, progress=progress)
-        return records.map_sum(_Norms(self._kernel_arguments), progress=progress)
+    def _row_sums(self, records: Records, bounds: list[int], size: int) -> RowSums:
+        self.grid.check_features(records.n_features)
+        weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
+        grid = (self.grid.multipliers, float(self.grid.half_width))
+        arguments: tuple[Any, ...] = (*grid, self.rows, self.columns, weights)
+        limits = np.array(bounds, dtype=np.int64)
+        if self.rows_per_unit == 1:
+            return RowSums(add_contributions, (*arguments, limits), (size,))
+        means = np.zeros(self.n_products) if self.means is None else self.means
+        arguments = (*arguments, means.astype(np.float64), limits, self.rows_per_unit)
+        return RowSums(add_unit_contributions, arguments, (size,), self.rows_per_unit)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
         """Return `factor` times a norm in the middle of a bin, or the largest norm if that is less.
@@ -181,64 +179,6 @@ class ProductMap:
         norm = int(factor * 2.0 ** ((index - 1.5) / 4))
         return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))
 
-    @property
-    def _kernel_arguments(self) -> tuple[FloatArray, float, IntArray, IntArray, FloatArray]:
-        weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
-        half_width = float(self.grid.half_width)
-        return self.grid.multipliers, half_width, self.rows, self.columns, weights
-
-    @property
-    def _unit_arguments(self) -> tuple[Any, ...]:
-        means = np.zeros(self.n_products) if self.means is None else self.means
-        return (*self._kernel_arguments, means.astype(np.float64))
-
-
-@dataclass(frozen=True, eq=False)
-class Contributions(CentringSums):
-    """The contributions of the records of a block, summed."""
-
-    arguments: Any
-    size: int
-
-    @property
-    def n_pairs(self) -> int:
-        """How many pairs were chosen."""
-        return len(self.arguments[2])
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """See `RowSums`."""
-        return (self.size,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """See `RowSums`."""
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
-        return _add_contributions(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        from hushcov.sums import tensor_kernels
-
-        return tensor_kernels.contributions(block, self.arguments)
-
-
-@dataclass(frozen=True, eq=False)
-class _Norms(CentringSums):
-    """How many records of a block have their norm in each bin."""
-
-    arguments: Any
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return (N_NORM_BINS,)
-
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        arguments: Any = (rows, *self.taken_off(rows.shape[1]), *self.arguments, total)
-        return _count_norms(*arguments)
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels
-
-        return tensor_kernels.norm_counts(block, self.arguments, N_NORM_BINS)
-
 
 def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
     """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
@@ -247,7 +187,7 @@ def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: in
 
 
 @compiled
-def _add_contributions(
+def add_contributions(
     block: FloatArray,
     taken: FloatArray,
     reach: FloatArray,
@@ -259,7 +199,7 @@ def _add_contributions(
     bounds: IntArray,
     total: IntArray,
 ) -> bool:
-    """Add the contributions of the block's records to `total`."""
+    """Add the contributions of records, many side by side; without bounds, count their norms."""
     n_products = len(rows) + block.shape[1]
     lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
     together, added = lanes.shape[1], 0
@@ -270,6 +210,10 @@ def _add_contributions(
         if not fill_lanes(*args):
             return False
         _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        if not len(bounds):
+            for k in range(len(part)):
+                total[norm_bin(squares[k], len(total))] += 1
+            continue
         _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
         _add_products(lanes, rows, columns, weights, factors, sums)
         added += len(part)
@@ -321,34 +265,6 @@ def _fill_factors(
             factors[k] = norm_bound / math.sqrt(squares[k]) * INSIDE
             total[0] += int(factors[k] * factor_range)
         total[1] += min(int(sizes[0, k]), size_cap) * size_range // size_cap
-
-
-@compiled
-def _count_norms(
-    block: FloatArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    total: IntArray,
-) -> bool:
-    """Add one for each record to the bin of its norm: half octaves of the square."""
-    lanes = empty_lanes(block.shape[1])
-    together = lanes.shape[1]
-    sizes, squares = np.empty((2, together)), np.empty(together)
-    for first in range(0, len(block), together):
-        part = block[first : first + together]
-        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
-        if not fill_lanes(*args):
-            return False
-        _fill_norms(lanes, rows, columns, weights, sizes, squares)
-        for k in range(len(part)):
-            mantissa, exponent = math.frexp(squares[k])
-            total[2 * exponent + (1 if mantissa >= ROOT_HALF else 0)] += 1
-    return True
 
 
 @compiled
@@ -452,3 +368,68 @@ def _scaled_sum(
         z = np.int32(weight * np.int32(_product(flat[x + k], flat[y + k]) - centre))
         total += np.trunc(np.float64(z) * factors[k])
     return total
+
+
+@compiled
+def add_unit_contributions(
+    block: FloatArray,
+    starts: IntArray,
+    taken: FloatArray,
+    reach: FloatArray,
+    multipliers: FloatArray,
+    half_width: float,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    means: FloatArray,
+    bounds: IntArray,
+    most_rows: int,
+    total: IntArray,
+) -> bool:
+    """Add the contributions of units; without bounds, count their norms."""
+    y, v = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
+    for u in range(len(starts) - 1):
+        n_rows, size = starts[u + 1] - starts[u], 0.0
+        v[:] = 0.0
+        for a in range(starts[u], starts[u + 1]):
+            if not grid_row(block[a], taken, reach, multipliers, limits, y):
+                return False
+            size += _add_row_products(y, rows, columns, v)
+        _centre_unit(v, len(rows), n_rows, weights, means)
+        if not len(bounds):
+            total[norm_bin(near_square_norm(v), len(total))] += 1
+            continue
+        norm_bound, factor_range, size_range, size_cap = bounds
+        whole = factor_range * min(n_rows, most_rows) // most_rows
+        add_unit(v, float(norm_bound), whole, total)
+        most_size = float(size_cap) * most_rows
+        share = min(size, most_size) / most_size
+        total[len(v) + 1] += min(np.int64(share * size_range), size_range)
+    return True
+
+
+@compiled
+def _add_row_products(y: FloatArray, rows: IntArray, columns: IntArray, v: FloatArray) -> float:
+    """Add the products of a row's integers; return the sum of their squares."""
+    size, n_pairs = 0.0, len(rows)
+    for e in range(n_pairs):
+        v[e] += y[rows[e]] * y[columns[e]]
+    for i in range(len(y)):
+        own = y[i] * y[i]
+        v[n_pairs + i] += own
+        size += own
+    return size
+
+
+@compiled
+def _centre_unit(
+    v: FloatArray, n_pairs: int, n_rows: int, weights: FloatArray, means: FloatArray
+) -> None:
+    """Weight the products of a unit, and take off the means of as many rows."""
+    pair_weight, diagonal_weight, centre = weights
+    number = float(n_rows)
+    for e in range(n_pairs):
+        v[e] = pair_weight * v[e] - number * means[e]
+    for e in range(n_pairs, len(v)):
+        v[e] = diagonal_weight * (v[e] - number * centre) - number * means[e]

@@ -1,12 +1,15 @@
-"""Sums over rows by compiled loops: on all cores, in one reading of every block.
+"""Sums over rows and units by compiled loops: on all cores, in one reading of every block.
 
-A block is checked, centred and summed row by row, so that no copy of it is made. The integers are
-those of the same steps after each other: no order and no number of threads changes a bit.
+A row is a unit of one row. A block is checked, centred and summed row by row, so that no copy of it
+is made. The integers are those of the same steps after each other: no order and no number of
+threads changes a bit.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -15,13 +18,15 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, intrinsic, run_parts, threads
+from hushcov.sums.grids import INSIDE
 
-# Numbers that are not finite have all bits of the exponent set; one more carries into this bit.
-_FRACTION_BITS = np.uint64(52)
-_EXPONENT = np.uint64(0x7FF)
-_ONE = np.uint64(1)
-_CARRIED = np.uint64(0x800)
+# Only numbers that are not finite carry into the sign's place when one is added to the exponent.
+_EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
+_SIGN_PLACE = np.uint64(1 << 63)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
+ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
+# Squares that are added up before their sum is added: few roundings after each other.
+_SQUARES_TOGETHER = 2**12
 
 #: Records side by side: a row of integers of two bytes for each feature.
 Lanes = NDArray[np.int16]
@@ -33,17 +38,13 @@ _MOST_LANES, _FEWEST_LANES, _LANE_VALUES = 64, 16, 2**18
 # Records and features that are turned together; they stay in the nearest cache.
 _TOGETHER, _PIECE = 8, 512
 
-
-#: Of every feature: the centre, for integers as a row above their unit; and the reach.
-Taken = tuple[FloatArray, FloatArray]
-
 #: The integer with which a compact row begins where its record misses a value; none is as small.
 MISSING = -(2**15)
 
 
 @dataclass(frozen=True, eq=False)
 class About:
-    """What is taken off rows, and how far from it they may be; public or released, finite.
+    """Centre taken off rows, and how far from it they may be; public or released, finite.
 
     Where there is a `unit`, rows are integers, in that of their feature: `CompactRecords`.
     """
@@ -54,88 +55,154 @@ class About:
 
     @classmethod
     def zero(cls, n_features: int) -> About:
-        """Rows as they are."""
+        """Return what leaves rows as they are."""
         return cls(np.zeros(n_features), np.full(n_features, np.finfo(np.float64).max))
 
     def of_tensor(self, block: Any) -> Any:
-        """Rows on a device, centred; those are never integers."""
+        """Return rows on a device, centred; those are never integers."""
         assert self.unit is None
         reach = block.new_tensor(self.reach)
         return (block - block.new_tensor(self.centre)).clip_(-reach, reach)
 
 
+class SumsSoFar:
+    """Sums by thread, how many rows were seen, and those of a unit that goes on."""
+
+    def __init__(self, totals: Any) -> None:
+        self.totals, self.position = totals, 0
+        self.waiting: list[Any] = []
+
+    def cut(self, block: Any, starts: IntArray | None) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield parts of a block for all threads: rows, or rows and where whole units start.
+
+        Rows of a unit that goes on in the next block wait for it.
+        """
+        if starts is None:
+            yield [(part,) for part in row_parts(block, threads())]
+            return
+        low, high = self.position, self.position + len(block)
+        first, last = np.searchsorted(starts, low), np.searchsorted(starts, high, "right")
+        inside, self.position = starts[first:last] - low, high
+        if not len(inside):
+            self.waiting.append(block.copy())
+            return
+        if self.waiting:
+            rows = np.concatenate([*self.waiting, block[: inside[0]]])
+            self.waiting = []
+            yield [(rows, np.array([0, len(rows)]))]
+        elif inside[0] > 0:
+            raise AssertionError("rows of a unit were left out")
+        cuts = np.linspace(inside[0], inside[-1], threads() + 1)[1:-1]
+        ends = [0, *np.searchsorted(inside, cuts), len(inside) - 1]
+        parts = [inside[a : b + 1] for a, b in itertools.pairwise(ends) if b > a]
+        if parts:
+            yield [(block, part) for part in parts]
+        if inside[-1] < len(block):
+            self.waiting.append(block[inside[-1] :].copy())
+
+    def total(self) -> IntArray:
+        """Return the sums over all blocks."""
+        return np.asarray(self.totals.sum(axis=0))
+
+
 @dataclass(frozen=True, eq=False)
-class RowSums(ABC):
+class RowSums:
     """A block function that checks rows itself and adds them up on all cores. Picklable.
 
     Sums are exact integers, the same whatever rows are taken together.
+
+    Parameters
+    ----------
+    kernel : callable
+        Compiled: `kernel(rows, centre, reach, *arguments, total)` adds rows to a total, in one
+        thread, and returns False if a number is not finite. Where units have several rows, the
+        starts of units follow the rows. `hushcov.sums.device` has a function of the same name,
+        which returns the sums of a tensor.
+    arguments : tuple
+        Public or released.
+    shape : tuple of int
+        The shape of the sums.
+    most_rows : int, default=1
+        How many rows a unit has at most.
+    centring : bool, default=True
+        Whether the kernel takes a centre and a reach.
+    about : About, optional
+        What is taken off the rows.
+    starts : ndarray of int, optional
+        Where units start, and the last one ends: those of `GroupedRecords`.
     """
 
+    kernel: Any
+    arguments: tuple[Any, ...]
+    shape: tuple[int, ...]
+    most_rows: int = 1
+    centring: bool = True
+    about: About | None = field(default=None, kw_only=True)
+    starts: IntArray | None = field(default=None, kw_only=True)
+
     def __call__(self, block: Any) -> Any:
-        """The sums of a block, which is finite; see `BlockFunction`."""
+        """Return the sums of a block, which is finite; see `BlockFunction`."""
         if not isinstance(block, np.ndarray):
-            return self.of_tensor(block)
-        sums = self.begin(block.shape[1])
+            return self.of_tensor(block if self.about is None else self.about.of_tensor(block))
+        sums = self.begin()
         finite = self.add(block, sums)
         assert finite, "checked before"
         return self.total(sums)
 
-    def over(self, records: Any) -> RowSums:
-        """The same sums, told which records they are about to be of, with the views around them."""
-        return self
-
-    def begin(self, n_features: int) -> Any:
-        """Where sums over several blocks are kept: by thread."""
-        return np.zeros((threads(), *self.shape(n_features)), dtype=np.int64)
-
-    def add(self, block: FloatArray, sums: Any) -> bool:
-        """Add a block, on all cores; False if it has a number that is not finite."""
-        parts = row_parts(block, len(sums))
-        return all(run_parts(self.add_rows, [*zip(parts, sums, strict=False)]))
-
-    def total(self, sums: Any) -> IntArray:
-        """The sums over all blocks added."""
-        return np.asarray(sums.sum(axis=0))
-
-    @abstractmethod
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        """The shape of the sums."""
-
-    @abstractmethod
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        """Add rows to a total, in one thread; False if a number is not finite."""
-
-    @abstractmethod
-    def of_tensor(self, block: Any) -> Any:
-        """The sums of a block on a device."""
-
-
-@dataclass(frozen=True, eq=False)
-class CentringSums(RowSums):
-    """Sums that take `about` off the rows that they get; None is nothing."""
-
-    about: About | None = field(default=None, kw_only=True)
-
-    def __call__(self, block: Any) -> Any:
-        """See `RowSums`."""
-        if self.about is None or isinstance(block, np.ndarray):
-            return super().__call__(block)
-        return self.of_tensor(self.about.of_tensor(block))
+    @property
+    def takes_centre(self) -> bool:
+        """Whether rows can be centred where they are summed, and are not yet."""
+        return self.centring and self.about is None
 
     def centred(self, about: About) -> Self:
-        """The same sums of centred rows."""
+        """Return these sums for centred rows."""
         return replace(self, about=about)
 
-    def taken_off(self, n_features: int) -> Taken:
-        """Centre and reach of every feature, as `centre_row` takes them."""
+    def taken_off(self, n_features: int) -> tuple[FloatArray, FloatArray]:
+        """Return centre and reach of every feature, as `centre_row` takes them."""
         about = self.about or About.zero(n_features)
         if about.unit is None:
             return about.centre, about.reach
         return np.stack([about.centre, about.unit]), about.reach
 
+    def begin(self) -> Any:
+        """Return where sums over several blocks are kept."""
+        return SumsSoFar(np.zeros((threads(), *self.shape), dtype=np.int64))
+
+    def add(self, block: Any, sums: Any) -> bool:
+        """Add a block, on all cores; return False if it has a number that is not finite."""
+        finite = True
+        for parts in sums.cut(block, self.starts):
+            finite &= self.add_parts(parts, sums)
+        if sums.waiting and block.dtype == np.float64:
+            finite &= bool(np.isfinite(sums.waiting[-1]).all())
+        return finite
+
+    def add_parts(self, parts: list[tuple[Any, ...]], sums: Any) -> bool:
+        """Add parts of a block, each in a thread of its own."""
+        jobs = [(own, *part) for part, own in zip(parts, sums.totals, strict=False)]
+        return all(run_parts(self.add_rows, jobs))
+
+    def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
+        """Add rows to a total, in one thread; return False if a number is not finite."""
+        about = self.taken_off(rows.shape[1]) if self.centring else ()
+        return bool(self.kernel(rows, *starts, *about, *self.arguments, total))
+
+    def total(self, sums: Any) -> IntArray:
+        """Return the sums over all blocks; refuse rows that are not those of all units."""
+        if self.starts is not None and (sums.waiting or sums.position != self.starts[-1]):
+            raise AssertionError("rows must be as many as those of all units")
+        return np.asarray(sums.total())
+
+    def of_tensor(self, block: Any) -> Any:
+        """Return the sums of a block on a device."""
+        from hushcov.sums import device
+
+        return getattr(device, self.kernel.__name__)(block, *self.arguments)
+
 
 def row_parts(block: FloatArray, most: int) -> list[FloatArray]:
-    """Parts of a block for at most so many threads, none of them tiny."""
+    """Return parts of a block for at most so many threads, none of them tiny."""
     number = max(1, min(most, block.size // _SMALLEST_PART))
     return np.array_split(block, number) if number > 1 else [block]
 
@@ -147,11 +214,54 @@ def exact_reduction(function: Any) -> Any:
 
 @exact_reduction
 def square_norm(row: FloatArray) -> float:
-    """Sum of squares of integers."""
+    """Return the sum of squares of integers."""
     square = 0.0
     for i in range(len(row)):
         square += row[i] * row[i]
     return square
+
+
+@compiled
+def near_square_norm(v: FloatArray) -> float:
+    """Return the squared norm of integers, too small or too large by less than 2**-40 of it."""
+    total = 0.0
+    for left in range(0, len(v), _SQUARES_TOGETHER):
+        part = 0.0
+        for e in range(left, min(len(v), left + _SQUARES_TOGETHER)):
+            part += v[e] * v[e]
+        total += part
+    return total
+
+
+@compiled
+def norm_bin(square: float, n_bins: int) -> int:
+    """Return the bin of a norm: half octaves of its square."""
+    mantissa, exponent = math.frexp(square)
+    return min(2 * exponent + (1 if mantissa >= ROOT_HALF else 0), n_bins - 1)
+
+
+@compiled
+def shorten_row(row: FloatArray, square: float, bound: float) -> None:
+    """Scale integers down to the bound if they are longer; `square` is their squared norm."""
+    if square > bound * bound:
+        factor = bound / np.sqrt(square) * INSIDE
+        for i in range(len(row)):
+            row[i] = np.trunc(row[i] * factor)
+
+
+@compiled
+def add_unit(v: FloatArray, bound: float, whole: int, total: IntArray) -> None:
+    """Add the integers of a unit, scaled down to the bound, and so much of `whole`."""
+    square, n = near_square_norm(v), len(v)
+    if square <= bound * bound * INSIDE:
+        total[n] += whole
+        for e in range(n):
+            total[e] += np.int64(v[e])
+    else:
+        factor = bound / math.sqrt(square) * INSIDE
+        total[n] += np.int64(factor * whole)
+        for e in range(n):
+            total[e] += np.int64(v[e] * factor)
 
 
 @compiled
@@ -181,12 +291,12 @@ def _centre_integers(
 
 @compiled
 def finite_row(row: FloatArray) -> bool:
-    """Whether all numbers are finite."""
+    """Return whether all numbers are finite."""
     bits = row.view(np.uint64)
     seen = np.uint64(0)
     for i in range(len(bits)):
-        seen |= ((bits[i] >> _FRACTION_BITS) & _EXPONENT) + _ONE
-    return bool(seen < _CARRIED)
+        seen |= (bits[i] & _EXPONENT_PLACES) + _EXPONENT_UNIT
+    return bool(seen < _SIGN_PLACE)
 
 
 @compiled
@@ -198,7 +308,7 @@ def round_row(y: FloatArray, multipliers: FloatArray, half_width: float) -> None
 
 @compiled
 def empty_lanes(n_features: int) -> Lanes:
-    """Room for as many records as are best taken together: features by records."""
+    """Return room for as many records as are best taken together: features by records."""
     fitting = _LANE_VALUES // n_features // _TOGETHER * _TOGETHER
     return np.zeros((n_features, max(_FEWEST_LANES, min(_MOST_LANES, fitting))), dtype=np.int16)
 
@@ -327,7 +437,7 @@ def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
 
 @compiled
 def grid_limits(reach: FloatArray, multipliers: FloatArray, half_width: float) -> FloatArray:
-    """The largest integers of `grid_row`, before they are rounded."""
+    """Return the largest integers of `grid_row`, before they are rounded."""
     return np.minimum(reach * multipliers, half_width)
 
 

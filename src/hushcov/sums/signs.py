@@ -1,21 +1,325 @@
-"""Exact sums of products of signs, of one reading of the records: signs are kept as bits."""
+"""Exact sums of products of signs, kept as bits: 64 records in a word, of one reading.
+
+Two bits say a sign: whether it is positive, and whether it is not zero. Where two features have no
+zeros, their product sums to the number of records less twice the number of records in which the
+first bits differ. Elsewhere the second bits mask both.
+"""
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import NDArray
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._compiled import compiled, run_parts, threads
+from hushcov._compiled import popcount as _popcount
 from hushcov.sums.gram import PANEL_BYTES, pair_sums
-from hushcov.sums.popcount import CELL_ROWS, SignTile
-from hushcov.sums.protocol import Progress, Records
-from hushcov.sums.rows import MISSING, CentringSums
-from hushcov.sums.views import hands_out_arrays
+from hushcov.sums.records import Progress, Records, hands_out_arrays
+from hushcov.sums.rows import MISSING, RowSums, finite_row, row_parts
+
+WordArray = npt.NDArray[np.uint64]
+Eight = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
+
+# A cell has the bits of 512 records for 128 features: 8 rows of 128 words, which stay in the
+# nearest cache while all rows of a strip meet them. Powers of two, known to the compiler.
+_WORDS = 8
+_WIDTH = 128
+_CELL = _WORDS * _WIDTH
+CELL_ROWS = 64 * _WORDS
+_STRIP_ROWS = 32  # rows of sums that stay in the second cache meanwhile
+
+_NO_BITS, _ALL_BITS = np.uint64(0), np.uint64(2**64 - 1)
+_BIT, _BIT2, _BIT3 = np.uint64(1), np.uint64(2), np.uint64(3)
+
+
+@dataclass
+class SignTile:
+    """Bits of the signs of some records: cells by rows, then by features."""
+
+    n_features: int
+    positive: WordArray
+    nonzero: WordArray  # may be `positive` itself where `full` is true everywhere
+    full: BoolArray  # by cell: whether no sign in it is zero
+    n_rows: int = 0
+
+    @classmethod
+    def empty(cls, n_rows: int, n_features: int) -> SignTile:
+        """Room for so many records, rounded up to whole cells."""
+        shape = -(-n_rows // CELL_ROWS), -(-n_features // _WIDTH)
+        words = shape[0] * shape[1] * _CELL
+        positive, nonzero = (np.zeros(words, dtype=np.uint64) for _ in range(2))
+        return cls(n_features, positive, nonzero, np.zeros(shape, dtype=np.bool_))
+
+    @property
+    def room(self) -> int:
+        """How many records still fit."""
+        return len(self.full) * CELL_ROWS - self.n_rows
+
+    def pack(self, block: Any, limits: Any) -> bool:
+        """Add the signs of rows about limits, on all cores; see `_pack`."""
+        # No two threads get bits of the same word.
+        parts = _whole_words(len(block), self.n_rows % 64, len(row_parts(block, threads())))
+        planes = self.positive, self.nonzero, self.full.shape[1]
+        jobs = [(block[a:b], limits, self.n_rows + a, *planes) for a, b in parts]
+        self.n_rows += len(block)
+        return all(run_parts(_pack, jobs))
+
+    def finish(self) -> IntArray:
+        """Find the cells without zeros; return the sums of signs."""
+        sums = np.zeros(self.n_features, dtype=np.int64)
+        _finish(self.positive, self.nonzero, self._used, self.n_features, self.full, sums)
+        return sums
+
+    def take(self) -> SignTile:
+        """Return the bits, without second ones where none is needed; make room for others."""
+        words = self._used * self.full.shape[1] * _CELL
+        full, positive = self.full[: self._used], self.positive[:words]
+        nonzero = positive if full.all() else self.nonzero[:words]
+        taken = SignTile(self.n_features, positive, nonzero, full, self.n_rows)
+        vars(self).update(vars(SignTile.empty(len(self.full) * CELL_ROWS, self.n_features)))
+        return taken
+
+    def clear(self) -> None:
+        """Make room for others."""
+        words = self._used * self.full.shape[1] * _CELL
+        self.positive[:words] = self.nonzero[:words] = 0
+        self.n_rows = 0
+
+    def add_products(self, start: int, sums: IntArray) -> None:
+        """Add the sums of products of features from `start` on to rows of the upper triangle."""
+        strips = -(-(start % _STRIP_ROWS + len(sums)) // _STRIP_ROWS)
+        step = min(threads(), strips)
+        planes = self.positive, self.nonzero, self.full[: self._used], self.n_features
+        run_parts(_add_products, [(*planes, start, sums, first, step) for first in range(step)])
+
+    def add_pairs(self, rows: IntArray, columns: IntArray, sums: IntArray) -> None:
+        """Add the sums of products of listed pairs of features, in any order."""
+        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64)
+        planes = self.positive, self.nonzero, self.full[: self._used]
+        parts = [*itertools.pairwise(cuts.tolist())]
+        run_parts(_add_pairs, [(*planes, rows[a:b], columns[a:b], sums[a:b]) for a, b in parts])
+
+    @property
+    def _used(self) -> int:
+        return -(-self.n_rows // CELL_ROWS)
+
+
+def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]:
+    """Cut rows into so many parts, after the last bits of words; the first has `filled` bits."""
+    words = -(-(filled + n_rows) // 64)
+    ends = {64 * (words * k // number) - filled for k in range(1, number)}
+    cuts = [0, *sorted(end for end in ends if 0 < end < n_rows), n_rows]
+    return [*itertools.pairwise(cuts)]
+
+
+@compiled
+def _pack(
+    rows: Any,
+    limits: Any,
+    position: int,
+    positive: WordArray,
+    nonzero: WordArray,
+    cells: int,
+) -> bool:
+    """Set the bits of rows from a position on, where so many `cells` lie side by side.
+
+    Doubles have one limit for each feature; False if one of them is not finite. Compact rows are
+    positive above the first of two limits and negative below the second; those that miss a value
+    leave their bits zero.
+    """
+    n_rows, d = rows.shape
+    finite, a = True, 0
+    while a < n_rows:
+        word, bit = divmod(position + a, 64)
+        together = 4 if bit % 4 == 0 and a + 4 <= n_rows else 1
+        if limits.ndim == 2:  # known when this is compiled
+            for row in range(a, a + together):
+                if rows[row, 0] == MISSING:
+                    together = 1
+            if rows[a, 0] == MISSING:
+                a += 1
+                continue
+        else:
+            for row in range(a, a + together):
+                finite &= finite_row(rows[row])
+        for cell in range(cells):
+            at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
+            left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
+            p, q = positive[at : at + right - left], nonzero[at : at + right - left]
+            if limits.ndim == 2:
+                high, low = limits[0, left:right], limits[1, left:right]
+            else:
+                high, low = limits[left:right], limits[left:right]
+            shift, x0 = np.uint64(bit), rows[a, left:right]
+            if together == 4:
+                x1, x2 = rows[a + 1, left:right], rows[a + 2, left:right]
+                _pack_four(x0, x1, x2, rows[a + 3, left:right], high, low, shift, p, q)
+            else:
+                _pack_one(x0, high, low, shift, p, q)
+        a += together
+    return finite
+
+
+@compiled
+def _pack_one(x: Any, high: Any, low: Any, shift: Any, p: WordArray, q: WordArray) -> None:
+    for j in range(len(x)):
+        p[j] |= np.uint64(x[j] > high[j]) << shift
+        q[j] |= np.uint64((x[j] > high[j]) | (x[j] < low[j])) << shift
+
+
+@compiled
+def _pack_four(
+    x0: Any,
+    x1: Any,
+    x2: Any,
+    x3: Any,
+    high: Any,
+    low: Any,
+    shift: Any,
+    p: WordArray,
+    q: WordArray,
+) -> None:
+    """Four rows at a time: bits are read and written once for them, and every number once."""
+    for j in range(len(high)):
+        a0, a1, a2, a3 = x0[j] > high[j], x1[j] > high[j], x2[j] > high[j], x3[j] > high[j]
+        b0, b1, b2, b3 = x0[j] < low[j], x1[j] < low[j], x2[j] < low[j], x3[j] < low[j]
+        p[j] |= _four_bits(a0, a1, a2, a3) << shift
+        q[j] |= _four_bits(a0 | b0, a1 | b1, a2 | b2, a3 | b3) << shift
+
+
+@compiled
+def _four_bits(b0: bool, b1: bool, b2: bool, b3: bool) -> Any:
+    low = np.uint64(b0) | (np.uint64(b1) << _BIT)
+    return low | (np.uint64(b2) << _BIT2) | (np.uint64(b3) << _BIT3)
+
+
+@compiled
+def _finish(
+    positive: WordArray, nonzero: WordArray, used: int, d: int, full: BoolArray, sums: IntArray
+) -> None:
+    """Find cells without zeros, and add the sums of signs: twice the positive, less the nonzero."""
+    cells = full.shape[1]
+    for row in range(used):
+        for cell in range(cells):
+            common = _ALL_BITS
+            left, at = cell * _WIDTH, (row * cells + cell) * _CELL
+            width = min(_WIDTH, d - left)
+            for k in range(at, at + _CELL, _WIDTH):
+                p, q, out = positive[k : k + width], nonzero[k : k + width], sums[left:]
+                for j in range(width):
+                    common &= q[j]
+                    out[j] += 2 * np.int64(_popcount(p[j])) - np.int64(_popcount(q[j]))
+            full[row, cell] = common == _ALL_BITS
+
+
+@compiled
+def _add_products(
+    positive: WordArray,
+    nonzero: WordArray,
+    full: BoolArray,
+    d: int,
+    start: int,
+    sums: IntArray,
+    first: int,
+    step: int,
+) -> None:
+    """Add products of features from `start` on, in strips of rows: the first and each step-th."""
+    stop, cells = start + len(sums), full.shape[1]
+    unused = np.empty(_WIDTH, dtype=np.int64)
+    for top in range((start // _STRIP_ROWS + first) * _STRIP_ROWS, stop, step * _STRIP_ROWS):
+        own, end = top // _WIDTH, min(stop, top + _STRIP_ROWS)
+        for other in range(own, cells):
+            right = min(d, (other + 1) * _WIDTH)
+            for row in range(len(full)):
+                a, b = (row * cells + own) * _CELL, (row * cells + other) * _CELL - other * _WIDTH
+                simple = full[row, own] and full[row, other]
+                for i in range(max(top, start), end, 2):
+                    j = max(other * _WIDTH, i)
+                    out = sums[i - start, j - start : right - start]
+                    second = unused[: len(out)]
+                    if i + 1 < end:
+                        second = sums[i + 1 - start, j - start : right - start]
+                    if simple:
+                        _add_full(positive, a + i % _WIDTH, b + j, out, second)
+                    else:
+                        _add_masked(positive, nonzero, a + i % _WIDTH, b + j, out)
+                        if i + 1 < end:
+                            _add_masked(positive, nonzero, a + i % _WIDTH + 1, b + j, second)
+        for i in range(max(top, start) + 1, end, 2):  # below the diagonal
+            sums[i - start, i - 1 - start] = 0
+
+
+@compiled
+def _eight(w: WordArray, j: int) -> Eight:
+    """The words of one feature in a cell, which `w` begins with."""
+    low = w[j], w[_WIDTH + j], w[2 * _WIDTH + j], w[3 * _WIDTH + j]
+    high = w[4 * _WIDTH + j], w[5 * _WIDTH + j], w[6 * _WIDTH + j], w[7 * _WIDTH + j]
+    return (*low, *high)
+
+
+@compiled
+def _differences(a: Eight, b: Eight) -> Any:
+    """In how many records first bits differ."""
+    low = _popcount(a[0] ^ b[0]) + _popcount(a[1] ^ b[1]) + _popcount(a[2] ^ b[2])
+    high = _popcount(a[5] ^ b[5]) + _popcount(a[6] ^ b[6]) + _popcount(a[7] ^ b[7])
+    return np.int64(low + _popcount(a[3] ^ b[3]) + _popcount(a[4] ^ b[4]) + high)
+
+
+@compiled
+def _add_full(words: WordArray, at: int, to: int, out: IntArray, second: IntArray) -> None:
+    """Add products of two features, at `at` and after, with those from `to` on: none has zeros."""
+    a, b = _eight(words[at:], 0), _eight(words[at:], 1)
+    others = words[to:]
+    for j in range(len(out)):
+        w = _eight(others, j)
+        out[j] += CELL_ROWS - 2 * _differences(a, w)
+        second[j] += CELL_ROWS - 2 * _differences(b, w)
+
+
+@compiled
+def _add_masked(words: WordArray, nonzero: WordArray, at: int, to: int, out: IntArray) -> None:
+    """The same for one feature, whatever is zero."""
+    for k in range(0, _CELL, 2 * _WIDTH):
+        a0, a1 = words[at + k], words[at + k + _WIDTH]
+        m0, m1 = nonzero[at + k], nonzero[at + k + _WIDTH]
+        if not (m0 | m1):
+            continue
+        w, v = words[to + k :], nonzero[to + k :]
+        for j in range(len(out)):
+            both0, both1 = m0 & v[j], m1 & v[j + _WIDTH]
+            apart = _popcount((a0 ^ w[j]) & both0) + _popcount((a1 ^ w[j + _WIDTH]) & both1)
+            out[j] += np.int64(_popcount(both0) + _popcount(both1)) - 2 * np.int64(apart)
+
+
+@compiled
+def _add_pairs(
+    positive: WordArray,
+    nonzero: WordArray,
+    full: BoolArray,
+    rows: IntArray,
+    columns: IntArray,
+    sums: IntArray,
+) -> None:
+    """Add products of listed pairs; the bits of one row of cells stay near for all of them."""
+    cells = full.shape[1]
+    for row in range(len(full)):
+        for e in range(len(rows)):
+            own, other = rows[e] // _WIDTH, columns[e] // _WIDTH
+            a = (row * cells + own) * _CELL + rows[e] % _WIDTH
+            b = (row * cells + other) * _CELL + columns[e] % _WIDTH
+            if full[row, own] and full[row, other]:
+                apart = _differences(_eight(positive[a:], 0), _eight(positive[b:], 0))
+                sums[e] += CELL_ROWS - 2 * apart
+            else:
+                _add_masked(positive, nonzero, a, b, sums[e : e + 1])
+
 
 PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
 PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
@@ -54,13 +358,15 @@ class PackedSigns:
         self,
         records: Records,
         *,
-        read: Callable[[CentringSums], IntArray] | None = None,
+        read: Callable[[RowSums], IntArray] | None = None,
         progress: Progress | None = None,
     ) -> None:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = records.n_features
-        packing = _Packing(_whole_cells(min(TILE_ROWS, records.n_rows)), self._tiles)
+        rows = _whole_cells(min(TILE_ROWS, records.n_rows))
+        d = records.n_features
+        packing = _Tiles(keep_tile, (self._tiles,), (d,), tile_shape=(rows, d))
         self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
@@ -106,7 +412,8 @@ def sign_gram_and_sums(
     most 2.
     """
     stop = records.n_features if stop is None else stop
-    panel = _SignPanel(_waiting(records), start, stop)
+    shape = (1 + stop - start, records.n_features - start)
+    panel = _Tiles(add_panel, (start, stop), shape, tile_shape=_waiting(records))
     found = records.map_sum(panel, progress=progress)
     return found[1:], found[0]
 
@@ -123,7 +430,7 @@ def sign_scores(
     -------
     Nothing here is private by itself; see `sign_gram`.
     """
-    d, signs = records.n_features, _taken(records)
+    d, signs = records.n_features, _take_kept(records)
     if not (signs or (signs_kept(records.n_rows, d) and hands_out_arrays(records))):
         return pair_sums(
             lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
@@ -150,10 +457,11 @@ def candidate_sign_sums(
     -------
     Nothing here is private by itself. Replacing one record moves every sum by at most 2.
     """
-    signs = _taken(records)
+    signs = _take_kept(records)
     if signs is not None:
         return signs.pairs(rows, columns), signs.sums
-    pairs = _SignPairs(_waiting(records), rows, columns)
+    shape = (len(rows) + records.n_features,)
+    pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
     found = records.map_sum(pairs, progress=progress)
     return found[: len(rows)], found[len(rows) :]
 
@@ -166,7 +474,7 @@ class KeptSigns:
     of: weakref.ref[Records]
 
 
-def _taken(records: Records) -> PackedSigns | None:
+def _take_kept(records: Records) -> PackedSigns | None:
     """Signs that were kept of these records, which lose them: they are scored once."""
     kept, records.kept_signs = records.kept_signs, None
     return kept.signs if kept is not None and kept.of() is records else None
@@ -181,158 +489,82 @@ def signs_kept(n_records: int, n_features: int) -> int:
     return signs if signs <= (PACKED_BYTES if sums > PANEL_BYTES else sums) else 0
 
 
-def _waiting(records: Records) -> int:
-    """How many records wait in a tile."""
+def _waiting(records: Records) -> tuple[int, int]:
+    """Return the shape of a tile of signs that wait to be multiplied."""
     most = TILE_BYTES * 8 // (2 * records.n_features)
-    return _whole_cells(min(TILE_ROWS, most, records.n_rows))
+    return _whole_cells(min(TILE_ROWS, most, records.n_rows)), records.n_features
 
 
 def _whole_cells(n_rows: int) -> int:
     return max(1, n_rows // CELL_ROWS) * CELL_ROWS
 
 
-@dataclass
-class _Packed:
-    """What is known after some blocks: a tile that is not full, sums of signs, and of products."""
-
-    tile: SignTile
-    sums: IntArray
-    products: IntArray
-
-
 @dataclass(frozen=True, eq=False)
-class _Tiles(CentringSums):
-    """Packs rows into tiles; `finished` says what happens to a full one."""
+class _Tiles(RowSums):
+    """Sums of signs and their products: rows are packed into tiles, the kernel takes full ones.
 
-    tile_rows: int
+    It is `kernel(tile, sums of signs, *arguments, total)`.
+    """
 
-    def begin(self, n_features: int) -> _Packed:
-        tile = SignTile.empty(self.tile_rows, n_features)
-        sums = np.zeros(self.shape(n_features), dtype=np.int64)
-        return _Packed(tile, np.zeros(n_features, dtype=np.int64), sums)
+    tile_shape: tuple[int, int] = (0, 0)
 
-    def add(self, block: FloatArray, sums: _Packed) -> bool:
-        about = _limits(*self.taken_off(block.shape[1]))
+    def begin(self) -> tuple[SignTile, IntArray]:
+        return SignTile.empty(*self.tile_shape), np.zeros(self.shape, dtype=np.int64)
+
+    def add(self, block: Any, sums: tuple[SignTile, IntArray]) -> bool:
+        limits, (tile, total) = _limits(*self.taken_off(block.shape[1])), sums
         while len(block):
-            taken = min(len(block), sums.tile.room)
-            if not sums.tile.pack(block[:taken], about):
+            fitting = min(len(block), tile.room)
+            if not tile.pack(block[:fitting], limits):
                 return False
-            if not sums.tile.room:
-                self._finish(sums)
-            block = block[taken:]
+            if not tile.room:
+                self.kernel(tile, tile.finish(), *self.arguments, total)
+            block = block[fitting:]
         return True
 
-    def _finish(self, sums: _Packed) -> None:
-        sums.tile.finish(sums.sums)
-        self.finished(sums)
+    def total(self, sums: tuple[SignTile, IntArray]) -> IntArray:
+        tile, total = sums
+        if tile.n_rows:
+            self.kernel(tile, tile.finish(), *self.arguments, total)
+        return total
 
-    def total(self, sums: _Packed) -> IntArray:
-        if sums.tile.n_rows:
-            self._finish(sums)
-        return self.found(sums)
 
-    def add_rows(self, rows: FloatArray, total: IntArray) -> bool:
-        raise NotImplementedError("rows are packed by `add`")
+def add_panel(tile: SignTile, signs: IntArray, start: int, stop: int, total: IntArray) -> None:
+    """Add the sums of signs as a first row, and those of products of features start..stop-1."""
+    total[0] += signs[start:]
+    tile.add_products(start, total[1:])
+    tile.clear()
 
-    def finished(self, sums: _Packed) -> None:
-        """What to do with a tile that is done."""
-        raise NotImplementedError
 
-    def found(self, sums: _Packed) -> IntArray:
-        """What to return at the end."""
-        raise NotImplementedError
+def add_pairs(
+    tile: SignTile, signs: IntArray, rows: IntArray, columns: IntArray, total: IntArray
+) -> None:
+    """Add the sums of products of listed pairs, and after them those of signs."""
+    tile.add_pairs(rows, columns, total[: len(rows)])
+    total[len(rows) :] += signs
+    tile.clear()
+
+
+def keep_tile(tile: SignTile, signs: IntArray, tiles: list[SignTile], total: IntArray) -> None:
+    """Add the sums of signs, and keep the tile in this process."""
+    total += signs
+    tiles.append(tile.take())
 
 
 def _limits(centre: FloatArray, reach: FloatArray) -> Any:
-    """What a positive sign is above, and under it what a negative one is below.
+    """Return what signs are about, for `_pack`.
 
-    For compact rows these are integers, found by the product that makes numbers of them. No number
-    is above or below NaN: where nothing is within reach, signs are zero.
+    For compact rows these are two integers, found by the product that makes numbers of them: what a
+    positive sign is above, and a negative one below. No number is above or below NaN: where nothing
+    is within reach, signs are zero.
     """
     if centre.ndim == 1:
-        limits = np.stack([centre, centre])
-    else:
-        about, unit = centre
-        with np.errstate(divide="ignore", invalid="ignore"):
-            near = np.clip(np.nan_to_num(np.floor(about / unit)), MISSING, -MISSING)
-        tried = near + np.arange(-2, 4)[:, None]  # rounding moves a product by less
-        above, below = tried * unit > about, tried * unit < about
-        limits = np.stack([near + 3 - above.sum(axis=0), near - 2 + below.sum(axis=0)])
-        nowhere = np.array([[-MISSING], [MISSING]])
-        return np.where(reach > 0, np.clip(limits, MISSING, -MISSING), nowhere).astype(np.int32)
-    return np.where(reach > 0, limits, np.nan)
-
-
-@dataclass(frozen=True, eq=False)
-class _SignPanel(_Tiles):
-    """Sums of signs of a block, in a row before those of their products. Picklable."""
-
-    start: int
-    stop: int
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return 1 + self.stop - self.start, n_features - self.start
-
-    def finished(self, sums: _Packed) -> None:
-        sums.tile.add_products(self.start, sums.products[1:])
-        sums.tile.clear()
-
-    def found(self, sums: _Packed) -> IntArray:
-        sums.products[0] = sums.sums[self.start :]
-        return sums.products
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels as kernels
-
-        block = block[:, self.start :]
-        gram = kernels.sign_gram(block, self.stop - self.start)
-        return kernels.joined(kernels.sign_sums(block)[None], gram)
-
-
-@dataclass(frozen=True, eq=False)
-class _SignPairs(_Tiles):
-    """Sums of products of listed pairs, and after them those of signs. Picklable."""
-
-    rows: IntArray
-    columns: IntArray
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return (len(self.rows) + n_features,)
-
-    def finished(self, sums: _Packed) -> None:
-        sums.tile.add_pairs(self.rows, self.columns, sums.products[: len(self.rows)])
-        sums.tile.clear()
-
-    def found(self, sums: _Packed) -> IntArray:
-        sums.products[len(self.rows) :] = sums.sums
-        return sums.products
-
-    def of_tensor(self, block: Any) -> Any:
-        from hushcov.sums import tensor_kernels as kernels
-
-        products = kernels.sign_products(block, self.rows, self.columns)
-        return kernels.joined(products, kernels.sign_sums(block))
-
-
-@dataclass(frozen=True, eq=False)
-class _Packing(_Tiles):
-    """Sums of signs; the tiles are kept, in this process."""
-
-    tiles: list[SignTile] = field(default_factory=list)
-
-    def begin(self, n_features: int) -> _Packed:
-        tile = SignTile.empty(self.tile_rows, n_features)
-        return _Packed(tile, np.zeros(n_features, dtype=np.int64), np.empty(0, dtype=np.int64))
-
-    def shape(self, n_features: int) -> tuple[int, ...]:
-        return (n_features,)
-
-    def finished(self, sums: _Packed) -> None:
-        self.tiles.append(sums.tile.compact())
-        sums.tile = SignTile.empty(self.tile_rows, sums.tile.n_features)
-
-    def found(self, sums: _Packed) -> IntArray:
-        return sums.sums
-
-    def of_tensor(self, block: Any) -> Any:
-        raise NotImplementedError("see `hands_out_arrays`")
+        return np.where(reach > 0, centre, np.nan)
+    about, unit = centre
+    with np.errstate(divide="ignore", invalid="ignore"):
+        near = np.clip(np.nan_to_num(np.floor(about / unit)), MISSING, -MISSING)
+    tried = near + np.arange(-2, 4)[:, None]  # rounding moves a product by less
+    above, below = tried * unit > about, tried * unit < about
+    limits = np.stack([near + 3 - above.sum(axis=0), near - 2 + below.sum(axis=0)])
+    nowhere = np.array([[-MISSING], [MISSING]])
+    return np.where(reach > 0, np.clip(limits, MISSING, -MISSING), nowhere).astype(np.int32)

@@ -26,8 +26,17 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
-from hushcov.sums.protocol import BlockFunction, Held, PartitionedRecords, Progress, Records
-from hushcov.sums.views import View, WatchedRecords, WrappedRecords, source_of
+from hushcov.sums.records import (
+    BlockFunction,
+    Held,
+    PartitionedRecords,
+    Progress,
+    Records,
+    View,
+    WatchedRecords,
+    WrappedRecords,
+    source_of,
+)
 from hushcov.tables.compact import KeptOfPiece
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table
@@ -48,6 +57,7 @@ _TELLING = threading.Lock()
 _KEY = "hushcov unit key"  # a column that says in which partition a row is to be
 _LARGEST_KEY = 2**64 - 1
 _Computed = TypeVar("_Computed")
+_NOWHERE = object()  # in no copy
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,9 @@ class DaskRecords(PartitionedRecords):
         dask_module()
         self._in_files = isinstance(data, FileRecords)
         if isinstance(data, FileRecords):
-            spans = data.pieces(_rows_of_piece(data.n_records, data.n_features))
+            fewest = max(_FEWEST_ROWS, _ROWS_A_FEATURE * data.n_features)
+            rows = min(_ROWS_OF_PIECE, max(fewest, -(-data.n_records // _FEW_PIECES)))
+            spans = data.pieces(rows)
             pieces = [Piece(span.n_rows, data.only([span])) for span in spans]
             n_features = data.n_features
             self.gaps, self.feature_names = data.gaps, data.feature_names
@@ -138,11 +150,21 @@ class DaskRecords(PartitionedRecords):
         """
         if held is None or not self._in_files:
             return [None] * len(self._pieces)
-        client = _used_client()
+        from dask.base import get_scheduler
+
+        # The client of the scheduler that dask would use now; None where that is no cluster.
+        client = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
+        client = client if hasattr(client, "scheduler_info") else None
         place = None if client is None else client.id
         if place not in held.keepers:
             sizes = [2 * piece.n_rows * self.n_features for piece in self._pieces]
-            rooms = {None: (_MOST_KEPT, 1)} if client is None else _rooms(client)
+            rooms: dict[Any, tuple[int, int]] = {None: (_MOST_KEPT, 1)}
+            if client is not None:  # bytes that each worker may keep in copies, and its threads
+                workers = client.scheduler_info(n_workers=-1)["workers"]
+                rooms = {
+                    name: (int(_SHARE_KEPT * (w["memory_limit"] or 4 * _MOST_KEPT)), w["nthreads"])
+                    for name, w in workers.items()
+                }
             held.keepers[place] = [
                 None if where is _NOWHERE else _keeper(client, where, size)
                 for where, size in zip(_spread(sizes, rooms), sizes, strict=True)
@@ -150,16 +172,8 @@ class DaskRecords(PartitionedRecords):
         return list(held.keepers[place])
 
 
-def _rows_of_piece(n_records: int, n_features: int) -> int:
-    fewest = max(_FEWEST_ROWS, _ROWS_A_FEATURE * n_features)
-    return min(_ROWS_OF_PIECE, max(fewest, -(-n_records // _FEW_PIECES)))
-
-
-_NOWHERE = object()  # in no copy
-
-
 def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any]:
-    """Where copies of these sizes go, by the room and the threads of each place."""
+    """Choose a place for each copy, by its size and the room and the threads of places."""
     taken = dict.fromkeys(rooms, 0)
     found: list[Any] = [_NOWHERE] * len(sizes)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
@@ -177,23 +191,6 @@ def _keeper(client: Any, worker: Any, n_bytes: int) -> Any:
     return client.submit(
         KeptOfPiece, n_bytes, workers=[worker], allow_other_workers=True, pure=False
     )
-
-
-def _rooms(client: Any) -> dict[str, tuple[int, int]]:
-    """Bytes that each worker may keep in copies, and its threads."""
-    workers = client.scheduler_info(n_workers=-1)["workers"]
-    return {
-        address: (int(_SHARE_KEPT * (each["memory_limit"] or 4 * _MOST_KEPT)), each["nthreads"])
-        for address, each in workers.items()
-    }
-
-
-def _used_client() -> Any:
-    """The client of the scheduler that dask would use now; None where that is no cluster."""
-    from dask.base import get_scheduler
-
-    found = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
-    return found if hasattr(found, "scheduler_info") else None
 
 
 def sum_parts(
@@ -221,7 +218,7 @@ def sum_parts(
                 for start in range(0, len(sums), _FAN_IN)
             ]
         total = computed(sums[0].compute) if sums else None
-        return np.asarray(work(no_rows, _ignore) if total is None else total)
+        return np.asarray(work(no_rows, lambda _: None) if total is None else total)
 
 
 def computed(compute: Callable[[], _Computed]) -> _Computed:
@@ -255,18 +252,10 @@ class Work:
         """Return the sum over these rows."""
         records = rows if isinstance(rows, Records) else ArrayRecords(np.asarray(rows))
         records.gaps = self.gaps
-        seen = self.view(WatchedRecords(records, _nothing, report))
+        seen = self.view(WatchedRecords(records, lambda: None, report))
         if keeper is not None:
             seen = keeper.serve(seen)
         return seen.map_sum(self.block_function)
-
-
-def _nothing() -> None:
-    pass
-
-
-def _ignore(_: int) -> None:
-    pass
 
 
 def _sum_rows(

@@ -19,9 +19,15 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real, listed, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
-from hushcov.sums.knowledge import refuse_name
-from hushcov.sums.protocol import Records, check_block_rows, check_finite, default_block_rows
-from hushcov.sums.views import View, WrappedRecords
+from hushcov.sums.grids import refuse_name
+from hushcov.sums.records import (
+    Records,
+    View,
+    WrappedRecords,
+    check_block_rows,
+    check_finite,
+    default_block_rows,
+)
 from hushcov.tables.sources import check_frame, check_frame_complete, names_of, numbers_of
 
 NUMBER, BINARY, CATEGORY = "number", "binary", "category"

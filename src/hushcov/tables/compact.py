@@ -18,29 +18,26 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov.sums.grids import check_feature_scale, check_numbers
-from hushcov.sums.protocol import (
+from hushcov.sums.records import (
     BlockFunction,
     Held,
     PartitionedRecords,
     Progress,
     Records,
+    View,
+    WrappedRecords,
     check_finite,
+    complete_rows,
     default_block_rows,
+    layers_of,
+    source_of,
 )
 from hushcov.sums.rows import (
     MISSING,
     About,
-    CentringSums,
     RowSums,
     finite_row,
     row_parts,
-)
-from hushcov.sums.views import (
-    View,
-    WrappedRecords,
-    complete_rows,
-    layers_of,
-    source_of,
 )
 from hushcov.tables.sources import ArrayRecords
 
@@ -134,7 +131,7 @@ class CompactRecords(WrappedRecords):
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:
         """See `Records.map_sum`; sums that centre rows take the integers as they are."""
-        if isinstance(block_function, CentringSums) and not self.on_device:
+        if isinstance(block_function, RowSums) and self._gives_integers_to(block_function):
             about = block_function.about or About.zero(self.n_features)
             if about.unit is None:
                 in_units = About(about.centre, about.reach, self._unit)
@@ -142,8 +139,10 @@ class CompactRecords(WrappedRecords):
         return super().map_sum(block_function, progress=progress)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        takes_integers = isinstance(row_sums, CentringSums) and not self.on_device
-        return self._integers() if takes_integers else self._blocks()
+        return self._integers() if self._gives_integers_to(row_sums) else self._blocks()
+
+    def _gives_integers_to(self, row_sums: RowSums) -> bool:
+        return row_sums.centring and not self.on_device
 
     def _blocks(self) -> Iterator[Any]:
         if self.on_device:

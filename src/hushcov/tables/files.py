@@ -27,7 +27,7 @@ from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
 from hushcov._validation import listed, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.sums.protocol import Records, check_block_rows, default_block_rows
+from hushcov.sums.records import Records, check_block_rows, default_block_rows
 from hushcov.tables.formats import (
     FileSpan,
     arrow,

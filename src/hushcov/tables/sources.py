@@ -29,7 +29,7 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
-from hushcov.sums.protocol import (
+from hushcov.sums.records import (
     MISSING_CURE,
     Records,
     check_block_rows,
@@ -126,11 +126,11 @@ def open_records(
         return code_categories(frame, codebook, block_rows)
     if not drop_nulls:
         check_frame_complete(source)
-    records = _open(source, block_rows)
+    records = _open_other(source, block_rows)
     return records.with_gaps() if drop_nulls else records
 
 
-def _open(source: object, block_rows: int | None) -> Records:
+def _open_other(source: object, block_rows: int | None) -> Records:
     """Open what is not a file of columns."""
     if isinstance(source, Records):
         if block_rows is not None:
@@ -165,14 +165,13 @@ def is_file_source(source: object) -> bool:
         return bool(source) and all(isinstance(item, str | os.PathLike) for item in source)
     if not isinstance(source, str | os.PathLike):
         return False
-    path = Path(source)
-    # Unlike Path.is_dir this has an answer for names that are too long.
-    is_folder = os.path.isdir(path)
-    return bool(format_of(path.name) or is_folder or WILDCARDS & set(str(source)))
+    # Unlike Path.is_dir, os.path.isdir has an answer for names that are too long.
+    known = format_of(Path(source).name) or os.path.isdir(source)
+    return bool(known or WILDCARDS & set(str(source)))
 
 
 def format_of(path: str) -> str | None:
-    """The format by the ending of a file's name, or None."""
+    """Return the format by the ending of a file's name, or None."""
     return next((kind for ending, kind in FORMATS.items() if path.endswith(ending)), None)
 
 
@@ -191,11 +190,11 @@ class TableRecords(Records):
         return self._table.shape
 
     def column(self, place: int) -> NDArray[Any]:
-        """One column of the table, as it is."""
+        """Return one column of the table, as it is."""
         return self._table[:, place]
 
     def without(self, place: int) -> Self:
-        """The same records where one column is no feature."""
+        """Return a copy where one column is no feature."""
         other = copy.copy(self)
         kept = range(self.shape[1]) if self._kept is None else self._kept
         other._kept = [i for i in kept if i != place]
@@ -343,7 +342,7 @@ def numeric_table(source: object) -> NDArray[Any]:
 
 
 def names_of(source: object) -> tuple[str, ...] | None:
-    """Names of the columns of a DataFrame if all are text, which is scikit-learn's rule."""
+    """Return the names of columns of a DataFrame if all are text, which is scikit-learn's rule."""
     names = tuple(name for name, _ in _column_types(source))
     return names if names and all(isinstance(name, str) for name in names) else None
 
@@ -352,15 +351,17 @@ def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -
     """Return objects as numbers; with `gaps`, None and the like become NaN."""
     missing = np.frompyfunc(_is_missing, 1, 1)(table).astype(bool)
     # float() would also read numbers out of strings, so the types are checked first.
-    wrong = ~(missing | np.frompyfunc(_is_number, 1, 1)(table).astype(bool))
+    is_number = np.frompyfunc(lambda value: isinstance(value, Real | np.bool_), 1, 1)
+    wrong = ~(missing | is_number(table).astype(bool))
     if missing.any() and not wrong.any() and not gaps:
-        raise DataError(
-            f"records must be complete, but values are missing{_where(missing, names)}: "
-            + MISSING_CURE
-        )
+        where = _where(missing, names)
+        raise DataError(f"records must be complete, but values are missing{where}: {MISSING_CURE}")
     if not wrong.any():
-        with suppress(Exception):  # an object's own conversion may raise anything
-            return _doubles(np.where(missing, np.nan, table))
+        table = np.where(missing, np.nan, table)
+        with suppress(Exception), np.errstate(all="ignore"):  # a conversion may raise anything
+            with suppress(OverflowError):
+                return table.astype(np.float64)
+            return np.asarray(np.frompyfunc(_nearest_double, 1, 1)(table), dtype=np.float64)
     raise DataTypeError(
         "X must hold real numbers, got dtype object with something else in "
         f"it{_where(wrong, names)} (an argument must be neither string nor other than a number): "
@@ -369,15 +370,8 @@ def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -
     )
 
 
-def _doubles(table: NDArray[Any]) -> FloatArray:
-    with np.errstate(all="ignore"):
-        with suppress(OverflowError):
-            return table.astype(np.float64)
-        return np.asarray(np.frompyfunc(_double, 1, 1)(table), dtype=np.float64)
-
-
-def _double(value: Any) -> float:
-    """The nearest double, which of an integer or a fraction beyond all others is infinite."""
+def _nearest_double(value: Any) -> float:
+    """Return the nearest double, infinite for an integer or a fraction beyond all others."""
     try:
         return float(value)
     except OverflowError:
@@ -388,10 +382,6 @@ def _is_missing(value: object) -> bool:
     """Whether this is None or pandas.NA; NaN is a number and is checked later."""
     kind = type(value)
     return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas."))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real | np.bool_)
 
 
 def _where(bad: BoolArray, names: tuple[str, ...] | None) -> str:

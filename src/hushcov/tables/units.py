@@ -24,8 +24,17 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError, ParameterError, raise_alone
-from hushcov.sums.protocol import PartitionedRecords, Records, default_block_rows, is_tensor, like
-from hushcov.sums.views import View, WrappedRecords, hands_out_arrays, source_of
+from hushcov.sums.records import (
+    PartitionedRecords,
+    Records,
+    View,
+    WrappedRecords,
+    default_block_rows,
+    hands_out_arrays,
+    is_tensor,
+    like,
+    source_of,
+)
 from hushcov.tables.sources import TableRecords, is_file_source, numeric_table, open_records
 
 if TYPE_CHECKING:
@@ -80,7 +89,7 @@ class Units:
         else:
             chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
         if most_rows > 1:
-            from hushcov.sums.grouped import grouped
+            from hushcov.sums.records import grouped
 
             return grouped(records, self.codes, chosen, most_rows)
         return records if chosen.all() else RepeatedRecords(records, chosen.view(np.uint8))

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from hushcov.accounting import Budget, Clocked, Gaussian, gaussian_delta
-from hushcov.lab.audit import attacks_on, run_attack
 from hushcov.lab.audit.attack import promised
+from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import Ladder, ladder, matrix, pairs, probe
 from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
-from hushcov.steps.stage import choose_norm, squared_norms
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from statistics_helpers import FALSE_ALARM, short_and_long

@@ -10,9 +10,16 @@ import pytest
 
 from hushcov.accounting import ONE_REPLACED, Gaussian
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit import AUDITED, attacks_on, check_path
-from hushcov.lab.audit.attack import along_change, linear_discriminant, trace, weighted_sums
-from hushcov.lab.audit.neighbours import Pair, changing_pairs, edge_of_selection
+from hushcov.lab.audit.attack import (
+    Pair,
+    along_change,
+    changing_pairs,
+    edge_of_selection,
+    linear_discriminant,
+    trace,
+    weighted_sums,
+)
+from hushcov.lab.audit.run import AUDITED, attacks_on, check_path
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import RADIUS, sum_sigma

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit import AUDITED, attacks_on, audit, run_attack
-from hushcov.lab.audit.run import ALARM_RATE, BATCHES
+from hushcov.lab.audit.run import ALARM_RATE, AUDITED, BATCHES, attacks_on, audit, run_attack
 from statistics_helpers import short_and_long
 
 

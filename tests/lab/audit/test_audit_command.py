@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 
 import hushcov.lab.audit.command
 from hushcov.cli.main import cli
-from hushcov.lab.audit import AUDITED, AuditResult, audit
 from hushcov.lab.audit.attack import Attack
 from hushcov.lab.audit.command import describe
+from hushcov.lab.audit.run import AUDITED, AuditResult, audit
 
 KEYS = {
     "mechanism",

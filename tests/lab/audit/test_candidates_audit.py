@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hushcov.lab.audit import attacks_on, run_attack
+from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import pairs
 from statistics_helpers import FALSE_ALARM
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushcov.lab.audit import attacks_on, check_path, run_attack
 from hushcov.lab.audit.gaussian import all_steps
+from hushcov.lab.audit.run import attacks_on, check_path, run_attack
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.noise import rounded_normal
 from hushcov.peers import coinpress

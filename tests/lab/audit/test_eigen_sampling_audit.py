@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hushcov.lab.audit import attack as common
-from hushcov.lab.audit import attacks_on, check_path, run_attack
-from hushcov.lab.audit.eigenvectors import EigenSamplingTarget
+from hushcov.lab.audit.gaussian import EigenSamplingTarget
+from hushcov.lab.audit.run import attacks_on, check_path, run_attack
 from hushcov.peers import eigen_sampling as mechanism
 from statistics_helpers import FALSE_ALARM
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from hushcov.genotypes import mechanism, parameters, squared_movement
-from hushcov.lab.audit import attacks_on, run_attack
+from hushcov.genotypes import mechanism
+from hushcov.genotypes import mechanism as parameters
+from hushcov.genotypes.mechanism import squared_movement
+from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.noise import rounded_normal
 from statistics_helpers import short_and_long
 

@@ -27,17 +27,11 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.inputs import ReleaseInputs
+from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
 from hushcov.noise import Entropy
-from hushcov.paper import (
-    CalibratedInputs,
-    Design,
-    calibrated_parameters,
-    grid_for,
-    release_multiscale,
-)
+from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.sums.gram import row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import ArrayRecords

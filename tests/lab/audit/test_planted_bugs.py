@@ -16,13 +16,13 @@ import hushcov.lab.audit.attack
 import hushcov.lab.audit.gaussian
 import hushcov.lab.audit.selection
 import hushcov.steps.scales
-from hushcov.lab.audit import attacks_on, run_attack
+from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import parameters as screened_parameters
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
-from hushcov.paper import Schedule
+from hushcov.paper.parameters import Schedule
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
 from statistics_helpers import short_and_long

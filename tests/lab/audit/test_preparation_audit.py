@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushcov.lab.audit import attacks_on, preparation, run_attack
+from hushcov.lab.audit import preparation
+from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.noise import rounded_normal
 from hushcov.steps import preparation as stage
 from statistics_helpers import FALSE_ALARM

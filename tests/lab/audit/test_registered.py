@@ -8,9 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from hushcov.cli.main import cli
-from hushcov.lab.audit import AUDITED, attacks_on, run_attack
-from hushcov.lab.audit import attacks as attacks_module
-from hushcov.lab.audit.attacks import is_handmade, registered
+from hushcov.lab.audit import run as attacks_module
+from hushcov.lab.audit.run import AUDITED, attacks_on, is_handmade, registered, run_attack
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.noise import rounded_normal
 from hushcov.planning import mechanisms

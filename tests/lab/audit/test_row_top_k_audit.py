@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.lab.audit import attacks_on, check_path, run_attack
+from hushcov.lab.audit.run import attacks_on, check_path, run_attack
 from hushcov.noise import rounded_normal
 from hushcov.peers import row_top_k as mechanism
 from hushcov.sums.gram import row_bounded_gram

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hushcov.lab.audit import AUDITED, attacks_on, check_path, eigenvectors, run_attack
 from hushcov.lab.audit import attack as common
+from hushcov.lab.audit import gaussian as eigenvectors
+from hushcov.lab.audit.run import AUDITED, attacks_on, check_path, run_attack
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.noise import rounded_normal
 from hushcov.peers import separate

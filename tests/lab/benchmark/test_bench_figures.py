@@ -11,8 +11,7 @@ from hushcov.cli.drawing import short
 from hushcov.lab.benchmark import figures
 from hushcov.lab.benchmark.cells import Cost, Fit
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.families import families_figure, over_best
-from hushcov.lab.benchmark.figures import FIGURES, write_figures
+from hushcov.lab.benchmark.figures import FIGURES, families_figure, over_best, write_figures
 from hushcov.lab.benchmark.results import Results, predicted_rates
 from hushcov.report.style import write_png
 

@@ -10,13 +10,14 @@ import pytest
 
 from hushcov.accounting import Pure, compose
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.inputs import PublicInputs
 from hushcov.lab.benchmark.results import (
     fitted_slope,
     kumar_smallest_n,
     multiscale_smallest_n,
     printed_laplace_scale,
 )
-from hushcov.paper import PublicInputs, theorem_parameters
+from hushcov.paper.parameters import theorem_parameters
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 BUDGET = {"target_error": 0.25, "epsilon": 1.0, "delta": 1e-6, "failure_probability": 0.1}

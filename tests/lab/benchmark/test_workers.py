@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from hushcov.lab.benchmark.workers import Task, run_tasks
+from hushcov.lab.benchmark.work import Task, run_tasks
 
 from .worker_tasks import ended, environment, failing, interrupted, out_of_memory, squares
 

@@ -11,8 +11,13 @@ import numpy as np
 import pytest
 
 from hushcov.noise import Entropy
-from hushcov.paper import Schedule, release_multiscale, sample_exact
-from hushcov.paper.verification import accuracy, privacy, selection, theorem
+from hushcov.paper.mechanism import release_multiscale
+from hushcov.paper.parameters import Schedule
+from hushcov.paper.samplers import sample_exact
+from hushcov.paper.verification import accuracy, privacy
+from hushcov.paper.verification import accuracy as theorem
+from hushcov.paper.verification import privacy as selection
+from hushcov.paper.verification.accuracy import N_CLAIMS, Verification, to_dict, verify_setting
 from hushcov.paper.verification.simulation import (
     Claim,
     IdealSample,
@@ -22,12 +27,6 @@ from hushcov.paper.verification.simulation import (
     estimate,
     make_setting,
     simulate_runs,
-)
-from hushcov.paper.verification.theorem import (
-    N_CLAIMS,
-    Verification,
-    to_dict,
-    verify_setting,
 )
 from hushcov.simulate import wishart_moments
 

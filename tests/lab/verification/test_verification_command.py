@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from hushcov.cli.main import cli
 from hushcov.exceptions import MissingPackageError
-from hushcov.paper.verification.theorem import N_CLAIMS
+from hushcov.paper.verification.accuracy import N_CLAIMS
 from hushcov.report import style
 
 KEYS = {
@@ -106,7 +106,7 @@ def test_without_matplotlib_the_extra_is_named_before_any_work(
     with pytest.raises(MissingPackageError, match=r"hushcov\[report\]"):
         style.new_figure(1, 1)
     monkeypatch.undo()
-    monkeypatch.setattr("hushcov.cli.files.new_figure", _no_matplotlib)
+    monkeypatch.setattr("hushcov.report.style.new_figure", _no_matplotlib)
     result = run("--figure", str(tmp_path / "verify.png"))
     assert result.exit_code == 6
     assert "hushcov[report]" in result.stderr

@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from hushcov.paper import gate_correction, theorem_parameters
-from hushcov.paper.verification import numerics
-from hushcov.paper.verification.numerics import (
+from hushcov.paper.parameters import gate_correction, theorem_parameters
+from hushcov.paper.verification import simulation as numerics
+from hushcov.paper.verification.simulation import (
+    at_most,
     correction_by_moments,
+    draw_ideal,
     fired_length,
     fired_length_by_thresholds,
     ideal_moments,
+    make_setting,
     mean_formula,
     read_again,
 )
-from hushcov.paper.verification.simulation import at_most, draw_ideal, make_setting
 
 
 @pytest.mark.parametrize("r", [1e-6, 1e-3, 0.02, 0.3])

@@ -7,8 +7,8 @@ import pytest
 
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive.ladder import Ladder
+from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
-from hushcov.steps.stage import choose_norm, squared_norms
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from mechanisms.adaptive.settings import blocks, dense, drawn, fit, one_factor

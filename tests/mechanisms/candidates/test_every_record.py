@@ -11,12 +11,11 @@ import pytest
 from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, Budget, Neighbours
 from hushcov.candidates import Candidates
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, values
 from hushcov.noise import Entropy
-from hushcov.steps import Prepared
-from hushcov.sums.views import CountedRecords
+from hushcov.steps import Prepared, norms
+from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
 from movements import Played
@@ -51,10 +50,12 @@ def played(monkeypatch, case, relation):
     )
     parameters = candidate_parameters(inputs, **options)
     found, taken = Played(), []
-    for module in (pairs, values):
+    for module in (norms, values):
         monkeypatch.setattr(module, "rounded_normal", found.noise)
     take = Budget.gaussian
-    monkeypatch.setattr(Budget, "gaussian", lambda self, mu: (taken.append(mu), take(self, mu)))
+    monkeypatch.setattr(
+        Budget, "gaussian", lambda self, mu, part=None: (taken.append(mu), take(self, mu, part))
+    )
     entropy = Entropy(np.random.default_rng(0), private=False)
 
     def release(rows):

@@ -11,7 +11,7 @@ from hushcov.exceptions import SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
 from hushcov.noise import entropy_source
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords
 
 DESIGN = ScreenedDesign(

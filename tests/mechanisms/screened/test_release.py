@@ -17,7 +17,7 @@ from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT,
 from hushcov.noise import TAKEN, Entropy
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of, released, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value

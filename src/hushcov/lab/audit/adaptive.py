@@ -1,39 +1,50 @@
-"""Attacks on the adaptive release: as a whole, and each of its parts with a clock of its own.
+"""Attacks on the adaptive release: as a whole, its parts alone, and with known candidates.
 
 A part takes all of the time that was certified, so that what it leaks is to be compared with the
-whole claim. Parts are the mechanism's own objects: an audit that runs them runs the release.
+whole claim. Parts are the mechanism's own objects: an audit that runs them runs the release. Of
+known candidates, whole releases of one pair are attacked, in one look or two.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Budget
-from hushcov.lab.audit import neighbours
+from hushcov.candidates import Candidates
 from hushcov.lab.audit.attack import (
     FEATURES,
     FITTED,
+    HUGE,
     RECORDS,
     Attack,
     Draw,
     Handmade,
+    Pair,
     Statistic,
     Target,
+    Turn,
     Turned,
     along_change,
+    axes,
     flat,
+    huge_or_zero,
     inputs_of,
     matrix_statistics,
+    raised,
     records_of,
+    replaced,
+    replacement,
+    sign_flips,
     summed,
+    tied,
+    tied_few,
 )
-from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
 from hushcov.mechanisms.adaptive import (
     AdaptiveParameters,
     Ladder,
@@ -43,12 +54,18 @@ from hushcov.mechanisms.adaptive import (
     release_pairs,
 )
 from hushcov.mechanisms.adaptive.parameters import FIRST_LOOK, NAME
+from hushcov.mechanisms.candidates import (
+    CandidateParameters,
+    candidate_parameters,
+    release_candidates,
+)
+from hushcov.mechanisms.candidates.parameters import NAME as CANDIDATES
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.release import Release
 from hushcov.steps.norms import NormBound
 from hushcov.steps.stage import Prepared
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 _SLOWNESS = 30  # a whole release looks for structures
 _RUNGS = 16  # that an output has room for
@@ -213,7 +230,7 @@ def _parameters(pair: Pair) -> AdaptiveParameters:
 
 def _whole(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
-    pairs = turn(neighbours.sign_flips(n, d, HUGE)), turn(neighbours.huge_or_zero(n, d))
+    pairs = turn(sign_flips(n, d, HUGE)), turn(huge_or_zero(n, d))
     return tuple(
         Attack(name, AdaptiveTarget(_parameters(pair)), pair, matrix_statistics(pair), _SLOWNESS)
         for pair in pairs
@@ -222,7 +239,7 @@ def _whole(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
 
 def _looks(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     n, d = RECORDS, FEATURES
-    pairs = turn(neighbours.sign_flips(n, d, HUGE)), turn(neighbours.axes(n, d, HUGE))
+    pairs = turn(sign_flips(n, d, HUGE)), turn(axes(n, d, HUGE))
     return tuple(
         Attack(
             name,
@@ -238,7 +255,7 @@ def _signs(
     name: str, turn: Turn = replaced, screen: SignScreen | None = None
 ) -> tuple[Attack, ...]:
     """Half of the signs flip: no other record is farther."""
-    pair = turn(neighbours.sign_flips(RECORDS, FEATURES, HUGE))
+    pair = turn(sign_flips(RECORDS, FEATURES, HUGE))
     target = SignsTarget(_parameters(pair), screen or SignScreen())
     change = along_change(pair.before, pair.after)
     return (Attack(name, target, pair, (change, FITTED)),)
@@ -254,15 +271,15 @@ def _ladder(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
 
     Few records show a ladder that does not end.
     """
-    tied = turn(neighbours.tied(_SIDE, _HEIGHT))
-    few, raised = turn(neighbours.tied_few(_FEW, _MANY)), turn(neighbours.raised(_FEW, _MANY))
+    level = turn(tied(_SIDE, _HEIGHT))
+    few, higher = turn(tied_few(_FEW, _MANY)), turn(raised(_FEW, _MANY))
     short = _climbing(few, _FEW_RATE)
     n_pairs = _MANY * (_MANY - 1) // 2
     real = Statistic("real pairs", flat(np.zeros(n_pairs), np.ones(_RUNGS)))
     return (  # a fit of so many weights needs more runs
-        Attack(name, _climbing(tied, _TIED_RATE), tied, (_favoured(tied),)),
+        Attack(name, _climbing(level, _TIED_RATE), level, (_favoured(level),)),
         Attack(name, short, few, (_favoured(few),)),
-        Attack(name, short, raised, (real, FITTED)),
+        Attack(name, short, higher, (real, FITTED)),
     )
 
 
@@ -282,10 +299,10 @@ def weak_pair(turn: Turn) -> Pair:
 
     So it is not dropped, and does not show how far records were shrunk, which is noisy, too.
     """
-    flips = neighbours.sign_flips(_MORE_RECORDS, 2, _AT_BOUND)
+    flips = sign_flips(_MORE_RECORDS, 2, _AT_BOUND)
     others = np.ones((_MORE_RECORDS - 1, 2))
     others[round((1 + _WEAK) / 2 * _MORE_RECORDS) :, 1] = -1.0
-    pair = neighbours.replacement("pair among real ones", flips.first[0], flips.second[0], others)
+    pair = replacement("pair among real ones", flips.first[0], flips.second[0], others)
     return turn(pair)
 
 
@@ -294,6 +311,61 @@ def _values(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     pair = weak_pair(turn)
     target = ValuesTarget(_parameters(pair))
     return (Attack(name, target, pair, (summed("pair value", [0], 3), FITTED)),)
+
+
+_WIDTH = 2
+
+
+@dataclass(frozen=True)
+class CandidatesTarget(Target):
+    """`release_candidates`: the matrix, zeros beside the pairs that are left."""
+
+    parameters: CandidateParameters
+
+    def release(self, rows: FloatArray, entropy: Entropy) -> Release:
+        """A whole release of records at scale 1."""
+        records = records_of(rows, self.parameters.inputs.n_records)
+        prepared = Prepared(records, np.ones(rows.shape[1]))
+        budget = self.parameters.budget(private=entropy.private)
+        return release_candidates(prepared, self.parameters, budget, entropy)
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """A whole release each time."""
+        return lambda generator: self.released(rows, Entropy(generator, private=False))
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """The matrix in the unit of the records."""
+        release = self.release(rows, entropy)
+        return flat(np.asarray(release.integers.toarray() * release.unit))
+
+
+def _target(pair: Pair, width: int, *, adaptive_width: bool) -> CandidatesTarget:
+    known = Candidates.band(pair.n_features, width)
+    inputs = replace(inputs_of(pair, min(2, pair.n_features)), candidates=known)
+    return CandidatesTarget(candidate_parameters(inputs, adaptive_width=adaptive_width))
+
+
+def _attacks(name: str, turn: Turn, *, adaptive_width: bool) -> tuple[Attack, ...]:
+    """A weak pair and a record at its bound; and a band whose record flips its signs."""
+    weak = weak_pair(turn)
+    flips = turn(sign_flips(RECORDS, FEATURES, HUGE))
+    one = _target(weak, 1, adaptive_width=adaptive_width)
+    band = _target(flips, _WIDTH, adaptive_width=adaptive_width)
+    value = summed("pair value", [1, 2], weak.n_features**2)
+    return (
+        Attack(name, one, weak, (value, FITTED), slowness=3),
+        Attack(name, band, flips, matrix_statistics(flips), slowness=3),
+    )
+
+
+def _plain(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
+    """All candidates in one look."""
+    return _attacks(name, turn, adaptive_width=False)
+
+
+def _width(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
+    """Two looks, where the first one decides on the width."""
+    return _attacks(name, turn, adaptive_width=True)
 
 
 HANDMADE: Handmade = {
@@ -305,6 +377,7 @@ HANDMADE: Handmade = {
         "ladder": _ladder,
         "values": _values,
     },
+    CANDIDATES: {"": _plain, "width": _width},
 }
 
 TURNED: dict[str, Turned] = {
@@ -314,4 +387,6 @@ TURNED: dict[str, Turned] = {
     f"{NAME}-tilted-signs": _tilted,
     f"{NAME}-ladder": _ladder,
     f"{NAME}-values": _values,
+    CANDIDATES: _plain,
+    f"{CANDIDATES}-width": _width,
 }

@@ -19,15 +19,17 @@ from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit.attacks import attacks_on, audited, is_handmade
-from hushcov.lab.audit.neighbours import KINDS
+from hushcov.lab.audit.attack import KINDS
 from hushcov.lab.audit.run import (
     ALARM_RATE,
     BATCHES,
     DEFAULT_RUNS,
     QUICK_RUNS,
     AuditResult,
+    attacks_on,
     audit,
+    audited,
+    is_handmade,
 )
 from hushcov.report.style import BLUE, ORANGE, VERMILION, new_figure, tidy, write_png
 

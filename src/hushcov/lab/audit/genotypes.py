@@ -12,7 +12,7 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.accounting import ADD_REMOVE
 from hushcov.candidates import Candidates
-from hushcov.genotypes import (
+from hushcov.genotypes.mechanism import (
     NAME,
     GenotypeParameters,
     document,
@@ -29,13 +29,16 @@ from hushcov.lab.audit.attack import (
     Attack,
     Draw,
     Handmade,
+    Pair,
     Statistic,
     Target,
+    Turn,
     Turned,
     flat,
     remembered,
+    replaced,
+    replacement,
 )
-from hushcov.lab.audit.neighbours import Pair, Turn, replaced, replacement
 from hushcov.noise import Entropy
 from hushcov.release import Release
 

@@ -15,24 +15,31 @@ import numpy as np
 from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, gaussian_epsilon, smallest_sigma
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.audit import neighbours
 from hushcov.lab.audit.attack import (
     DELTA,
     EPSILON,
     FEATURES,
     FITTED,
+    HUGE,
     RECORDS,
     Attack,
     Draw,
     Handmade,
+    Pair,
     Promise,
     Statistic,
     Target,
+    Turn,
     flat,
+    huge_or_zero,
+    octaves,
+    of_unit,
+    opposite,
     remembered,
+    sign_flips,
     summed,
+    unit_removed,
 )
-from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, unit_removed
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.steps.counting import CountedHere, Counting
@@ -107,10 +114,9 @@ def _centre(name: str) -> tuple[Attack, ...]:
         return np.asarray(np.rint(mean * len(rows) / grid.step))
 
     target = StepTarget(exact, step, square)
-    opposite = neighbours.opposite(RECORDS, FEATURES, HUGE)
     return tuple(
         _attack(name, target, pair)
-        for pair in (opposite, neighbours.huge_or_zero(RECORDS, FEATURES))
+        for pair in (opposite(RECORDS, FEATURES, HUGE), huge_or_zero(RECORDS, FEATURES))
     )
 
 
@@ -128,7 +134,7 @@ def _norms(name: str) -> tuple[Attack, ...]:
         )
 
     target = StepTarget(exact, step, 2)
-    return (_attack(name, target, neighbours.huge_or_zero(RECORDS, FEATURES)),)
+    return (_attack(name, target, huge_or_zero(RECORDS, FEATURES)),)
 
 
 def _octaves(name: str) -> tuple[Attack, ...]:
@@ -144,7 +150,7 @@ def _octaves(name: str) -> tuple[Attack, ...]:
         return flat(counts + rounded_normal(entropy.generator, sigma, len(counts)))
 
     target = StepTarget(exact, step, 2 * FEATURES)
-    pairs = neighbours.octaves(RECORDS, FEATURES), neighbours.opposite(RECORDS, FEATURES, HUGE)
+    pairs = octaves(RECORDS, FEATURES), opposite(RECORDS, FEATURES, HUGE)
     return tuple(_attack(name, target, pair) for pair in pairs)
 
 
@@ -211,13 +217,13 @@ def _planned(n: int, d: int, epsilon: float, whose: Neighbours) -> GaussianParam
 
 def attacks(name: str, turn: Turn = unit_removed) -> tuple[Attack, ...]:
     """A record, or all of a unit, that is there or not; how many there are is all that changes."""
-    if turn is neighbours.of_unit:
+    if turn is of_unit:
         turn = unit_removed  # a unit may have fewer records in the one dataset than in the other
     few, huge = (
         turn(pair)
         for pair in (
-            replace(neighbours.octaves(RECORDS, 1), name="one more or not"),
-            replace(neighbours.sign_flips(10 * RECORDS, FEATURES, HUGE), name="and a matrix"),
+            replace(octaves(RECORDS, 1), name="one more or not"),
+            replace(sign_flips(10 * RECORDS, FEATURES, HUGE), name="and a matrix"),
         )
     )
     whose = few.neighbours

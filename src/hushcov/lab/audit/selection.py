@@ -12,29 +12,37 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.candidates import Candidates
-from hushcov.lab.audit import neighbours
+from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.lab.audit.attack import (
     DELTA,
     EPSILON,
     FEATURES,
     FITTED,
+    HUGE,
     RECORDS,
     Attack,
     Draw,
     Handmade,
+    Pair,
     Statistic,
     Target,
+    Turn,
     Turned,
     along_change,
     bounded_gram,
+    changing_pairs,
+    edge_of_selection,
     flat,
+    huge_or_zero,
     inputs_of,
     matrix_statistics,
     records_of,
     remembered,
+    replaced,
+    sign_flips,
+    sign_flips_among_others,
     summed,
 )
-from hushcov.lab.audit.neighbours import HUGE, Pair, Turn, replaced
 from hushcov.mechanisms.screened import (
     ScreenedDesign,
     ScreenedParameters,
@@ -46,19 +54,16 @@ from hushcov.mechanisms.screened import (
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.paper import (
-    CalibratedInputs,
+from hushcov.paper import mechanism as multiscale
+from hushcov.paper.mechanism import (
     Design,
     Moments,
     Parameters,
-    PublicInputs,
-    TheoremParameters,
     calibrated_parameters,
     grid_for,
     release_multiscale,
-    theorem_parameters,
 )
-from hushcov.paper import mechanism as multiscale
+from hushcov.paper.parameters import TheoremParameters, theorem_parameters
 from hushcov.peers import row_top_k
 from hushcov.peers.row_top_k import (
     RowTopKParameters,
@@ -163,19 +168,19 @@ def _screened(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple
         changed, inputs = replace(_SCREENED, **design), inputs_of(pair, 2)
         if known:
             d = pair.n_features
-            places = np.array(neighbours.changing_pairs(d)).T
+            places = np.array(changing_pairs(d)).T
             inputs = replace(inputs, candidates=Candidates.of_pairs(d, *places))
         target = ScreenedTarget(screened_parameters(inputs, changed))
         statistics = (*_screened_statistics(target), FITTED)
         return Attack(name, target, replace(pair, name=title), statistics)
 
-    one = neighbours.edge_of_selection(3, 1.5, 60, 4)
-    two = neighbours.edge_of_selection(4, 1.5, 60, 0)
+    one = edge_of_selection(3, 1.5, 60, 4)
+    two = edge_of_selection(4, 1.5, 60, 0)
     return (
         # With two features there is nothing to select. Squares are at the centre: only the product
         # counts, which reaches the norm bound with either sign.
-        attack("values, sign flips", neighbours.sign_flips(RECORDS, 2, 1.0)),
-        attack("values, huge or 0", neighbours.huge_or_zero(RECORDS, 2)),
+        attack("values, sign flips", sign_flips(RECORDS, 2, 1.0)),
+        attack("values, huge or 0", huge_or_zero(RECORDS, 2)),
         attack("edge, one pair", one, screen_share=0.95),
         attack("edge, two pairs", two),
     )
@@ -185,7 +190,7 @@ def _screened_statistics(target: ScreenedTarget) -> tuple[Statistic, ...]:
     """The value of the first pair; pairs whose score the first record raises, if selected."""
     d, n_pairs = target.parameters.inputs.n_features, target.n_pairs
     place = {pair: index for index, pair in enumerate(combinations(range(d), 2))}
-    favoured = [place[i, j] for i, j in neighbours.changing_pairs(d) if (i + j) % 2 == 0]
+    favoured = [place[i, j] for i, j in changing_pairs(d) if (i + j) % 2 == 0]
     n_columns = 2 * n_pairs + d + 2
     return (
         summed("pair value", [n_pairs], n_columns),
@@ -238,8 +243,8 @@ def _value_attacks(mechanism: str) -> tuple[Attack, ...]:
     features that are alone.
     """
     n = RECORDS
-    one, four, odd = (neighbours.sign_flips(n, d, HUGE) for d in (2, 4, 3))
-    alone = neighbours.huge_or_zero(n, 4)
+    one, four, odd = (sign_flips(n, d, HUGE) for d in (2, 4, 3))
+    alone = huge_or_zero(n, 4)
     return tuple(
         _row_attack(mechanism, replace(pair, name=name), row_sparsity)
         for pair, name, row_sparsity in (
@@ -256,7 +261,7 @@ def _selection_attacks(mechanism: str) -> tuple[Attack, ...]:
 
     In one attack nearly all of the budget is for selecting, in the other as much as is usual.
     """
-    tied = neighbours.edge_of_selection(4, HUGE, 60, 0)
+    tied = edge_of_selection(4, HUGE, 60, 0)
     return (
         _row_attack(mechanism, replace(tied, name="edge, only picks"), 2, selection_share=0.95),
         _row_attack(mechanism, replace(tied, name="edge, usual shares"), 2),
@@ -269,7 +274,7 @@ def _row_attack(mechanism: str, pair: Pair, row_sparsity: int, **options: float)
     change = along_change(pair.first[0], pair.second[0])
     favoured = [
         2 * d**2 + i * d + j
-        for a, b in neighbours.changing_pairs(d)
+        for a, b in changing_pairs(d)
         for i, j in ((a, b), (b, a))
         if (i + j) % 2 == 0
     ]
@@ -328,10 +333,10 @@ def _calibrated(name: str, *, reconstruction: str) -> tuple[Attack, ...]:
         return Attack(name, target, pair, (*matrix_statistics(pair), kept))
 
     n, d = RECORDS, FEATURES
-    edge = neighbours.edge_of_selection(3, HUGE, 1, 0)
+    edge = edge_of_selection(3, HUGE, 1, 0)
     return (
-        attack(neighbours.sign_flips(n, d, HUGE)),
-        attack(neighbours.sign_flips_among_others(n, d, HUGE)),
+        attack(sign_flips(n, d, HUGE)),
+        attack(sign_flips_among_others(n, d, HUGE)),
         # One test of one entry is selected, at nearly all of the budget.
         attack(edge, base_tests=1.0, quota_factor=0.1, selection_ratio=0.2),
     )
@@ -343,7 +348,7 @@ def _theorem(name: str) -> tuple[Attack, ...]:
     inputs = PublicInputs(1, d, 1, 0.25, 1.0, DELTA, 0.1, 1.0)
     n = theorem_parameters(inputs).smallest_private_n
     parameters = theorem_parameters(replace(inputs, n_records=n))
-    pair = neighbours.sign_flips(1, d, HUGE)
+    pair = sign_flips(1, d, HUGE)
     # Off the diagonal at the smallest threshold, where gates open now and then.
     background = np.eye(d) + parameters.thresholds[0] * (1 - np.eye(d))
     target = MultiscaleTarget(parameters, background)

@@ -23,8 +23,7 @@ from hushcov.lab.benchmark.cells import CELLS, DELTA, PRESETS, Cell, Journal
 from hushcov.lab.benchmark.contenders import CONTENDERS, check_contenders
 from hushcov.lab.benchmark.figures import FIGURES, write_figures
 from hushcov.lab.benchmark.results import Results
-from hushcov.lab.benchmark.work import Benchmark, missing_work
-from hushcov.lab.benchmark.workers import usable_cores
+from hushcov.lab.benchmark.work import Benchmark, missing_work, usable_cores
 
 _JSON, _CSV = "results.json", "results.csv"
 _MOST_WORKERS = 1024

@@ -23,8 +23,7 @@ from hushcov.inputs import PublicInputs
 from hushcov.lab.benchmark.cells import AXES, DELTA, Cell, Cost, Fit, Point, Prediction
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Contender
 from hushcov.lab.benchmark.work import Benchmark
-from hushcov.paper import theorem_parameters
-from hushcov.paper.parameters import smallest_n
+from hushcov.paper.parameters import smallest_n, theorem_parameters
 
 _NEAR = 1.1  # an error within this factor of the best one is as good
 _FIT_COLUMNS = ("error", "recall", "precision", "seconds", "skipped")

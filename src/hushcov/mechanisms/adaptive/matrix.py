@@ -22,7 +22,7 @@ from hushcov.postprocess import largest_of, noise_norm, over_rows
 from hushcov.steps.norms import WIDEST, NormBound, UnitBound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 #: Of the clock, for which noise must fit into integers.
 LEAST_SHARE = 1e-3
@@ -61,7 +61,7 @@ class WholeMatrix:
                 records, grid, self._bound, progress=progress
             )  # proof: step 4
         else:
-            from hushcov.sums.combined_gram import unit_bounded_gram
+            from hushcov.sums.gram import unit_bounded_gram
 
             self._bound = max(1, math.floor(units.norm / grid.step**2))
             self._gram = unit_bounded_gram(

@@ -67,7 +67,7 @@ from hushcov.steps.norms import (
 )
 from hushcov.steps.stage import Prepared
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder

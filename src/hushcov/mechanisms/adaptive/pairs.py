@@ -36,7 +36,7 @@ from hushcov.postprocess import detection_deviation
 from hushcov.steps.norms import release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ from hushcov.postprocess import detection_deviation, leading_direction, symmetri
 from hushcov.release import Making, Release, Structure, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 

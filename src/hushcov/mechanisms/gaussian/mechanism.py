@@ -39,7 +39,7 @@ from hushcov.steps import Prepared
 from hushcov.steps.norms import WIDEST, release_unit_bound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 NAME = "gaussian"
@@ -354,7 +354,7 @@ def _of_units(
     progress: Progress | None,
 ) -> Release:
     """The same where units are bounded as one, at a bound that takes a part of the budget."""
-    from hushcov.sums.combined_gram import unit_bounded_gram
+    from hushcov.sums.gram import unit_bounded_gram
 
     inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
     for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)

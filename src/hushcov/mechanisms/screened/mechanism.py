@@ -21,7 +21,7 @@ from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 NAME = "screened"
 

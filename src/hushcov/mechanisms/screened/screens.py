@@ -15,7 +15,7 @@ from hushcov._compiled import compiled, run_parts, threads
 from hushcov.accounting import Neighbours
 from hushcov.candidates import Candidates
 from hushcov.steps.preparation import TILT_UNIT
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 from hushcov.sums.signs import candidate_sign_sums, sign_scores
 
 TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a correlation

@@ -19,7 +19,7 @@ from hushcov.noise import Entropy
 from hushcov.steps.norms import Mass, release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 _LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
 _REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them

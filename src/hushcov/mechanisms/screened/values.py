@@ -22,7 +22,7 @@ from hushcov.mechanisms.screened.parameters import (
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.protocol import Progress, Records
+from hushcov.sums.records import Progress, Records
 
 _SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
 

@@ -1,35 +1,45 @@
-"""Lemmas 1, 2, 3 and 6: how far S and the ideal estimator are from Sigma.
+"""Lemmas 1, 2, 3 and 6, how far S and the ideal estimator are from Sigma, and Theorem 1 of all.
 
 Clipping alters nothing and S is close to Sigma, entry by entry (1 and 6); mean, bias and support of
-the ideal estimator (2); its fluctuation (3).
+the ideal estimator (2); its fluctuation (3). `verify_theorem` checks all claims for one setting.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy import integrate, optimize, special
 
 from hushcov._arrays import FloatArray
-from hushcov.paper import kernels
-from hushcov.paper.verification import numerics
-from hushcov.paper.verification.numerics import (
-    correction_by_moments,
-    fired_length,
-    fired_length_by_thresholds,
-    mean_formula,
-)
+from hushcov.paper.kernels import gate_masses
+from hushcov.paper.verification import privacy
+from hushcov.paper.verification.privacy import log_coupling_failure, loudest
 from hushcov.paper.verification.simulation import (
     FALSE_ALARM,
     LOG10,
     Claim,
     IdealSample,
+    Progress,
     Run,
     Setting,
+    Sweep,
     agree,
     at_most,
+    clopper_pearson,
+    correction_by_moments,
+    draw_ideal,
+    fired_length,
+    fired_length_by_thresholds,
+    log_any,
+    log_product_deviation,
+    log_sum,
+    log_two_sided,
+    log_two_sided_by_quadrature,
+    mean_formula,
+    simulate_runs,
 )
 
 # With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds
@@ -49,8 +59,8 @@ def clipping(setting: Setting) -> Claim:
     union = math.log(2 * count) - radius**2 / 2
     bound = math.log(inputs.failure_probability / 20)
     # Coordinates of a record are dependent; Sidak's inequality makes independence the worst case.
-    measured = numerics.log_any(numerics.log_two_sided(radius), count)
-    second = numerics.log_any(numerics.log_two_sided_by_quadrature(radius), count)
+    measured = log_any(log_two_sided(radius), count)
+    second = log_any(log_two_sided_by_quadrature(radius), count)
     return at_most(
         "clipping",
         "Lemma 1",
@@ -69,7 +79,7 @@ def log_covariance_failure(setting: Setting, deviation: float | None = None) -> 
     tau = setting.base_threshold / 16 if deviation is None else deviation
     (covariances, variances), counts = setting.entry_laws
     n = setting.inputs.n_records
-    logs = numerics.log_product_deviation(covariances, variances, tau, n, sharp=True)
+    logs = log_product_deviation(covariances, variances, tau, n, sharp=True)
     return float(special.logsumexp(logs, b=counts))
 
 
@@ -109,7 +119,7 @@ def scalar_bernstein(setting: Setting) -> Claim:
     K = _centred_square_norm()
     bound = math.log(2) - BERNSTEIN * n * min((tau / K) ** 2, tau / K)
     one = np.ones(1)
-    measured = float(numerics.log_product_deviation(one, one, tau, n)[0])
+    measured = float(log_product_deviation(one, one, tau, n)[0])
     shape = n / 2
     upper, lower = (
         special.gammaincc(shape, shape * (1 + tau)),
@@ -205,7 +215,7 @@ def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
     total = np.zeros(len(entries))
     for level in schedule.levels:
         fired = [
-            kernels.gate_masses(
+            gate_masses(
                 float(alpha), -math.inf, math.inf, 1.0, schedule.gate_noise, schedule.gate_clip
             )[0]
             for alpha in np.abs(entries) / level.threshold
@@ -377,3 +387,155 @@ def concentration_radius(setting: Setting) -> Claim:
         also=math.isclose(measured, simplified, rel_tol=1e-9) and u <= H and L >= 11,
         detail=f"u = {u:.2f} <= H = {H:.2f}, L = {L} >= 11; second: the paper's simplified form",
     )
+
+
+Check = Callable[[], Claim]
+
+N_CLAIMS = 32
+DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
+
+
+def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
+    """The released matrix is within alpha sigma^2 of Sigma with frequency at least 1 - beta."""
+    beta = setting.inputs.failure_probability
+    ratios = np.array([run.error for run in runs]) / setting.target
+    within = int(np.sum(ratios <= 1))
+    proved = 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold
+    proved += bernstein_radius(setting, exact_variance(setting, sample))
+    return at_most(
+        "final error",
+        "Theorem 1",
+        "||Sigma_hat - Sigma||_op <= alpha sigma^2 with frequency >= 1 - beta; unit alpha sigma^2",
+        bound=1.0,
+        measured=float(np.quantile(ratios, 1 - beta, method="inverted_cdf")),
+        second=proved / setting.target,
+        detail=f"{within} of {len(ratios)} runs, largest {ratios.max():.4g}; 95 % Clopper-Pearson: "
+        f"frequency >= {clopper_pearson(within, len(ratios)):.3f}; "
+        "second: 17/16 k t_0 plus Bernstein's radius",
+    )
+
+
+def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0) -> Claim:
+    """Everything that can go wrong, added up, stays below beta/5."""
+    inputs = setting.inputs
+    beta = inputs.failure_probability
+    parts = {
+        "clipping": log_any(
+            log_two_sided(setting.parameters.clip_radius / inputs.scale),
+            float(inputs.n_records) * inputs.n_features,
+        ),
+        "covariance": min(0.0, log_covariance_failure(setting)),
+        "coupling": log_coupling_failure(setting, loudest(setting, seed)),
+        "concentration": log_bernstein_failure(setting, exact_variance(setting, sample)),
+    }
+    total = min(0.0, log_sum(list(parts.values())))
+    largest = max(parts, key=lambda name: parts[name])
+    return at_most(
+        "failure probability",
+        "Theorem 1",
+        "P(error > alpha sigma^2) <= beta/10 + beta/20 + beta/20 = beta/5 < beta",
+        bound=math.log10(beta / 5),
+        measured=total / LOG10,
+        second=math.log10(beta / 10 + beta / 20 + beta / 20),
+        detail=f"sum of the computed parts, led by {largest}; second: the paper's sum",
+        logarithmic=True,
+    )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A setting, the runs simulated for it, and its claims."""
+
+    setting: Setting
+    runs: tuple[Run, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim holds."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def relative_errors(self) -> list[float]:
+        """Error of each run over the target alpha sigma^2."""
+        return [run.error / self.setting.target for run in self.runs]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-ready data."""
+        inputs = self.setting.inputs
+        return {
+            "model": self.setting.model,
+            "inputs": asdict(inputs),
+            "holds": self.holds,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "relative_errors": self.relative_errors,
+        }
+
+
+def to_dict(
+    verifications: Sequence[Verification], sweeps: Sequence[Sweep] = ()
+) -> dict[str, object]:
+    """Return JSON-ready data of several settings, with the sweeps of the same settings if any."""
+    settings = [item.to_dict() for item in verifications]
+    for item, sweep in zip(settings, sweeps, strict=False):
+        item["against_records"] = [
+            {"n_records": n, "relative_errors": list(errors)}
+            for n, errors in zip(sweep.records, sweep.relative_errors, strict=True)
+        ]
+    return {"holds": all(item.holds for item in verifications), "settings": settings}
+
+
+def verify_setting(
+    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
+) -> Verification:
+    """Check Theorem 1 and its lemmas on simulated runs; `progress` hears of each run and claim."""
+    simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
+    claims = []
+    for check in (*_accuracy(setting, simulated, seed), *_privacy(setting, seed)):
+        claims.append(check())
+        if progress is not None:
+            progress(1)
+    return Verification(setting, simulated, tuple(claims))
+
+
+def _accuracy(setting: Setting, runs: Sequence[Run], seed: int) -> list[Check]:
+    sample = draw_ideal(setting, seed=seed)
+    return [
+        lambda: final_error(setting, runs, sample),
+        lambda: failure_probability(setting, sample, seed=seed),
+        lambda: clipping(setting),
+        lambda: covariance_event(setting, runs),
+        lambda: scalar_bernstein(setting),
+        lambda: gate_correction(setting),
+        lambda: scalar_identity(setting),
+        lambda: conditional_mean(setting, sample),
+        lambda: bias(setting, runs, sample),
+        lambda: top_threshold(setting, runs),
+        lambda: off_support(setting, runs),
+        lambda: mean_error(setting, runs),
+        lambda: matrix_variance(setting, sample),
+        lambda: matrix_concentration(setting, runs, sample),
+        lambda: concentration_radius(setting),
+        lambda: privacy.quota_use(setting, seed=seed),
+        lambda: privacy.quota_event(setting),
+        lambda: privacy.selection_noise(setting),
+        lambda: privacy.noise_event(setting),
+        lambda: privacy.coupling(setting, seed=seed),
+        lambda: privacy.coupling_in_law(setting, seed=seed),
+    ]
+
+
+def _privacy(setting: Setting, seed: int) -> list[Check]:
+    return [
+        lambda: privacy.entry_sensitivity(setting, seed=seed),
+        lambda: privacy.selection_range(setting),
+        lambda: privacy.selection_calibration(setting),
+        lambda: privacy.query_sensitivity(setting),
+        lambda: privacy.budget_size(setting),
+        lambda: privacy.gate_noise(setting),
+        lambda: privacy.gaussian_protection(setting),
+        lambda: privacy.noise_clipping(setting),
+        lambda: privacy.eta_condition(setting),
+        lambda: privacy.transcript_budget(setting),
+        lambda: privacy.total_delta(setting),
+    ]

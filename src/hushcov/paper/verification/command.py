@@ -29,6 +29,13 @@ from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, NUMBER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
+from hushcov.paper.verification.accuracy import (
+    DEFAULT_RUNS,
+    N_CLAIMS,
+    Verification,
+    to_dict,
+    verify_setting,
+)
 from hushcov.paper.verification.simulation import (
     SWEEP_RUNS,
     Claim,
@@ -37,13 +44,6 @@ from hushcov.paper.verification.simulation import (
     error_against_records,
     make_setting,
     records_sweep,
-)
-from hushcov.paper.verification.theorem import (
-    DEFAULT_RUNS,
-    N_CLAIMS,
-    Verification,
-    to_dict,
-    verify_setting,
 )
 from hushcov.report.style import new_figure, tidy, write_png
 from hushcov.simulate import MODELS

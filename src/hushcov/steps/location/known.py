@@ -14,7 +14,7 @@ from hushcov._arrays import FloatArray
 from hushcov.steps.location import octaves
 from hushcov.steps.location.parameters import Location
 from hushcov.steps.location.state import Column, Found, Way
-from hushcov.sums.knowledge import Bounds
+from hushcov.sums.grids import Bounds
 
 # Deviations of noise that are added to a second moment, where there is no evidence of it.
 _ABOVE = 2.0

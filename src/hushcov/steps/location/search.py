@@ -23,8 +23,8 @@ from hushcov.steps.location.descent import look_at_cells
 from hushcov.steps.location.parameters import MOST_LOOKS, Location, LocationParameters, Units
 from hushcov.steps.location.state import Column, Found, Look, Way, Window
 from hushcov.sums.counts import signed_octaves
-from hushcov.sums.knowledge import Bounds
-from hushcov.sums.protocol import Records
+from hushcov.sums.grids import Bounds
+from hushcov.sums.records import Records
 
 # Signed bins that the ranges of so many columns have, found in earlier looks, are popular.
 _POPULAR, _MOST_POPULAR = 3, 8

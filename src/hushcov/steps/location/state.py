@@ -12,7 +12,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.noise import rounded_normal
 from hushcov.steps.location.octaves import ANYWHERE, Moments, deviations, moments
 from hushcov.steps.location.parameters import MOST_LOOKS, LocationParameters
-from hushcov.sums.protocol import Records
+from hushcov.sums.records import Records
 
 # Kinds of tests in a look, each with its part of the level: single bins, windows, popular bins and
 # cells.

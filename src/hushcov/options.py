@@ -1,0 +1,590 @@
+"""Every option, once: its type, its constraint, its words, and where it is given.
+
+Estimators check their parameters and describe them from this table, `hushcov fit` and `plan` take
+their command-line options from it, and so do settings files. To add an option, add an entry here
+and use the value where it belongs. Options of one command, mechanism or slice stand with that.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from hushcov._validation import check_choice, check_integer, check_real, shown
+from hushcov.accounting import RELATIONS, REPLACE
+from hushcov.exceptions import ParameterError
+from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_EPSILON
+
+#: What may be estimated of units that have several rows.
+ESTIMANDS = ("rows", "unit-means")
+#: What becomes of a fit that should stop a careful user.
+REACTIONS = ("raise", "warn")
+#: Refusals that `--allow` turns into warnings, and the estimators' parameters for them.
+ALLOWED = {"hopeless": "on_hopeless", "large-delta": "on_large_delta"}
+_USUAL = "epsilon=1.0 and delta=1e-6, which are usual,"
+_WIDTH = 96
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of estimators, of the command line, or of both.
+
+    Parameters
+    ----------
+    name : str
+        The keyword of estimators, and of the functions of commands.
+    kind : str
+        "flag", "number", "integer", "choice", "choices", "text", "names", "path", "folder",
+        "scales" or "bandwidth"; "any" for what the command line cannot take.
+    flag : str
+        The command-line option, and without dashes the key in settings; empty if there is none.
+    help, metavar : str
+        What the command line says of it.
+    type, doc : str
+        What the reference of estimators says of it.
+    choices : tuple of str
+        Where it is one of few words; empty where the command knows them.
+    limits : mapping
+        Bounds of numbers, as `check_real` and `check_integer` take them.
+    cure : str
+        What an error adds.
+    required : str
+        What to pass where it is missing, if it must be given.
+    commands : tuple of str
+        Commands that take it.
+    shared : bool
+        Whether it means the same whatever is run, so that no mechanism refuses it.
+    also : tuple of str
+        Other keywords of estimators that the command-line option sets.
+    """
+
+    name: str
+    kind: str
+    flag: str = ""
+    help: str = ""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    default: Any = None
+    type: str = ""
+    doc: str = ""
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    cure: str = ""
+    required: str = ""
+    commands: tuple[str, ...] = ("fit",)
+    shared: bool = False
+    also: tuple[str, ...] = ()
+    short: str = ""
+
+    @property
+    def key(self) -> str:
+        """How settings files call it."""
+        return self.flag.lstrip("-")
+
+    @property
+    def entry(self) -> str:
+        """Its entry in the section Parameters of a docstring."""
+        lines = textwrap.wrap(self.doc, _WIDTH - 4, break_on_hyphens=False)
+        return "\n".join([f"{self.name} : {self.type}", *(f"    {line}" for line in lines)])
+
+    def check(self, value: Any) -> None:
+        """Refuse a value outside its constraint; None stands for what was not given."""
+        if self.kind == "flag":
+            if not isinstance(value, bool | np.bool_):
+                raise ParameterError(
+                    f"{self.name} must be True or False, got {shown(value)}: choose one."
+                )
+        elif self.kind == "choice" and self.choices:
+            check_choice(self.name, value, self.choices)
+        elif value is None or not self.limits:
+            return
+        elif self.kind == "integer":
+            check_integer(self.name, value, **self.limits, cure=self.cure)
+        elif self.kind == "number":
+            check_real(self.name, value, **self.limits, cure=self.cure)
+
+
+TABLE = (
+    Option(
+        "epsilon",
+        "number",
+        "--epsilon",
+        "Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.  [required]",
+        metavar="EPSILON",
+        type="float",
+        doc="Privacy budget, 0 < epsilon <= 10. Required.",
+        limits={"above": 0, "at_most": LARGEST_EPSILON},
+        cure=BUDGET_WORDS,
+        required=_USUAL,
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "delta",
+        "number",
+        "--delta",
+        "Privacy budget; above 0 and at most 0.1, well below 1 / records.  [required]",
+        metavar="DELTA",
+        type="float",
+        doc="Privacy budget, 0 < delta <= 0.1. Required.",
+        limits={"above": 0, "at_most": 0.1},
+        cure=DELTA_WORDS,
+        required=_USUAL,
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "row_sparsity",
+        "integer",
+        "--row-sparsity",
+        "About how many entries of a row of the covariance are not zero, the diagonal included, "
+        "if that is known. The default takes it as advice; mechanisms chosen by --mechanism follow "
+        "it.",
+        metavar="K",
+        type="int, optional",
+        doc="Most nonzero entries in a row of the covariance, the diagonal included. It helps to "
+        "place the bound on the norm of records; None assumes few.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "bandwidth",
+        "bandwidth",
+        "--bandwidth",
+        "How many columns apart two features can be that covary, where the order of the columns "
+        "has a meaning and that is public: neighbours on a genome, sensors of a chain, maturities. "
+        "All other covariances are taken for zero. Genotypes take base pairs, too, as 500000bp.",
+        metavar="W",
+        type="int, optional",
+        doc="How many columns apart two features can be that covary, where the order of the "
+        "columns has a meaning and that is public: positions along a genome, sensors of a chain, "
+        "maturities, time lags. All other covariances are taken for zero: nothing is spent on "
+        "them, and work, memory and output grow with the number of pairs in the band, never with "
+        "n_features^2. Estimates are sparse matrices then, unless `sparse_output=False`.",
+        commands=("fit", "plan"),
+        also=("window_bp",),
+    ),
+    Option(
+        "candidate_pairs",
+        "path",
+        "--candidate-pairs",
+        "The same for pairs of any kind: a sparse matrix (.npz), or text or Parquet with a pair "
+        "or a group of columns in each row, by name or by position from 0. Public; never made "
+        "from the records.",
+        metavar="FILE",
+        type="sparse matrix, array, list, mapping, path or Candidates, optional",
+        doc="The same for pairs of any kind: a sparse matrix or square array of booleans; pairs or "
+        "groups of columns by name or position, all pairs within a group; a mapping whose values "
+        "are groups; or a file with one of them (`.npz`, or text or Parquet with a pair or group "
+        "in each row). They must be public knowledge, and not be looked up in X. Not with "
+        "`bandwidth`.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "adaptive_width",
+        "flag",
+        "--adaptive-width",
+        "With --bandwidth: that is only a maximum, and a part of the budget finds how wide the "
+        "band is.",
+        type="bool, default=False",
+        doc="Whether `bandwidth` is only a maximum: a first look at the whole band finds how far "
+        "covariances reach, and the rest of the budget goes to that. Costs little where the band "
+        "is as wide as was said.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "assume_centered",
+        "flag",
+        "--known-mean",
+        "The records have mean zero (subtract a public mean first). Otherwise means, scales and "
+        "norms are found from a part of the budget.",
+        type="bool, default=False",
+        doc="Whether the records have mean zero. True is required: subtract means that are public.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "neighbours",
+        "choice",
+        "--neighbours",
+        "What becomes of one unit in a neighbouring dataset: it has other records, or it is not "
+        "there at all. Then there is about half the noise, and 2 % of epsilon release the number "
+        f"of records first.  [default: {REPLACE}]",
+        choices=tuple(RELATIONS),
+        type='{"replace", "add-remove"}, default="replace"',
+        doc="What becomes of one unit in a neighbouring dataset: it has other records, or it is "
+        'not there at all. With "add-remove" there is about half the noise at the same epsilon, '
+        "and the number of records is not public: 2 % of epsilon release it first. Replacing costs "
+        "at most twice the epsilon of removing.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "max_rows_per_unit",
+        "integer",
+        "--max-rows-per-unit",
+        "How many rows of one unit are summed, at most.  [default: found from 1 % of epsilon]",
+        metavar="M",
+        type="int, optional",
+        doc="How many rows of one unit are summed, at most, where `fit` gets a `unit`. Noise grows "
+        "by how far units are from having so many, not with the number itself. None finds a "
+        "number from 1 % of epsilon.",
+        limits={"at_least": 1},
+        cure="it is how many rows of one unit are summed, at most.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "columns",
+        "names",
+        "--columns",
+        "Features by name, for files that have names.  [default: all columns]",
+        metavar="A,B,C",
+    ),
+    Option(
+        "unit",
+        "text",
+        "--unit",
+        "Identifiers, as of patients: all rows of one are protected together. The column, or its "
+        "position in a .npy file from 0 on, is no feature.",
+        metavar="COLUMN",
+    ),
+    Option(
+        "estimand",
+        "choice",
+        "--estimand",
+        "With --unit: the covariance of rows, each of which counts, or of the means of units.  "
+        f"[default: {ESTIMANDS[0]}]",
+        choices=ESTIMANDS,
+        type='{"rows", "unit-means"}, default="rows"',
+        doc="What is estimated where `fit` gets a `unit`: the covariance of rows, each of which "
+        "counts, or that of the means of units.",
+    ),
+    Option(
+        "sample_weight",
+        "text",
+        "--weight",
+        "Public survey weights, and the largest that any record can have, which is public, too; "
+        "larger ones count as that. The column is no feature.",
+        metavar="COLUMN=MAX",
+        also=("max_sample_weight",),
+    ),
+    Option(
+        "max_sample_weight",
+        "number",
+        type="float, optional",
+        doc="The largest survey weight that any record can have; public. Required with "
+        "`sample_weight`.",
+        limits={"above": 0},
+        cure="it is the largest weight that any record can have.",
+    ),
+    Option(
+        "codebook",
+        "path",
+        "--codebook",
+        "What is publicly known of columns: name, low, high, kind (number, integer, binary, "
+        "category) and values, separated by '|'. Values are clipped to low and high; categories "
+        "become one-hot columns. Never made from the records.",
+        metavar="FILE.csv",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "bounds",
+        "any",
+        type="array of shape (n_features, 2) or mapping, optional",
+        doc="Public bounds of the features, low and high: NaN, None or infinite where one is not "
+        "known; a mapping is by name or index of columns and may leave some out. Values beyond "
+        "them are moved to them. Where means are found, a feature with both is never unresolved: "
+        "where it cannot be told from noise, its scale is what noise and bounds allow. Low and "
+        "high alike say that it is constant. They must be public knowledge, as of a "
+        "questionnaire, and not be looked up in X. `codebook.bounds` has those of a codebook "
+        "(`hushcov.read_codebook`).",
+    ),
+    Option(
+        "drop_nulls",
+        "flag",
+        "--drop-nulls",
+        "Leave out records with nulls or NaN; about how many are complete is released, too.",
+        type="bool, default=False",
+        doc="Leave out records with nulls, which otherwise are an error. About how many are "
+        "complete is released with the rest, from 0.5 % of the budget.",
+    ),
+    Option(
+        "header",
+        "flag",
+        "--no-header",
+        "The first line of CSV files is a record. Columns are column_1, column_2, ... or --names.",
+        default=True,
+    ),
+    Option(
+        "names",
+        "names",
+        "--names",
+        "Names for all columns of CSV files, in place of those in the first line.",
+        metavar="A,B,C",
+    ),
+    Option(
+        "delimiter",
+        "text",
+        "--delimiter",
+        "What separates the fields of CSV files.  [default: a comma; a tab in .tsv files]",
+        metavar="SIGN",
+    ),
+    Option(
+        "scheduler",
+        "text",
+        "--scheduler",
+        "Dask scheduler whose workers read the files; they must see them under the same path.",
+        metavar="ADDRESS",
+    ),
+    Option(
+        "device",
+        "text",
+        "--device",
+        "Where to sum over the records, by PyTorch's name for it, as cuda; same result.",
+        metavar="NAME",
+        type="str, optional",
+        doc='Where sums over the records are taken, by PyTorch\'s name for it: "cuda" is the '
+        "first NVIDIA card. The result is the same bit for bit. None: this computer's processor, "
+        "or for a tensor the device on which it lies. Needs the extra `hushcov[torch]`.",
+    ),
+    Option(
+        "feature_scale",
+        "scales",
+        "--feature-scale",
+        "Public standard deviations of the features: one number for all, or a file with one for "
+        "each. Without it they are estimated from a part of the budget. With --mechanism theorem: "
+        "one bound on the standard deviation in every direction.",
+        metavar="S|FILE.npy",
+        type="None, float or array of shape (n_features,)",
+        doc="Public standard deviations of the features in the order of the columns, or numbers "
+        "close to them; 0 marks a constant feature, whose covariances are zero. A number that is "
+        "wrong by a factor costs accuracy, never privacy. None estimates them privately: from "
+        "1e-17 to 1e19, smaller ones count as constant and larger ones are clipped.",
+        also=("scale",),
+    ),
+    Option(
+        "mechanism",
+        "choice",
+        "--mechanism",
+        "What to run; auto finds out whether few pairs, few factors or neither matter. 'theorem' "
+        "is the paper's mechanism at the constants of its proof, which refuse fewer than 1e9 "
+        "records or more.",
+        default="auto",
+        shared=True,
+    ),
+    Option(
+        "positive_semidefinite",
+        "flag",
+        "--psd",
+        "Make the estimate positive semidefinite, which fills in zeros.",
+        type="bool, default=False",
+        doc="Whether to project the estimate, in units of the scales, on the positive semidefinite "
+        "matrices, which fills in zeros.",
+    ),
+    Option(
+        "n_records",
+        "integer",
+        "--records",
+        "Declared number of records; a file with another number is refused.",
+        metavar="N",
+        shared=True,
+    ),
+    Option(
+        "ledger",
+        "path",
+        "--ledger",
+        "Privacy budget ledger to charge before any record is read; see 'hushcov ledger'.",
+        metavar="FILE",
+        type="path or Ledger, optional",
+        doc="The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before "
+        "any record is read, and refused if all releases of the dataset together would cost too "
+        "much.",
+        shared=True,
+    ),
+    Option(
+        "dataset",
+        "text",
+        "--dataset",
+        "Name of these records in the ledger and in the report; else that of the file.",
+        metavar="NAME",
+        type="str, optional",
+        doc="The name of the dataset in the ledger, which the release keeps. Give both or neither.",
+        shared=True,
+    ),
+    Option(
+        "allow",
+        "choices",
+        "--allow",
+        "Release what is refused otherwise; may be repeated. hopeless: no better than the zero "
+        "matrix is to be expected. large-delta: delta is 1 / records or more, which would allow "
+        "publishing a record or more as they are.",
+        choices=tuple(ALLOWED),
+        also=tuple(ALLOWED.values()),
+        shared=True,
+    ),
+    Option(
+        "on_hopeless",
+        "choice",
+        choices=REACTIONS,
+        type='{"raise", "warn"}, default="raise"',
+        doc="What to do where the predicted error is no better than that of the zero matrix, or no "
+        "mean could be found: refuse (`HopelessError`), or warn and release. Nothing is charged "
+        "before.",
+    ),
+    Option(
+        "on_large_delta",
+        "choice",
+        choices=REACTIONS,
+        type='{"raise", "warn"}, default="raise"',
+        doc="What to do where delta is 1 / n or more, n being the number of rows: refuse "
+        "(`ParameterError`), or warn and release. Above 0.1 / n it warns in any case.",
+    ),
+    Option(
+        "dry_run",
+        "flag",
+        "--dry-run",
+        "Say everything, and whether the ledger would allow it; read no record, charge and write "
+        "nothing.",
+        shared=True,
+    ),
+    Option(
+        "output",
+        "path",
+        "--output",
+        "Where the release is written.  [default: FILE-release]",
+        metavar="FOLDER",
+        short="-o",
+        shared=True,
+    ),
+    Option(
+        "tables",
+        "choice",
+        "--tables",
+        "What pairs, variances and the matrix with its names are written as.",
+        default="csv",
+        shared=True,
+    ),
+    Option(
+        "sign",
+        "path",
+        "--sign",
+        "Private Ed25519 key (PEM) to sign the release with; 'hushcov show --verify' checks it. "
+        "The passphrase of an encrypted key is asked for, or taken from HUSHCOV_SIGN_PASSPHRASE.",
+        metavar="KEY",
+        shared=True,
+    ),
+    Option(
+        "scratch",
+        "folder",
+        "--scratch",
+        "Where a copy of files may be written that is read in their place, two bytes a value. It "
+        "has no name and goes with this command, but is not encrypted. None is written otherwise.",
+        metavar="FOLDER",
+    ),
+    Option(
+        "as_json",
+        "flag",
+        "--json",
+        "Print the result as JSON, the rest on standard error.",
+        shared=True,
+    ),
+    Option(
+        "store_precision",
+        "flag",
+        type="bool, default=True",
+        doc="Whether there is a `precision_`.",
+    ),
+    Option(
+        "sparse_output",
+        "any",
+        type='"auto" or bool, default="auto"',
+        doc="Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was "
+        'selected, with no `precision_`. "auto": above 10,000 features, and with candidates.',
+    ),
+    Option(
+        "random_state",
+        "any",
+        type="None, int, RandomState or Generator",
+        doc="None draws operating-system entropy. Anything else makes the noise predictable: it "
+        "warns and marks the release as not private.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Taker:
+    """A way to fit with options of its own: which it takes, which it needs, and why not others.
+
+    Parameters
+    ----------
+    words : str
+        What options are refused with: "--mechanism theorem".
+    own : tuple of Option
+        Options that no other way takes.
+    taken : sequence of str, optional
+        Options of the table that it takes beside the shared ones; None: all but `refused`.
+    refused : mapping
+        Why an option is refused.
+    otherwise : str
+        Why those are refused that are not named.
+    absent : str
+        What to do about one of `own` where something else is run.
+    needed : mapping
+        Why an option is required.
+    """
+
+    words: str
+    own: tuple[Option, ...] = ()
+    taken: Sequence[str] | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    otherwise: str = ""
+    absent: str = ""
+    needed: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, options: Mapping[str, Any], others: Sequence[Taker] = ()) -> None:
+        """Refuse options that would not change anything, and the lack of one that is needed."""
+        for entry in TABLE:
+            taken = entry.shared or self.taken is None or entry.name in self.taken
+            if (not taken or entry.name in self.refused) and _given(entry, options):
+                reason = self.refused.get(entry.name, self.otherwise)
+                raise ParameterError(f"{entry.flag} must be left out with {self.words}: {reason}")
+        for other in others:
+            for entry in other.own:
+                if _given(entry, options):
+                    raise ParameterError(
+                        f"{entry.flag} must be left out without {other.words}: {other.absent}"
+                    )
+        by_name = {entry.name: entry for entry in (*TABLE, *self.own)}
+        for name, reason in self.needed.items():
+            if not _given(by_name[name], options):
+                raise ParameterError(
+                    f"{by_name[name].flag} is required with {self.words}: {reason}"
+                )
+
+
+def _given(entry: Option, options: Mapping[str, Any]) -> bool:
+    """Return whether a command line has an option, or settings do."""
+    value = options.get(entry.name)
+    if entry.kind == "flag":
+        return value is not None and value is not bool(entry.default)
+    return value is not None and not (isinstance(value, tuple) and not value)
+
+
+def check_parameters(estimator: Any) -> None:
+    """Hold the parameters of an estimator against their constraints in the table.
+
+    All but the budget, whose range depends on what is run.
+    """
+    names = {each.name for each in fields(estimator)}
+    for entry in TABLE:
+        if entry.name in names and not entry.required:
+            entry.check(getattr(estimator, entry.name))
+
+
+def check_given(estimator: Any, *names: str) -> None:
+    """Refuse an estimator that lacks a parameter which is never inferred from records."""
+    usual = {entry.name: entry.required for entry in TABLE if entry.required}
+    for name in names:
+        if getattr(estimator, name) is None:
+            raise ParameterError(
+                f"{name} is required: it is a public input and is never inferred from X. "
+                f"Pass {usual.get(name, f'{name}=...')} to {type(estimator).__name__}."
+            )

@@ -1,0 +1,217 @@
+"""Sums over a block of rows on its device, through PyTorch.
+
+Each function returns, bit for bit, the integers of the kernel of the same name on the processor,
+and takes the same arguments: every step that decides an integer is one IEEE operation on doubles (a
+product, a quotient, a root, or a rounding to an integer), which processors and devices round alike.
+All sums are sums of integers that doubles hold exactly, so their order does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from hushcov._arrays import LARGEST_EXACT_FLOAT
+from hushcov.sums.counts import N_BINS, N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
+from hushcov.sums.grids import INSIDE
+from hushcov.sums.products import EXACT_ROWS, N_NORM_BINS
+from hushcov.sums.rows import ROOT_HALF
+
+_LARGEST_INT32 = 2**31 - 1
+_TILE = 8  # sizes of integer matrix products must be multiples of this
+_FEWEST_ROWS = 32  # and at least this
+_PRODUCT_BYTES = 2**30  # bytes of products held at a time
+
+Tensor = Any
+
+
+def _integers(block: Tensor, multipliers: Any, half_width: float) -> Tensor:
+    """Return coordinates times multipliers, clipped and rounded, as doubles."""
+    factors = torch.as_tensor(multipliers, device=block.device)
+    return (block * factors).clamp_(-half_width, half_width).round_()
+
+
+def shorten_rows(integers: Tensor, bound: float) -> Tensor:
+    """Return rows, where longer than the bound scaled down to it and rounded towards zero."""
+    square = (integers * integers).sum(dim=1)
+    long = square > bound * bound
+    factor = torch.where(long, _quotient(bound, square.sqrt()) * INSIDE, 1.0)
+    return torch.where(long[:, None], (integers * factor[:, None]).trunc_(), integers)
+
+
+def bounded_integers(block: Tensor, multipliers: Any, half_width: float, bound: float) -> Tensor:
+    """Return what `fill_rows` fills in."""
+    integers = _integers(block, multipliers, half_width)
+    return shorten_rows(integers, bound) if bound < math.inf else integers
+
+
+def fill_rows(block: Tensor, multipliers: Any, half_width: float, bound: float) -> Tensor:
+    """Return the Gram matrix of bounded rows."""
+    integers = bounded_integers(block, multipliers, half_width, bound)
+    gram: Tensor = 0
+    for part in integers.split(LARGEST_EXACT_FLOAT // int(half_width) ** 2):
+        gram = gram + (part.T @ part).to(torch.int64)
+    return gram
+
+
+def sum_rows(block: Tensor, multipliers: Any, half_width: float, bound: float) -> Tensor:
+    """Sum bounded rows."""
+    integers = bounded_integers(block, multipliers, half_width, bound)
+    return integers.to(torch.int64).sum(dim=0)
+
+
+def sum_fourths(
+    block: Tensor, multipliers: Any, half_width: float, most: float, unit: float, bound: float
+) -> Tensor:
+    """Sum fourth powers."""
+    squares = _integers(block, multipliers, half_width).square_().clamp_(max=most)
+    powers = squares.square_().mul_(1 / unit).floor_()
+    return shorten_rows(powers, bound).to(torch.int64).sum(dim=0)
+
+
+def _quotient(number: float, tensor: Tensor) -> Tensor:
+    """Return a correctly rounded quotient: PyTorch computes `number / tensor` by a reciprocal."""
+    return torch.full_like(tensor, number).div_(tensor)
+
+
+def add_panel(block: Tensor, start: int, stop: int) -> Tensor:
+    """Sum signs, and their products in bytes, with 32-bit sums."""
+    block, n_rows = block[:, start:], stop - start
+    signs = torch.sign(block).to(torch.int8)
+    n, d = signs.shape
+    assert n <= _LARGEST_INT32
+    padded = torch.zeros((_tiled(n), _tiled(d)), dtype=torch.int8, device=block.device)
+    padded[:n, :d] = signs
+    left = padded[:, : min(_tiled(n_rows), padded.shape[1])].T.contiguous()
+    gram = torch._int_mm(left, padded)[:n_rows, :d].to(torch.int64)
+    return torch.cat([sum_signs(block)[None], gram])
+
+
+def _tiled(size: int) -> int:
+    return max(_FEWEST_ROWS, -(-size // _TILE) * _TILE)
+
+
+def count_octaves(block: Tensor) -> Tensor:
+    """Count values of each feature by octave."""
+    return _counts(_octaves(block).clamp_(0, N_BINS - 1), N_BINS)
+
+
+def count_signed_octaves(block: Tensor, centre: Any, nothing: Any, columns: Any) -> Tensor:
+    """Count values by octave on each side of a centre."""
+    total = torch.zeros((len(columns), N_SIGNED_BINS), dtype=torch.int64, device=block.device)
+    centre, nothing, columns = _on_device_of(block, centre, nothing, columns)
+    for part in block.split(_rows_held(len(columns))):
+        y = part[:, columns] - centre
+        octaves = _octaves(y)
+        near = (y.abs() <= nothing) | (octaves <= 0)
+        bins = octaves.clamp_(1, N_OCTAVES) - 1 + N_OCTAVES * (y > 0)
+        total += _counts(torch.where(near, N_SIGNED_BINS - 1, bins), N_SIGNED_BINS)
+    return total
+
+
+def count_cells(
+    block: Tensor, columns: Any, starts: Any, widths: Any, firsts: Any, n_cells: int
+) -> Tensor:
+    """Count values by cell."""
+    total = torch.zeros((len(columns), n_cells), dtype=torch.int64, device=block.device)
+    columns, starts, widths, firsts = _on_device_of(block, columns, starts, widths, firsts)
+    for part in block.split(_rows_held(len(columns))):
+        cells = ((part[:, columns] - starts) / widths).floor_() - firsts
+        inside = (cells >= 0) & (cells < n_cells)
+        bins = torch.where(inside, cells, n_cells).to(torch.int64)
+        total += _counts(bins, n_cells + 1)[:, :n_cells]
+    return total
+
+
+def _octaves(values: Tensor) -> Tensor:
+    """Return exponents from the bits of doubles; that of the smallest octave is 1."""
+    return ((values.contiguous().view(torch.int64) >> 52) & 0x7FF) + OCTAVE_SHIFT
+
+
+def _counts(bins: Tensor, n_bins: int) -> Tensor:
+    """Return how often each bin occurs in each column."""
+    d = bins.shape[1]
+    first = torch.arange(d, device=bins.device) * n_bins
+    return torch.bincount((bins + first).reshape(-1), minlength=d * n_bins).reshape(d, n_bins)
+
+
+def _on_device_of(block: Tensor, *values: Any) -> list[Tensor]:
+    return [torch.tensor(each, device=block.device) for each in values]
+
+
+def _rows_held(n_columns: int) -> int:
+    return max(1, _PRODUCT_BYTES // (64 * max(1, n_columns)))
+
+
+def sum_signs(block: Tensor) -> Tensor:
+    """Sum the signs of each column; sgn(0) is 0."""
+    return (block > 0).sum(0) - (block < 0).sum(0)
+
+
+def add_pairs(block: Tensor, rows: Any, columns: Any) -> Tensor:
+    """Sum products of signs of listed pairs of columns, then signs."""
+    left, right = _on_device_of(block, rows, columns)
+    total = torch.zeros(len(rows), dtype=torch.int64, device=block.device)
+    for part in block.split(_rows_held(len(rows))):
+        signs = torch.sign(part).to(torch.int8)
+        total += (signs[:, left] * signs[:, right]).sum(dim=0, dtype=torch.int64)
+    return torch.cat([total, sum_signs(block)])
+
+
+def count_norms(
+    block: Tensor, multipliers: Any, half_width: float, edges: Any, n_signs: int
+) -> Tensor:
+    """Count rows by squared norm, after the sums of signs if there are any."""
+    square = _integers(block, multipliers, half_width).square_().sum(dim=1)
+    bins = torch.searchsorted(torch.as_tensor(edges, device=block.device), square)
+    counts = torch.bincount(bins, minlength=len(edges) + 1)
+    return torch.cat([sum_signs(block), counts]) if n_signs else counts
+
+
+def add_contributions(
+    block: Tensor,
+    multipliers: Any,
+    half_width: float,
+    rows: Any,
+    columns: Any,
+    weights: Any,
+    bounds: Any,
+) -> Tensor:
+    """Sum the contributions of the rows; without bounds, count their norms."""
+    grid, n_products = (multipliers, half_width), len(rows) + block.shape[1]
+    size = n_products + 2 if len(bounds) else N_NORM_BINS
+    total = torch.zeros(size, dtype=torch.int64, device=block.device)
+    step = max(1, min(EXACT_ROWS, _PRODUCT_BYTES // (8 * n_products)))
+    for part in block.split(step):
+        y = _integers(part, *grid)
+        z = _products(y, rows, columns, weights)
+        square = (z * z).sum(dim=1)
+        if not len(bounds):
+            mantissa, exponent = torch.frexp(square)
+            bins = 2 * exponent.to(torch.int64) + (mantissa >= ROOT_HALF)
+            total += torch.bincount(bins, minlength=N_NORM_BINS)
+            continue
+        norm_bound, factor_range, size_range, size_cap = (int(value) for value in bounds)
+        long = square > float(norm_bound) * float(norm_bound)
+        factor = torch.where(long, _quotient(norm_bound, square.sqrt()) * INSIDE, 1.0)
+        z = torch.where(long[:, None], (z * factor[:, None]).trunc_(), z)
+        total[:n_products] += z.sum(dim=0).to(torch.int64)
+        shares = torch.where(long, (factor * factor_range).to(torch.int64), factor_range)
+        total[n_products] += shares.sum()
+        sizes = (y * y).sum(dim=1).to(torch.int64).clamp_(max=size_cap) * size_range // size_cap
+        total[n_products + 1] += sizes.sum()
+    return total
+
+
+def _products(y: Tensor, rows: Any, columns: Any, weights: Any) -> Tensor:
+    """Return the weighted products of each row of integers."""
+    pair_weight, diagonal_weight, centre = (float(weight) for weight in weights)
+    n_pairs = len(rows)
+    z = torch.empty((len(y), n_pairs + y.shape[1]), dtype=y.dtype, device=y.device)
+    left, right = _on_device_of(y, rows, columns)
+    torch.mul(y[:, left], y[:, right], out=z[:, :n_pairs])
+    z[:, :n_pairs] *= pair_weight
+    z[:, n_pairs:] = (y * y - centre) * diagonal_weight
+    return z

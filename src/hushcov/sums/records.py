@@ -1,0 +1,831 @@
+"""Records: the only objects that touch data, the views of them, and the one operation they offer.
+
+Rows come in blocks: a NumPy array, or on a device a PyTorch tensor. A sum over records is the sum
+over their blocks.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._validation import check_integer, listed, shown
+from hushcov.exceptions import (
+    DataError,
+    MissingPackageError,
+    ParameterError,
+    PrivacyConditionError,
+    raise_alone,
+)
+from hushcov.sums.grids import Bounds, check_bounds, check_feature_scale, check_numbers
+from hushcov.sums.rows import About, RowSums
+
+#: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
+BlockFunction = Callable[[FloatArray], IntArray]
+#: Called with the number of rows of each block that is done.
+Progress = Callable[[int], object]
+
+#: What to do about values that are missing. Records must not be removed: later ones would move up.
+MISSING_CURE = (
+    "use open_records(X, drop_nulls=True) (--drop-nulls), which leaves such records out privately, "
+    "or impute each value by a rule that uses its own record alone. Do not remove records "
+    "yourself: how many are left would not be protected."
+)
+
+# Measured on the Gram stage (2 cores, OpenBLAS, 32 MB L3). Blocks of 2 to 4 MB stay in cache
+# (d = 20: 1.6 times faster than 64 MB), but fewer than about 2,000 rows no longer pay for
+# converting and adding the d x d result (d = 1000: 2048 rows beat 1024 and 8192).
+_BLOCK_BYTES = 4 * 2**20
+_SMALLEST_DEFAULT_BLOCK_ROWS = 2048
+# Blocks large enough to keep a device busy.
+_DEVICE_BLOCK_BYTES = 2**30
+
+
+def default_block_rows(n_features: int) -> int:
+    """Return the rows in a block on a processor, unless `block_rows` says otherwise."""
+    return max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features))
+
+
+def device_block_rows(n_features: int) -> int:
+    """Return the rows in a block on a device."""
+    return max(1, _DEVICE_BLOCK_BYTES // (8 * n_features))
+
+
+def check_block_rows(block_rows: int | None, default: int) -> int:
+    """Return the rows in a block: a positive integer, or the default for None."""
+    return check_integer(
+        "block_rows",
+        default if block_rows is None else block_rows,
+        at_least=1,
+        cure="leave it out for the default.",
+    )
+
+
+def is_tensor(block: object) -> bool:
+    """Whether this is a PyTorch tensor; it is none where PyTorch was never imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(block, torch.Tensor)
+
+
+def import_torch() -> Any:
+    """Return the package torch, or raise an error that says how to install it."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingPackageError("accelerators", "PyTorch", "torch") from None
+    return torch
+
+
+def namespace(block: object) -> Any:
+    """Return the module to call on a block: `torch` for tensors, else `numpy`."""
+    return sys.modules["torch"] if is_tensor(block) else np
+
+
+def like(values: Any, block: Any) -> Any:
+    """Return NumPy values as a tensor on the block's device, or as they are for a NumPy block."""
+    return namespace(block).as_tensor(values, device=block.device) if is_tensor(block) else values
+
+
+@dataclass(eq=False)
+class Held:
+    """Keeps copies on the workers of a cluster, which go when this object goes.
+
+    `keepers` are handles on the workers, by how rows were cut. `complete` says that all records
+    have been copied.
+    """
+
+    keepers: dict[Any, Any] = field(default_factory=dict)
+    complete: bool = False
+
+
+class Records(ABC):
+    """Sensitive rows that can be summed over, as often as needed, but not looked at.
+
+    A subclass sets `n_records` and `n_features`, which are public or released, and yields the rows.
+
+    Privacy
+    -------
+    Nothing here is private by itself: a sum over records becomes private only in a mechanism.
+    No error raised here contains a value or a position from the data.
+    """
+
+    n_records: int
+    n_features: int
+    #: Whether values may be missing: they are NaN, and `CompleteRecords` leaves out their records.
+    gaps: bool = False
+    #: Whether blocks come to this process, as arrays of NumPy.
+    in_arrays: ClassVar[bool] = True
+    #: Names of the features, where they have any.
+    feature_names: tuple[str, ...] | None = None
+    #: Whether blocks are tensors on a device.
+    on_device: bool = False
+    #: Signs that were packed while something else was summed: `KeptSigns`.
+    kept_signs: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows are summed. For memory and exact sums alone: it need not be public."""
+        return self.n_records
+
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether a compact copy is kept, so that later sums do not read the records."""
+        return False
+
+    #: A folder where a compact copy of the records may be written.
+    scratch: str | None = None
+    #: Says that workers may keep compact copies for these records, and holds what keeps them.
+    held: Held | None = None
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """Return the sum of `block_function(block)` over blocks that cover each row once.
+
+        Parameters
+        ----------
+        block_function : callable
+            Maps a block, a read-only C-contiguous float64 array of finite numbers with
+            `n_features` columns, to an int64 array whose shape is the same for every block. On a
+            device both are PyTorch tensors. The total must fit in int64: nothing checks it here.
+        progress : callable, optional
+            Called after each block with the number of rows in it.
+
+        Records with gaps are refused, unless `block_function.takes_gaps` is true.
+        """
+        self._check_gaps(block_function)
+        if isinstance(block_function, RowSums):
+            return self._sum_rows(block_function, progress)
+        total: Any = None
+        for block in self._blocks():
+            check_finite(block, gaps=self.gaps, names=self.feature_names)
+            part = block_function(block)
+            _check_part(part, total)
+            if total is None:
+                total = namespace(part).zeros_like(part)  # the function may reuse its array
+            total += part
+            del part  # before the next one is made: a part may be as large as all else
+            if progress is not None:
+                progress(len(block))
+        if total is None:  # no rows: what such a function makes of none
+            total = block_function(np.empty((0, self.n_features)))
+        return np.asarray(total.cpu() if is_tensor(total) else total)
+
+    def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
+        """Return what `map_sum` does for a function that checks the rows and keeps its sums."""
+        sums: Any = None
+        if row_sums.most_rows > 1:
+            if any(isinstance(layer, DeviceRecords) for layer in layers_of(self)):
+                return on_processor(self).map_sum(row_sums, progress=progress)
+            starts = grouped_layer(self, row_sums.most_rows).unit_starts
+            row_sums = replace(row_sums, starts=starts)
+        for block in self._blocks_for(row_sums):
+            if is_tensor(block):
+                check_finite(block, names=self.feature_names)
+                part = row_sums(block)
+                sums = part if sums is None else sums + part
+            else:
+                sums = row_sums.begin() if sums is None else sums
+                if not row_sums.add(block, sums):
+                    check_finite(block, names=self.feature_names)
+                    raise AssertionError("finite after all")
+            if progress is not None:
+                progress(len(block))
+        sums = row_sums.begin() if sums is None else sums
+        return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
+
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        """Yield the rows in the form in which these sums take them."""
+        return self._blocks()
+
+    def with_gaps(self) -> Self:
+        """Return the same records, but allow missing values: NaN, None or null in their source."""
+        other = copy.copy(self)
+        other.gaps = True
+        return other
+
+    def map_sum_complete(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """As `map_sum`, but without the records that `CompleteRecords` made zeros.
+
+        Where zeros do not add zero, as in counts, the sum is still one over the complete records.
+        Then `block_function` may also get blocks without rows.
+        """
+        self._check_gaps(block_function)
+        records = self.unfilled()
+        if records.gaps:
+            block_function = _OfComplete(block_function)
+        return records.map_sum(block_function, progress=progress)
+
+    def unfilled(self) -> Records:
+        """Return these records with NaN again where `CompleteRecords` has zeros in its place."""
+        return self
+
+    def _check_gaps(self, block_function: BlockFunction) -> None:
+        """Refuse to sum over missing values: NaN would become an arbitrary integer."""
+        if self.gaps and not getattr(block_function, "takes_gaps", False):
+            raise DataError(
+                "records must be complete to be summed over, got records opened with drop_nulls: "
+                "fit an estimator that counts the complete ones privately, or pass "
+                "CompleteRecords(records), in which the others are zeros."
+            )
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[FloatArray]:
+        """Yield the rows, each exactly once, as read-only C-contiguous float64 blocks."""
+
+
+class _OfComplete:
+    """A block function of the complete records of a block. Picklable, if that function is."""
+
+    takes_gaps = True
+
+    def __init__(self, block_function: BlockFunction) -> None:
+        self._block_function = block_function
+
+    def __call__(self, block: FloatArray) -> IntArray:
+        return self._block_function(block[~namespace(block).isnan(block).any(1)])
+
+
+class PartitionedRecords(Records):
+    """Records in partitions on other machines, which sum over them and send back the sums."""
+
+    in_arrays = False
+
+    @abstractmethod
+    def map_sum_through(
+        self,
+        view: Callable[[Records], Records],
+        block_function: BlockFunction,
+        *,
+        progress: Progress | None = None,
+        held: Held | None = None,
+    ) -> IntArray:
+        """Return `view(records).map_sum(block_function)`, computed partition by partition.
+
+        `view` and `block_function` must be picklable. With `held`, workers may keep the copies
+        that `CompactRecords` in `view` makes.
+        """
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """See `Records.map_sum`."""
+        self._check_gaps(block_function)
+        return self.map_sum_through(Chain(), block_function, progress=progress)
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        raise NotImplementedError("rows of partitions are not handed out: use map_sum")
+
+
+def check_finite(
+    block: FloatArray, *, gaps: bool = False, names: tuple[str, ...] | None = None
+) -> None:
+    """Refuse a block with NaN or infinite values, without saying in which records they are.
+
+    With `gaps`, NaN says that a value is missing, and only infinite ones are refused.
+    """
+    xp = namespace(block)
+    if gaps:
+        block = xp.where(xp.isnan(block), 0.0, block)
+    # Sums and dot products find NaN too, but overflow on large finite numbers, and a BLAS dot
+    # is many times slower when the cores are busy. This takes the same time for any data.
+    finite = xp.isfinite(block)
+    if finite.all():
+        return
+    where = ""
+    if names is not None:
+        bad = [name for name, fine in zip(names, finite.all(0), strict=True) if not fine]
+        where = f" in {listed(bad)}"
+    if gaps:
+        raise DataError(
+            f"records must be finite, but some are infinite{where}, which drop_nulls does not "
+            "leave out: replace these values by a rule that uses their own record alone."
+        )
+    raise DataError(
+        f"records must be finite, but some are NaN or infinite{where}. Where values are missing, "
+        + MISSING_CURE
+    )
+
+
+def check_enough(name: object, records: Any) -> None:
+    """Refuse a table without records where their number is public.
+
+    Elsewhere nothing tells none from one. It is said in the words scikit-learn uses.
+    """
+    n, d = records.n_records, records.n_features
+    if n < 1:
+        raise DataError(
+            f"{name} must have at least 1 record: found an array with {n} sample(s) "
+            f"(shape={(n, d)}) while a minimum of 1 is required. Check how it was loaded."
+        )
+
+
+def _check_part(part: Any, total: Any) -> None:
+    if is_tensor(part):
+        assert part.dtype == namespace(part).int64
+    elif not isinstance(part, np.ndarray) or part.dtype != np.int64:
+        kind = part.dtype if isinstance(part, np.ndarray) else type(part).__name__
+        raise ParameterError(
+            f"block_function must return an int64 array, got {kind}: only integer sums are exact."
+        )
+    # Adding would broadcast silently.
+    if total is not None and part.shape != total.shape:
+        raise ParameterError(
+            "block_function must return the same shape for every block, got "
+            f"{part.shape} after {total.shape}: the shape may not depend on the rows."
+        )
+
+
+# Views cut larger values to this so that they stay finite. Every grid clips far below it.
+_LARGEST = 1e300
+
+#: Makes the same view of other records. Picklable: a cluster sends it to its workers.
+View = Callable[[Records], Records]
+
+
+class WrappedRecords(Records):
+    """Base of views: records made of other records, each of one row.
+
+    If the innermost records are partitioned over a cluster, all views are sent to the partitions,
+    so that the same code sees the rows wherever they are.
+    """
+
+    #: Whether records that were made zeros stay zeros where sums are centred.
+    zeros_stay = False
+
+    def __init__(self, records: Records) -> None:
+        self.n_records, self.n_features = records.n_records, records.n_features
+        self.gaps, self.feature_names = records.gaps, records.feature_names
+        self.on_device = records.on_device
+        self._records = records
+
+    @property
+    def n_rows(self) -> int:
+        """See `Records`."""
+        return self._records.n_rows
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """See `Records.map_sum`."""
+        self._check_gaps(block_function)
+        *layers, source = layers_of(self)
+        if not isinstance(source, PartitionedRecords):
+            return super().map_sum(block_function, progress=progress)
+        wrappers = [layer for layer in layers if isinstance(layer, WrappedRecords)]
+        watchers = [layer for layer in wrappers if isinstance(layer, WatchedRecords)]
+        held = next((layer.held for layer in wrappers if layer.held is not None), None)
+        if held is not None and held.complete:
+            watchers = []  # the records themselves are not read
+        for watcher in watchers:
+            watcher.start()
+        listeners = [watcher.progress for watcher in watchers] + ([progress] if progress else [])
+        return source.map_sum_through(
+            Chain(tuple(layer._view() for layer in reversed(wrappers))),
+            block_function,
+            progress=_All(tuple(listeners)) if listeners else None,
+            held=held,
+        )
+
+    def with_gaps(self) -> Self:
+        """See `Records.with_gaps`."""
+        other = copy.copy(self)
+        other._records = self._records.with_gaps()
+        other.gaps = other._records.gaps
+        return other
+
+    def unfilled(self) -> Records:
+        """See `Records.unfilled`."""
+        records = self._records.unfilled()
+        if records is self._records:
+            return self
+        other = copy.copy(self)
+        other._records, other.gaps = records, records.gaps
+        return other
+
+    @abstractmethod
+    def _view(self) -> View:
+        """Return a picklable function that makes this view of other records; it holds no rows."""
+
+
+def layers_of(records: Records) -> list[Records]:
+    """Return the records and what they are made of, down to the source."""
+    layers = [records]
+    while isinstance(records, WrappedRecords):
+        records = records._records
+        layers.append(records)
+    return layers
+
+
+def source_of(records: Records) -> Records:
+    """Return what records are made of, whatever the views around it."""
+    return layers_of(records)[-1]
+
+
+def hands_out_arrays(records: Records) -> bool:
+    """Whether rows come to this process, in arrays: neither to a cluster nor to a device."""
+    return all(layer.in_arrays for layer in layers_of(records))
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Several views, the innermost first."""
+
+    views: tuple[View, ...] = ()
+
+    def __call__(self, records: Records) -> Records:
+        """Return these records seen through the views."""
+        for view in self.views:
+            records = view(records)
+        return records
+
+
+@dataclass(frozen=True)
+class _All:
+    """Report rows to several listeners."""
+
+    listeners: tuple[Progress, ...]
+
+    def __call__(self, rows: int) -> None:
+        for listener in self.listeners:
+            listener(rows)
+
+
+class WatchedRecords(WrappedRecords):
+    """Records of which each pass calls `start` once, then `progress` with the rows of a block."""
+
+    def __init__(
+        self, records: Records, start: Callable[[], object], progress: Callable[[int], object]
+    ) -> None:
+        super().__init__(records)
+        self.start = start
+        self.progress = progress
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        self.start()
+        for block in self._records._blocks():
+            yield block
+            self.progress(len(block))
+
+    def _view(self) -> View:
+        return Chain()  # workers report rows to this process, which tells `progress`
+
+
+class MappedRecords(WrappedRecords):
+    """Base of views that map each row on its own; one that misses a value still does."""
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        records = self._records.unfilled()
+        for block in records._blocks():
+            check_finite(block, gaps=records.gaps, names=records.feature_names)
+            with np.errstate(over="ignore"):  # what overflows is clipped
+                rows = self._mapped(block, namespace(block))
+            yield rows if self.gaps == records.gaps else complete_rows(rows)
+
+    @abstractmethod
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        """Return the rows of a block, made by NumPy or PyTorch; no finite one overflows."""
+
+
+class CentredRecords(MappedRecords):
+    """The records minus a centre, and no coordinate further from it than its reach.
+
+    Differences are finite: one that overflows is the largest double. A record that misses a value
+    is zeros, whether `CompleteRecords` lies around these records or inside them. So it adds nothing
+    to sums: the two orders have the same rows.
+
+    Parameters
+    ----------
+    records : Records
+        What is centred.
+    centre : ndarray of shape (n_features,)
+        Public or released; finite.
+    reach : ndarray of shape (n_features,), optional
+        Differences are clipped to [-reach, reach]. Public or released; inf clips nothing.
+
+    Privacy
+    -------
+    Nothing here is private by itself. Each row is mapped on its own, so neighbours stay
+    neighbours.
+    """
+
+    def __init__(
+        self, records: Records, centre: FloatArray, reach: FloatArray | None = None
+    ) -> None:
+        super().__init__(records)
+        d = records.n_features
+        cure = "give one for each feature, in the order of the columns."
+        self._centre = check_numbers("centre", centre, d, cure=cure)
+        limits = np.full(d, np.inf) if reach is None else reach
+        self._reach = check_numbers("reach", limits, d, at_least=0, finite=False, cure=cure)
+
+    def map_sum(
+        self, block_function: BlockFunction, *, progress: Progress | None = None
+    ) -> IntArray:
+        """See `Records.map_sum`; rows are centred where they are summed, if that can be."""
+        self._check_gaps(block_function)
+        records = self._records
+        zeros_stay = isinstance(records, WrappedRecords) and records.zeros_stay
+        complete = zeros_stay or not (records.gaps or records.unfilled() is not records)
+        if complete and isinstance(block_function, RowSums) and block_function.takes_centre:
+            about = About(self._centre, np.minimum(self._reach, np.finfo(np.float64).max))
+            return records.map_sum(block_function.centred(about), progress=progress)
+        return super().map_sum(block_function, progress=progress)
+
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        reach = np.minimum(self._reach, np.finfo(np.float64).max)
+        rows = block - like(self._centre, block)
+        return xp.clip(rows, like(-reach, block), like(reach, block), out=rows)
+
+    def _view(self) -> View:
+        return partial(CentredRecords, centre=self._centre, reach=self._reach)
+
+
+class ClippedRecords(MappedRecords):
+    """The records with every value moved into the public bounds of its column.
+
+    Values beyond what is possible become the nearest possible ones. Missing values stay missing,
+    and records that are infinite are refused as everywhere.
+
+    Privacy
+    -------
+    Each row is mapped on its own, by numbers that are public, so neighbours stay neighbours.
+    """
+
+    def __init__(self, records: Records, bounds: Bounds) -> None:
+        super().__init__(records)
+        check_bounds(bounds, records.n_features)
+        self._bounds = bounds
+
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        low, high = like(self._bounds.lows, block), like(self._bounds.highs, block)
+        return xp.clip(block, low, high)
+
+    def _view(self) -> View:
+        return partial(ClippedRecords, bounds=self._bounds)
+
+
+class ScaledRecords(MappedRecords):
+    """The records divided by public scales; a feature of scale 0 becomes zero.
+
+    Privacy
+    -------
+    Each row is mapped on its own, so neighbours stay neighbours.
+    """
+
+    def __init__(self, records: Records, feature_scale: FloatArray) -> None:
+        super().__init__(records)
+        self._scale = check_feature_scale(feature_scale, records.n_features)
+
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        divisor = np.where(self._scale > 0, self._scale, np.inf)
+        return xp.clip(block / like(divisor, block), -_LARGEST, _LARGEST)
+
+    def _view(self) -> View:
+        return partial(ScaledRecords, feature_scale=self._scale)
+
+
+class CompleteRecords(WrappedRecords):
+    """The records with zeros for every record that misses a value.
+
+    The number of records stays as it was and is public. Sums over these records are sums over the
+    complete ones. Averages are too small, by the share of complete records.
+
+    Privacy
+    -------
+    Each record is mapped on its own, so neighbours stay neighbours. Dropping records instead
+    would make the number of records depend on the data.
+    """
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records)
+        self.gaps = False
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        for block in self._records._blocks():
+            check_finite(block, gaps=True, names=self.feature_names)
+            yield complete_rows(block)
+
+    def unfilled(self) -> Records:
+        """See `Records.unfilled`."""
+        return self._records.unfilled()
+
+    def with_gaps(self) -> Self:
+        """Return these records: no value of theirs is missing."""
+        return self
+
+    def _view(self) -> View:
+        return CompleteRecords
+
+
+def complete_rows(block: Any) -> Any:
+    """Return a block with zeros for every row that misses a value."""
+    xp = namespace(block)
+    return xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
+
+
+class CountedRecords(WrappedRecords):
+    """Records of which it is not public how many there are: `n_records` was released.
+
+    Privacy
+    -------
+    Sums are those of the rows themselves. Whatever divides them, or is planned for them, uses
+    the released number.
+    """
+
+    def __init__(self, records: Records, n_records: int) -> None:
+        super().__init__(records)
+        self.n_records = n_records
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        yield from self._records._blocks()
+
+    def _view(self) -> View:
+        return Chain()
+
+
+class DeviceRecords(WrappedRecords):
+    """Records in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
+
+    in_arrays = False
+
+    def __init__(self, records: Records, device: str) -> None:
+        super().__init__(records)
+        self.on_device = True
+        torch = import_torch()
+        try:
+            self.device = str(torch.device(device))
+            # Try it: a device may exist in name only, or have no doubles.
+            torch.ones(1, dtype=torch.float64, device=self.device).cpu()
+        except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
+            raise_alone(
+                ParameterError(
+                    f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for "
+                    "an NVIDIA card, or None for this computer's processor."
+                )
+            )
+
+    def _blocks(self) -> Iterator[Any]:
+        torch = import_torch()
+        for rows in self._joined():
+            yield torch.as_tensor(rows).to(self.device)
+
+    def _joined(self) -> Iterator[Any]:
+        """Blocks joined to larger ones: few large copies to a device are faster than many.
+
+        They are new and writeable: PyTorch warns of read-only arrays.
+        """
+        largest = device_block_rows(self.n_features)
+        waiting: list[Any] = []
+        n_rows = 0
+        for block in self._records._blocks():
+            if waiting and n_rows + len(block) > largest:
+                yield namespace(block).concatenate(waiting)
+                waiting, n_rows = [], 0
+            waiting.append(block)
+            n_rows += len(block)
+        if waiting:
+            yield namespace(waiting[0]).concatenate(waiting)
+
+    def _view(self) -> View:
+        return partial(DeviceRecords, device=self.device)
+
+
+# Most bytes of rows that are put in order at once; more are read again.
+_BUFFER_BYTES = 2**29
+
+
+class GroupedRecords(WrappedRecords):
+    """The rows that are chosen, unit by unit; `n_records` is not public.
+
+    A source in any order is read once for as many rows as have room in a buffer. Views around
+    these records keep the order of rows, so that sums find units by counting rows.
+
+    Parameters
+    ----------
+    records : Records
+        What is grouped; its rows come to this process, in arrays.
+    codes : ndarray of int
+        The unit of every row, as a number.
+    chosen : ndarray of bool
+        Which rows are summed.
+    most_rows : int
+        Rows of a unit that are chosen, at most.
+
+    Privacy
+    -------
+    Nothing here is private by itself; see `Units.bounded`. `unit_starts` are for exact sums alone.
+    """
+
+    def __init__(
+        self, records: Records, codes: IntArray, chosen: BoolArray, most_rows: int
+    ) -> None:
+        super().__init__(records)
+        self.most_rows = most_rows
+        own = codes[chosen]
+        self.n_records = len(own)
+        self._chosen = chosen
+        self._place = None
+        if (np.diff(own) < 0).any():
+            order = np.argsort(own, kind="stable")
+            place = np.empty(len(own), dtype=np.int64)
+            place[order] = np.arange(len(own))
+            self._place, own = place, own[order]
+        starts = np.flatnonzero(np.diff(own, prepend=-1))
+        #: Where units begin in this order, and where the last one ends.
+        self.unit_starts = np.append(starts, len(own)).astype(np.int64)
+        if np.diff(self.unit_starts).max(initial=0) > most_rows:
+            raise PrivacyConditionError(
+                f"a unit must have at most max_rows_per_unit = {most_rows} rows that are summed, "
+                "got more: choose them by Units.bounded."
+            )
+
+    @property
+    def n_rows(self) -> int:
+        """See `Records`."""
+        return self.n_records
+
+    def _blocks(self) -> Iterator[Any]:
+        if self._place is None:
+            yield from self._chosen_blocks()
+            return
+        fitting = max(1, _BUFFER_BYTES // (8 * self.n_features))
+        step = default_block_rows(self.n_features)
+        for low in range(0, self.n_records, fitting):
+            rows = self._ordered(low, min(self.n_records, low + fitting), self._place)
+            for start in range(0, len(rows), step):
+                yield rows[start : start + step]
+
+    def _ordered(self, low: int, high: int, place: IntArray) -> FloatArray:
+        """Return the rows from place `low` to `high` of the order."""
+        rows = np.empty((high - low, self.n_features))
+        start = 0
+        for block in self._chosen_blocks():
+            places = place[start : start + len(block)]
+            start += len(block)
+            inside = (low <= places) & (places < high)
+            if inside.all():
+                rows[places - low] = block
+            else:
+                rows[places[inside] - low] = block[inside]
+        return rows
+
+    def _chosen_blocks(self) -> Iterator[FloatArray]:
+        start = 0
+        for block in self._records._blocks():
+            own = self._chosen[start : start + len(block)]
+            start += len(block)
+            if own.all():
+                yield block
+            elif own.any():
+                yield block[own]
+
+    def _view(self) -> View:
+        raise NotImplementedError("rows of partitions are grouped where they are")
+
+
+def grouped(
+    records: Records, codes: IntArray, chosen: BoolArray, most_rows: int
+) -> GroupedRecords | DeviceRecords:
+    """Return the records unit by unit: in order on the processor, then on the device they had."""
+    found = GroupedRecords(on_processor(records), codes, chosen, most_rows)
+    devices = [each for each in layers_of(records) if isinstance(each, DeviceRecords)]
+    return DeviceRecords(found, devices[0].device) if devices else found
+
+
+def grouped_layer(records: Records, most_rows: int) -> GroupedRecords:
+    """Return the grouped records below views, whose units have at most so many rows.
+
+    Privacy
+    -------
+    Sums that bound a unit as one refuse other records: rows of one unit might lie apart.
+    """
+    found = [layer for layer in layers_of(records) if isinstance(layer, GroupedRecords)]
+    if len(found) != 1 or found[0].most_rows > most_rows:
+        raise PrivacyConditionError(
+            f"records must come unit by unit, at most {most_rows} of each, to be bounded together: "
+            "pass those of Units.bounded."
+        )
+    return found[0]
+
+
+def on_processor(records: Records) -> Records:
+    """Return the records without the device that is somewhere in their views."""
+    if not records.on_device or not isinstance(records, WrappedRecords):
+        return records
+    inner = on_processor(records._records)
+    if isinstance(records, DeviceRecords):
+        return inner
+    other = copy.copy(records)
+    other._records, other.on_device = inner, inner.on_device
+    return other

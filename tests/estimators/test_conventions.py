@@ -1,0 +1,282 @@
+"""Every class as scikit-learn users expect it: clones, pickles, repeated fits, seeds."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import pickle
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from estimators.settings import (
+    KNOWN,
+    OURS,
+    RECORDS,
+    SETTINGS,
+    TRUTH,
+    D,
+    each_class,
+    each_setting,
+    fit,
+    setting,
+)
+from hushcov import RowTopKCovariance
+from hushcov.estimators import gaussian, screened, sparse
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
+from hushcov.metrics import operator_norm_error
+from hushcov.peers import estimators as peers
+from hushcov.release import Release
+
+# Of the records of these tests; eigenvectors drawn under pure privacy are no better than none.
+LARGEST_ERROR = dict.fromkeys(OURS, 0.35) | dict.fromkeys(
+    ("eigen_sampling", "eigen_sampling, uniform", "coinpress, one step"), 1.5
+)
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def fitted(request):
+    estimator = fit(setting(request.param), RECORDS)
+    estimator.setting = request.param
+    return estimator
+
+
+@each_class
+def test_clones_have_the_parameters_and_no_fit(name):
+    estimator = fit(setting(name, feature_scale=np.ones(D), assume_centered=True), RECORDS)
+    copy = clone(estimator)
+    np.testing.assert_array_equal(copy.feature_scale, np.ones(D))
+    assert copy.feature_scale is not estimator.feature_scale
+    assert not [each for each in vars(copy) if each.endswith("_")]
+    assert copy.set_params(epsilon=0.5).epsilon == 0.5
+    assert estimator.epsilon == 1.0
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        copy.set_params(sparsity=2)
+
+
+def test_representations_and_pickles_say_the_same(fitted):
+    assert repr(fitted).startswith(f"{type(fitted).__name__}(")
+    assert "epsilon=1.0" in repr(fitted)
+    assert "covariance_" in fitted._repr_html_()  # what a notebook shows
+    copy = pickle.loads(pickle.dumps(fitted))
+    assert repr(copy) == repr(fitted)
+    np.testing.assert_array_equal(copy.covariance_, fitted.covariance_)
+    assert copy.release_ == fitted.release_
+    assert getattr(copy, "parameters_", None) == getattr(fitted, "parameters_", None)
+
+
+@each_class
+@pytest.mark.parametrize("kind", [np.asarray, np.ndarray.tolist, pd.DataFrame])
+def test_a_pickled_fit_holds_no_record(name, kind):
+    """Not the table, and not a value that is found nowhere else."""
+    marker = 1234.567890123
+    X = RECORDS.copy()
+    X[17, 3] = marker
+    blob = pickle.dumps(fit(setting(name), kind(X)))
+    for form in ("<d", ">d", "<f", ">f"):
+        assert struct.pack(form, marker) not in blob
+    assert repr(marker).encode() not in blob
+    assert not any(row.tobytes() in blob for row in X)
+    assert len(blob) < X.nbytes / 10
+
+
+@each_class
+def test_the_last_step_of_a_pipeline(name):
+    double = FunctionTransformer(lambda X: 2 * X)
+    twice = setting(name, feature_scale=2.0, assume_centered=True, random_state=0)
+    pipeline = make_pipeline(double, twice)
+    with pytest.warns(SeededNoiseWarning):
+        pipeline.fit(RECORDS)
+    plain = fit(setting(name, **KNOWN), RECORDS)
+    np.testing.assert_array_equal(pipeline[-1].covariance_, 4 * plain.covariance_)
+    assert np.isfinite(pipeline[-1].log_likelihood(RECORDS))
+
+
+@each_class
+def test_nothing_of_an_earlier_fit_remains(name):
+    estimator = fit(setting(name), pd.DataFrame(RECORDS, columns=list("abcdefghij")))
+    again = fit(estimator.set_params(feature_scale=1.0), RECORDS[:3000, :8])
+    assert again is estimator
+    fresh = fit(setting(name, feature_scale=1.0), RECORDS[:3000, :8])
+    assert vars(again).keys() == vars(fresh).keys()
+    assert not hasattr(again, "feature_names_in_")
+    for each in ("covariance_", "precision_", "support_", "feature_scale_", "location_"):
+        np.testing.assert_array_equal(getattr(again, each), getattr(fresh, each))
+    assert (again.n_features_in_, again.n_records_) == (8, 3000)
+    assert again.release_.guarantee == fresh.release_.guarantee
+
+
+def test_attributes_of_another_kind_of_fit_are_dropped():
+    estimator = fit(setting("gaussian", threshold="universal"), RECORDS)
+    assert 0 < estimator.detection_limit_ < 1
+    assert fit(estimator.set_params(threshold=None), RECORDS).detection_limit_ is None
+    estimator = fit(setting("sparse", mechanism="gaussian"), RECORDS)
+    assert (estimator.mechanism_, estimator.detection_limit_) == ("gaussian", None)
+    fit(estimator.set_params(mechanism="screened"), RECORDS)
+    assert estimator.mechanism_ == estimator.release_.mechanism == "screened"
+
+
+REFUSED = {
+    "NaN": ({}, np.where(np.arange(4000)[:, None] == 3999, np.nan, RECORDS)),
+    "one dimension": ({}, RECORDS[:, 0]),
+    "a parameter": ({"epsilon": -1}, RECORDS),
+    "a seed": ({"random_state": "seed"}, RECORDS),
+}
+
+
+def test_a_refused_fit_leaves_the_earlier_one_alone(fitted):
+    """A release that the budget was spent on is not lost, nor mixed with anything."""
+    for changes, X in REFUSED.values():
+        estimator = pickle.loads(pickle.dumps(fitted))
+        estimator.set_params(**{"random_state": None, **changes})
+        before = dict(vars(estimator))
+        with pytest.raises((DataError, ParameterError)):
+            estimator.fit(X)
+        assert vars(estimator) == before
+
+
+OWN = {
+    "row_top_k": ("selected_",),
+    "separate": ("method_", "row_norm_"),
+    "screened": ("selected_",),
+}
+
+
+@each_class
+def test_nothing_is_there_before_a_fit(name):
+    estimator = setting(name)
+    for attribute in ("noise_sd_", *OWN.get(name, ())):
+        with pytest.raises(NotFittedError):
+            getattr(estimator, attribute)
+        assert not hasattr(estimator, attribute)
+    for call in ("covariance_interval", "labelled_covariance", "get_precision"):
+        with pytest.raises(NotFittedError):
+            getattr(estimator, call)()
+
+
+def test_what_a_fit_stores(fitted):
+    assert operator_norm_error(fitted.covariance_, TRUTH) < LARGEST_ERROR.get(fitted.setting, 0.9)
+    np.testing.assert_array_equal(fitted.covariance_, fitted.covariance_.T)
+    np.testing.assert_array_equal(fitted.support_, fitted.covariance_ != 0)
+    location = fitted.release_.location
+    np.testing.assert_array_equal(fitted.location_, np.zeros(D) if location is None else location)
+    np.testing.assert_allclose(fitted.location_, 0.0, atol=0.5)
+    assert (fitted.n_features_in_, fitted.n_records_) == (D, 4000)
+    # Released entries that were kept are those of the release.
+    kept = fitted.support_
+    np.testing.assert_allclose(fitted.covariance_[kept], fitted.release_.covariance()[kept])
+    assert fitted.release_.parameters["inputs"]["epsilon"] == 1.0
+
+
+def test_precisions_and_distances(fitted):
+    precision = fitted.get_precision()
+    assert precision is fitted.precision_
+    values, vectors = np.linalg.eigh(fitted.covariance_)
+    regular = vectors[:, np.abs(values) > 1e-6]
+    np.testing.assert_allclose(precision @ fitted.covariance_ @ regular, regular, atol=1e-6)
+    rows = RECORDS[:50]
+    centred = rows - fitted.location_
+    distances = np.einsum("ij,jk,ik->i", centred, precision, centred)
+    np.testing.assert_allclose(fitted.mahalanobis(rows), distances, rtol=1e-6, atol=1e-6)
+    without = fit(setting(fitted.setting, store_precision=False), RECORDS)
+    assert without.precision_ is None
+    np.testing.assert_array_equal(without.get_precision(), precision)
+
+
+def test_refusals_of_other_rows_quote_no_value(fitted):
+    rows = pd.DataFrame(RECORDS[:5]).astype(object)
+    rows.iloc[0, 0] = "secret"
+    for method in (fitted.log_likelihood, fitted.mahalanobis):
+        with pytest.raises(DataError) as refusal:
+            method(rows)
+        assert "secret" not in str(refusal.value)
+
+
+def test_releases_read_back_as_they_were(fitted, tmp_path):
+    release = fitted.release_
+    named = replace(release, column_names=tuple(f"gene {i}" for i in range(D)))
+    folder = named.write(tmp_path / "release")
+    again = Release.read(folder)
+    assert again == named
+    np.testing.assert_array_equal(again.covariance(), release.covariance())
+    assert again.guarantee == release.guarantee
+    assert {path.name for path in folder.iterdir()} == {
+        *("integers.npy", "release.json", "release.sha256")
+    }
+    assert json.loads((folder / "release.json").read_text())["guarantee"]["private"] is False
+
+
+def test_noise_levels_and_intervals_are_there_or_refused(fitted):
+    if fitted.setting in OURS or isinstance(fitted, RowTopKCovariance):
+        noise, (lower, upper) = fitted.noise_sd_, fitted.covariance_interval(0.9)
+        released = fitted.release_.released
+        assert (noise[released] > 0).all()
+        assert np.isnan(noise[~released]).all()
+        kept = released & fitted.support_
+        assert (lower < fitted.covariance_)[kept].all()
+        assert (fitted.covariance_ < upper)[kept].all()
+        return
+    assert not hasattr(fitted, "noise_sd_")
+    with pytest.raises(AttributeError, match="noise level"):
+        _ = fitted.noise_sd_
+    with pytest.raises(ParameterError, match="noise level: use"):
+        fitted.covariance_interval()
+
+
+@each_setting
+def test_projections_leave_no_negative_eigenvalue(name):
+    """Of 30 records, whose release is nearly all noise; some mechanisms have none before."""
+    X, given = RECORDS[:30], {**KNOWN, "positive_semidefinite": True}
+    estimator = fit(setting(name, **given), X, hopeless=True)
+    values = np.linalg.eigvalsh(estimator.covariance_)
+    assert values[0] >= -1e-12 * values[-1]
+    plain = fit(setting(name, **KNOWN), X, hopeless=True)
+    np.testing.assert_array_equal(plain.release_.integers, estimator.release_.integers)
+    values = np.linalg.eigvalsh(plain.covariance_)
+    if name == "row_top_k":
+        assert values[0] < -0.1 * values[-1]
+    elif name not in OURS:
+        assert values[0] >= -1e-9 * values[-1]
+
+
+# Seeds.
+
+
+@each_setting
+def test_a_seed_warns_repeats_and_is_not_private(name):
+    def once(state):
+        with pytest.warns(SeededNoiseWarning, match="NOT private") as caught:
+            estimator = setting(name, random_state=state).fit(RECORDS)
+        assert caught[0].filename == __file__
+        assert not estimator.release_.guarantee.private
+        assert str(estimator.release_.guarantee).startswith("NOT PRIVATE")
+        return estimator
+
+    first = once(3)
+    np.testing.assert_array_equal(once(np.int64(3)).covariance_, first.covariance_)
+    assert not np.array_equal(once(4).release_.integers, first.release_.integers)
+    for seed in (np.random.default_rng, np.random.RandomState):
+        one, two = once(seed(3)), once(seed(3))
+        np.testing.assert_array_equal(one.covariance_, two.covariance_)
+
+
+@each_setting
+def test_private_fits_are_silent_and_differ(name):
+    first, second = (setting(name).fit(RECORDS) for _ in range(2))
+    assert first.release_.guarantee.private
+    assert not np.array_equal(first.release_.integers, second.release_.integers)
+    assert first.covariance_[0, 0] != second.covariance_[0, 0]
+
+
+@pytest.mark.parametrize("module", [gaussian, screened, sparse, peers])
+def test_the_examples_in_the_documentation_run(module):
+    results = doctest.testmod(module)
+    assert results.failed == 0
+    assert results.attempted > 0

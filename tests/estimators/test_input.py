@@ -1,0 +1,261 @@
+"""What goes in: every kind of table and of scales for every class, and data that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from estimators.settings import (
+    BUDGET,
+    OURS,
+    PUBLISHED,
+    RECORDS,
+    SETTINGS,
+    D,
+    each_class,
+    each_setting,
+    fit,
+    setting,
+)
+from estimators.stand_ins import UntouchableRecords
+from fuzz.cases import messages
+from hushcov import MultiscaleCovariance, ThresholdedCovariance
+from hushcov.accounting import calibrate_zcdp
+from hushcov.exceptions import DataError, HushcovError, ParameterError
+from hushcov.tables.sources import ArrayRecords
+
+NAMES = [f"gene {i}" for i in range(D)]
+FRAME = pd.DataFrame(RECORDS, columns=NAMES)
+UNREAD = UntouchableRecords(*RECORDS.shape)
+
+
+def integers(name, X, **changes):
+    """What is released, which a seed makes a function of the records."""
+    return fit(setting(name, **changes), X).release_.integers
+
+
+SAME = {
+    "lists": RECORDS.tolist(),
+    "pandas": FRAME,
+    "polars": pl.DataFrame(RECORDS, schema=NAMES),
+    "Fortran order": np.asfortranarray(RECORDS),
+    "every second of twice the rows": np.repeat(RECORDS, 2, axis=0)[::2],
+    "objects": RECORDS.astype(object),
+    "pandas objects": FRAME.astype(object),
+    "wider floats": RECORDS.astype(np.longdouble),
+    "Records": ArrayRecords(RECORDS),
+    "Records in blocks of 333": ArrayRecords(RECORDS, block_rows=333),
+}
+
+
+@each_class
+def test_the_same_numbers_in_another_form_give_the_same_release(name, tmp_path):
+    expected = integers(name, RECORDS)
+    np.save(tmp_path / "X.npy", RECORDS)
+    for X in (*SAME.values(), tmp_path / "X.npy", str(tmp_path / "X.npy")):
+        np.testing.assert_array_equal(integers(name, X), expected)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_blocks_and_the_order_of_records_change_nothing(name):
+    expected = fit(setting(name), RECORDS).release_
+    order = np.random.default_rng(0).permutation(len(RECORDS))
+    for rows, block_rows in ((RECORDS[order], 77), (RECORDS[::-1], 1999)):
+        records = ArrayRecords(rows, block_rows=block_rows)
+        assert fit(setting(name), records).release_ == expected
+
+
+MIXED = FRAME.assign(**{"gene 0": RECORDS[:, 0] > 0, "gene 1": (5 * RECORDS[:, 1]).astype(int)})
+OTHERS = {
+    "float32": RECORDS.astype(np.float32),
+    "int8": (20 * RECORDS).astype(np.int8),
+    "int64": (20 * RECORDS).astype(np.int64),
+    "booleans": RECORDS > 0,
+    "pandas mixed": MIXED,
+    "polars mixed": pl.DataFrame(MIXED),
+    "pandas Int64": (100 * FRAME).astype(int).astype("Int64"),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_numbers_are_taken_as_floats(name, kind):
+    table = np.asarray(OTHERS[kind]).astype(np.float64)
+    np.testing.assert_array_equal(integers(name, OTHERS[kind]), integers(name, table))
+
+
+@each_class
+@pytest.mark.parametrize("frame", [FRAME, pl.DataFrame(RECORDS, schema=NAMES)])
+def test_names_are_kept(name, frame):
+    estimator = fit(setting(name), frame)
+    np.testing.assert_array_equal(estimator.feature_names_in_, NAMES)
+    table = estimator.labelled_covariance("pandas")
+    assert list(table.index) == list(table.columns) == NAMES
+    np.testing.assert_array_equal(table.to_numpy(), estimator.covariance_)
+    table = estimator.labelled_covariance("polars")
+    assert table.columns == ["feature", *NAMES]
+    assert table["feature"].to_list() == NAMES
+    np.testing.assert_array_equal(table.drop("feature").to_numpy(), estimator.covariance_)
+
+
+@pytest.mark.parametrize("make_arrow", [pa.table, pa.record_batch])
+def test_arrow_tables_are_fitted_by_name(make_arrow):
+    table = make_arrow({name: FRAME[name].to_numpy() for name in NAMES})
+    estimator, same = fit(setting("gaussian"), table), fit(setting("gaussian"), FRAME)
+    np.testing.assert_array_equal(estimator.feature_names_in_, NAMES)
+    np.testing.assert_array_equal(estimator.covariance_, same.covariance_)
+    assert estimator.log_likelihood(table) == pytest.approx(same.log_likelihood(FRAME))
+
+
+def test_labels_where_there_are_no_names():
+    estimator = fit(setting("gaussian"), FRAME.set_axis(range(D), axis=1))
+    assert not hasattr(estimator, "feature_names_in_")
+    assert list(estimator.labelled_covariance("pandas").columns) == [f"x{i}" for i in range(D)]
+    with pytest.raises(ParameterError, match="library must"):
+        estimator.labelled_covariance("excel")
+
+
+def test_names_that_make_trouble_are_refused():
+    estimator = fit(setting("gaussian"), FRAME.rename(columns={"gene 3": "feature"}))
+    assert estimator.labelled_covariance().columns[3] == "feature"
+    with pytest.raises(ParameterError, match="called 'feature'"):
+        estimator.labelled_covariance("polars")
+    for each in (setting("gaussian"), ThresholdedCovariance()):
+        with pytest.raises(DataError, match=r"gene 4.* more than once"):
+            each.fit(FRAME.rename(columns={"gene 3": "gene 4"}))
+
+
+def test_the_reference_without_privacy_takes_the_same_tables(tmp_path):
+    expected = ThresholdedCovariance().fit(RECORDS)
+    np.save(tmp_path / "X.npy", RECORDS)
+    for X in (*SAME.values(), tmp_path / "X.npy"):
+        estimator = ThresholdedCovariance().fit(X)
+        np.testing.assert_array_equal(estimator.covariance_, expected.covariance_)
+        assert estimator.n_features_in_ == D
+    with pytest.raises(DataError, match="at least 2 records"):
+        ThresholdedCovariance().fit(RECORDS[:1])
+
+
+# Every value holds these digits, so that a leak of any of them is seen.
+SECRET = "73737"
+ROWS = 73737.0 + 1e-3 * np.arange(40).reshape(20, 2)
+BAD_DATA = {
+    "one dimension": ROWS[:, 0],
+    "three dimensions": ROWS[None],
+    "no dimension": ROWS[0, 0],
+    "no records": ROWS[:0],
+    "no features": ROWS[:, :0],
+    "strings": ROWS.astype(str),
+    "bytes": ROWS.astype(str).astype(bytes),
+    "complex": ROWS + 1j * ROWS,
+    "sparse": sparse.csr_array(ROWS),
+    "masked": np.ma.masked_array(ROWS, mask=ROWS > 73737.005),
+    "objects that are words": np.array([["ab73737", 1.0], [2.0, 3.0]], dtype=object),
+    "objects that are lists": [[73737.0, 2.0], [[73737.0], 3.0]],
+    "words in pandas": pd.DataFrame({"a": ["73737", "b"], "b": [1.0, 2.0]}),
+    "missing in pandas": pd.DataFrame(ROWS.astype(int)).astype("Int64").mask(ROWS > 73737.005),
+    "missing in polars": pl.DataFrame({"a": [73737.0, None], "b": [1.0, 2.0]}),
+    "dates": np.full((4, 2), "1973-07-03", dtype="datetime64[D]"),
+    "ragged": [[73737.0, 1.0], [73737.0]],
+    "a dictionary": {"a": [73737.0, 1.0]},
+    "a generator": (row for row in ROWS),
+    "nothing": None,
+}
+NOT_FINITE = {
+    "NaN": np.where(np.arange(20)[:, None] == 19, np.nan, ROWS),
+    "infinite": np.where(np.arange(20)[:, None] == 0, -np.inf, ROWS),
+    "NaN in the last record": np.concatenate([ROWS, [[np.nan, 73737.0]]]),
+}
+READING = {
+    **{name: lambda name=name: setting(name, row_sparsity=1) for name in SETTINGS},
+    "thresholded": ThresholdedCovariance,
+    "multiscale": lambda: MultiscaleCovariance(**BUDGET | {"row_sparsity": 1}, scale=1.0),
+}
+SAMPLERS = (
+    *("steps.scales.rounded_normal", "mechanisms.gaussian.mechanism.rounded_normal"),
+    *("mechanisms.screened.values.rounded_normal", "peers.separate.rounded_normal"),
+    *(f"peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
+    *(f"peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
+)
+
+
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+@pytest.mark.parametrize("name", READING)
+def test_bad_data_are_refused_without_a_value_and_nothing_is_drawn(monkeypatch, name):
+    """Noise is drawn after the first pass over the records, which is what finds NaN."""
+    for sampler in SAMPLERS:
+        monkeypatch.setattr(f"hushcov.{sampler}", None)
+    # The theorem of the paper refuses so few records before it reads them.
+    for what, X in (BAD_DATA | ({} if name == "multiscale" else NOT_FINITE)).items():
+        estimator = READING[name]()
+        if "on_hopeless" in estimator.get_params():
+            estimator.set_params(on_hopeless="warn")
+        with pytest.raises(DataError if name != "multiscale" else HushcovError) as info:
+            estimator.fit(X)
+        assert not any(SECRET in text for text in messages(info.value)), what
+        assert not {"covariance_", "release_", "parameters_"} & set(vars(estimator))
+
+
+@pytest.mark.parametrize("name", ["screened", "multiscale"])
+def test_a_missing_or_foreign_file_is_refused(name, tmp_path):
+    for path in (tmp_path / "none.npy", tmp_path / "table.csv", str(tmp_path)):
+        with pytest.raises(DataError, match=str(tmp_path)):
+            READING[name]().fit(path)
+
+
+@each_setting
+def test_good_parameters_go_on_to_read(name):
+    with pytest.raises(AssertionError, match="records were read"):
+        setting(name).fit(UNREAD)
+
+
+# Scales.
+
+SCALES = 1.0 + np.arange(D) / 10
+
+
+@each_class
+def test_scales_come_in_any_form(name):
+    expected = fit(setting(name, feature_scale=SCALES), RECORDS)
+    series = pd.Series(SCALES, index=NAMES), pl.Series(SCALES)
+    for scales in (SCALES.tolist(), tuple(SCALES), *series):
+        estimator = fit(setting(name, feature_scale=scales), RECORDS)
+        np.testing.assert_array_equal(estimator.feature_scale_, SCALES)
+        np.testing.assert_array_equal(estimator.release_.integers, expected.release_.integers)
+    for scale in (2, np.float32(2), np.full(D, 2), np.full(D, 2, dtype=object)):
+        estimator = fit(setting(name, feature_scale=scale), RECORDS)
+        np.testing.assert_array_equal(estimator.feature_scale_, np.full(D, 2.0))
+
+
+@each_setting
+def test_a_scale_of_zero_marks_a_constant_feature(name):
+    """Its entries are zero without noise, and nobody else's change."""
+    scales = np.ones(D)
+    scales[[2, 7]] = 0.0
+    estimator = fit(setting(name, feature_scale=scales, positive_semidefinite=True), RECORDS)
+    assert not estimator.covariance_[[2, 7]].any()
+    assert not np.signbit(estimator.covariance_[[2, 7]]).any()
+    np.testing.assert_allclose(estimator.get_precision()[2], 0.0, atol=1e-9)
+    others = np.delete(np.arange(D), [2, 7])
+    assert np.diag(estimator.covariance_)[others].any()
+    if name in OURS:
+        noise, (lower, upper) = estimator.noise_sd_, estimator.covariance_interval()
+        for matrix in (noise, lower, upper):
+            np.testing.assert_array_equal(matrix[[2, 7], [2, 7]], 0.0)
+        np.testing.assert_allclose(np.diag(estimator.covariance_)[others], 1.0, atol=0.25)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_scales_are_paid_for_where_they_are_not_known(name):
+    """Known ones cost nothing; the share of others falls with the number of records."""
+    known = setting(name, feature_scale=1.0, assume_centered=True)
+    assert known.public_inputs(1000, D).before == 0
+    rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
+    estimator = setting(name, assume_centered=True)
+    shares = [estimator.public_inputs(n, D).before ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
+    assert shares[0] == pytest.approx(0.2, rel=1e-6, abs=0)
+    assert shares[0] > shares[1] > 50 * shares[2] > 0

@@ -1,0 +1,588 @@
+"""Sums of several sites released together: the bits of one fit, one charge, and refusals."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import (
+    check_estimators_partial_fit_n_features,
+    check_fit_score_takes_y,
+    check_n_features_in_after_fitting,
+)
+from sklearn.utils.validation import check_is_fitted
+
+import hushcov
+from estimators.settings import CLASSES, RECORDS, D, make, setting
+from estimators.site_settings import (
+    BILLION,
+    BLOCK,
+    REPEATS,
+    SITES,
+    N,
+    gaussian,
+    multiscale,
+    quietly,
+    repeated,
+    summed,
+)
+from estimators.stand_ins import UntouchableRecords
+from hushcov import GaussianCovariance, Statistics, ThresholdedCovariance
+from hushcov.accounting.ledger import Ledger
+from hushcov.exceptions import (
+    BudgetError,
+    CapacityError,
+    DataError,
+    HopelessError,
+    HushcovError,
+    ParameterError,
+    PrivacyConditionError,
+    PrivacyWarning,
+)
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import (
+    gaussian_parameters,
+    parameters_for_sums,
+    release_gaussian_sums,
+)
+from hushcov.noise import entropy_source
+from hushcov.paper.mechanism import calibrated_parameters
+from hushcov.paper.room import MultiscalePlan, starting_design
+from hushcov.simulate import wishart_moments
+from hushcov.sums.gram import record_statistics, second_moments
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.statistics import RecordMap
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import ArrayRecords
+
+
+def assert_same_release(one, other):
+    assert one.release_ == other.release_
+    assert one.release_.integers.tobytes() == other.release_.integers.tobytes()
+    for name in ("covariance_", "support_", "precision_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+
+
+# The same release.
+
+CHOICES = {
+    "as it is": {},
+    "universal threshold": {"threshold": "universal"},
+    "positive semidefinite": {"threshold": 0.1, "positive_semidefinite": True},
+    "norm": {"row_norm": 3.0},
+    "scales": {"feature_scale": np.linspace(0, 2, D)},
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_sites_together_give_the_fit_of_all_rows(name):
+    estimator = clone(gaussian(random_state=3)).set_params(**CHOICES[name])
+    whole = quietly(clone(estimator).fit, RECORDS)
+    parts = quietly(clone(estimator).fit_statistics, summed(estimator, *SITES[::-1], total=N))
+    assert_same_release(whole, parts)
+    for attribute in ("feature_scale_", "noise_sd_"):
+        np.testing.assert_array_equal(getattr(whole, attribute), getattr(parts, attribute))
+    assert whole.parameters_ == parts.parameters_
+    assert whole.detection_limit_ == parts.detection_limit_
+    assert whole.n_records_ == parts.n_records_ == N
+    ends = zip(whole.covariance_interval(), parts.covariance_interval(), strict=True)
+    for one, other in ends:
+        np.testing.assert_array_equal(one, other)
+
+
+def test_one_estimator_sums_part_by_part():
+    whole = quietly(gaussian(random_state=1).fit, RECORDS)
+    parts = gaussian(random_state=1).partial_fit(SITES[0], total_records=N)
+    parts.partial_fit(SITES[1]).partial_fit(SITES[2], total_records=N)
+    assert parts.total_records_ == N
+    assert parts.statistics_.n_records == N
+    assert parts.n_features_in_ == D
+    assert_same_release(whole, quietly(parts.fit_statistics))
+
+
+def test_through_files(tmp_path):
+    for i, X in enumerate(SITES):
+        gaussian().partial_fit(X, total_records=N).statistics_.save(tmp_path / f"{i}.sums")
+    first, *others = [Statistics.load(tmp_path / f"{i}.sums") for i in range(3)]
+    parts = quietly(gaussian(random_state=2).fit_statistics, first.merge(*others))
+    assert_same_release(quietly(gaussian(random_state=2).fit, RECORDS), parts)
+
+
+def _npy(X, folder):
+    np.save(folder / "x.npy", X)
+    return folder / "x.npy"
+
+
+def _parquet(X, folder):
+    pd.DataFrame(X, columns=[f"x{i}" for i in range(D)]).to_parquet(folder / "x.parquet")
+    return folder / "x.parquet"
+
+
+def _dask(X, _):
+    return pytest.importorskip("dask.array").from_array(X, chunks=(700, 4))
+
+
+@pytest.mark.parametrize("kind", [_npy, _parquet, _dask], ids=lambda kind: kind.__name__)
+def test_a_site_is_whatever_fit_takes(tmp_path, kind):
+    expected = gaussian().partial_fit(SITES[2], total_records=N).statistics_
+    found = gaussian().partial_fit(kind(SITES[2], tmp_path), total_records=N).statistics_
+    np.testing.assert_array_equal(found.gram, expected.gram)
+    assert found.n_records == expected.n_records
+
+
+def test_names_of_columns_travel():
+    names = [f"x{i}" for i in range(D)]
+    site = gaussian().partial_fit(pd.DataFrame(RECORDS, columns=names), total_records=N)
+    assert list(site.feature_names_in_) == names
+    assert site.statistics_.record_map.feature_names == tuple(names)
+    released = gaussian().fit_statistics(site.statistics_)
+    assert list(released.feature_names_in_) == names
+    assert list(released.labelled_covariance().columns) == names
+
+
+def test_the_multiscale_mechanism_too():
+    estimator = multiscale(random_state=5)
+    whole = quietly(clone(estimator).fit, repeated(10**6))
+    sites = [repeated(count) for count in REPEATS]
+    statistics = summed(estimator, *sites, total=BILLION)
+    parts = quietly(clone(estimator).fit_statistics, statistics)
+    assert_same_release(whole, parts)
+    assert parts.parameters_.inputs.n_records == BILLION
+    by_one = clone(estimator)
+    for site in sites:
+        by_one.partial_fit(site, total_records=BILLION)
+    assert_same_release(whole, quietly(by_one.fit_statistics))
+
+
+def test_the_calibrated_mechanism_too(monkeypatch):
+    monkeypatch.setattr("hushcov.paper.estimator.plan_multiscale", _unsearched)
+    estimator = multiscale(delta=1e-6, constants="calibrated", random_state=5)
+    whole = quietly(clone(estimator).fit, BLOCK)
+    statistics = summed(estimator, BLOCK[:200], BLOCK[200:202], BLOCK[202:], total=1000)
+    parts = quietly(clone(estimator).fit_statistics, statistics)
+    assert_same_release(whole, parts)
+    assert parts.parameters_.inputs.n_records == 1000
+    assert parts.plan_ == whole.plan_
+
+
+@cache
+def _unsearched(inputs, reconstruction):
+    """A plan with the design that the search starts from: the search takes seconds."""
+    design = starting_design(reconstruction)
+    return MultiscalePlan(calibrated_parameters(inputs, design, reconstruction), {"any": 0.5})
+
+
+# The plan may be wrong.
+
+
+@pytest.mark.parametrize("factor", [0.01, 0.5, 3, 1000])
+def test_the_guarantee_holds_whatever_total_was_planned(factor):
+    estimator = gaussian()
+    planned = math.ceil(factor * N)
+    statistics = summed(estimator, *SITES, total=planned)
+    estimator.fit_statistics(statistics)
+    parameters, guarantee = estimator.parameters_, estimator.release_.guarantee
+    inputs = gaussian().public_inputs(planned, D)
+    map_of_plan = gaussian_parameters(inputs)
+    # The map is that of the plan, everything else that of the records there are.
+    assert parameters.norm_bound == map_of_plan.norm_bound
+    assert parameters.half_width == map_of_plan.half_width
+    assert parameters.inputs.n_records == N
+    assert parameters.unit == parameters.step**2 / N
+    assert guarantee.events[0].mu == pytest.approx(parameters.mu, rel=1e-6)
+    assert guarantee.transcript_epsilon <= 1.0
+    assert guarantee.private
+    exact = gaussian_parameters(gaussian().public_inputs(N, D))
+    assert (parameters.norm_bound == exact.norm_bound) == (planned == N)
+
+
+def test_less_noise_than_the_map_needs_is_refused():
+    statistics = summed(gaussian(), RECORDS, total=N)
+    inputs = gaussian().public_inputs(N, D)
+    parameters = parameters_for_sums(inputs, statistics.record_map)
+    weak = copy.copy(parameters)
+    object.__setattr__(weak, "sigma", parameters.sigma // 2)
+    with pytest.raises(PrivacyConditionError):
+        release_gaussian_sums(statistics, weak, entropy_source())
+
+
+coordinates = st.floats(-8, 8) | st.floats(allow_nan=False, allow_infinity=False)
+rows = st.lists(coordinates, min_size=3, max_size=3)
+
+
+@settings(max_examples=80, deadline=None)  # the first example compiles
+@given(
+    sites=st.lists(st.lists(rows, min_size=1, max_size=4), min_size=2, max_size=3),
+    planned=st.integers(1, 10**12),
+    data=st.data(),
+)
+def test_no_record_of_a_site_moves_the_sums_beyond_what_is_charged(sites, planned, data):
+    """Neighbours differ in one record of one site; the plan is any number."""
+    public = {"n_features": 3, "row_sparsity": 2, "epsilon": 1.0, "delta": 1e-6}
+    n_records = sum(len(site) for site in sites)
+    map_of_plan = gaussian_parameters(ReleaseInputs(n_records=planned, **public))
+    grid = FeatureGrid(np.array([0.5, 1.0, 2.0]), map_of_plan.radius, map_of_plan.half_width)
+    record_map = RecordMap(3, grid, map_of_plan.norm_bound)
+    inputs = ReleaseInputs(n_records=n_records, **public)
+    parameters = parameters_for_sums(inputs, record_map)
+
+    def gram(tables):
+        first, *others = [record_statistics(ArrayRecords(X), record_map) for X in tables]
+        return first.merge(*others).gram
+
+    neighbour = [list(site) for site in sites]
+    where = data.draw(st.integers(0, len(sites) - 1))
+    neighbour[where][data.draw(st.integers(0, len(sites[where]) - 1))] = data.draw(rows)
+    change = (gram(neighbour) - gram(sites)).astype(float)
+    scaled = change / np.where(np.eye(3), parameters.diagonal_sigma, parameters.sigma)
+    assert np.square(np.triu(scaled)).sum() <= parameters.mu**2 * (1 + 1e-12)
+
+
+def test_the_budget_and_the_threshold_are_those_of_the_release():
+    statistics = summed(gaussian(epsilon=1.0), *SITES, total=N)
+    for epsilon in (0.3, 3.0):
+        est = gaussian(epsilon=epsilon, threshold="universal").fit_statistics(statistics)
+        guarantee = est.release_.guarantee
+        assert guarantee.epsilon == epsilon
+        assert 0.99 * epsilon < guarantee.transcript_epsilon <= epsilon
+        assert est.detection_limit_ is not None
+
+
+def test_a_budget_that_needs_more_noise_than_integers_hold():
+    statistics = summed(gaussian(epsilon=10.0), *SITES, total=N)
+    with pytest.raises(CapacityError, match="more noise"):
+        gaussian(epsilon=1e-5).fit_statistics(statistics)
+
+
+def test_a_multiscale_total_must_be_exact(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", epsilon=1.0, delta=0.1)
+    est = multiscale(ledger=ledger, dataset="people")
+    est.partial_fit(repeated(10**6), total_records=2 * BILLION)
+    with pytest.raises(DataError, match=r"1,000,000,000 .*total_records"):
+        est.fit_statistics()
+    assert ledger.history("people") == ()
+    est.partial_fit(repeated(10**6))  # the sums are still there
+    with pytest.warns(PrivacyWarning, match=r"at least 1 / records"):
+        assert est.fit_statistics().release_.guarantee.private
+    assert len(ledger.history("people")) == 1
+
+
+# One charge a release.
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "budget.db")
+    ledger.open_dataset("people", epsilon=1.0, delta=1e-6)
+    return ledger
+
+
+def test_every_release_is_charged_also_of_the_same_sums(ledger):
+    est = gaussian(ledger=ledger, dataset="people").partial_fit(RECORDS, total_records=N)
+    assert ledger.history("people") == ()  # summing costs nothing
+    statistics = est.statistics_
+    first = est.fit_statistics()
+    assert ledger.history("people") == (first.receipt_,)
+    assert first.receipt_.label == f"GaussianCovariance of {D} features"
+    ledger.change_budget("people", 2.5, 1e-6)
+    second = gaussian(ledger=ledger, dataset="people").fit_statistics(statistics)
+    assert ledger.history("people") == (first.receipt_, second.receipt_)
+    assert second.receipt_.total.epsilon > first.receipt_.total.epsilon
+    assert not np.array_equal(first.release_.integers, second.release_.integers)
+    ledger.change_budget("people", math.nextafter(second.receipt_.total.epsilon, 3), 1e-6)
+    third = gaussian(ledger=ledger, dataset="people").partial_fit(RECORDS, total_records=N)
+    for given_statistics in (None, statistics):
+        with pytest.raises(BudgetError):
+            third.fit_statistics(given_statistics)
+    assert third.statistics_.n_records == N  # a refused release loses no sums
+    assert len(ledger.history("people")) == 2
+
+
+def test_a_later_site_is_free_before_the_release_and_charged_after(ledger):
+    known = {"ledger": ledger, "dataset": "people"}
+    a, b, c = (gaussian(**known).partial_fit(X, total_records=N).statistics_ for X in SITES)
+    ab = a.merge(b)
+    gaussian(**known).fit_statistics(ab)
+    assert len(ledger.history("people")) == 1
+    with pytest.raises(BudgetError):
+        gaussian(**known).fit_statistics(ab.merge(c))
+    ledger.change_budget("people", 3.0, 1e-6)
+    gaussian(**known).fit_statistics(ab.merge(c))
+    assert len(ledger.history("people")) == 2
+
+
+def test_the_charge_comes_before_the_noise(ledger, monkeypatch):
+    def broken(*_):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr("hushcov.mechanisms.gaussian.mechanism.symmetric_noise", broken)
+    statistics = summed(gaussian(), RECORDS, total=N)
+    est = gaussian(ledger=ledger, dataset="people")
+    with pytest.raises(AssertionError, match="noise was drawn"):
+        est.fit_statistics(statistics)
+    assert len(ledger.history("people")) == 1
+    with pytest.raises(BudgetError):  # and not the noise
+        est.fit_statistics(statistics)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"feature_scale": 2.0},
+        {"feature_scale": None},
+        {"row_norm": 2.0},
+        {"assume_centered": False},
+        {"threshold": "best"},
+        {"epsilon": None},
+        {"random_state": "x"},
+        {"dataset": "ape"},
+        {"dataset": None},
+    ],
+)
+def test_refused_releases_cost_nothing(ledger, changes):
+    statistics = summed(gaussian(), RECORDS, total=N)
+    est = gaussian(**{"ledger": ledger, "dataset": "people", **changes})
+    with pytest.raises((ParameterError, DataError)):
+        est.fit_statistics(statistics)
+    assert ledger.history("people") == ()
+    assert not hasattr(est, "release_")
+
+
+# What an estimator holds, and when.
+
+
+@pytest.fixture
+def holding():
+    return gaussian().partial_fit(SITES[0], total_records=N)
+
+
+def test_nothing_is_held_after_the_release(holding):
+    holding.fit_statistics()
+    assert not hasattr(holding, "statistics_")
+    assert not hasattr(holding, "total_records_")
+    with pytest.raises(DataError, match="holds none"):
+        holding.fit_statistics()
+    assert holding.covariance_.shape == (D, D)
+
+
+def test_no_more_records_after_a_release(holding):
+    fitted = gaussian().fit(RECORDS)
+    for released in (holding.fit_statistics(), fitted):
+        with pytest.raises(ParameterError, match=r"before the release.*clone"):
+            released.partial_fit(UntouchableRecords(*RECORDS.shape), total_records=N)
+    clone(fitted).partial_fit(SITES[0], total_records=N)
+
+
+def test_fit_starts_anew(holding):
+    holding.fit(RECORDS)
+    assert not hasattr(holding, "statistics_")
+
+
+def test_sums_are_no_estimate(holding):
+    with pytest.raises(NotFittedError):
+        check_is_fitted(holding)
+    with pytest.raises(NotFittedError):
+        holding.get_precision()
+    check_is_fitted(holding.fit_statistics())
+
+
+def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
+    assert str(int(holding.statistics_.gram[0, 0])) not in repr(holding)
+    for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(DataError, match=r"not private.*statistics_\.save"):
+            attempt(holding)
+    assert clone(holding).get_params() == holding.get_params()
+    released = pickle.loads(pickle.dumps(holding.fit_statistics()))
+    np.testing.assert_array_equal(released.covariance_, holding.covariance_)
+
+
+def test_refused_records_leave_the_sums_alone(holding):
+    before = dict(vars(holding))
+    bad = SITES[1].copy()
+    bad[1, 3] = np.nan
+    attempts = [
+        (lambda: holding.partial_fit(bad), DataError),
+        (lambda: holding.partial_fit(SITES[1][:, :4]), DataError),
+        (lambda: holding.partial_fit(SITES[1][0]), DataError),
+        (lambda: holding.partial_fit(pd.DataFrame(SITES[1])[[0]]), DataError),
+        (lambda: holding.partial_fit(SITES[1], total_records=7), ParameterError),
+        (lambda: holding.fit(bad), HopelessError),
+        (lambda: holding.fit(np.tile(bad, (600, 1))), DataError),
+    ]
+    for attempt, kind in attempts:
+        with pytest.raises(kind):
+            attempt()
+        assert vars(holding) == before
+
+
+# Refusals, each with its cure, before a record is read.
+
+NOTHING_READ = UntouchableRecords(*RECORDS.shape)
+
+
+@pytest.mark.parametrize("total", [None, 0, -5, 2.5, "all", True, float("nan")])
+def test_a_total_is_a_number_of_rows(total):
+    with pytest.raises(ParameterError, match="total_records"):
+        gaussian().partial_fit(NOTHING_READ, total_records=total)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("feature_scale", None, "feature_scale is required"),
+        ("epsilon", None, "epsilon is required"),
+        ("delta", 0, "delta must"),
+        ("row_norm", -1.0, "row_norm must"),
+        ("assume_centered", False, "assume_centered must"),
+        ("assume_centered", "yes", "assume_centered must"),
+    ],
+)
+def test_bad_parameters_are_refused_before_a_record_is_read(name, value, said):
+    for attempt in (
+        lambda est: est.partial_fit(NOTHING_READ, total_records=N),
+        lambda est: est.fit_statistics(summed(gaussian(), RECORDS, total=N)),
+    ):
+        with pytest.raises(ParameterError, match=said):
+            attempt(gaussian(**{name: value}))
+
+
+def test_records_with_nulls_are_refused(tmp_path):
+    pd.DataFrame({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]}).to_parquet(tmp_path / "x.parquet")
+    records = FileRecords(tmp_path / "x.parquet", drop_nulls=True)
+    for est in (gaussian(), multiscale()):
+        with pytest.raises(ParameterError, match=r"drop_nulls .* partial_fit"):
+            est.partial_fit(records, total_records=N)
+
+
+def test_columns_must_be_the_same_in_the_same_order():
+    names = [f"x{i}" for i in range(D)]
+    est = gaussian().partial_fit(pd.DataFrame(SITES[0], columns=names), total_records=N)
+    for X in (pd.DataFrame(SITES[1], columns=names[::-1]), SITES[1]):
+        with pytest.raises(DataError, match="the same feature_names"):
+            est.partial_fit(X)
+    with pytest.raises(DataError, match=f"4 features, .* {D} features"):
+        est.partial_fit(UntouchableRecords(10, 4))
+    est.partial_fit(pd.DataFrame(SITES[1], columns=names))
+
+
+def test_parameters_that_change_the_map_are_refused_between_calls(holding):
+    holding.set_params(epsilon=0.1)
+    with pytest.raises(DataError, match="the same norm_bound"):
+        holding.partial_fit(NOTHING_READ)
+    holding.set_params(epsilon=1.0, feature_scale=2.0)
+    with pytest.raises(DataError, match="the same feature_scale"):
+        holding.partial_fit(NOTHING_READ)
+
+
+def test_more_records_than_integers_hold_are_refused_before_they_are_read(holding):
+    with pytest.raises(CapacityError, match=r"2\*\*62.*total_records"):
+        holding.partial_fit(UntouchableRecords(2 * 10**10, D))
+    with pytest.raises(AssertionError, match="records were read"):
+        holding.partial_fit(UntouchableRecords(10**9, D))
+
+
+def test_a_theorem_that_does_not_hold_for_the_plan_is_refused_before_a_record_is_read():
+    with pytest.raises(PrivacyConditionError, match="n_records must be"):
+        multiscale().partial_fit(UntouchableRecords(1000, 2), total_records=10**6)
+
+
+@pytest.mark.parametrize("statistics", [np.eye(D), [[1]], "a.sums", wishart_moments(np.eye(2), 9)])
+def test_other_things_than_statistics_are_refused(statistics):
+    with pytest.raises(DataError, match="statistics must"):
+        gaussian().fit_statistics(statistics)
+
+
+@pytest.mark.parametrize("make_estimator", [gaussian, multiscale])
+def test_no_statistics_are_refused(make_estimator):
+    with pytest.raises(DataError, match="call partial_fit"):
+        make_estimator().fit_statistics()
+
+
+def test_statistics_of_another_mechanism_are_refused():
+    rows = ArrayRecords(BLOCK)
+    scaled = summed(
+        make(GaussianCovariance, feature_scale=1.0, assume_centered=True), BLOCK, total=1000
+    )
+    repeats = Statistics(scaled.gram * 10**6, BILLION, scaled.record_map)
+    with pytest.raises(HushcovError, match="moments must"):
+        multiscale().fit_statistics(repeats)
+    moments = second_moments(rows, multiscale().grid(1000, 2))
+    with pytest.raises(DataError, match="by their scales"):
+        make(GaussianCovariance, feature_scale=1.0, assume_centered=True).fit_statistics(moments)
+
+
+def test_the_mechanism_refuses_sums_on_another_map():
+    statistics = summed(gaussian(), RECORDS, total=N)
+    inputs = gaussian().public_inputs(N, D)
+    for changes in ({"radius": 5.0}, {"row_norm": 1.0}):
+        with pytest.raises(DataError, match="clipped with"):
+            release_gaussian_sums(
+                statistics, gaussian_parameters(inputs, **changes), entropy_source()
+            )
+    other = gaussian_parameters(gaussian().public_inputs(N + 1, D))
+    with pytest.raises(DataError, match="records must be 4,001"):
+        release_gaussian_sums(statistics, other, entropy_source())
+
+
+def test_mechanisms_that_read_twice_have_no_partial_fit():
+    classes = {type(setting(name)) for name in CLASSES} - {GaussianCovariance}
+    for cls in (*classes, ThresholdedCovariance):
+        assert not hasattr(cls, "partial_fit")
+        assert not hasattr(cls, "fit_statistics")
+
+
+# scikit-learn's checks of `partial_fit`, with the public inputs that they do not pass.
+
+
+class Planned(GaussianCovariance):
+    def partial_fit(self, X, y=None):
+        return super().partial_fit(X, y, total_records=100)
+
+
+class Unsummed(GaussianCovariance):
+    partial_fit = None
+
+
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+@pytest.mark.parametrize(
+    ("check", "cls"),
+    [
+        (check_estimators_partial_fit_n_features, Planned),
+        (check_n_features_in_after_fitting, Planned),
+        (check_fit_score_takes_y, Unsummed),
+    ],
+)
+def test_scikit_learn_checks(check, cls):
+    check(cls.__name__, make(cls, feature_scale=1.0, assume_centered=True, on_hopeless="warn"))
+
+
+# The page for users.
+
+
+def test_the_page_on_sites_runs(tmp_path, monkeypatch, capsys):
+    """Every block of code, in its order; nothing is seeded, so no value is compared."""
+    page = Path(hushcov.__file__).parents[2] / "docs" / "scale.md"
+    text = page.read_text().partition("## Several sites")[2]
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 4
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for block in blocks:
+        exec(block, namespace)
+    assert "budget of epsilon 0.5" in capsys.readouterr().out
+    assert len(namespace["ledger"].history("patients")) == 2
+    assert namespace["est"].n_records_ == 22_000
+    assert namespace["site_c"].n_records_ == 30_000

@@ -1,0 +1,189 @@
+"""Laws of every sum: the same integers however rows come, and wherever they are centred."""
+
+from __future__ import annotations
+
+import pickle
+
+import dask.array
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+from pyarrow import parquet
+
+from hushcov.exceptions import DataError
+from hushcov.sums import rows
+from hushcov.sums.bounded import bounded_sums, fourth_sums_of
+from hushcov.sums.counts import (
+    cell_counts,
+    log2_histogram,
+    norm_counts_of,
+    norm_histogram,
+    sign_sums,
+    signed_octaves,
+)
+from hushcov.sums.gram import row_bounded_gram, second_moments
+from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.products import ProductMap
+from hushcov.sums.records import CentredRecords, CompleteRecords, DeviceRecords, WatchedRecords
+from hushcov.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums
+from hushcov.tables.sources import ArrayRecords, open_records
+
+N, D = 301, 5
+X = np.random.default_rng(0).standard_normal((N, D)) * 3
+X[::7, 1], X[3], X[4] = 0.5, 1e308, -1e308
+CENTRE = np.array([0.5, 0.5, -1e308, 0.0, 2.0])
+REACH = np.array([1.0, np.inf, np.inf, 0.0, 4.0])
+GRID = FeatureGrid(np.array([1.0, 2.0, 0.0, 1.0, 0.5]), 4.0, 50)
+EDGES = (0, 50, 1000, 5000, 9000)
+PAIRS = np.array([0, 0, 1]), np.array([1, 4, 3])
+PRODUCTS = ProductMap(GRID, *PAIRS, 3, 2, 100, 900, 20, 20, 10_000)
+COLUMNS = np.array([2, 0, 3, 4])
+ABOUT = np.array([0.5, 0.0, 1.0, -1.0]), np.array([0.1, 0.0, 1.0, 0.0]), COLUMNS
+CELLS = (
+    COLUMNS,
+    np.array([-1.0, 0.0, 3.0, 1.0]),
+    np.array([0.5, 0.7, 1.0, 2.0]),
+    np.arange(-3, 1),
+    8,
+)
+
+SUMS = {
+    "octaves": log2_histogram,
+    "signed octaves": lambda r, **p: signed_octaves(r, *ABOUT, **p),
+    "cells": lambda r, **p: cell_counts(r, *CELLS, **p),
+    "bounded": lambda r, **p: bounded_sums(r, GRID, 80, **p),
+    "fourths": lambda r, **p: r.map_sum(fourth_sums_of(r, GRID, 4, 2**12), **p),
+    "gram": lambda r, **p: row_bounded_gram(r, GRID, 80, **p),
+    "moments": lambda r, **p: second_moments(r, IntegerGrid(4.0, 50), **p).gram,
+    "norms": lambda r, **p: norm_histogram(r, GRID, EDGES, **p),
+    "signs and norms": lambda r, **p: r.map_sum(norm_counts_of(r, GRID, EDGES, signs=True), **p),
+    "sign gram": lambda r, **p: np.triu(sign_gram(r, **p)),
+    "panel": lambda r, **p: np.triu(sign_gram(r, 1, 3, **p)),
+    "sums of signs": lambda r, **p: sign_gram_and_sums(r, **p)[1],
+    "listed pairs": lambda r, **p: np.concatenate(candidate_sign_sums(r, *PAIRS, **p)),
+    "products": PRODUCTS.sum,
+    "norms of products": PRODUCTS.norm_histogram,
+}
+NOT_OF_ZEROS = ("signed octaves", "cells")  # records that are left out count nowhere
+
+
+def centred(X):
+    with np.errstate(over="ignore"):
+        limit = np.minimum(REACH, np.finfo(np.float64).max)
+        return np.clip(X - CENTRE, -limit, limit)
+
+
+class Elsewhere(ArrayRecords):
+    """Block functions travel as to another process: no compiled code goes along."""
+
+    def map_sum(self, block_function, *, progress=None):
+        sent = pickle.dumps(block_function)
+        assert b"numba" not in sent
+        return super().map_sum(pickle.loads(sent), progress=progress)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    table = pa.table({f"x{i}": column for i, column in enumerate(X.T)})
+    parquet.write_table(table, folder / "x.parquet")
+    np.save(folder / "x.npy", X)
+    return folder
+
+
+SOURCES = {
+    "memory": lambda _: ArrayRecords(X),
+    "single rows": lambda _: ArrayRecords(X, block_rows=1),
+    "another order": lambda _: ArrayRecords(X[::-1], block_rows=7),
+    "columns": lambda _: ArrayRecords(np.asfortranarray(X), block_rows=300),
+    "watched": lambda _: WatchedRecords(ArrayRecords(X), lambda: None, lambda n: None),
+    "sent": lambda _: Elsewhere(X),
+    "tensor": lambda _: open_records(torch.from_numpy(X)),
+    "device": lambda _: DeviceRecords(ArrayRecords(X, block_rows=50), "cpu"),
+    "cluster": lambda _: open_records(dask.array.from_array(X, chunks=(100, 2))),
+    "Parquet": lambda files: open_records(files / "x.parquet"),
+    "NumPy file": lambda files: open_records(files / "x.npy"),
+    "centred before": lambda _: CentredRecords(ArrayRecords(X), np.zeros(D)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_same_integers_however_rows_come_and_wherever_they_are_centred(
+    name, source, files, monkeypatch
+):
+    monkeypatch.setattr(rows, "_SMALLEST_PART", 1)
+    monkeypatch.setattr(rows, "threads", lambda: 3)
+    expected = SUMS[name](ArrayRecords(X))
+    about = SUMS[name](ArrayRecords(centred(X)))
+    assert expected.dtype == np.int64
+    assert np.any(about != expected)  # so that the test would notice
+    records, seen = SOURCES[source](files), []
+    np.testing.assert_array_equal(SUMS[name](records, progress=seen.append), expected)
+    assert sum(seen) == N
+    np.testing.assert_array_equal(SUMS[name](CentredRecords(records, CENTRE, REACH)), about)
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.float16, np.float32, object])
+def test_the_dtype_changes_nothing(name, dtype):
+    numbers = np.random.default_rng(2).integers(-3, 4, (50, D)).astype(dtype)
+    expected = SUMS[name](ArrayRecords(numbers.astype(np.float64)))
+    np.testing.assert_array_equal(SUMS[name](ArrayRecords(numbers)), expected)
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_records_that_miss_a_value_add_nothing(name):
+    gaps = X.copy()
+    gaps[::5, 1] = np.nan  # a column that not all look at
+    kept = np.delete(X, np.s_[::5], axis=0)
+    zeros = np.zeros((0 if name in NOT_OF_ZEROS else N - len(kept), D))
+    for block_rows in (1, 50):
+        records = CompleteRecords(open_records(gaps, drop_nulls=True, block_rows=block_rows))
+        for view, table in (
+            (records, kept),
+            (CentredRecords(records, CENTRE, REACH), centred(kept)),
+        ):
+            expected = SUMS[name](ArrayRecords(np.concatenate([table, zeros])))
+            np.testing.assert_array_equal(SUMS[name](view), expected)
+
+
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_refused_wherever_they_are(name, value):
+    for place in ((0, 0), (150, 2), (300, 4)):
+        bad = X.copy()
+        bad[place] = value
+        for records in (ArrayRecords(bad), CentredRecords(ArrayRecords(bad), CENTRE, REACH)):
+            with pytest.raises(DataError, match="must be finite"):
+                SUMS[name](records)
+
+
+@pytest.mark.parametrize(
+    "name", ["bounded", "fourths", "gram", "norms", "products", "norms of products"]
+)
+@pytest.mark.parametrize("width", [4, 6])
+def test_records_of_another_width_than_the_grid_are_refused(name, width):
+    with pytest.raises(DataError, match="5 features"):
+        SUMS[name](ArrayRecords(np.ones((2, width))))
+
+
+def test_sums_of_signs_are_those_of_their_definition():
+    passes = []
+    records = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda n: None)
+    signs, norms = np.split(SUMS["signs and norms"](records), [D])
+    gram, sums = sign_gram_and_sums(records, 1, 4)
+    assert len(passes) == 2
+    expected = np.sign(X).sum(axis=0)
+    for found in (signs, sign_sums(records)):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(sums, expected[1:])
+    np.testing.assert_array_equal(norms, norm_histogram(records, GRID, EDGES))
+    np.testing.assert_array_equal(gram, sign_gram(records, 1, 4))
+
+
+def test_one_record_moves_every_sum_of_signs_by_two_at_most():
+    other = X.copy()
+    other[5] = -1e9 * np.sign(X[5])
+    assert np.abs(sign_sums(open_records(other)) - sign_sums(open_records(X))).max() == 2
