@@ -20,15 +20,13 @@ import numpy as np
 import pytest
 
 from hushcov.genotypes import mechanism as genotypes
-from hushcov.mechanisms.adaptive import ladder, matrix, pairs, probe
+from hushcov.mechanisms.adaptive import ladder, matrix, probe
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.gaussian import units as gaussian_units
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import units as screened_units
 from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
-from hushcov.steps import complete, preparation, scales, unit_centre
+from hushcov.steps import complete, norms, preparation, scales, unit_centre
 from hushcov.steps.location import state
 
 # What draws noise to be added to exact integers, and what draws an outcome.
@@ -40,15 +38,13 @@ ADDED = (
     (values, "rounded_normal"),
     (matrix, "symmetric_noise"),
     (ladder, "rounded_normal"),
-    (pairs, "rounded_normal"),
     (probe, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (scales, "rounded_normal"),
     (state, "rounded_normal"),
     (preparation, "rounded_normal"),
     (unit_centre, "rounded_normal"),
-    (screened_units, "rounded_normal"),
-    (gaussian_units, "rounded_normal"),
+    (norms, "rounded_normal"),
     (genotypes, "rounded_normal"),
 )
 DRAWN = (

@@ -18,23 +18,22 @@ import pytest
 from hushcov.accounting import Gaussian, compose
 from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
-from hushcov.mechanisms.gaussian import certify_gaussian, gaussian_parameters
-from hushcov.mechanisms.screened import certify_screened, screened_parameters
+from hushcov.mechanisms.gaussian import gaussian_parameters
+from hushcov.mechanisms.screened import screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify
 from hushcov.paper.parameters import theorem_parameters
-from hushcov.peers.coinpress import certify_coinpress, coinpress_parameters
+from hushcov.peers.coinpress import coinpress_parameters
 from hushcov.peers.eigen_sampling import (
-    certify_eigen_sampling,
     eigen_sampling_parameters,
     pure_inputs,
 )
-from hushcov.peers.row_top_k import certify_row_top_k, row_top_k_parameters
-from hushcov.peers.separate import certify_separate, separate_parameters
+from hushcov.peers.row_top_k import row_top_k_parameters
+from hushcov.peers.separate import separate_parameters
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.scales import scale_parameters
 from mechanisms.screened.settings import DESIGN
 
-INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, (Gaussian(0.02),))
+INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, 0.02)
 LESS, MORE = 1e-6, 1e6
 
 
@@ -52,16 +51,22 @@ class Case:
     harmless: frozenset[str] = frozenset()
 
 
-def epsilon_of(certificate: Callable[..., Any]) -> Callable[[Any], float]:
-    return lambda parameters: certificate(parameters, private=True).transcript_epsilon
+def certified_epsilon(parameters: Any) -> float:
+    return parameters.budget().certificate.transcript_epsilon
 
 
-def certified(parameters: Any, *, private: bool) -> Any:
-    return certify(parameters, private=private, exact_statistic=False)
+def spent_epsilon(parameters: Any) -> float:
+    """What the steps cost; a release spends them before they are drawn."""
+    mus = getattr(parameters, "mus", None) or (parameters.mu,)
+    return compose((Gaussian(math.hypot(*mus)),), delta=1e-6).epsilon
+
+
+def certified(parameters: Any) -> float:
+    return certify(parameters, private=True, exact_statistic=False).transcript_epsilon
 
 
 def cost_of_event(parameters: Any) -> float:
-    return compose((parameters.event,), delta=1e-6).epsilon
+    return compose((Gaussian(parameters.cost),), delta=1e-6).epsilon
 
 
 def case(
@@ -107,13 +112,13 @@ THEOREM = theorem_parameters(PublicInputs(2 * 10**15, 100, 5, 0.25, 1.0, 1e-6, 0
 
 
 def multiscale_case(reconstruction: str, clip: float = math.inf, n_records: int = 10**6) -> Case:
-    inputs = CalibratedInputs(n_records, 30, 3, 1.0, 1e-6, 1.0, (Gaussian(0.02),))
+    inputs = CalibratedInputs(n_records, 30, 3, 1.0, 1e-6, 1.0, 0.02)
     design = dataclasses.replace(GATES, gate_clip=clip)
     # Clipped noise is private only while it stays inside: less of a clip, or more noise, is worse.
     clipped = {} if math.isinf(clip) else {f"{SCHEDULE}.gate_clip": LESS}
     return case(
         calibrated_parameters(inputs, design, reconstruction),
-        epsilon_of(certified),
+        certified,
         {**MULTISCALE, **clipped},
         *DESIGN_WORDS,
         *PUBLIC,
@@ -128,37 +133,37 @@ def cases() -> dict[str, Case]:
     return {
         "gaussian": case(
             gaussian_parameters(INPUTS),
-            epsilon_of(certify_gaussian),
+            spent_epsilon,
             gaussian,
             *("radius", "half_width"),  # the norm is bounded in steps of the grid
         ),
         "screened": case(
             screened_parameters(INPUTS, DESIGN),
-            epsilon_of(certify_screened),
+            certified_epsilon,
             {"mu": 2.0, **levels},
             *("n_pairs", "half_width", "norm_bound", "design.*"),
         ),
         "row top-k": case(
             row_top_k_parameters(INPUTS),
-            epsilon_of(certify_row_top_k),
+            certified_epsilon,
             {"half_width": 100, "rate": MORE, "mu": 2.0},
             "radius",
         ),
         "separate": case(
             separate_parameters(INPUTS, method="separate"),
-            epsilon_of(certify_separate),
+            spent_epsilon,
             separate,
-            *("radius", "half_width", "norm_bound"),
+            *("radius", "half_width", "norm_bound", "eigenvalue_share"),
         ),
         "separate, adaptive": case(
             separate_parameters(INPUTS, method="adaptive"),
-            epsilon_of(certify_separate),
+            spent_epsilon,
             separate | {"histogram_sigma": 0.01},
-            *("radius", "half_width", "norm_bound"),
+            *("radius", "half_width", "norm_bound", "eigenvalue_share"),
         ),
         "coinpress": case(
             coinpress_parameters(INPUTS),
-            epsilon_of(certify_coinpress),
+            spent_epsilon,
             {
                 "norm_bound": 100,
                 **{f"{name}.{i}": 0.01 for name in ("sigmas", "diagonal_sigmas") for i in range(3)},
@@ -167,7 +172,7 @@ def cases() -> dict[str, Case]:
         ),
         "eigen sampling": case(
             eigen_sampling_parameters(pure_inputs(10_000, 6, 3, 1.0)),
-            epsilon_of(certify_eigen_sampling),
+            certified_epsilon,
             {"norm_bound": 100, "eigenvalue_scale": 0.01, "direction_rate": 100},
             *("radius", "half_width"),
         ),
@@ -184,7 +189,7 @@ def cases() -> dict[str, Case]:
         # The theorem is about the paper's numbers and no others: one of each tuple will do.
         "multiscale, theorem": case(
             THEOREM,
-            epsilon_of(certified),
+            certified,
             dict.fromkeys(last_of_each_field(THEOREM), LESS),
             *(name for name, _ in numbers(THEOREM) if name not in last_of_each_field(THEOREM)),
         ),
@@ -272,7 +277,7 @@ def test_a_schedule_with_a_part_of_its_noise_is_not_certified(reconstruction, fa
     )
     less = dataclasses.replace(schedule, gate_noise=factor * schedule.gate_noise, levels=levels)
     with pytest.raises(PrivacyConditionError):
-        certified(dataclasses.replace(parameters, schedule=less), private=True)
+        certified(dataclasses.replace(parameters, schedule=less))
 
 
 def test_a_schedule_that_draws_more_is_charged_more_precision():
@@ -302,7 +307,7 @@ def test_the_theorem_is_about_no_other_numbers(name, factor):
     assert not other.private
     field = name.split(".")[0]
     with pytest.raises(PrivacyConditionError, match=f"{field} must"):
-        certified(other, private=True)
+        certified(other)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "delta", "n_records"])
@@ -310,7 +315,7 @@ def test_the_theorem_refuses_inputs_that_its_numbers_do_not_follow_from(name):
     """A smaller budget, or fewer records, at the noise of the old ones."""
     inputs = edited(THEOREM.inputs, [name], scaled(0.5))
     with pytest.raises(PrivacyConditionError, match="Section 3"):
-        certified(dataclasses.replace(THEOREM, inputs=inputs), private=True)
+        certified(dataclasses.replace(THEOREM, inputs=inputs))
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in ("scales", "complete")])

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.accounting import Clock, calibrate_gaussian
+from hushcov.accounting import Budget, calibrate_gaussian
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.benchmark.results import fitted_slope
-from hushcov.mechanisms.adaptive import adaptive_parameters, mechanism, release_adaptive
+from hushcov.mechanisms.adaptive import AdaptiveParameters, mechanism, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import PairValues, value_noise
 from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS
 from hushcov.mechanisms.screened import DIAGONAL_WEIGHT, PAIR_WEIGHT
@@ -31,7 +31,8 @@ from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.release.estimate import estimate
 from hushcov.simulate import wishart_moments
-from hushcov.steps.stage import NormBound
+from hushcov.steps.norms import NormBound
+from hushcov.steps.stage import Prepared
 
 Matrix = npt.NDArray[np.float64]
 EPSILON, DELTA = 0.1, 1e-6  # so little that sampling errors do not matter below 1e7 records
@@ -113,9 +114,9 @@ class EmulatedMatrix:
     def _sigma(self, mu: float) -> float:
         return self._bound**2 / (self._records.n_records * mu)
 
-    def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
+    def look(self, mu: float, budget: Budget, entropy: Entropy) -> None:
         """See `WholeMatrix.look`."""
-        clock.gaussian(mu)
+        budget.gaussian(mu)
         self.looks += 1
         sigma = self._sigma(mu)
         fresh = self._records.moments + sigma * symmetric_normal(entropy.generator, len(self.mean))
@@ -140,21 +141,21 @@ def emulated_pairs(
     places: Any,
     real: Any,
     norm: Any,
-    clock: Clock,
+    budget: Budget,
     entropy: Any,
 ) -> PairValues:
-    """Two looks at the values of pairs, and the clock as it is taken there."""
+    """Two looks at the values of pairs, and the budget as it is spent there."""
     rows, columns = places
     n, d, generator = records.n_records, records.n_features, entropy.generator
-    first_mu = math.sqrt(FIRST_VALUES * clock.left)
-    clock.gaussian(math.sqrt(PRODUCT_NORMS * clock.left))
-    clock.gaussian(first_mu)
+    first_mu = math.sqrt(FIRST_VALUES * budget.left)
+    budget.gaussian(math.sqrt(PRODUCT_NORMS * budget.left))
+    budget.gaussian(first_mu)
     noise = value_noise(len(rows), inputs, first_mu)
     first = records.moments[rows, columns] + noise * generator.standard_normal(len(rows))
     kept = np.abs(first) > _DROPPED * detection_deviation(noise, n)
     rows, columns, first = rows[kept], columns[kept], first[kept]
-    mu = clock.mu_left
-    clock.gaussian(mu)
+    mu = budget.mu_left
+    budget.gaussian(mu)
     less = value_noise(len(rows), inputs, mu)
     second = records.moments[rows, columns] + less * generator.standard_normal(len(rows))
     share, both = noise**2 / (noise**2 + less**2), (noise**-2 + less**-2) ** -0.5
@@ -166,10 +167,11 @@ def emulated_pairs(
 def adaptive_error(truth: Matrix, table: Emulated, seed: int) -> tuple[float, str]:
     """The error of the adaptive release, not divided by the norm, and the kind it chose."""
     d, n = len(truth), table.n_records
-    parameters = adaptive_parameters(ReleaseInputs(n, d, 1, EPSILON, DELTA))
+    parameters = AdaptiveParameters(ReleaseInputs(n, d, 1, EPSILON, DELTA))
     trace = float(np.trace(truth))
     squared = trace + math.sqrt(2 * float(np.sum(truth**2)))
-    parameters = replace(parameters, norm=NormBound(math.sqrt(squared), 0.0, trace / d))
+    norm = NormBound(math.sqrt(squared), 0.0, trace / d)
+    prepared = Prepared(table, np.ones(d), norm=norm)  # type: ignore[arg-type]
     entropy = Entropy(np.random.default_rng([seed, 2]), private=False)
     emulation = {
         "WholeMatrix": EmulatedMatrix,
@@ -177,7 +179,7 @@ def adaptive_error(truth: Matrix, table: Emulated, seed: int) -> tuple[float, st
         "SignScreen": EmulatedScreen,
     }
     with mock.patch.multiple(mechanism, **emulation):
-        release = release_adaptive(table, np.ones(d), parameters, entropy)  # type: ignore[arg-type]
+        release = release_adaptive(prepared, parameters, parameters.budget(), entropy)
     structure = release.making.structure
     assert structure is not None
     found = structure.kind + ("" if release.selected is None else ", pairs")

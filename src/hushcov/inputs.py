@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import (
-    ONE_REPLACED,
-    RELATIONS,
-    Clocked,
-    Event,
-    Gaussian,
-    Guarantee,
-    Neighbours,
-    calibrate_gaussian,
-    calibrate_zcdp,
-    compose,
-)
+from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, calibrate_zcdp, largest_mu
 from hushcov.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -30,6 +19,7 @@ LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
 LARGEST_EPSILON = 10.0
 LARGEST_FEATURES = 10**9
+_LEAST_LEFT = 1e-3  # of a budget, for plans that could not be run
 #: Why a budget has its range, in plain words.
 BUDGET_WORDS = (
     "it is the privacy budget. Odds of a guess about one person may grow by a factor of e^epsilon: "
@@ -62,7 +52,10 @@ class PublicInputs:
 
 @dataclass(frozen=True)
 class CalibratedInputs:
-    """Public inputs of the mechanism with calibrated constants; `spent` as in `ReleaseInputs`."""
+    """Public inputs of the mechanism with calibrated constants.
+
+    `before` is the mu that steps before it may take of the budget, which is set aside.
+    """
 
     n_records: int
     n_features: int
@@ -70,7 +63,7 @@ class CalibratedInputs:
     epsilon: float
     delta: float
     scale: float
-    spent: tuple[Event, ...] = ()
+    before: float = 0.0
     neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
@@ -80,12 +73,16 @@ class CalibratedInputs:
             largest_n=LARGEST_CALIBRATED_N,
             largest_epsilon=LARGEST_EPSILON,
         )
-        _check_spent(self)
 
     @property
     def rho(self) -> float:
         """See `ReleaseInputs.rho`."""
         return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
+
+    @property
+    def rho_left(self) -> float:
+        """See `ReleaseInputs.rho_left`."""
+        return _left(self)
 
 
 @dataclass(frozen=True)
@@ -105,12 +102,11 @@ class Found:
 class ReleaseInputs:
     """Public inputs of a mechanism on records whose features have been brought to scale 1.
 
-    `delta` may be 0, for mechanisms that are private without one. `spent` are privacy events on
-    the same records that share the budget, such as those of estimating the scales. Events are those
-    of one record; what they cost where neighbours differ in more of them, `charged` says.
-    `found` is what is expected to be known of means and scales by then: forecasts follow it.
-    `candidates` are the pairs that may covary, where that is public: no others are released.
-    `pool` is the mu of all Gaussian steps together that was charged before the first of them.
+    `delta` may be 0, for mechanisms that are private without one. `before` is about the mu, of one
+    record, that steps before the mechanism take of the budget, and `most_before` what they take at
+    most: plans and forecasts are for what that leaves. `found` is what is expected to be known of
+    means and scales by then. `candidates` are the pairs that may covary, where that is public: no
+    others are released.
     """
 
     n_records: int
@@ -118,11 +114,11 @@ class ReleaseInputs:
     row_sparsity: int
     epsilon: float
     delta: float
-    spent: tuple[Event, ...] = ()
+    before: float = 0.0
+    most_before: float = 0.0
     neighbours: Neighbours = ONE_REPLACED
     found: Found = Found()
     candidates: Candidates | None = None
-    pool: float | None = None
 
     def __post_init__(self) -> None:
         _check(
@@ -131,7 +127,6 @@ class ReleaseInputs:
             largest_n=LARGEST_CALIBRATED_N,
             largest_epsilon=LARGEST_EPSILON,
         )
-        _check_spent(self)
         if self.candidates is not None and self.candidates.n_features != self.n_features:
             raise ParameterError(
                 f"candidates must be pairs of {self.n_features:,} features, got "
@@ -148,29 +143,25 @@ class ReleaseInputs:
         """The whole budget in zCDP of one record, about; the accountant has the last word."""
         return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
 
-    def largest_mu(self, spent: tuple[Event, ...] | None = None) -> float:
-        """The mu of a Gaussian of one record that these events leave room for, or `spent`."""
-        before = self.spent if spent is None else spent
-        budget = self.epsilon, self.delta
-        found = calibrate_gaussian(*budget, self.charged(before)) / self.neighbours.most_rows
-        if self.pool is None:
-            return found
-        taken = math.fsum(event.mu**2 for event in before if isinstance(event, Gaussian))
-        return min(found, math.sqrt(max(0.0, self.pool**2 - taken)))
+    @property
+    def rho_left(self) -> float:
+        """About what steps before leave of it."""
+        return _left(self)
 
-    def longest_clock(self) -> Clocked:
-        """The longest clock of one record that the events spent leave room for."""
-        from hushcov.accounting import clocked
+    def largest_mu(self, *, selects: bool = False) -> float:
+        """The mu of one record that steps before the mechanism are expected to leave.
 
-        found = clocked(self.epsilon, self.delta, self.charged(self.spent))
-        return replace(found, mu=found.mu / self.neighbours.most_rows)
+        `selects` as in `Budget`.
+        """
+        whole = largest_mu(self.epsilon, self.delta, self.neighbours, selects=selects)
+        return math.sqrt(max(whole**2 - self.before**2, _LEAST_LEFT * whole**2))
 
-    def charged(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """What events of one record cost; see `Neighbours.charged`."""
-        return self.neighbours.charged(events)
+    def budget(self, **kinds: Any) -> Budget:
+        """Certify the budget of a release with these inputs; see `Budget` for its kinds."""
+        return Budget(self.epsilon, self.delta, self.neighbours, **kinds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Size and budget as plain data; the guarantee has what was spent, and by whose privacy."""
+        """Size and budget as plain data; the guarantee says whose privacy it is."""
         names = ("n_records", "n_features", "row_sparsity", "epsilon", "delta")
         known = {} if self.candidates is None else self.candidates.to_dict()
         return {name: getattr(self, name) for name in names} | known
@@ -183,48 +174,9 @@ class ReleaseInputs:
                 f"got {records.n_records:,} of {records.n_features}: declare their true size."
             )
 
-    def certify(self, events: tuple[Event, ...], *, private: bool) -> Guarantee:
-        """Let the accountant bound the events of a release, or raise; from public inputs alone.
 
-        For mechanisms whose statistics are exact integers and whose noise is exact: finite
-        precision costs nothing.
-        """
-        events = self.charged(events)
-        bound = compose(events, delta=self.delta)
-        return Guarantee(
-            epsilon=self.epsilon,
-            delta=self.delta,
-            transcript_epsilon=bound.epsilon,
-            transcript_delta=bound.delta,
-            numerical_delta=0.0,
-            events=events,
-            method=bound.method,
-            preconditions=(
-                "none: sums are exact, and every record is bounded before it is summed",
-            ),
-            private=private,
-            **guaranteed(self.neighbours),
-        )
-
-
-def guaranteed(neighbours: Neighbours) -> dict[str, Any]:
-    """What a guarantee says of them."""
-    return {
-        "adjacency": RELATIONS[neighbours.relation],
-        "unit": neighbours.unit,
-        "rows_per_unit": neighbours.most_rows,
-    }
-
-
-def spent_rho(spent: tuple[Event, ...]) -> float:
-    """What Gaussian events spend in zCDP: a quick figure, the accountant has the last word."""
-    return sum(event.mu**2 / 2 for event in spent if isinstance(event, Gaussian))
-
-
-def _check_spent(inputs: CalibratedInputs | ReleaseInputs) -> None:
-    if not all(isinstance(event, get_args(Event)) for event in inputs.spent):
-        raise ParameterError("spent must be a tuple of privacy events: see hushcov.accounting.")
-    object.__setattr__(inputs, "spent", tuple(inputs.spent))
+def _left(inputs: CalibratedInputs | ReleaseInputs) -> float:
+    return max(inputs.rho - inputs.before**2 / 2, _LEAST_LEFT * inputs.rho)
 
 
 def _is_zero(value: object) -> bool:

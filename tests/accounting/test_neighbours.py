@@ -13,7 +13,7 @@ from hushcov.accounting import (
     ADD_REMOVE,
     Approximate,
     BoundedRange,
-    Clock,
+    Budget,
     Clocked,
     DiscreteGaussian,
     Gaussian,
@@ -91,11 +91,13 @@ def test_pure_and_laplace_events_of_a_group(size):
 @pytest.mark.parametrize("size", [2, 9])
 def test_a_clock_of_a_group_is_the_same_clock(size):
     """Steps of one record on its clock, and steps of a group on the clock that it is charged."""
-    event, rate = Clocked(1.1, 1e-7), 40.0
     rng = np.random.default_rng(5)
     for _ in range(20):
-        own = Clock(event, rate)
-        group = Clock(for_group(event, size), rate / size**2)
+        own = Budget(1.0, 1e-6, Neighbours("replace", size, "patient"), selects=True)
+        group = Budget(1.0, 1e-6, selects=True)
+        own.expect(64, 0.3)
+        group.expect(64, 0.3)
+        assert for_group(Clocked(own.mu, own.late), size).mu == pytest.approx(group.mu)
         while own.left > 1e-3:
             if rng.random() < 0.5:
                 mu = float(own.mu_left * rng.uniform(0.05, 0.9))
@@ -104,12 +106,12 @@ def test_a_clock_of_a_group_is_the_same_clock(size):
             else:
                 eta, count = float(rng.uniform(0.001, 0.02)), int(rng.integers(1, 50))
                 try:
-                    own.steps(eta, count)
+                    own.select(eta, count)
                 except PrivacyConditionError:
                     with pytest.raises(PrivacyConditionError):
-                        group.steps(size * eta, count)
+                        group.select(size * eta, count)
                     break
-                group.steps(size * eta, count)
+                group.select(size * eta, count)
             assert group.left == pytest.approx(size**2 * own.left, rel=1e-6, abs=1e-9)
 
 
@@ -130,16 +132,17 @@ def test_groups_of_two_cost_less_than_their_promise_twice():
 
 
 def test_a_mechanism_that_forgets_its_rows_is_refused():
-    """Noise that is planned for one record does not certify for a unit of two."""
+    """Noise that is planned for one record has no room in the budget of a unit of two."""
     plain = ReleaseInputs(1000, 5, 2, 1.0, 1e-6)
     unit = ReleaseInputs(1000, 5, 2, 1.0, 1e-6, neighbours=Neighbours("replace", 2, "patient"))
-    event = Gaussian(plain.largest_mu() * (1 - 1e-9))
-    plain.certify((event,), private=True)
+    plain.budget().gaussian(plain.largest_mu(), "all")
     with pytest.raises(PrivacyConditionError):
-        unit.certify((event,), private=True)
-    half = Gaussian(unit.largest_mu() * (1 - 1e-9))
-    assert half.mu == pytest.approx(event.mu / 2)
-    guarantee = unit.certify((half,), private=True)
+        unit.budget().gaussian(plain.largest_mu(), "all")
+    assert unit.largest_mu() == pytest.approx(plain.largest_mu() / 2)
+    budget = unit.budget()
+    budget.gaussian(unit.largest_mu(), "all")
+    guarantee = budget.guarantee
+    assert guarantee.events[0].mu == pytest.approx(plain.largest_mu())
     assert (guarantee.unit, guarantee.rows_per_unit) == ("patient", 2)
 
 

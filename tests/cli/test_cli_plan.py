@@ -55,7 +55,7 @@ class StandIn:
 
     def __init__(self, name):
         room = predicted()[name]
-        self.name, self.slow, self.pooled = name, room.slow, room.pooled
+        self.name, self.slow = name, room.slow
 
     def plan(self, inputs):
         return self
@@ -148,7 +148,7 @@ def test_the_inputs_are_those_of_the_estimator(known):
     inputs = Planner(estimator.request(10), 10).inputs(5_001)
     assert inputs == estimator.public_inputs(5_001, 10)
     assert inputs.n_records == 5_001
-    assert bool(inputs.spent) is not known
+    assert bool(inputs.before) is not known
 
 
 def test_multiscale_is_searched_only_if_asked(planned):
@@ -246,8 +246,8 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
     assert Planner(estimator.request(10), 10).smallest("adaptive", "banded", 0.01) >= 200_000
     assert len(seen) > 2
     assert all(inputs == estimator.public_inputs(n, 10) for n, inputs in seen.items())
-    assert len({inputs.spent for inputs in seen.values()}) == len(seen)
-    fixed = replace(estimator.public_inputs(200, 10), spent=())
+    assert len({inputs.before for inputs in seen.values()}) == len(seen)
+    fixed = replace(estimator.public_inputs(200, 10), before=0.0, most_before=0.0)
     assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(2e5, rel=0.03)
 
 

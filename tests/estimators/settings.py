@@ -92,7 +92,7 @@ def skip_search(monkeypatch):
     monkeypatch.setattr(
         hushcov.planning,
         "compare",
-        lambda inputs, apart=None, **_: compare(inputs, refine=False, apart=apart),
+        lambda inputs, **_: compare(inputs, refine=False),
     )
     for module in (hushcov.paper.estimator, room):
         monkeypatch.setattr(module, "plan_multiscale", plan_without_search)

@@ -81,7 +81,7 @@ def test_the_order_of_the_rows_does_not_matter(cls, centred):
 @pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_what_is_charged_is_what_was_certified_before(cls, centred):
     estimator = make(cls, row_sparsity=4)
-    before = estimator.fit_plan(N, D).certify(private=False)
+    before = estimator.fit_plan(N, D).budget(private=False).certificate
     after = fit(estimator, centred).release_.guarantee
     assert after.transcript_epsilon <= before.epsilon == after.epsilon
     square = [
@@ -164,7 +164,7 @@ def test_every_mechanism_with_a_delta_can_use_it(mechanism, centred, monkeypatch
     skip_search(monkeypatch)
     X = centred * SCALES + OFFSETS * SCALES
     estimator = make(PrivateSparseCovariance, row_sparsity=4, mechanism=mechanism)
-    before = estimator.fit_plan(N, D).certify(private=False)
+    before = estimator.fit_plan(N, D).budget(private=False).certificate
     found = fit(estimator, X, hopeless=True)
     assert found.unresolved_features_.size == 0
     assert relative_error(found, SCALES) < 1
@@ -178,17 +178,16 @@ def test_every_mechanism_with_a_delta_can_use_it(mechanism, centred, monkeypatch
 def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
     request = Request(2, 1.0, 1e-6)
     inputs, (stage,) = request.divide(n, d)
-    (event,) = request.apart(inputs).spent
-    looks = LocationParameters(n, d, stage.pool).largest_mu
+    looks = LocationParameters(n, d, stage.total).largest_mu
     others = [
-        math.sqrt(preparation.centre_share(n, found, stage.pool)) * stage.pool
+        math.sqrt(preparation.centre_share(n, found, stage.total)) * stage.total
         for found in range(1, d + 1)
     ]
-    norms = preparation.norm_share(n, d, stage.pool)
+    norms = preparation.norm_share(n, d, stage.total)
     rest = (norms, preparation.OF_TAILS, preparation.OF_SQUARES)
-    others = [max(others), *(math.sqrt(share) * stage.pool for share in rest)]
+    others = [max(others), *(math.sqrt(share) * stage.total for share in rest)]
     taken = sum(Fraction(mu) ** 2 for mu in (looks, *others))
-    assert 0.999 * Fraction(event.mu) ** 2 < taken <= Fraction(event.mu) ** 2
+    assert 0.999 * Fraction(inputs.most_before) ** 2 < taken <= Fraction(inputs.most_before) ** 2
 
 
 def test_a_mechanism_without_a_delta_takes_known_means(centred):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 
@@ -111,16 +112,14 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
     guarantee = fit(clone(estimator), with_gaps(rows[0])).release_.guarantee
     inputs = estimator.public_inputs(N, D)
-    event = complete_parameters(inputs).event
-    assert isinstance(event, Gaussian)
+    event = Gaussian(complete_parameters(inputs).cost)
     # All of it: the count, then what was spent on scales, then the mechanism's own events.
-    spent = len(inputs.spent)
-    assert spent == (scale is None)
-    assert plain.events[:spent] == inputs.spent
-    assert guarantee.events[: spent + 1] == (event, *inputs.spent)
+    assert (inputs.before > 0) == (scale is None)
+    scales = [event.mu for event in plain.events[: scale is None]]
+    assert scales == pytest.approx([inputs.before] if scale is None else [])
+    assert [each.mu for each in guarantee.events[: len(scales) + 1]] == [event.mu, *scales]
     (run,) = runs
-    assert run.parameters.inputs.spent == (event, *inputs.spent)
-    assert guarantee.events == run.parameters.events
+    assert run.parameters.inputs.before == pytest.approx(math.hypot(event.mu, *scales))
     assert event not in plain.events
     assert guarantee.transcript_epsilon <= guarantee.epsilon == BUDGET["epsilon"]
     assert guarantee.delta == BUDGET["delta"]
@@ -237,9 +236,8 @@ def test_a_ledger_is_charged_for_the_count(tmp_path, rows):
     ledger.open_dataset("visits", 3.0, 1e-5)
     estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", feature_scale=1.0)
     estimator.fit(with_gaps(rows[1]))
-    assert complete_parameters(estimator.public_inputs(N, D)).event in (
-        estimator.release_.guarantee.events
-    )
+    cost = complete_parameters(estimator.public_inputs(N, D)).cost
+    assert Gaussian(cost) in estimator.release_.guarantee.events
 
 
 def test_multiscale_refuses_gaps(rows):

@@ -22,19 +22,20 @@ from hushcov import (
     mechanisms,
     steps,
 )
-from hushcov.accounting import ONE_REPLACED, REPLACE, Clock, Neighbours
+from hushcov.accounting import ONE_REPLACED, REPLACE, Budget, Neighbours
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
-from hushcov.mechanisms.gaussian.units import release_unit_bound
 from hushcov.mechanisms.screened import mechanism, release_values
 from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.noise import entropy_source
 from hushcov.paper.mechanism import grid_for
 from hushcov.peers.coinpress import transformed_gram
+from hushcov.steps import Prepared
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.location import LocationParameters, find_location
+from hushcov.steps.norms import release_unit_bound
 from hushcov.steps.preparation import (
     release_centre,
     release_norms,
@@ -81,7 +82,12 @@ def parameters(cls, **options):
 
 def runs(cls, **options):
     """The release of this estimator's mechanism, as the estimator calls it."""
-    return lambda records, entropy: planned(cls, **options).release(records, ONES, entropy)
+
+    def run(records, entropy):
+        plan = planned(cls, **options)
+        return plan.release(Prepared(records, ONES), plan.budget(), entropy)
+
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -111,19 +117,20 @@ def of_people(records):
 
 def unit_values(records, entropy):
     pair = np.array([0]), np.array([1])
-    return release_unit_values(of_people(records), GRID, pair, (1.0, 1.0), 0.1, PEOPLE, entropy)
+    budget = Budget(1.0, 1e-6, PEOPLE)
+    return release_unit_values(of_people(records), GRID, pair, (1.0, 1.0), PEOPLE, budget, entropy)
 
 
 def unit_bound(records, entropy):
     inputs = ReleaseInputs(N, D, 1, 1.0, 1e-6, neighbours=PEOPLE)
-    return release_unit_bound(of_people(records), GRID, inputs, 1.0, 0.1, 1.0, entropy)
+    return release_unit_bound(of_people(records), GRID, inputs, 1.0, 0.1, inputs.budget(), entropy)
 
 
 def pairs_of_a_ladder(records, entropy):
     chosen = parameters(PrivateSparseCovariance)
-    clock = Clock(chosen.event, chosen.rate)
     places = np.array([0]), np.array([1])
-    return release_pairs(records, ONES, chosen.inputs, places, 1.0, 1.0, clock, entropy)
+    args = (records, ONES, chosen.inputs, places, 1.0, 1.0, chosen.budget(), entropy)
+    return release_pairs(*args)
 
 
 def step_of_coinpress(records, _):
@@ -166,7 +173,7 @@ FUNCTIONS = {
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
     "sign_sums": lambda records, _: sign_sums(records),
     "find_location": lambda records, entropy: find_location(
-        records, LocationParameters(N, D, 0.2), entropy
+        records, LocationParameters(N, D, 0.2), Budget(1.0, 1e-6), entropy
     ),
     "release_centre": lambda records, entropy: release_centre(
         records, ONES, 0.1, ONE_REPLACED, entropy
@@ -178,7 +185,7 @@ FUNCTIONS = {
     "release_unit_bound": unit_bound,
     "unit_means": lambda records, _: unit_means(of_people(records), GRID, 20, 5, 2),
     "release_norms": lambda records, entropy: release_norms(
-        records, ONES, 0.1, ONE_REPLACED, entropy
+        records, ONES, 0.1, ONE_REPLACED, Budget(1.0, 1e-6), entropy
     ),
     "release_squares": lambda records, entropy: release_squares(
         records, ONES, 0.1, ONE_REPLACED, entropy

@@ -272,6 +272,6 @@ def test_a_dataset_that_is_not_there(ledger, run_fit, tmp_path):
 def test_rounding_of_the_last_noise_never_passes_what_was_charged(seed):
     # With these seeds noise that was rounded less than planned once passed it by 5e-10 of mu^2.
     est = make(GaussianCovariance, random_state=seed).fit(RECORDS)
-    charge = as_charge(est.fit_plan(*RECORDS.shape).certify(private=False))
+    charge = as_charge(est.fit_plan(*RECORDS.shape).budget(private=False).certificate)
     spent = gaussian_part(est.release_.guarantee.events)
     assert spent <= gaussian_part(charge.events) * (1 + 1e-12)

@@ -210,8 +210,8 @@ def outcome(call, est):
             found = call(est)
         except (HushcovError, TypeError, AttributeError, ValueError) as error:
             return f"{type(error).__name__}: {error}"
-    if isinstance(found, Plan) or hasattr(found, "certify"):
-        return found.certify(private=False).to_dict()
+    if isinstance(found, Plan) or hasattr(found, "budget"):
+        return found.budget(private=False).certificate.to_dict()
     release = found.release_
     if seen:
         check_view(release.guarantee, *seen)

@@ -109,7 +109,7 @@ def test_shares_of_blocks_are_within_the_budget(kind):
         sigma = parameters.sum_sigma(number, bound)
         moved = squared_movement(bound, KINDS[kind]) / sigma**2
         assert moved <= (parameters.value_mu * shares[number]) ** 2
-    mus = [event.mu for event in parameters.events]
+    mus = parameters.count_mu, parameters.norm_mu, parameters.value_mu
     assert sum(mu**2 for mu in mus) <= parameters.inputs.largest_mu() ** 2
 
 

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from hushcov.accounting import BoundedRange, Gaussian, Pure
 from hushcov.exceptions import (
     CapacityError,
     DataError,
@@ -27,7 +26,6 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     GaussianParameters,
     balanced_row_norm,
-    certify_gaussian,
     gaussian_parameters,
     release_gaussian,
     squared_sensitivity,
@@ -174,39 +172,31 @@ def test_parameters_spend_the_budget_and_no_more(d, n_records, epsilon, delta):
     parameters = gaussian_parameters(inputs)
     spent = dp_accounting.get_epsilon_gaussian(1 / parameters.mu, delta)
     assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
-    guarantee = certify_gaussian(parameters, private=True)
-    assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-8, abs=0)
-    assert guarantee.events == (Gaussian(parameters.mu),)
+    guarantee = parameters.budget().certificate
+    assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-6, abs=0)
+    assert guarantee.events[0].mu == pytest.approx(parameters.mu, rel=1e-6)
     assert guarantee.private
     assert guarantee.numerical_delta == 0
 
 
-def optimistic(event):
-    """A privacy-loss distribution that a mechanism with this event has, rounded down."""
-    if isinstance(event, Gaussian):
-        return library.from_gaussian_mechanism(1 / event.mu, pessimistic_estimate=False)
-    return library.from_laplace_mechanism(1 / event.epsilon, pessimistic_estimate=False)
-
-
-@pytest.mark.parametrize("spent", [(Pure(0.3),), (Gaussian(0.1), Gaussian(0.1))])
-def test_what_was_spent_comes_off_the_budget(spent):
+def test_what_steps_before_take_comes_off_the_budget():
     """dp-accounting's optimistic answer is below the truth, and the truth below the promise."""
-    parameters = gaussian_parameters(inputs_for(spent=spent))
+    parameters = gaussian_parameters(inputs_for(before=0.1))
     assert parameters.mu < gaussian_parameters(inputs_for()).mu
-    assert parameters.events == (*spent, Gaussian(parameters.mu))
-    composed = optimistic(Gaussian(parameters.mu))
-    for event in spent:
-        composed = composed.compose(optimistic(event))
-    assert composed.get_epsilon_for_delta(1e-6) <= 1.0
-    assert certify_gaussian(parameters, private=True).transcript_epsilon <= 1.0
+    composed = library.from_gaussian_mechanism(1 / parameters.mu, pessimistic_estimate=False)
+    before = library.from_gaussian_mechanism(1 / 0.1, pessimistic_estimate=False)
+    assert 0.999 < composed.compose(before).get_epsilon_for_delta(1e-6) <= 1.0
+    budget = parameters.budget()
+    budget.gaussian(0.1, "before")
+    budget.gaussian(parameters.mu, parameters.part)
+    with pytest.raises(PrivacyConditionError):
+        budget.gaussian(1e-3, "after")
 
 
 def test_too_little_noise_is_refused():
     parameters = gaussian_parameters(inputs_for())
-    certify_gaussian(parameters, private=True)
+    parameters.budget().gaussian(parameters.mu, parameters.part)
     weak = replace(parameters, sigma=int(parameters.sigma * (1 - 1e-6)))
-    with pytest.raises(PrivacyConditionError, match="epsilon"):
-        certify_gaussian(weak, private=True)
     with pytest.raises(PrivacyConditionError):
         release_gaussian(open_records(np.ones((10_000, 6))), np.ones(6), weak, UNTOUCHABLE)
 
@@ -267,13 +257,6 @@ def test_bad_choices_are_refused(changes, words):
 def test_inconsistent_parameters_are_refused(changes):
     with pytest.raises(ParameterError):
         replace(gaussian_parameters(inputs_for()), **changes)
-
-
-def test_a_spent_budget_is_refused():
-    with pytest.raises(PrivacyConditionError):
-        gaussian_parameters(inputs_for(spent=(Pure(1.001),)))
-    with pytest.raises(PrivacyConditionError):
-        gaussian_parameters(inputs_for(spent=(BoundedRange(0.1, 10_000),)))
 
 
 def test_more_noise_than_integers_hold_is_refused():
@@ -370,13 +353,12 @@ def test_a_constant_feature_is_released_as_zero(sample):
 
 
 def test_one_feature_and_what_is_written(tmp_path):
-    p = gaussian_parameters(inputs_for(n_features=1, row_sparsity=1, spent=(Pure(0.1),)))
+    p = gaussian_parameters(inputs_for(n_features=1, row_sparsity=1))
     X = np.random.default_rng(0).standard_normal((10_000, 1))
     release = release_gaussian(open_records(X), np.ones(1), p, seeded())
     assert abs(release.covariance()[0, 0] - 1) < 0.1
     assert not release.guarantee.private
     written = json.loads((release.write(tmp_path) / "release.json").read_text())
-    assert written["parameters"]["inputs"]["spent"] == [{"type": "Pure", "epsilon": 0.1}]
     assert written["noise_sd"] == [p.noise_sd, p.diagonal_noise_sd]
 
 

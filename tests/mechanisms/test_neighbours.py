@@ -9,13 +9,14 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import adaptive_parameters, release_adaptive
+from hushcov.mechanisms.adaptive import AdaptiveParameters, release_adaptive
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.screened import release_screened, screened_parameters
 from hushcov.noise import Entropy
 from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
 from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
 from hushcov.peers.separate import release_separate, separate_parameters
+from hushcov.steps import Prepared
 from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
@@ -31,13 +32,18 @@ def _screened(n_levels=2):
     return lambda inputs: screened_parameters(inputs, design)
 
 
+def _adaptive(records, scale, parameters, entropy):
+    prepared = Prepared(records, scale)
+    return release_adaptive(prepared, parameters, parameters.budget(private=False), entropy)
+
+
 # Parameters, the release, and how much of the charge the worst neighbours reach: of the Gaussian
 # steps with "replace" and with "add-remove", and of the selections.
 MECHANISMS = {
     "gaussian": (gaussian_parameters, release_gaussian, (0.98, 0.98, 0)),
     "screened": (_screened(), release_screened, (0.6, 0.6, 0.99)),
     "screened, all pairs": (_screened(0), release_screened, (0.8, 0.9, 0)),
-    "adaptive": (adaptive_parameters, release_adaptive, (0.5, 0.5, 0)),
+    "adaptive": (AdaptiveParameters, _adaptive, (0.5, 0.5, 0)),
     "row top k": (row_top_k_parameters, release_row_top_k, (0.7, 0.7, 0.99)),
     "separate, gauss": (
         lambda inputs: separate_parameters(inputs, method="gauss"),
@@ -94,7 +100,7 @@ def test_nothing_moves_by_more_than_what_is_charged(monkeypatch, relation, most,
     neighbours = Neighbours(relation, most, "record" if most == 1 else "patient")
     inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
     parameters = plan(inputs)
-    events = inputs.charged(parameters.events)
+    events = parameters.budget().certificate.events
     scale = np.ones(D)
 
     def release(records):
@@ -122,7 +128,7 @@ def test_noise_for_removed_records_is_too_little_for_replaced_ones(monkeypatch, 
         release_by(records, np.ones(D), parameters, entropy)
 
     found = [
-        shares(monkeypatch, release, *pair, parameters.events)
+        shares(monkeypatch, release, *pair, parameters.budget().certificate.events)
         for pair in pairs_of(Neighbours(), np.random.default_rng(0))
     ]
     assert np.max(found) > 1.3
@@ -140,7 +146,7 @@ def test_rows_that_are_counted_twice_are_found(monkeypatch, name):
         release_by(records, np.ones(D), parameters, entropy)
 
     found = [
-        shares(monkeypatch, release, *pair, inputs.charged(parameters.events))
+        shares(monkeypatch, release, *pair, parameters.budget().certificate.events)
         for pair in pairs_of(Neighbours(REPLACE, 6, "patient"), np.random.default_rng(0))
     ]
     assert np.max(found) > 1.3
@@ -184,7 +190,7 @@ def test_units_that_are_combined_move_by_no_more_than_what_is_charged(
     neighbours = Neighbours(relation, 3, "patient", combined=True)
     inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
     parameters = plan(inputs)
-    events = inputs.charged(parameters.events)
+    events = parameters.budget().certificate.events
 
     def release(records):
         entropy = Entropy(np.random.default_rng(1), private=False)

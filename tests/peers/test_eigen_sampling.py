@@ -30,7 +30,6 @@ from hushcov.peers.eigen_sampling import (
     Bingham,
     _shape,
     assembled,
-    certify_eigen_sampling,
     contraction,
     eigen_sampling_parameters,
     eigenvalue_sensitivity,
@@ -502,7 +501,7 @@ def test_parameters_spend_the_budget_and_no_more(d, n_records, epsilon):
     inputs = inputs_for(n_records, d, epsilon=epsilon)
     parameters = eigen_sampling_parameters(inputs)
     assert epsilon * (1 - 1e-6) < parameters.epsilon <= epsilon
-    guarantee = certify_eigen_sampling(parameters, private=True)
+    guarantee = parameters.budget().certificate
     assert guarantee.events == (Pure(parameters.epsilon),)
     assert guarantee.transcript_epsilon == parameters.epsilon
     assert (guarantee.delta, guarantee.transcript_delta, guarantee.numerical_delta) == (0, 0, 0)
@@ -551,7 +550,7 @@ def test_too_little_noise_is_refused():
         replace(parameters, direction_rate=parameters.direction_rate * 1.0001),
     ):
         with pytest.raises(PrivacyConditionError, match="epsilon"):
-            certify_eigen_sampling(weak, private=True)
+            weak.budget()
         with pytest.raises(PrivacyConditionError):
             release_eigen_sampling(
                 open_records(np.ones((10_000, 6))), np.ones(6), weak, UNTOUCHABLE
@@ -586,7 +585,7 @@ def test_bad_choices_are_refused(changes, words):
         ({"direction_rate": 0.0}, ParameterError),
         ({"direction_rate": math.inf}, ParameterError),
         ({"direction_rate": 1.0}, CapacityError),
-        ({"inputs": replace(inputs_for(), spent=(Pure(0.1),))}, ParameterError),
+        ({"inputs": replace(inputs_for(), before=0.1)}, ParameterError),
     ],
 )
 def test_inconsistent_parameters_are_refused(changes, error):

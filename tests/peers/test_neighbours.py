@@ -11,9 +11,8 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, Neighbours
 from hushcov.inputs import CalibratedInputs
-from hushcov.paper.mechanism import Design, calibrated_parameters, certify_calibrated
+from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.peers.eigen_sampling import (
-    certify_eigen_sampling,
     eigen_sampling_parameters,
     eigenvalue_sensitivity,
     pure_inputs,
@@ -51,7 +50,7 @@ def test_a_pure_release_certifies_all_of_its_budget(relation, most):
     neighbours = Neighbours(relation, most, "record" if most == 1 else "patient")
     inputs = replace(pure_inputs(500, 3, 2, 1.0), neighbours=neighbours)
     parameters = eigen_sampling_parameters(inputs)
-    guarantee = certify_eigen_sampling(parameters, private=True)
+    guarantee = parameters.budget().certificate
     assert 0.99 < guarantee.transcript_epsilon <= 1.0
     assert guarantee.rows_per_unit == most
 
@@ -76,7 +75,7 @@ def test_multiscale_needs_half_of_the_noise_for_removed_records():
     assert removed.entry_sensitivity == plain.entry_sensitivity / 2 == 9 / 5000
     ratio = removed.schedule.gate_noise / plain.schedule.gate_noise
     assert ratio == pytest.approx(0.5, rel=1e-3)
-    assert certify_calibrated(removed, private=True).adjacency == "add-remove-one"
+    assert calibrated_budget(removed).certificate.adjacency == "add-remove-one"
     unit = replace(inputs, neighbours=Neighbours("replace", 3, "patient"))
     tripled = calibrated_parameters(unit, DESIGN, "value")
     assert tripled.schedule.gate_noise == pytest.approx(3 * plain.schedule.gate_noise, rel=1e-3)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from hushcov.accounting import Gaussian, Pure, calibrate_gaussian, calibrate_zcdp
+from hushcov.accounting import Gaussian, calibrate_gaussian, calibrate_zcdp
 from hushcov.exceptions import (
     CapacityError,
     DataError,
@@ -27,7 +27,6 @@ from hushcov.noise import Entropy
 from hushcov.peers.row_top_k import (
     RowTopKParameters,
     balanced_radius,
-    certify_row_top_k,
     complete_groups,
     mutual_pairs,
     noisy_values,
@@ -166,9 +165,10 @@ def test_parameters_spend_the_budget_and_no_more(d, k, n_records, epsilon, delta
         n_records=n_records, n_features=d, row_sparsity=k, epsilon=epsilon, delta=delta
     )
     p = row_top_k_parameters(inputs)
-    guarantee = certify_row_top_k(p, private=True)
+    guarantee = p.budget().certificate
     assert epsilon * (1 - 1e-4) < guarantee.transcript_epsilon <= epsilon
-    assert guarantee.events == p.events
+    assert guarantee.events[:-1] == p.picked
+    assert guarantee.events[-1].mu == pytest.approx(p.mu)
     assert (guarantee.private, guarantee.numerical_delta) == (True, 0)
     if 1 < k < d:
         selection, values = p.events
@@ -185,14 +185,10 @@ def test_parameters_spend_the_budget_and_no_more(d, k, n_records, epsilon, delta
 
 
 def test_what_was_spent_comes_off_the_budget():
-    spent = (Gaussian(0.1), Pure(0.05))
-    p = row_top_k_parameters(inputs_for(spent=spent))
-    assert p.events[:2] == spent
+    p = row_top_k_parameters(inputs_for(before=0.1))
+    assert p.events[0] == Gaussian(0.1)
     assert p.mu < row_top_k_parameters(inputs_for()).mu
-    assert certify_row_top_k(p, private=True).transcript_epsilon <= 1.0
-    assert p.to_dict()["inputs"]["spent"][1] == {"type": "Pure", "epsilon": 0.05}
-    with pytest.raises(PrivacyConditionError):
-        row_top_k_parameters(inputs_for(spent=(Pure(1.001),)))
+    assert p.budget().mu == pytest.approx(math.hypot(0.1, p.mu))
 
 
 @pytest.mark.parametrize("weaker", [{"mu": 1 + 1e-4}, {"rate": 1 + 1e-4}])
@@ -201,7 +197,7 @@ def test_too_little_noise_is_refused(weaker):
     ((name, factor),) = weaker.items()
     weak = replace(p, **{name: getattr(p, name) * factor})
     with pytest.raises(PrivacyConditionError, match="epsilon"):
-        certify_row_top_k(weak, private=True)
+        weak.budget()
     with pytest.raises(PrivacyConditionError):
         release_row_top_k(open_records(np.ones((10_000, 6))), np.ones(6), weak, UNTOUCHABLE)
 

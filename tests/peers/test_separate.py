@@ -16,14 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import linalg
 
-from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.gaussian import squared_sensitivity
 from hushcov.peers.separate import (
     MatrixNoise,
     SeparateChoice,
     SeparateTranscript,
-    certify_separate,
     choose,
     draw_transcript,
     eigenvalue_sensitivity,
@@ -201,13 +199,11 @@ def test_parameters_spend_the_budget_and_no_more(d, n_records, method, epsilon, 
         n_records=n_records, n_features=d, row_sparsity=1, epsilon=epsilon, delta=delta
     )
     p = separate_parameters(inputs, method=method)
-    mu = math.sqrt(sum(event.mu**2 for event in p.events))
+    mu = math.hypot(*p.mus)
     spent = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
     assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
-    assert len(p.events) == 1 + (method == "adaptive")
-    assert certify_separate(p, private=True).transcript_epsilon == pytest.approx(
-        spent, rel=1e-8, abs=0
-    )
+    assert len(p.mus) == 1 + (method == "adaptive")
+    assert p.budget().certificate.transcript_epsilon == pytest.approx(spent, rel=1e-5, abs=0)
     assert p.half_width >= 2 or n_records == 10**12
     for chosen in ("gauss", "separate"):
         noise = matrix_noise(p, chosen, p.norm_bound)
@@ -215,12 +211,10 @@ def test_parameters_spend_the_budget_and_no_more(d, n_records, method, epsilon, 
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("spent", [(Pure(0.3),), (Gaussian(0.1), Gaussian(0.1))])
-def test_what_was_spent_comes_off_the_budget(method, spent):
-    p = separate_parameters(inputs_for(spent=spent), method=method)
+def test_what_steps_before_take_comes_off_the_budget(method):
+    p = separate_parameters(inputs_for(before=0.1), method=method)
     assert p.release_mu < separate_parameters(inputs_for(), method=method).release_mu
-    assert p.events[: len(spent)] == spent
-    assert 0.999 < certify_separate(p, private=True).transcript_epsilon <= 1.0
+    assert math.hypot(0.1, *p.mus) == pytest.approx(p.budget().mu)
 
 
 class Untouchable:
@@ -237,13 +231,13 @@ def test_too_little_noise_is_refused_before_records_are_read(method):
     if method == "adaptive":
         weak.append(replace(p, histogram_sigma=p.histogram_sigma - 1))
     for wrong in weak:
-        with pytest.raises(PrivacyConditionError, match="epsilon"):
+        with pytest.raises(PrivacyConditionError, match="no room left"):
             release_separate(Untouchable(), np.ones(6), wrong, seeded())
 
 
 def test_the_certificate_says_what_is_trusted():
     trusting = {
-        method: certify_separate(separate_parameters(inputs_for(), method=method), private=True)
+        method: separate_parameters(inputs_for(), method=method).budget().certificate
         for method in METHODS
     }
     told = {m: any("solver" in line for line in g.preconditions) for m, g in trusting.items()}
@@ -391,7 +385,7 @@ def test_released_matrices_are_near_the_truth(method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_feature_and_what_is_written(tmp_path, method):
-    inputs = inputs_for(n_features=1, row_sparsity=1, spent=(Pure(0.1),))
+    inputs = inputs_for(n_features=1, row_sparsity=1)
     p = separate_parameters(inputs, method=method)
     X = np.random.default_rng(0).standard_normal((10_000, 1))
     release = release_separate(open_records(X), np.ones(1), p, seeded())
@@ -399,7 +393,7 @@ def test_one_feature_and_what_is_written(tmp_path, method):
     assert not release.guarantee.private
     folder = release.write(tmp_path)
     written = json.loads((folder / "release.json").read_text())["parameters"]
-    assert written["inputs"]["spent"] == [{"type": "Pure", "epsilon": 0.1}]
+    assert written["method"] == method
     assert written["release_mu"] == p.release_mu
     assert (written["noisy_counts"] is None) == (method != "adaptive")
     assert Release.read(folder) == release

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 
 import numpy as np
@@ -199,7 +200,8 @@ def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch
         scales = "given" if len(events) == 1 else "released"
         making = Making(n_records=10_000, scales=scales, parts=named_parts(events, []))
         outlook(subject_of(made(np.eye(4, dtype=np.int64), events=events, making=making)), 0.5)
-        assert {inputs.spent for inputs in asked} == {events[:-1]}
+        before = math.hypot(*(event.mu for event in events[:-1]))
+        assert {inputs.before for inputs in asked} == {before}
         asked.clear()
 
 

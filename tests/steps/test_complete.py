@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.accounting import Gaussian, calibrate_zcdp
+from hushcov.accounting import calibrate_zcdp
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, TooFewCompleteError
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import entropy_source
@@ -112,7 +112,7 @@ def seeded(seed=0):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
 def test_noise_for_half_a_percent_of_the_budget(epsilon):
     parameters = complete_parameters(inputs(epsilon=epsilon))
-    assert parameters.event == Gaussian(1 / parameters.sigma)
+    assert parameters.cost == 1 / parameters.sigma
     rho = 0.005 * calibrate_zcdp(epsilon, 1e-6)
     assert 1 / (2 * parameters.sigma**2) <= rho
     assert parameters.sigma == 1 or 1 / (2 * (parameters.sigma - 1) ** 2) > rho

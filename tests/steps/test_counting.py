@@ -33,20 +33,20 @@ def units():
 
 def test_what_is_charged_is_what_the_noise_costs_whatever_the_records():
     counting = Counting(2.0, Neighbours(ADD_REMOVE))
-    guarantee = counting.certify(private=True)
+    guarantee = counting.budget().certificate
     assert guarantee.events == (Pure(0.04),)
     assert (guarantee.epsilon, guarantee.delta) == (0.04, 0.0)
     assert guarantee.adjacency == "add-remove-one"
     assert guarantee.epsilon + counting.left < 2.0
     chosen = Counting(2.0, Neighbours(REPLACE, unit="patient"), chooses=True)
-    assert [event.epsilon for event in chosen.certify(private=True).events] == [0.02, 0.04]
-    assert chosen.certify(private=True).epsilon + chosen.left < 2.0
+    assert [event.epsilon for event in chosen.budget().certificate.events] == [0.02, 0.04]
+    assert chosen.budget().certificate.epsilon + chosen.left < 2.0
 
 
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_the_count_is_that_of_bounded_units_and_its_noise_grows_with_the_bound(most):
     counting = Counting(1.0, Neighbours(REPLACE, most, "patient"))
-    found = counting.run(table(), units(), seeded())
+    found = counting.run(table(), units(), counting.budget(), seeded())
     assert found.scale == math.ceil(most / 0.02)
     rows = sum(min(size, most) for size in SIZES)
     assert found.records.n_rows == rows
@@ -59,7 +59,8 @@ def test_the_law_of_the_count():
     that law."""
     counting = Counting(1.0, Neighbours(ADD_REMOVE))
     records, entropy = table(100_000), seeded(7)
-    noise = np.array([counting.run(records, None, entropy).released - 100_000 for _ in range(4000)])
+    runs = (counting.run(records, None, counting.budget(), entropy) for _ in range(4000))
+    noise = np.array([run.released - 100_000 for run in runs])
 
     def p_value(scale):
         edges = scale * np.log(2) * np.array([-2, -1, 0, 1, 2])
@@ -90,7 +91,7 @@ def beyond_twice(n, scale):
 @pytest.mark.parametrize("n", [1000, 1001, 5])
 def test_how_often_and_by_how_much_the_number_is_more_than_twice_the_released_one(n):
     counting = Counting(1.0, Neighbours(REPLACE, 16, "patient"))
-    found = counting.number(n, counting.neighbours, seeded())
+    found = counting.number(n, counting.neighbours, counting.budget(), seeded())
     assert found.scale == 800
     noise = np.arange(-60_000, 60_000)
     law = np.exp(-np.abs(noise) / 800) * math.tanh(1 / 1600)
@@ -107,7 +108,8 @@ def test_the_number_is_more_than_twice_the_released_one_in_a_quarter_of_releases
     assert 2**-48 * 100**2 * beyond_twice(1000, 800) == pytest.approx(1.5e-8, rel=0.02)
     assert pytest.approx(3.6e-8, rel=0.02) == 2**-48 * 100**2 * 998
     counting, entropy, draws = Counting(1.0, Neighbours(REPLACE, 16, "patient")), seeded(3), 4000
-    released = [counting.number(1000, counting.neighbours, entropy).released for _ in range(draws)]
+    args = 1000, counting.neighbours
+    released = [counting.number(*args, counting.budget(), entropy).released for _ in range(draws)]
     often = sum(2 * each < 1000 for each in released)
     law = stats.binom(draws, more_than_twice(1000, 800))
     assert law.cdf(often) > 1e-6
@@ -131,7 +133,8 @@ def test_rows_that_were_not_planned_for_cost_a_share_however_few_were_released(r
 
 def test_a_count_below_one_is_one():
     counting = Counting(1e-3, Neighbours(ADD_REMOVE))
-    found = [counting.run(table(), None, seeded(seed)).released for seed in range(20)]
+    runs = (counting.run(table(), None, counting.budget(), seeded(seed)) for seed in range(20))
+    found = [run.released for run in runs]
     assert min(found) == 1
 
 

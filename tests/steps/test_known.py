@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from budgets import ample, spent, squared
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import Found
 from hushcov.noise import Entropy
@@ -21,10 +22,10 @@ def seeded(seed=0) -> Entropy:
     return Entropy(np.random.default_rng(seed), private=False)
 
 
-def located(X, bounds, seed=0):
+def located(X, bounds, seed=0, budget=None):
     given = None if bounds is None else check_bounds(bounds, X.shape[1])
     parameters = LocationParameters(len(X), X.shape[1], MU)
-    return find_location(ArrayRecords(X), parameters, seeded(seed), bounds=given)
+    return find_location(ArrayRecords(X), parameters, budget or ample(), seeded(seed), bounds=given)
 
 
 def rare(shares, n=N, seed=0):
@@ -52,8 +53,9 @@ def test_columns_that_are_seen_get_the_scale_of_what_is_possible():
 
 def test_without_a_look_bounds_are_what_is_known():
     X = rare(np.full(6, 0.5), n=40)
-    found = located(X, {0: (0, 1), 1: (-4, 10), 2: (7, 7), 3: (0, None), 4: (None, 2)})
-    assert found.events == ()
+    known, budget = {0: (0, 1), 1: (-4, 10), 2: (7, 7), 3: (0, None), 4: (None, 2)}, ample()
+    found = located(X, known, budget=budget)
+    assert spent(budget) == {}
     assert found.found.tolist() == [True, True, True, False, False, False]
     assert found.centre.tolist() == [0.5, 3.0, 7.0, 0.0, 0.0, 0.0]
     assert found.scale.tolist() == [0.5, 7.0, 0.0, 0.0, 0.0, 0.0]
@@ -63,9 +65,11 @@ def test_without_a_look_bounds_are_what_is_known():
 def test_bounds_far_from_zero_save_looks():
     rng = np.random.default_rng(0)
     X = rng.normal(2000, 10, size=(N, 30)).clip(1950, 2050)
-    without, known = located(X, None), located(X, np.tile([1950.0, 2050.0], (30, 1)))
+    budgets = ample(), ample()
+    located(X, None, budget=budgets[0])
+    known = located(X, np.tile([1950.0, 2050.0], (30, 1)), budget=budgets[1])
     assert known.found.all()
-    assert sum(e.mu**2 for e in known.events) <= sum(e.mu**2 for e in without.events)
+    assert squared(budgets[1]) <= squared(budgets[0])
     assert np.abs(known.centre - 2000).max() < 20
     assert (known.scale <= 50).all()
     assert (known.scale > 5).all()
@@ -85,11 +89,12 @@ def test_constant_columns_take_no_part_in_a_look():
     parameters = LocationParameters(N, 4, MU)
     X[:, :3] = 7.0
     bounds = check_bounds({0: (7, 7), 1: (7, 7), 2: (7, 7)}, 4)
-    found = find_location(ArrayRecords(X), parameters, seeded(), bounds=bounds)
+    budget = ample()
+    found = find_location(ArrayRecords(X), parameters, budget, seeded(), bounds=bounds)
     assert found.found.all()
     assert found.scale[:3].tolist() == [0.0, 0.0, 0.0]
     assert found.centre[:3].tolist() == [7.0, 7.0, 7.0]
-    assert len(found.events) <= 2
+    assert len(spent(budget)) <= 2
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -107,27 +112,27 @@ def test_any_bounds_give_numbers(seed):
 def test_the_stage_finds_every_bounded_column():
     X = np.column_stack([rare(np.full(3, 0.001)), np.full(N, 2.0)])
     bounds = check_bounds({0: (0, 1), 1: (0, 1), 2: (0, 1)}, 4)
-    stage = Preparation(N, 4, MU, 0.3 * MU, bounds=bounds)
-    made = stage.run(Prepared(ArrayRecords(X), np.ones(4)), seeded())
+    stage, budget = Preparation(N, 4, MU, bounds=bounds), ample(MU)
+    made = stage.run(Prepared(ArrayRecords(X), np.ones(4)), budget, seeded())
     assert made.making["unresolved"] == (3,)
     assert (made.feature_scale[:3] > 0).all()
     assert ((made.location[:3] >= 0) & (made.location[:3] <= 1)).all()
-    spent = sum(event.mu**2 for _, event in made.taken)
-    assert 0 < spent < 0.5 * MU**2
+    assert 0 < squared(budget) < 0.5 * MU**2
 
 
 def test_only_constants_leave_nothing_to_do():
     bounds = check_bounds({0: (2, 2), 1: (3, 3)}, 2)
-    stage = Preparation(N, 2, MU, 0.3 * MU, bounds=bounds)
-    made = stage.run(Prepared(ArrayRecords(np.tile([2.0, 3.0], (N, 1))), np.ones(2)), seeded())
+    stage, budget = Preparation(N, 2, MU, bounds=bounds), ample(MU)
+    prepared = Prepared(ArrayRecords(np.tile([2.0, 3.0], (N, 1))), np.ones(2))
+    made = stage.run(prepared, budget, seeded())
     assert made.making["unresolved"] == ()
-    assert made.taken == ()
+    assert spent(budget) == {}
     assert made.location.tolist() == [2.0, 3.0]
 
 
 def test_bounds_make_a_stage_possible_for_few_records():
     def expected(bounds):
-        return Preparation(50, 2, MU, 0.3 * MU, bounds=bounds).expected
+        return Preparation(50, 2, MU, bounds=bounds).expected
 
     assert expected(None).share == 0
     assert expected(check_bounds({0: (0, 1)}, 2)) == Found(0.5, 0.0, expected(None).strain)
@@ -135,4 +140,4 @@ def test_bounds_make_a_stage_possible_for_few_records():
     assert expected(check_bounds({0: (1, 1), 1: (0, 1)}, 2)) == Found()
     assert expected(check_bounds({0: (1, 1)}, 2)).share == 0
     with pytest.raises(ParameterError, match="bounds must be 2 pairs"):
-        Preparation(50, 2, MU, 0.3 * MU, bounds=Bounds((0.0,), (1.0,)))
+        Preparation(50, 2, MU, bounds=Bounds((0.0,), (1.0,)))

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from hushcov.accounting import Gaussian, smallest_sigma
+from budgets import ample, spent
+from hushcov.accounting import smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.noise import entropy_source
 from hushcov.steps.location import (
@@ -33,15 +34,16 @@ MU = 0.2367  # of epsilon = 1, delta = 1e-6
 N = 20_000
 
 
-def find(X, seed=0, mu=MU, **options):
+def find(X, seed=0, mu=MU, budget=None, **options):
     with pytest.warns(SeededNoiseWarning):
         entropy = entropy_source(seed)
     X = np.asarray(X, dtype=np.float64)
-    return find_location(ArrayRecords(X), LocationParameters(*X.shape, mu, **options), entropy)
+    parameters = LocationParameters(*X.shape, mu, **options)
+    return find_location(ArrayRecords(X), parameters, budget or ample(), entropy)
 
 
-def squares(events):
-    return sum(Fraction(event.mu) ** 2 for event in events)
+def squares(mus):
+    return sum(Fraction(mu) ** 2 for mu in mus)
 
 
 # Columns
@@ -113,7 +115,6 @@ def times_off(scale, x):
 def test_what_is_charged_before_is_at_most_35_per_cent():
     parameters = LocationParameters(1000, 5, MU)
     assert parameters.largest_mu**2 == pytest.approx(0.35 * MU**2)
-    assert parameters.event == Gaussian(parameters.largest_mu)
     assert parameters.evidence_level == 1e-5
 
 
@@ -138,7 +139,7 @@ def test_bad_parameters_are_refused(change, name):
 def test_records_of_another_size_are_refused(shape):
     with pytest.raises(DataError, match="as declared"):
         find_location(
-            ArrayRecords(np.ones(shape)), LocationParameters(100, 5, MU), entropy_source()
+            ArrayRecords(np.ones(shape)), LocationParameters(100, 5, MU), ample(), entropy_source()
         )
 
 
@@ -153,14 +154,14 @@ units = st.builds(Units, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histogr
 )
 def test_no_path_spends_more_than_was_charged(n, mu, d, later):
     parameters = LocationParameters(n, d, mu)
-    events = ()
+    spent = ()
     for look, each in enumerate([Units(octaves=d), *later]):
-        spends = parameters.look_mu(look, each, events)
+        spends = parameters.look_mu(look, each, spent)
         if spends is None:
             continue
         assert n >= 12 * smallest_sigma(2 * each.histograms, spends)
-        events += (Gaussian(spends),)
-    assert squares(events) <= Fraction(parameters.largest_mu) ** 2
+        spent += (spends,)
+    assert squares(spent) <= Fraction(parameters.largest_mu) ** 2
 
 
 def test_the_shares_of_looks():
@@ -174,9 +175,9 @@ def test_the_shares_of_looks():
     assert share(1, Units(cells=1000)) == pytest.approx(aim)
     assert share(1, Units(octaves=1000)) == pytest.approx(0.08)
     assert share(2, Units(refined=1000)) == pytest.approx(2 * 1000 * (40 / (30_000 * MU)) ** 2)
-    nearly_all = (Gaussian(math.sqrt(0.33) * MU),)
+    nearly_all = (math.sqrt(0.33) * MU,)
     assert share(1, Units(octaves=1000), nearly_all) == pytest.approx(0.02)
-    assert parameters.look_mu(5, Units(both=1000), (Gaussian(parameters.largest_mu),)) is None
+    assert parameters.look_mu(5, Units(both=1000), (parameters.largest_mu,)) is None
 
 
 # Privacy
@@ -280,11 +281,13 @@ def test_events_are_what_looks_spent_and_never_more_than_was_charged(monkeypatch
         kinds = [np.asarray(x, float) for _ in range(repeats) for x in columns(rng, n).values()]
         with monkeypatch.context() as patch:
             spy = Spy(patch)
-            found = find(np.stack(kinds, axis=1))
-        assert [event.mu for event in found.events] == [mu for _, mu, _, _ in spy.looks]
+            budget = ample()
+            find(np.stack(kinds, axis=1), budget=budget)
+        mus = [mu for _, mu, _, _ in spy.looks]
+        assert list(spent(budget).values()) == pytest.approx(mus)
         largest = LocationParameters(n, len(kinds), MU).largest_mu
-        assert squares(found.events) <= Fraction(largest) ** 2
-        assert len(found.events) <= 6
+        assert squares(mus) <= Fraction(largest) ** 2
+        assert len(mus) <= 6
 
 
 def test_the_order_of_records_does_not_matter(monkeypatch):
@@ -300,7 +303,6 @@ def test_the_order_of_records_does_not_matter(monkeypatch):
     for other, numbers in zip(released[1:], integers[1:], strict=True):
         for name in ("centre", "scale", "reach", "found"):
             np.testing.assert_array_equal(getattr(released[0], name), getattr(other, name))
-        assert released[0].events == other.events
         for first, second in zip(integers[0], numbers, strict=True):
             np.testing.assert_array_equal(first, second)
 
@@ -347,8 +349,9 @@ def test_evidence_that_forgets_how_many_bins_there_are_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("n", [1, 2, 50, 150])
 def test_too_few_records_give_nothing_and_cost_nothing(n):
-    found = find(np.random.default_rng(6).standard_normal((n, 5)))
-    assert found.events == ()
+    budget = ample()
+    found = find(np.random.default_rng(6).standard_normal((n, 5)), budget=budget)
+    assert spent(budget) == {}
     assert not found.found.any()
     assert not found.scale.any()
     assert not found.reach.any()
@@ -470,7 +473,7 @@ def test_the_share_of_complete_records_says_what_all_is(monkeypatch):
     with pytest.warns(SeededNoiseWarning):
         entropy = entropy_source(0)
     parameters = LocationParameters(N, 4, MU)
-    found = find_location(ArrayRecords(X), parameters, entropy, share=0.5)
+    found = find_location(ArrayRecords(X), parameters, ample(), entropy, share=0.5)
     assert found.found.all()
     np.testing.assert_allclose(found.scale, 1, rtol=0.4)
     np.testing.assert_allclose(found.centre, 1e4, atol=0.5)

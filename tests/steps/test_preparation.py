@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from budgets import ample, squared
 from hushcov.accounting import ONE_REPLACED
 from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy
@@ -18,7 +19,6 @@ from hushcov.steps.preparation import (
     centre_share,
     choose_norm,
     norm_share,
-    preparation_for,
     release_centre,
     release_norms,
     release_tails,
@@ -78,7 +78,7 @@ def test_no_record_moves_the_sums_of_the_centre_by_more_than_twice_the_bound():
 
 def test_counts_of_norms_are_those_of_the_records():
     X = rows()
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, ONE_REPLACED, seeded())
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, ONE_REPLACED, ample(), seeded())
     assert counts.sum() == pytest.approx(N, abs=6 * sigma * math.sqrt(len(counts)))
     middle = np.argmax(counts)
     assert 0.6 < 2.0 ** (-8 + (middle - 0.5) / 4) < 1.3
@@ -88,7 +88,7 @@ def test_counts_of_norms_are_those_of_the_records():
 def test_the_bound_balances_noise_and_what_is_cut_off(tail, least, most):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(N, 50)) if tail is None else rng.standard_t(tail, size=(N, 50))
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(50), MU, ONE_REPLACED, seeded())
+    counts, sigma = release_norms(ArrayRecords(X), np.ones(50), MU, ONE_REPLACED, ample(), seeded())
     bounds = [choose_norm(counts, sigma, n, 50, MU) for n in (1_000, N, 10**7)]
     assert bounds[0].norm <= bounds[1].norm <= bounds[2].norm  # less noise, less cut off
     assert bounds[0].shrunk >= bounds[1].shrunk >= bounds[2].shrunk
@@ -138,7 +138,8 @@ def test_fourth_powers_are_exact_below_the_bound():
 
 def test_shares_fall_with_the_number_of_records():
     """But for that of the norms, which rises from 0.01 to 0.1 where noise is small."""
-    shares = {n: preparation_for(n, 1000, MU) for n in (10**4, 10**5, 10**6)}
+    sizes = (10**4, 10**5, 10**6)
+    shares = {n: (Preparation(n, 1000, MU).cost / MU) ** 2 for n in sizes}
     assert max(shares.values()) == shares[10**4] <= 0.371
     others = [share - norm_share(n, 1000, MU) for n, share in shares.items()]
     assert others == sorted(others, reverse=True)
@@ -147,10 +148,9 @@ def test_shares_fall_with_the_number_of_records():
 
 def test_what_is_taken_stays_within_the_pool_and_is_charged():
     X = rows() * 10.0 ** np.arange(-4, 4) + 1e3
-    stage = Preparation(N, D, MU, 0.3 * MU)
-    prepared = stage.run(Prepared(ArrayRecords(X), np.ones(D)), seeded())
-    spent = sum(event.mu**2 for _, event in prepared.taken)
-    assert 0 < spent < 0.5 * MU**2
+    stage, budget = Preparation(N, D, MU), ample(MU)
+    prepared = stage.run(Prepared(ArrayRecords(X), np.ones(D)), budget, seeded())
+    assert 0 < squared(budget) <= min(stage.most_cost**2, 0.5 * MU**2)
     assert prepared.making["unresolved"] == ()
     np.testing.assert_allclose(prepared.location, X.mean(axis=0), atol=0.1 * X.std(axis=0).max())
     ratio = prepared.feature_scale / X.std(axis=0)
@@ -162,14 +162,15 @@ def test_what_is_taken_stays_within_the_pool_and_is_charged():
 
 def test_constant_columns_are_not_found_and_cost_nothing_else():
     X = np.full((N, D), 7.0)
-    prepared = Preparation(N, D, MU, 0.3 * MU).run(Prepared(ArrayRecords(X), np.ones(D)), seeded())
+    prepared = Prepared(ArrayRecords(X), np.ones(D))
+    prepared = Preparation(N, D, MU).run(prepared, ample(MU), seeded())
     assert prepared.making["unresolved"] == tuple(range(D))
     assert not prepared.feature_scale.any()
 
 
-@pytest.mark.parametrize("changes", [{"pool": 0.0}, {"reserve": 1.0}, {"n_records": 0}])
+@pytest.mark.parametrize("changes", [{"total": 0.0}, {"n_features": 0}, {"n_records": 0}])
 def test_parameters_that_mean_nothing_are_refused(changes):
-    known = {"n_records": N, "n_features": D, "pool": MU, "reserve": 0.1} | changes
+    known = {"n_records": N, "n_features": D, "total": MU} | changes
     with pytest.raises(ParameterError):
         Preparation(**known)
 
@@ -177,7 +178,8 @@ def test_parameters_that_mean_nothing_are_refused(changes):
 def share_below_the_bound(seed: int) -> float:
     """What a bound leaves of the squares of few records of one feature, which no bin holds."""
     X = rows(5, 4_000, 1)
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(1), 0.0236, ONE_REPLACED, seeded(seed))
+    args = (ArrayRecords(X), np.ones(1), 0.0236, ONE_REPLACED, ample(), seeded(seed))
+    counts, sigma = release_norms(*args)
     bound = choose_norm(counts, sigma, len(X), 1, 0.22)
     return float(np.minimum(X**2, bound.norm**2).sum() / (X**2).sum())
 

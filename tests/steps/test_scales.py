@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from hushcov.accounting import Gaussian, smallest_sigma
+from hushcov.accounting import smallest_sigma
 from hushcov.exceptions import (
     DataError,
     ParameterError,
@@ -57,7 +57,7 @@ def test_sigma_is_the_smallest_integer_that_is_private(n_features, mu):
     cost = Fraction(mu) ** 2
     assert parameters.sigma**2 * cost >= 2 * n_features
     assert parameters.sigma == 1 or (parameters.sigma - 1) ** 2 * cost < 2 * n_features
-    assert parameters.event == Gaussian(mu)
+    assert parameters.cost == mu
 
 
 @pytest.mark.parametrize(("n_features", "mu", "sigma"), [(2, 2.0, 1), (8, 0.5, 8), (9, 0.5, 9)])
@@ -69,7 +69,7 @@ def test_a_sigma_that_is_too_small_is_refused():
     parameters = scale_parameters(100, 50, TENTH)
     with pytest.raises(PrivacyConditionError, match="sigma must"):
         dataclasses.replace(parameters, sigma=parameters.sigma - 1)
-    assert dataclasses.replace(parameters, sigma=parameters.sigma + 1).event == parameters.event
+    assert dataclasses.replace(parameters, sigma=parameters.sigma + 1).cost == parameters.cost
 
 
 @pytest.mark.parametrize(

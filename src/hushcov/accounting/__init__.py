@@ -43,19 +43,22 @@ from hushcov.accounting.neighbours import (
 )
 
 if TYPE_CHECKING:
-    from hushcov.accounting.clock import Clock, clock_rate, clocked
+    from hushcov.accounting.budget import EXACT, UNSPENT, WITHIN, Budget, largest_mu
 
 __all__ = [
     "ADD_REMOVE",
+    "EXACT",
     "ONE_REPLACED",
     "RECORD",
     "RELATIONS",
     "REPLACE",
+    "UNSPENT",
     "UP",
+    "WITHIN",
     "Approximate",
     "Bound",
     "BoundedRange",
-    "Clock",
+    "Budget",
     "Clocked",
     "DiscreteGaussian",
     "Event",
@@ -70,14 +73,13 @@ __all__ = [
     "calibrate_gaussian",
     "calibrate_near",
     "calibrate_zcdp",
-    "clock_rate",
-    "clocked",
     "compose",
     "event_to_dict",
     "for_group",
     "gaussian_delta",
     "gaussian_epsilon",
+    "largest_mu",
     "smallest_sigma",
 ]
 
-__getattr__ = lazy(__name__, clock="Clock clock_rate clocked")
+__getattr__ = lazy(__name__, budget="EXACT UNSPENT WITHIN Budget largest_mu")

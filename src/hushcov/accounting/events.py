@@ -149,7 +149,7 @@ class TotalVariation:
 
 @dataclass(frozen=True)
 class Clocked:
-    """An adaptive run of Gaussians and bounded-range steps on one clock (`accounting.clock`).
+    """An adaptive run of Gaussians and bounded-range steps on one clock (`accounting.budget`).
 
     Whatever was chosen in the light of earlier results, the losses are Brownian motion until time
     `mu`^2, but for a probability of `late`.

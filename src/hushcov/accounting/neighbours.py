@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hushcov._validation import check_choice, check_integer, shown
 from hushcov.accounting.events import (
@@ -99,6 +99,11 @@ class Neighbours:
     def outer_product(self) -> float:
         """About how far one record of norm 1 moves a sum of outer products, over a replaced one."""
         return {REPLACE: 1.0, ADD_REMOVE: math.sqrt(0.5)}[self.relation]
+
+    def guaranteed(self) -> dict[str, Any]:
+        """Return what a guarantee says of it."""
+        adjacency = RELATIONS[self.relation]
+        return {"adjacency": adjacency, "unit": self.unit, "rows_per_unit": self.most_rows}
 
     def charged(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
         """What events of one record cost for a unit, whose records change one after the other."""

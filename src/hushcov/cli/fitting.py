@@ -24,7 +24,6 @@ from hushcov.cli.words import detection, families_error, typical_error
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.whose import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
-from hushcov.inputs import spent_rho
 from hushcov.options import ESTIMANDS, Taker
 from hushcov.planning import (
     Caution,
@@ -297,7 +296,7 @@ class Job:
         parts = []
         budget = self.plan.inputs.rho
         for stage in self.plan.stages:
-            share = number(100 * spent_rho((stage.event,)) / budget, 2)
+            share = number(100 * stage.cost**2 / 2 / budget, 2)
             parts.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         return "; ".join(parts) or "nothing else that is needed"
 
@@ -367,8 +366,7 @@ class Job:
     @cached_property
     def comparison(self) -> Comparison:
         """Predicted errors of all mechanisms that have one."""
-        inputs = self.plan.inputs
-        return compare(inputs, refine=False, apart=self.plan.request.apart(inputs))
+        return compare(self.plan.inputs, refine=False)
 
     @cached_property
     def families(self) -> Families:
@@ -378,12 +376,12 @@ class Job:
 
     def certify(self) -> Guarantee:
         """Return what will be charged; what is not private is refused before a record is read."""
-        guarantee: Guarantee = self.plan.certify(private=True)
+        guarantee: Guarantee = self.plan.budget().certificate
         found = self.counted
         if found is not None:
             return guarantee.after(found.guarantee)
         counting = self.whose.counting(self.estimator.epsilon or 0.0)
-        return guarantee if counting is None else guarantee.after(counting.certify(private=True))
+        return guarantee if counting is None else guarantee.after(counting.budget().certificate)
 
     def watched(self) -> AbstractContextManager[Any]:
         """Return the records under a progress bar, to be fitted."""

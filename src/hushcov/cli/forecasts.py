@@ -51,13 +51,7 @@ class PlanRow:
     forecasts: tuple[Forecast, ...]
     refusals: dict[str, HushcovError]  # of mechanisms that cannot be planned here
     cautions: tuple[Caution, ...] = ()
-    apart: ReleaseInputs | None = None  # of mechanisms that cannot share with a search for means
     prepared: bool = True  # whether means are found privately
-
-    def given(self, mechanism: str) -> ReleaseInputs:
-        """Return the inputs that this mechanism is planned with."""
-        apart = None if comparable(self.inputs.candidates)[mechanism].pooled else self.apart
-        return self.inputs if apart is None else apart
 
     @property
     def best(self) -> Forecast | None:
@@ -145,18 +139,17 @@ class Planner:
 
         `as_fit` searches where rough figures do not decide.
         """
-        request, inputs = self.request, self.inputs(n_records)
-        apart, refusals = request.apart(inputs), {}
-        row = PlanRow(n_records, inputs, (), {}, apart=apart, prepared=request.private_centre)
+        request, inputs, refusals = self.request, self.inputs(n_records), {}
+        row = PlanRow(n_records, inputs, (), {}, prepared=request.private_centre)
         forecasts: list[Forecast] = []
         every = set(self.mechanisms) == set(comparable(request.candidates))
         if as_fit and every and not self.refine and not self.adaptive_width:
             with suppress(HushcovError):
-                found = compare(inputs, apart=apart).forecasts
+                found = compare(inputs).forecasts
                 forecasts += sorted(found, key=lambda each: self.mechanisms.index(each.mechanism))
         for name in () if forecasts else self.mechanisms:
             try:
-                forecasts.append(forecast(row.given(name), name, **self._options(name)))
+                forecasts.append(forecast(row.inputs, name, **self._options(name)))
             except HushcovError as error:
                 refusals[name] = error
         row = replace(row, forecasts=tuple(forecasts), refusals=refusals)
@@ -171,9 +164,8 @@ class Planner:
 
         `tried` are numbers of records that were planned before; those tried now join them.
         """
-        shares = comparable(self.request.candidates)[mechanism].pooled
         return smallest_n(
-            lambda n: self.request.inputs(n, self.n_features, shares=shares),
+            lambda n: self.request.inputs(n, self.n_features),
             mechanism,
             model,
             target_error,

@@ -319,7 +319,7 @@ def _designs(
 
     def design(name: str) -> MechanismPlan[Any]:
         options: Any = found if name == planner.default else {}
-        return able[name].plan(row.given(name), **options)
+        return able[name].plan(row.inputs, **options)
 
     return {name: design(name) for name in asked or best}
 

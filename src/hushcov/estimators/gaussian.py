@@ -18,7 +18,6 @@ from hushcov.mechanisms.gaussian import (
     GAUSSIAN,
     GAUSSIAN_THRESHOLD,
     GaussianNoise,
-    certify_gaussian,
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
@@ -90,7 +89,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         """Every pair is released, unless it is known which ones may covary."""
         return self._sparse_checked(self._told)
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+    def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         room, level = self._threshold()
         self._refuse_candidates(self.row_norm is not None)
         return room.plan(
@@ -150,10 +149,10 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
             plan = request.plan(inputs, stages, chosen, scale)
             self._keep(plan)
             self._heed(*plan.cautions)
-            guarantee = plan.certify(private=self.random_state is None)
+            budget = plan.budget(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
-            with self._charged(guarantee):
-                release = release_gaussian_sums(statistics, parameters, entropy)
+            with self._charged(budget.certificate):
+                release = release_gaussian_sums(statistics, parameters, entropy, budget=budget)
                 making = replace(
                     release.making, threshold=chosen.threshold(release), scales="given"
                 )
@@ -163,7 +162,6 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         scale = self._declared_scale(n_features)
         inputs = self.request(n_features).inputs(n_records, n_features)
         parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
-        certify_gaussian(parameters, private=self.random_state is None)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)
         return RecordMap(n_features, grid, parameters.norm_bound, **known)
 

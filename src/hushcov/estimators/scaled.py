@@ -149,8 +149,9 @@ class ScaledCovariance(PrivateCovariance):
         # Options that are refused whatever the number of records are refused before the charge.
         self._plan(request, _TRIAL_RECORDS, records.n_features, gaps=records.gaps)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER)
-        with self._charged(counting.certify(private=entropy.private), counting.epsilon):
-            found = counting.run(*whose.prepared(records), entropy)
+        budget = counting.budget(private=entropy.private)
+        with self._charged(budget.certificate, counting.epsilon):
+            found = counting.run(*whose.prepared(records), budget, entropy)
         self.counted_ = found.alone()
         request = replace(request, neighbours=found.neighbours)
         return OpenedRecords(found.records, request, self.counted_, entropy, self._fitted())
@@ -192,7 +193,7 @@ class ScaledCovariance(PrivateCovariance):
     def _plan(self, request: Request, n_records: int, n_features: int, *, gaps: bool) -> Plan:
         inputs, stages = request.divide(n_records, n_features, gaps=gaps)
         scale = self._public_scale(n_features)
-        chosen = self._planned(inputs, request.apart(inputs))
+        chosen = self._planned(inputs)
         return request.plan(inputs, stages, chosen, scale, sparse=self._sparse(n_features))
 
     def _request_for(self, n_features: int, whose: Whose) -> Request:
@@ -211,11 +212,11 @@ class ScaledCovariance(PrivateCovariance):
         self._keep(plan)
         self._heed(*plan.cautions, stacklevel=_CALLER)
         entropy = opened.entropy or entropy_source(self.random_state, stacklevel=_CALLER)
-        guarantee = plan.certify(private=entropy.private)
+        budget = plan.budget(private=entropy.private)
         # Nothing but a count has been read from the records, and all that follows is certified.
         # Charge first, then release.
-        with self._charged(guarantee):
-            release = plan.release(opened.records, entropy)
+        with self._charged(budget.certificate):
+            release = plan.release(opened.records, budget, entropy)
             before = opened.counted
             self._estimate(release if before is None else completed(release, before))
         if self.release_.making.unresolved:
@@ -339,11 +340,8 @@ class ScaledCovariance(PrivateCovariance):
         return not hasattr(self, "delta")
 
     @abstractmethod
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
-        """What to run, from public inputs alone; and among which mechanisms it was chosen.
-
-        `apart` are the inputs of plans that are not `PooledPlan`.
-        """
+    def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
+        """What to run, from public inputs alone; and among which mechanisms it was chosen."""
 
 
 @with_options

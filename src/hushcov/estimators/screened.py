@@ -104,7 +104,7 @@ class ScreenedCovariance(CentreOptions, CandidateOptions, SparseOptions, Approxi
         )
         return {"keep_above": keep_above}
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> PlannedScreened:
+    def _planned(self, inputs: ReleaseInputs) -> PlannedScreened:
         sparse = self._sparse(inputs.n_features)
         return SCREENED.plan(inputs, sparse=sparse, **self._options())
 

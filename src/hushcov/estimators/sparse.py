@@ -138,8 +138,7 @@ class PrivateSparseCovariance(
         from hushcov.planning import compare
 
         request = self.request(n_features)
-        inputs = request.inputs(n_records, n_features)
-        return compare(inputs, apart=request.apart(inputs))
+        return compare(request.inputs(n_records, n_features))
 
     def chosen_mechanism(self, n_features: int) -> str:
         """Which mechanism is run for so many features."""
@@ -164,7 +163,7 @@ class PrivateSparseCovariance(
             )
         return self.mechanism
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+    def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         name, sparse = self.chosen_mechanism(inputs.n_features), self._sparse(inputs.n_features)
         found = self._width_is_found()
         if self.mechanism == "auto" and inputs.candidates is not None:
@@ -172,7 +171,7 @@ class PrivateSparseCovariance(
 
             return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=found)
         chosen = mechanisms()[name]
-        return chosen.plan(inputs if chosen.pooled else apart, sparse=sparse)
+        return chosen.plan(inputs, sparse=sparse)
 
     def _width_is_found(self) -> bool:
         """Whether the bandwidth is a maximum."""
@@ -191,7 +190,7 @@ class PrivateSparseCovariance(
         return self.mechanism != "auto" and mechanisms()[self.mechanism].pure
 
     def _keep(self, plan: Plan) -> None:
-        self._compared = plan.inputs, plan.request.apart(plan.inputs)
+        self._compared = plan.inputs
         self.mechanism_ = plan.chosen.mechanism.name
         expected = plan.chosen.forecast
         self.detection_limit_ = None if expected is None else expected.detection_limit
@@ -202,8 +201,7 @@ class PrivateSparseCovariance(
         from hushcov.planning import compare
 
         check_is_fitted(self, "mechanism_")
-        inputs, apart = self._compared
-        return compare(inputs, apart=apart)
+        return compare(self._compared)
 
     @property
     def structure_(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hushcov.accounting import ADD_REMOVE, RECORD, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import ESTIMANDS, check_parameters
-from hushcov.release import Part, Release
+from hushcov.release import Release
 from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from hushcov.planning import Plan, Request
     from hushcov.steps.counting import Counted, Counting
     from hushcov.tables.units import Units
-
-_SIZES, _COUNT = "how many records units have", "the number of records"
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,10 +189,7 @@ def paid_count(estimator: Any) -> Iterator[None]:
 
 def completed(release: Release, counted: Counted) -> Release:
     """The document of a release with the count before it: its cost, its part and its words."""
-    before = counted.guarantee
-    names = (_SIZES, _COUNT)[-len(before.events) :]
-    parts = tuple(Part(name, (event,)) for name, event in zip(names, before.events, strict=True))
-    making = replace(
-        release.making, parts=(*parts, *release.making.parts), counted=counted.to_dict()
-    )
-    return replace(release, guarantee=release.guarantee.after(before), making=making)
+    parts = (*counted.parts, *release.making.parts)
+    making = replace(release.making, parts=parts, counted=counted.to_dict())
+    guarantee = release.guarantee.after(counted.guarantee)
+    return replace(release, guarantee=guarantee, making=making)

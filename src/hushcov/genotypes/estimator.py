@@ -170,8 +170,9 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         if self.neighbours == ADD_REMOVE:
             # The plan above refused what cannot be done before anything is charged.
             counting = self.counting
-            with self._charged(counting.certify(private=entropy.private), counting.epsilon):
-                found = counting.number(records.n_records, counting.neighbours, entropy)
+            budget = counting.budget(private=entropy.private)
+            with self._charged(budget.certificate, counting.epsilon):
+                found = counting.number(records.n_records, counting.neighbours, budget, entropy)
             self.counted_ = found
             with paid_count(self):
                 plan = self.fit_plan(found.released, d)
@@ -262,10 +263,10 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     def certified(self, plan: GenotypePlan) -> Guarantee:
         """Return the cost of a fit by this plan, with the count before it."""
         private = self.random_state is None
-        guarantee = plan.certify(private=private)
+        guarantee = plan.budget(private=private).certificate
         if plan.parameters.inputs.neighbours.relation == REPLACE:
             return guarantee
-        return guarantee.after(self.counting.certify(private=private))
+        return guarantee.after(self.counting.budget(private=private).certificate)
 
     def cautions(self, plan: GenotypePlan) -> tuple[Caution, ...]:
         """Return warnings about a fit by this plan."""
@@ -286,10 +287,10 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         plan, entropy, before = counted.plan, counted.entropy, counted.counted
         self.plan_ = plan
         self._heed(*self.cautions(plan), stacklevel=_CALLER + 1)
-        guarantee = plan.certify(private=entropy.private)
+        budget = plan.budget(private=entropy.private)
         # Nothing but a count has been read from the records. Charge first, then release.
-        with self._charged(guarantee):
-            release = plan.release(counted.records, entropy, progress)
+        with self._charged(budget.certificate):
+            release = plan.release(counted.records, budget, entropy, progress)
             release = release if before is None else completed(release, before)
             known = {"positions": self.positions_, "chromosomes": self.chromosomes_}
             release = replace(release, **known)  # type: ignore[arg-type]

@@ -16,16 +16,21 @@ import numpy as np
 from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov._words import number
-from hushcov.accounting import REPLACE, Event, Gaussian, Guarantee, Neighbours, smallest_sigma
+from hushcov.accounting import (
+    REPLACE,
+    WITHIN,
+    Budget,
+    Neighbours,
+    smallest_sigma,
+)
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
 from hushcov.sums.records import Progress
 
 #: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
@@ -128,14 +133,18 @@ class GenotypeParameters:
         ends = np.minimum(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), LARGEST_SUM)
         return np.asarray(ends, dtype=np.int64)  # proof: step 4
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events charged: those spent before, and one Gaussian for each kind of number."""
-        own = (self.count_mu, self.norm_mu, self.value_mu)
-        return (*self.inputs.spent, *map(Gaussian, own))  # proof: step 6
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget; each kind of number is spent before its noise is drawn.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Every number that is released is an
+        integer with exact Gaussian noise; `docs/proofs/genotypes.md`.
+        """
+        return self.inputs.budget(private=private)  # proof: step 6
 
     @property
-    def part_names(self) -> tuple[str, ...]:
+    def part_names(self) -> tuple[str, str, str]:
         """Names of what each own event released."""
         counts = "calls of the variants" if self.known else "allele frequencies and calls"
         return counts, "norms of records, block by block", "products of variants in windows"
@@ -203,7 +212,7 @@ def genotype_parameters(
     if block is None:
         block = usual_block(inputs.n_records, inputs.n_features, windows.reach)
     block = check_integer("block", block, at_least=1, cure="it is how many variants a block has.")
-    mu = inputs.largest_mu() * WITHIN
+    mu = inputs.largest_mu()
     counts = _CALLS if known else _count_share(inputs, mu)
     shares = (counts, _NORMS, 1 - counts - _NORMS)
     mus = (mu * math.sqrt(share) * WITHIN for share in shares)  # proof: step 6
@@ -371,44 +380,38 @@ class Sums:
         return cls(pairs, squares, [], [])
 
 
-def certify_genotypes(parameters: GenotypeParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs; no precondition. Every number that is released is an integer
-    with exact Gaussian noise; `docs/proofs/genotypes.md`.
-    """
-    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 6
-
-
 def release_genotypes(
     records: GenotypeRecords,
     parameters: GenotypeParameters,
     entropy: Entropy,
     *,
     frequencies: FloatArray | None = None,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, pass over the variants once, and release covariances within windows.
+    """Pass over the variants once, and release covariances within windows.
 
     `frequencies` are public allele frequencies, if the parameters say that they are known.
     `progress` is told how many variants are done.
 
     Privacy
     -------
-    See `certify_genotypes`. Frequencies, if given, must be public.
+    See `GenotypeParameters.budget`, which is the budget if none is given. Frequencies, if given,
+    must be public.
     """
     check_entropy(entropy)
-    guarantee = certify_genotypes(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
     _check_size(records, parameters)
     if parameters.known != (frequencies is not None):
         raise ParameterError(
             "frequencies must be given where the parameters say that they are known, and only "
             "then: make the parameters for them."
         )
+    mus = parameters.count_mu, parameters.norm_mu, parameters.value_mu
+    for mu, part in zip(mus, parameters.part_names, strict=True):
+        budget.gaussian(mu, part)  # proof: step 6
     variants, sums = run_blocks(records, parameters, entropy, frequencies, progress)
-    return document(variants, sums, parameters, guarantee)  # proof: step 7
+    return document(variants, sums, parameters, budget)  # proof: step 7
 
 
 def run_blocks(
@@ -418,7 +421,7 @@ def run_blocks(
     frequencies: FloatArray | None = None,
     progress: Progress | None = None,
 ) -> tuple[Variants, Sums]:
-    """All noisy numbers, block by block; see `release_genotypes`, which certifies them first."""
+    """All noisy numbers, block by block; see `release_genotypes`, which spends them first."""
     n, sums = parameters.inputs.n_records, Sums.none(parameters)
     noise = 0.0 if parameters.known else parameters.count_sigma / n
     variants = Variants.unknown(parameters.inputs.n_features, noise)
@@ -542,7 +545,7 @@ def _check_block(block: GenotypeBlock, number: int, parameters: GenotypeParamete
 
 
 def document(
-    variants: Variants, sums: Sums, parameters: GenotypeParameters, guarantee: Guarantee
+    variants: Variants, sums: Sums, parameters: GenotypeParameters, budget: Budget
 ) -> Release:
     """The document of noisy sums: covariances, in units in which all of them have one noise."""
     inputs, shares = parameters.inputs, variants.shares
@@ -568,7 +571,7 @@ def document(
         mechanism=NAME,
         integers=symmetric_sparse((rows, columns), *values),
         unit=unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict() | made,
         feature_scale=SCALE * even / (variants.slopes * shares),
         location=variants.means,
@@ -578,7 +581,7 @@ def document(
             n_records=inputs.n_records,
             scales="given" if parameters.known else "released",
             shrunk=min(1.0, max(0.0, left_out)),
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 
@@ -617,18 +620,20 @@ class GenotypePlan:
         sampling = 1 / math.sqrt(self.parameters.inputs.n_records)
         return min(1.0, _SEEN * math.hypot(self.noise, sampling))
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_genotypes`."""
-        return certify_genotypes(self.parameters, private=private)
+    def budget(self, *, private: bool = True) -> Budget:
+        """See `GenotypeParameters.budget`."""
+        return self.parameters.budget(private=private)
 
     def release(
-        self, records: GenotypeRecords, entropy: Entropy, progress: Progress | None = None
+        self,
+        records: GenotypeRecords,
+        budget: Budget,
+        entropy: Entropy,
+        progress: Progress | None = None,
     ) -> Release:
         """See `release_genotypes`."""
-        known = self.frequencies
-        return release_genotypes(
-            records, self.parameters, entropy, frequencies=known, progress=progress
-        )
+        known: Any = {"frequencies": self.frequencies, "progress": progress}
+        return release_genotypes(records, self.parameters, entropy, budget=budget, **known)
 
     @property
     def memory(self) -> int:
@@ -654,7 +659,7 @@ class GenotypePlan:
             ("pairs", f"{pairs}, all of which are released"),
             ("blocks", f"{blocks}; in each, the longest records are left out"),
             ("noise", f"about {number(self.noise, 2)} for each correlation"),
-            ("certified", certified_words(self.certify(private=True))),
+            ("certified", certified_words(self.budget())),
         ]
 
     def to_dict(self) -> dict[str, Any]:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from hushcov._arrays import FloatArray
 from hushcov._compiled import threads
 from hushcov._words import number
-from hushcov.accounting import Gaussian, Guarantee
-from hushcov.inputs import CalibratedInputs, ReleaseInputs, spent_rho
+from hushcov.accounting import Budget
+from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.noise import Entropy
 from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.records import Records
 
 Parameters = TypeVar("Parameters")
 #: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
@@ -43,20 +40,26 @@ class MechanismPlan(ABC, Generic[Parameters]):
     parameters: Parameters
     forecast: Forecast | None = None
 
-    @abstractmethod
-    def certify(self, *, private: bool) -> Guarantee:
-        """Let the accountant bound the events, or raise; before any record is read."""
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the budget of the release and of steps before it, or raise."""
+        found: Budget = self.parameters.budget(private=private)  # type: ignore[attr-defined]
+        return found
 
     @abstractmethod
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """Certify, read the records, and release."""
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+        """Release, with what steps before it left of the budget."""
+
+    @property
+    def tilts(self) -> bool:
+        """Whether it wants to know how often features lie above their centre."""
+        return False
 
     def threshold(self, release: Release) -> float:
         """What an off-diagonal entry must exceed to be kept, in units of its features' scales."""
-        return 0.0
+        return release.making.threshold
 
     def facts(self, before: str = SCALES) -> Facts:
-        """The design in words; `before` says what is found from what was spent before."""
+        """The design in words; `before` says what steps before it find."""
         return []
 
     def table(self) -> Table | None:
@@ -67,27 +70,6 @@ class MechanismPlan(ABC, Generic[Parameters]):
         """The parameters as plain, JSON-ready data."""
         made: dict[str, Any] = self.parameters.to_dict()  # type: ignore[attr-defined]
         return made
-
-
-class PooledPlan(MechanismPlan[Parameters]):
-    """A plan whose Gaussian part steps before it may share: what they do not take is its own."""
-
-    @property
-    @abstractmethod
-    def pool(self) -> float:
-        """The mu of that part."""
-
-    @abstractmethod
-    def after(self, prepared: Prepared) -> PooledPlan[Parameters]:
-        """The same release, where steps before it took what they did from its Gaussian part.
-
-        `docs/proofs/preparation.md` says why that costs nothing.
-        """
-
-    @property
-    def tilts(self) -> bool:
-        """Whether it wants to know how often features lie above their centre."""
-        return False
 
 
 class Mechanism(ABC):
@@ -107,8 +89,9 @@ class Mechanism(ABC):
         Whether it can release some pairs only, so that the output can be sparse.
     slow : bool
         Whether its own search takes seconds, so that it is first predicted roughly.
-    pooled : bool
-        Whether its plans are `PooledPlan`, so that a search for means shares their budget.
+    takes_rest : bool
+        Whether its values take what steps before it leave of the budget; else all that these may
+        take is set aside.
     takes_candidates : bool
         Whether it can be told which pairs may covary.
     pure : bool
@@ -125,7 +108,7 @@ class Mechanism(ABC):
     no_limit: ClassVar[str] = "its error is not predicted"
     sparse: ClassVar[bool] = False
     slow: ClassVar[bool] = False
-    pooled: ClassVar[bool] = False
+    takes_rest: ClassVar[bool] = True
     takes_candidates: ClassVar[bool] = False
     pure: ClassVar[bool] = False
     estimator: ClassVar[tuple[str, dict[str, Any]] | None] = None
@@ -165,39 +148,20 @@ class Mechanism(ABC):
         return listed + signs + (0 if sparse else DENSE_BYTES * n_features**2)
 
 
-def pool_of(inputs: ReleaseInputs, *mus: float) -> float:
-    """The mu of a mechanism's Gaussian steps and of what was set aside before them, last of all."""
-    before = inputs.spent[-1:]
-    return math.hypot(*mus, *(event.mu for event in before if isinstance(event, Gaussian)))
-
-
-def left_of(plan: PooledPlan[Any], prepared: Prepared) -> float:
-    """The mu that steps before a mechanism left of its pool."""
-    return math.sqrt(plan.pool**2 - sum(event.mu**2 for _, event in prepared.taken))
-
-
-def shared(plan: PooledPlan[Any], prepared: Prepared) -> ReleaseInputs:
-    """Inputs of a plan, where what was taken stands in the place of what was set aside."""
-    inputs: ReleaseInputs = plan.parameters.inputs
-    taken, before = (event for _, event in prepared.taken), inputs.spent[:-1]
-    pool = math.hypot(plan.pool, *(each.mu for each in before if isinstance(each, Gaussian)))
-    # see docs/proofs/preparation.md
-    return replace(inputs, spent=(*before, *taken), pool=pool)
-
-
 def budget_words(
     inputs: ReleaseInputs | CalibratedInputs, before: str, shares: Mapping[str, float], rest: str
 ) -> str:
     """Who gets how much of the budget: `before`, these shares of what that leaves, the rest."""
-    found = spent_rho(inputs.spent) / inputs.rho
+    found = inputs.before**2 / 2 / inputs.rho
     parts = {before: found}
     parts |= {name: (1 - found) * share for name, share in shares.items()}
     parts[rest] = 1 - sum(parts.values())
     return ", ".join(f"{number(100 * part, 2)} % for {to}" for to, part in parts.items() if part)
 
 
-def certified_words(guarantee: Guarantee) -> str:
-    """What the accountant certifies."""
+def certified_words(budget: Budget) -> str:
+    """Say what the accountant certifies."""
+    guarantee = budget.certificate
     return (
         f"epsilon {number(guarantee.transcript_epsilon)} at delta "
         f"{number(guarantee.transcript_delta)}"

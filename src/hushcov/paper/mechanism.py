@@ -17,17 +17,18 @@ from scipy import special
 
 from hushcov._validation import check_choice
 from hushcov.accounting import (
+    WITHIN,
     Approximate,
     BoundedRange,
+    Budget,
     Event,
     Gaussian,
     Guarantee,
     TotalVariation,
     calibrate,
-    compose,
 )
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
-from hushcov.inputs import CalibratedInputs, guaranteed, spent_rho
+from hushcov.inputs import CalibratedInputs
 from hushcov.noise import Entropy, check_entropy
 from hushcov.paper.parameters import (
     Level,
@@ -45,7 +46,7 @@ from hushcov.paper.samplers import (
     sample_transcript,
     value_integers,
 )
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, named_parts, parts_of
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.statistics import Statistics
@@ -108,10 +109,10 @@ class CalibratedParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Events charged: those spent before, and those of the schedule."""
+        """Events of the schedule."""
         inflation = RECONSTRUCTIONS[self.reconstruction].inflation
         inflated = self.entry_sensitivity * (1 + inflation(_rounded(self.inputs)))
-        return (*self.inputs.spent, *schedule_events(self.schedule, inflated))
+        return schedule_events(self.schedule, inflated)
 
     @property
     def numerical_delta(self) -> float:
@@ -171,7 +172,8 @@ def calibrated_parameters(
     delta = composition_delta(inputs.delta, scaled(_BRACKET[0]).numerical_delta)
 
     def events(factor: float) -> tuple[Event, ...]:
-        return inputs.neighbours.charged(scaled(factor).events)
+        before = (Gaussian(inputs.before / WITHIN),) if inputs.before else ()
+        return inputs.neighbours.charged((*before, *scaled(factor).events))
 
     return scaled(calibrate(events, inputs.epsilon, delta, _BRACKET))
 
@@ -238,9 +240,8 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
         * (1 + (0 if level.selection_scale is None else design.selection_ratio**-2))
         for level in levels
     )
-    rho = inputs.rho
-    rho = max(rho - spent_rho(inputs.spent), 1e-3 * rho)
-    return _with_noise(draft, sensitivity * math.sqrt(cost / (2 * rho)), design)
+    noise = sensitivity * math.sqrt(cost / (2 * inputs.rho_left))
+    return _with_noise(draft, noise, design)
 
 
 def schedule_events(schedule: Schedule, sensitivity: float) -> tuple[Event, ...]:
@@ -302,35 +303,31 @@ def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> 
         check_capacity(parameters.schedule)
         return certify_theorem(parameters, private=private, exact_statistic=exact_statistic)
     check_capacity(parameters.schedule)
-    return certify_calibrated(parameters, private=private)
+    return calibrated_budget(parameters, private=private).certificate
 
 
-def certify_calibrated(parameters: CalibratedParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound a calibrated schedule once more, from its events.
+def calibrated_budget(parameters: CalibratedParameters, *, private: bool = True) -> Budget:
+    """Certify a calibrated schedule, and beside it what steps before it may take.
 
     Privacy
     -------
     Neighbours: replace one record; no precondition. The selections are bounded-range events, the
     queries one Gaussian, and rounding is charged; `docs/proofs/multiscale.md`, steps 9 to 11.
     """
-    inputs = parameters.inputs
-    allowed = composition_delta(inputs.delta, parameters.numerical_delta)
-    events = inputs.neighbours.charged(parameters.events)
-    bound = compose(events, delta=allowed)
-    return Guarantee(
-        epsilon=inputs.epsilon,
-        delta=inputs.delta,
-        transcript_epsilon=bound.epsilon,
-        transcript_delta=bound.delta,
-        numerical_delta=parameters.numerical_delta,
-        events=events,
-        method=bound.method,
-        preconditions=(
-            "none on n; finite precision takes "
-            f"{parameters.numerical_delta / inputs.delta:.2g} of delta, at most half",
+    inputs, numerical = parameters.inputs, parameters.numerical_delta
+    composition_delta(inputs.delta, numerical)
+    return Budget(
+        inputs.epsilon,
+        inputs.delta,
+        inputs.neighbours,
+        fixed=parameters.events,
+        mu=inputs.before,
+        numerical_delta=numerical,
+        checked=(
+            f"none on n; finite precision takes {numerical / inputs.delta:.2g} of delta, at most "
+            "half",
         ),
         private=private,
-        **guaranteed(inputs.neighbours),
     )
 
 
@@ -384,8 +381,10 @@ def certify_theorem(
     )
 
 
-def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entropy) -> Release:
-    """Certify, run Algorithm 1 on the moments, and return its integers.
+def release_multiscale(
+    moments: Moments, parameters: Parameters, entropy: Entropy, *, budget: Budget | None = None
+) -> Release:
+    """Certify, if no budget is given, run Algorithm 1 on the moments, and return its integers.
 
     Privacy
     -------
@@ -394,9 +393,14 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
     """
     check_entropy(entropy)
     simulated = isinstance(moments, SimulatedMoments)
-    guarantee = certify(
-        parameters, private=entropy.private and not simulated, exact_statistic=simulated
-    )
+    private = entropy.private and not simulated
+    guarantee = certify(parameters, private=private, exact_statistic=simulated)
+    parts = named_parts(guarantee.events, _part_names(guarantee.events))
+    if isinstance(parameters, CalibratedParameters):
+        budget = calibrated_budget(parameters, private=private) if budget is None else budget
+        for part, event in zip(_part_names(parameters.events), parameters.events, strict=True):
+            budget.fixed(event, part)
+        guarantee, parts = budget.guarantee, parts_of(budget)
     statistic = statistic_of(moments, parameters)
     integers, unit = reconstruct(statistic, parameters, entropy.generator)
     return Release(
@@ -407,7 +411,7 @@ def release_multiscale(moments: Moments, parameters: Parameters, entropy: Entrop
         parameters=parameters.to_dict(),
         making=Making(
             n_records=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, _part_names(guarantee.events)),
+            parts=parts,
         ),
     )
 

@@ -26,7 +26,7 @@ from scipy import special
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
 from hushcov._words import count, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import Budget
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.mechanisms.room import (
     SCALES,
@@ -44,14 +44,14 @@ from hushcov.paper.mechanism import (
     NAME,
     CalibratedParameters,
     Design,
+    calibrated_budget,
     calibrated_parameters,
-    certify,
     draft_schedule,
     grid_for,
     release_multiscale,
 )
 from hushcov.paper.parameters import Level, Schedule, level_table, numerical_delta
-from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS
+from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS, check_capacity
 from hushcov.predicting import (
     COMPARED_MODELS,
     REFERENCE_MODELS,
@@ -62,8 +62,9 @@ from hushcov.predicting import (
     reference,
 )
 from hushcov.release import Release
+from hushcov.steps import Prepared
 from hushcov.sums.gram import second_moments
-from hushcov.sums.records import Records, ScaledRecords
+from hushcov.sums.records import ScaledRecords
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
@@ -541,15 +542,17 @@ _BYTES = 65
 class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
     """Calibrated values; the mechanism thresholds by itself."""
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `hushcov.paper.certify`."""
-        return certify(self.parameters, private=private, exact_statistic=False)
+    def budget(self, *, private: bool = True) -> Budget:
+        """See `calibrated_budget`."""
+        check_capacity(self.parameters.schedule)
+        return calibrated_budget(self.parameters, private=private)
 
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
         """See `release_multiscale`, which knows one scale for all features."""
-        moments = second_moments(ScaledRecords(records, feature_scale), grid_for(self.parameters))
-        release = release_multiscale(moments, self.parameters, entropy)
-        return replace(release, feature_scale=feature_scale)
+        scaled = ScaledRecords(prepared.records, prepared.feature_scale)
+        moments = second_moments(scaled, grid_for(self.parameters))
+        release = release_multiscale(moments, self.parameters, entropy, budget=budget)
+        return replace(release, feature_scale=prepared.feature_scale)
 
     def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
@@ -567,7 +570,7 @@ class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
                 f"the kept tests of an entry are averaged; averages below {keep} standard "
                 "deviations are set to zero",
             ),
-            ("certified", certified_words(self.certify(private=True))),
+            ("certified", certified_words(self.budget())),
         ]
 
     def table(self) -> Table:
@@ -583,6 +586,7 @@ class Multiscale(Mechanism):
     predicted = True
     no_limit = "its tests have no single threshold"
     slow = True
+    takes_rest = False
 
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedMultiscale:
         """See `Mechanism.plan`."""
@@ -616,7 +620,7 @@ def multiscale_inputs(inputs: ReleaseInputs) -> CalibratedInputs:
         epsilon=inputs.epsilon,
         delta=inputs.delta,
         scale=math.sqrt(statistics.fmean(norms)),
-        spent=inputs.spent,
+        before=inputs.most_before,
         neighbours=inputs.neighbours,
     )
 

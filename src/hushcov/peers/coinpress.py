@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real, shown
-from hushcov.accounting import Event, Gaussian, Guarantee
+from hushcov.accounting import WITHIN, Budget
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN, noise_sigmas, squared_sensitivity, symmetric_noise
-from hushcov.mechanisms.room import Mechanism, PooledPlan, pool_of, shared
+from hushcov.mechanisms.gaussian import noise_sigmas, squared_sensitivity, symmetric_noise
+from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -128,24 +128,22 @@ class CoinPressParameters:
         )
         return tuple(math.sqrt(float(square)) * (1 + 2.0**-50) for square in squares)
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events charged: those spent before, and one Gaussian for each step."""
-        return (*self.inputs.spent, *map(Gaussian, self.mus))  # proof: step 3
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget, of which each step is spent before its noise is drawn.
 
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        """Names of what each own event released."""
-        n = self.n_steps
-        return tuple(f"the matrix, step {step} of {n}" for step in range(1, n + 1))
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. The release is post-processing of one
+        Gaussian mechanism for each step, whose noise is drawn exactly; `docs/proofs/coinpress.md`.
+        """
+        return self.inputs.budget(private=private)  # proof: step 4
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
-        spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         names = ("n_steps", "row_norm", "norm_bound", "record_half_width")
         lists = ("eigenvalue_bounds", "sigmas", "diagonal_sigmas", "mus", "noise_sds")
         return {
-            "inputs": self.inputs.to_dict() | {"spent": spent},
+            "inputs": self.inputs.to_dict(),
             **{name: getattr(self, name) for name in (*names, "matrix_half_width")},
             **{name: list(getattr(self, name)) for name in lists},
         }
@@ -167,6 +165,7 @@ def budget_shares(n_steps: int) -> tuple[float, ...]:
 def coinpress_parameters(
     inputs: ReleaseInputs,
     *,
+    mu: float | None = None,
     n_steps: int = 3,
     eigenvalue_bounds: Any = None,
 ) -> CoinPressParameters:
@@ -175,7 +174,9 @@ def coinpress_parameters(
     Parameters
     ----------
     inputs : ReleaseInputs
-        Public inputs; what they say was spent comes off the budget.
+        Public inputs.
+    mu : float, optional
+        What may be spent; if left out, what steps before are expected to leave of the budget.
     n_steps : int
         Number of steps.
     eigenvalue_bounds : pair of floats, optional
@@ -185,13 +186,13 @@ def coinpress_parameters(
 
     Privacy
     -------
-    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
-    of the answer compose to at most (epsilon, delta); `docs/proofs/coinpress.md`, step 4.
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The steps
+    of the answer cost at most `mu` together; `docs/proofs/coinpress.md`, step 4.
     """
     cure = "more steps bear wider eigenvalue_bounds; 3 is usual."
     n_steps = check_integer("n_steps", n_steps, at_least=1, at_most=MOST_STEPS, cure=cure)
     bounds = _check_bounds(eigenvalue_bounds, inputs)
-    mu = inputs.largest_mu() * WITHIN  # proof: step 4
+    mu = (inputs.largest_mu() if mu is None else mu) * WITHIN  # proof: step 4
     mus = [mu * math.sqrt(share) for share in budget_shares(n_steps)]
     norm_bound = _norm_bound(inputs, min(mus))
     record_half_width, matrix_half_width = _fixed_point(inputs.n_features, bounds)
@@ -269,48 +270,40 @@ def _fixed_point(n_features: int, bounds: tuple[float, float]) -> tuple[int, int
 GramOf = Callable[[FloatArray], IntArray]
 
 
-def certify_coinpress(parameters: CoinPressParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. The release is post-processing of one
-    Gaussian mechanism for each step, whose noise is drawn exactly; `docs/proofs/coinpress.md`.
-    """
-    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 4
-
-
 def release_coinpress(
     records: Records,
     feature_scale: npt.NDArray[np.float64],
     parameters: CoinPressParameters,
     entropy: Entropy,
     *,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, pass over the records once for each step, and return the last step's covariance.
+    """Pass over the records once for each step, and return the last step's covariance.
 
     Privacy
     -------
-    See `certify_coinpress`. `feature_scale` must be public, or released by the events in
-    `parameters.inputs.spent`; it may be anything that is not computed from the records otherwise.
+    See `CoinPressParameters.budget`, which is the budget if none is given. `feature_scale` must be
+    public, or released by steps on the same budget.
     """
     inputs = parameters.inputs
     inputs.check_size(records)
     check_entropy(entropy)
-    guarantee = certify_coinpress(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
     gram_of = transformed_gram(records, feature_scale, parameters, progress=progress)
+    for step, mu in enumerate(parameters.mus, 1):
+        budget.gaussian(mu, f"the matrix, step {step} of {parameters.n_steps}")  # proof: step 3
     transcript = run_steps(gram_of, parameters, entropy.generator)
     return Release(
         mechanism=NAME,
         integers=transcript.integers,
         unit=parameters.unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict(),
         feature_scale=np.array(feature_scale, dtype=np.float64),
         making=Making(
             n_records=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 
@@ -445,31 +438,20 @@ def _rounded(matrix: FloatArray, parameters: CoinPressParameters) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class PlannedCoinPress(PooledPlan[CoinPressParameters]):
+class PlannedCoinPress(MechanismPlan[CoinPressParameters]):
     """Steps with their noise."""
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_coinpress`."""
-        return certify_coinpress(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_coinpress`."""
-        return release_coinpress(records, feature_scale, self.parameters, entropy)
-
-    @property
-    def pool(self) -> float:
-        """The mu of all steps, and of what the plan set aside before them."""
-        return pool_of(self.parameters.inputs, *self.parameters.mus)
-
-    def after(self, prepared: Prepared) -> PlannedCoinPress:
-        """See `PooledPlan.after`. The bound on norms is that of records made even by a matrix."""
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+        """See `release_coinpress`. The bound on norms is that of records made even by a matrix."""
         planned = self.parameters
         parameters = coinpress_parameters(
-            shared(self, prepared),
+            planned.inputs,
+            mu=budget.mu_left,
             n_steps=planned.n_steps,
             eigenvalue_bounds=planned.eigenvalue_bounds,
         )
-        return replace(self, parameters=parameters)
+        args = (prepared.records, prepared.feature_scale, parameters, entropy)
+        return release_coinpress(*args, budget=budget)
 
 
 class CoinPress(Mechanism):
@@ -477,7 +459,6 @@ class CoinPress(Mechanism):
 
     name = NAME
     title = "CoinPress"
-    pooled = True
     estimator = ("CoinPressCovariance", {})
 
     def plan(

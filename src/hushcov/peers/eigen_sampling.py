@@ -32,15 +32,16 @@ import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Event, Guarantee, Neighbours, Pure
+from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, WITHIN, balanced_row_norm
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
 from hushcov.noise.entropy import LazyUniform
 from hushcov.noise.normal import LazyNormals, lazy_normals
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
+from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import Progress, Records
@@ -435,10 +436,10 @@ class EigenSamplingParameters:
         check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
         check_integer("eigenvalue_scale", self.eigenvalue_scale, at_least=1, cure=cure)
         check_real("direction_rate", self.direction_rate, above=0, cure=cure)
-        if self.inputs.spent:
+        if self.inputs.before:
             raise ParameterError(
-                f"spent must be empty, got {len(self.inputs.spent)} events: all of the budget is "
-                "for this release, and scales must be public."
+                f"before must be 0, got {self.inputs.before!r}: all of the budget is for this "
+                "release, and scales must be public."
             )
         _check_capacity(self)
 
@@ -468,15 +469,22 @@ class EigenSamplingParameters:
             total += Fraction(self.direction_rate) * score_range(n, d, B, neighbours)
         return float(total) * (1 + 2.0**-50)
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events charged."""
-        return (Pure(self.epsilon),)
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify eigenvalues and directions together.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs. Pure epsilon-DP: eigenvalues by exact Laplace noise,
+        directions by exact draws; `docs/proofs/eigen_sampling.md`. The error bounds of the
+        eigenvalue solver and of exp and log are trusted, and the guarantee says so.
+        """
+        known: Any = {"checked": (EXACT, _TRUSTED), "private": private}
+        return self.inputs.budget(fixed=[Pure(self.epsilon)], mu=0.0, **known)  # proof: step 6
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         named = asdict(self)
-        return named | {"inputs": self.inputs.to_dict() | {"spent": []}, "epsilon": self.epsilon}
+        return named | {"inputs": self.inputs.to_dict(), "epsilon": self.epsilon}
 
 
 def _allowed_for(inputs: ReleaseInputs) -> int:
@@ -535,7 +543,7 @@ def eigen_sampling_parameters(
     Parameters
     ----------
     inputs : ReleaseInputs
-        Public inputs; their delta is not used, and nothing may have been spent.
+        Public inputs; their delta is not used, and no step may come before.
     allocation : {"adaptive", "uniform"}
         Whether directions of large noisy eigenvalues get more of the budget.
     row_norm : float, optional
@@ -613,38 +621,27 @@ def _check_capacity(parameters: EigenSamplingParameters) -> None:
         )
 
 
-def certify_eigen_sampling(parameters: EigenSamplingParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs. Pure epsilon-DP: eigenvalues by exact Laplace noise, directions
-    by exact draws; `docs/proofs/eigen_sampling.md`. The error bounds of the eigenvalue solver and
-    of exp and log are trusted, and the guarantee says so.
-    """
-    guarantee = parameters.inputs.certify(parameters.events, private=private)  # proof: step 6
-    return replace(guarantee, preconditions=(*guarantee.preconditions, _TRUSTED))
-
-
 def release_eigen_sampling(
     records: Records,
     feature_scale: FloatArray,
     parameters: EigenSamplingParameters,
     entropy: Entropy,
     *,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, sum the bounded records, and release noisy eigenvalues along sampled directions.
+    """Sum the bounded records, and release noisy eigenvalues along sampled directions.
 
     Privacy
     -------
-    See `certify_eigen_sampling`. `feature_scale` must be public: it may be anything that is not
-    computed from the records.
+    See `EigenSamplingParameters.budget`, which is the budget if none is given. `feature_scale` must
+    be public: it may be anything that is not computed from the records.
     """
     inputs = parameters.inputs
     inputs.check_size(records)
     check_entropy(entropy)
-    guarantee = certify_eigen_sampling(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    budget.fixed(Pure(parameters.epsilon), "eigenvalues and directions")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
@@ -654,12 +651,12 @@ def release_eigen_sampling(
         mechanism=NAME,
         integers=assembled(*spectrum),
         unit=parameters.unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict(),
         feature_scale=grid.feature_scale,
         making=Making(
             n_records=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, ("eigenvalues and directions",)),
+            parts=parts_of(budget),
         ),
     )
 
@@ -760,13 +757,10 @@ def assembled(eigenvalues: IntArray, directions: FloatArray) -> IntArray:
 class PlannedEigenSampling(MechanismPlan[EigenSamplingParameters]):
     """Eigenvalues and directions with their shares of the budget."""
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_eigen_sampling`."""
-        return certify_eigen_sampling(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
         """See `release_eigen_sampling`."""
-        return release_eigen_sampling(records, feature_scale, self.parameters, entropy)
+        args = (prepared.records, prepared.feature_scale, self.parameters, entropy)
+        return release_eigen_sampling(*args, budget=budget)
 
 
 class EigenSampling(Mechanism):
@@ -788,7 +782,7 @@ class EigenSampling(Mechanism):
         row_norm: float | None = None,
     ) -> PlannedEigenSampling:
         """See `Mechanism.plan` and `eigen_sampling_parameters`; a delta is left unspent."""
-        if inputs.spent:
+        if inputs.before:
             raise ParameterError(
                 "feature_scale is required: estimating scales privately is not pure DP. Pass "
                 "feature_scale=..., numbers that are public (--feature-scale)."

@@ -79,7 +79,7 @@ class CoinPressCovariance(CentreOptions, ApproximateCovariance):
 
     assumed_row_sparsity = math.inf
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+    def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         planned = COINPRESS.plan(
             inputs,
             n_steps=self.n_steps,
@@ -167,7 +167,7 @@ class SeparateCovariance(CentreOptions, ApproximateCovariance):
         check_is_fitted(self, "release_")
         return float(str(self.release_.parameters["chosen_row_norm"]))
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+    def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         planned = SEPARATE.plan(inputs, method=self.method, row_norm=self.row_norm)
         return planned
 
@@ -235,7 +235,7 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
         check_is_fitted(self, "release_")
         return self.release_.released
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+    def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         return ROW_TOP_K.plan(inputs, radius=self.radius)
 
 
@@ -305,6 +305,6 @@ class EigenSamplingCovariance(ScaledCovariance):
             )
         return super().request(n_features)
 
-    def _planned(self, inputs: ReleaseInputs, apart: ReleaseInputs) -> MechanismPlan[Any]:
+    def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         planned = EIGEN_SAMPLING.plan(inputs, allocation=self.allocation, row_norm=self.row_norm)
         return planned

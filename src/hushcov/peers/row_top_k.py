@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,18 +14,19 @@ from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
     ONE_REPLACED,
     UP,
+    WITHIN,
     BoundedRange,
+    Budget,
     Event,
     Gaussian,
-    Guarantee,
     Neighbours,
     calibrate_near,
     smallest_sigma,
 )
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, WITHIN, squared_sensitivity
-from hushcov.mechanisms.room import Mechanism, PooledPlan, left_of, pool_of, shared
+from hushcov.inputs import ReleaseInputs
+from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import (
     LARGEST_SCORE,
     LARGEST_SIGMA,
@@ -34,7 +35,7 @@ from hushcov.noise import (
     gumbel_top,
     rounded_normal,
 )
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -91,37 +92,49 @@ class RowTopKParameters:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Events charged: those spent before, the picks of all rows, and the values."""
-        own: tuple[Event, ...] = (Gaussian(self.mu),)  # proof: step 6
-        if self.rate is not None:
-            eta = 2 * self.score_sensitivity * self.rate * UP
-            own = (BoundedRange(eta, picks(self.inputs)), *own)  # proof: step 3
-        return (*self.inputs.spent, *own)
+        """Events of the release, and of what steps before it are expected to take."""
+        before = (Gaussian(self.inputs.before),) if self.inputs.before else ()
+        return (*before, *self.picked, Gaussian(self.mu))  # proof: step 6
 
     @property
-    def part_names(self) -> tuple[str, ...]:
-        """Names of what each own event released."""
-        picked = () if self.rate is None else ("partners of every feature",)
-        return (*picked, "values of the selected pairs and the variances")
+    def picked(self) -> tuple[BoundedRange, ...]:
+        """The event of the picks of all rows, if there are any."""
+        if self.rate is None:
+            return ()
+        eta = 2 * self.score_sensitivity * self.rate * UP
+        return (BoundedRange(eta, picks(self.inputs)),)  # proof: step 3
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the picks, and beside them a clock for steps and values.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. The picks of the rows are bounded-range
+        events, the values one Gaussian whose noise follows from what was picked;
+        `docs/proofs/row_top_k.md`.
+        """
+        mu = math.hypot(self.inputs.before, self.mu) * WITHIN
+        # proof: step 7
+        # proof: step 8
+        return self.inputs.budget(fixed=self.picked, mu=mu, private=private)
 
     @property
     def unit(self) -> float:
         """The public value of one released integer, in units of the squared scale."""
         return (self.radius / self.half_width) ** 2 / self.inputs.n_records
 
-    def with_values(self, inputs: ReleaseInputs, mu: float) -> RowTopKParameters:
+    def with_values(self, mu: float) -> RowTopKParameters:
         """Return the same picks with values that cost `mu`, on a coarser grid if noise needs it."""
-        half_width = min(self.half_width, _half_width(inputs, mu))
+        half_width = min(self.half_width, _half_width(self.inputs, mu))
         rate = self.rate
         if rate is not None and half_width < self.half_width:
             rate *= (self.half_width / half_width) ** 2 * WITHIN
-        return replace(self, inputs=inputs, half_width=half_width, rate=rate, mu=mu)
+        return replace(self, half_width=half_width, rate=rate, mu=mu)
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
-        spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         return {
-            "inputs": self.inputs.to_dict() | {"spent": spent},
+            "inputs": self.inputs.to_dict(),
             "radius": self.radius,
             "half_width": self.half_width,
             "rate": self.rate,
@@ -160,7 +173,7 @@ def row_top_k_parameters(
     Parameters
     ----------
     inputs : ReleaseInputs
-        Public inputs; what they say was spent comes off the budget.
+        Public inputs.
     radius : float, optional
         Bound on every coordinate in units of its scale. If left out it is chosen from the public
         inputs, such that noise and clipping bias are balanced for Gaussian records.
@@ -184,7 +197,7 @@ def row_top_k_parameters(
 @lru_cache(maxsize=512)
 def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> RowTopKParameters:
     """The parameters with the least noise that the accountant certifies, within a millionth."""
-    n_picks, rho = picks(inputs), _rest(inputs)
+    n_picks, rho = picks(inputs), inputs.rho_left
 
     def draft(multiplier: float) -> RowTopKParameters:
         """Return the release with noise `multiplier` times what the zCDP bound asks for."""
@@ -200,7 +213,7 @@ def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> R
         return RowTopKParameters(inputs, chosen, half_width, rate, mu)
 
     def events(multiplier: float) -> tuple[Event, ...]:
-        return inputs.charged(draft(multiplier).events)
+        return inputs.neighbours.charged(draft(multiplier).events)
 
     # proof: step 7
     return draft(calibrate_near(events, inputs.epsilon, inputs.delta))
@@ -249,12 +262,6 @@ def _half_width(inputs: ReleaseInputs, mu: float) -> int:
             "larger budget."
         )
     return finest
-
-
-def _rest(inputs: ReleaseInputs) -> float:
-    """Return about what is left of the budget in zCDP; the accountant decides."""
-    total = inputs.rho
-    return max(total - spent_rho(inputs.spent), total * 1e-3)
 
 
 def values_squared_sensitivity(
@@ -308,39 +315,30 @@ def complete_groups(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
     return groups
 
 
-def certify_row_top_k(parameters: RowTopKParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: those of the inputs; no precondition. The picks of the rows are bounded-range
-    events, the values one Gaussian whose noise follows from what was picked;
-    `docs/proofs/row_top_k.md`.
-    """
-    # proof: step 7
-    # proof: step 8
-    return parameters.inputs.certify(parameters.events, private=private)
-
-
 def release_row_top_k(
     records: Records,
     feature_scale: FloatArray,
     parameters: RowTopKParameters,
     entropy: Entropy,
     *,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, sum the clipped records, select in every row, and release what is selected twice.
+    """Sum the clipped records, select in every row, and release what is selected twice.
 
     Privacy
     -------
-    See `certify_row_top_k`. `feature_scale` must be public, or released by the events in
-    `parameters.inputs.spent`. Selected pairs are part of the release, also those whose value comes
-    out as zero.
+    See `RowTopKParameters.budget`, which is the budget if none is given. `feature_scale` must be
+    public, or released by steps on the same budget. Selected pairs are part of the release, also
+    those whose value comes out as zero.
     """
     parameters.inputs.check_size(records)
     check_entropy(entropy)
-    guarantee = certify_row_top_k(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    for event in parameters.picked:
+        budget.fixed(event, "partners of every feature")
+    parameters = replace(parameters, mu=budget.mu_left)
+    budget.gaussian(parameters.mu, "values of the selected pairs and the variances")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(records, grid, None, progress=progress)  # proof: step 1
     rows, columns = mutual_pairs(pick_partners(gram, parameters, entropy.generator))
@@ -350,14 +348,14 @@ def release_row_top_k(
         mechanism=NAME,
         integers=noisy_values(gram, rows, columns, sigma, entropy.generator),
         unit=parameters.unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict() | {"sigma": sigma},
         feature_scale=grid.feature_scale,
         noise_sd=(deviation, deviation),
         selected=np.stack([rows, columns]),
         making=Making(
             n_records=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 
@@ -373,7 +371,7 @@ def pick_partners(
     Privacy
     -------
     Neighbours: those of the inputs. No score moves by more than `score_sensitivity`, so every pick
-    is one bounded-range step of `parameters.events`.
+    is one bounded-range step of `parameters.picked`.
     """
     d, k = parameters.inputs.n_features, parameters.inputs.row_sparsity
     if parameters.rate is None:
@@ -427,27 +425,14 @@ def noisy_values(
 
 
 @dataclass(frozen=True)
-class PlannedRowTopK(PooledPlan[RowTopKParameters]):
+class PlannedRowTopK(MechanismPlan[RowTopKParameters]):
     """Selection and values with noise that is proved to be private."""
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_row_top_k`."""
-        return certify_row_top_k(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_row_top_k`."""
-        return release_row_top_k(records, feature_scale, self.parameters, entropy)
-
-    @property
-    def pool(self) -> float:
-        """The mu of the values and of what the plan set aside before them."""
-        return pool_of(self.parameters.inputs, self.parameters.mu)
-
-    def after(self, prepared: Prepared) -> PlannedRowTopK:
-        """See `PooledPlan.after`; the rows select as planned."""
-        inputs = shared(self, prepared)
-        mu = left_of(self, prepared) * WITHIN
-        return replace(self, parameters=self.parameters.with_values(inputs, mu))
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+        """See `release_row_top_k`; the rows select as planned."""
+        parameters = self.parameters.with_values(budget.mu_left)
+        args = (prepared.records, prepared.feature_scale, parameters, entropy)
+        return release_row_top_k(*args, budget=budget)
 
 
 class RowTopK(Mechanism):
@@ -455,7 +440,6 @@ class RowTopK(Mechanism):
 
     name = NAME
     title = "row top-k (Kumar et al.)"
-    pooled = True
     estimator = ("RowTopKCovariance", {})
 
     def plan(

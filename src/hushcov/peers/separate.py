@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Event, Gaussian, Guarantee, Neighbours, smallest_sigma
+from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN, balanced_row_norm, noise_sigmas, symmetric_noise
-from hushcov.mechanisms.room import Mechanism, PooledPlan, pool_of, shared
+from hushcov.mechanisms.gaussian import balanced_row_norm, noise_sigmas, symmetric_noise
+from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.gram import row_bounded_gram
@@ -100,10 +101,17 @@ class SeparateParameters:
         """The norm bound in units of the scales."""
         return self.norm_bound * self.step
 
-    @property
-    def events(self) -> tuple[Event, ...]:
-        """Events charged: those spent before, the counts if there are any, and the matrix."""
-        return (*self.inputs.spent, *map(Gaussian, self.mus))  # proof: step 6
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget, of which counts and matrix are spent before they are drawn.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. The release is post-processing of Gaussian
+        mechanisms, whose noise is drawn exactly; `docs/proofs/separate.md`. The error bound of the
+        eigenvalue solver is trusted, and the guarantee says so.
+        """
+        trusted = () if self.method == "gauss" else (_TRUSTED,)
+        return self.inputs.budget(checked=(EXACT, *trusted), private=private)  # proof: step 9
 
     @property
     def mus(self) -> tuple[float, ...]:
@@ -113,17 +121,10 @@ class SeparateParameters:
         counts = histogram_mu(self.histogram_sigma, self.inputs.neighbours)
         return (counts, self.release_mu)
 
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        """Names of what each own event released."""
-        counts = () if self.histogram_sigma is None else ("counts of the norms of records",)
-        return (*counts, "the matrix, with its eigenvalues where they are released apart")
-
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
-        spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         return asdict(self) | {
-            "inputs": self.inputs.to_dict() | {"spent": spent},
+            "inputs": self.inputs.to_dict(),
             "row_norm": self.row_norm,
         }
 
@@ -197,6 +198,7 @@ def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -
 def separate_parameters(
     inputs: ReleaseInputs,
     *,
+    mu: float | None = None,
     method: str = "adaptive",
     row_norm: float | None = None,
     eigenvalue_share: float = EIGENVALUE_SHARE,
@@ -206,7 +208,9 @@ def separate_parameters(
     Parameters
     ----------
     inputs : ReleaseInputs
-        Public inputs; what they say was spent comes off the budget.
+        Public inputs.
+    mu : float, optional
+        What may be spent; if left out, what steps before are expected to leave of the budget.
     method : {"gauss", "separate", "adaptive"}
         A noisy Gram matrix; its eigenvectors with eigenvalues released apart; or whichever is
         expected to be better, at a norm bound chosen from noisy counts of norms.
@@ -222,15 +226,15 @@ def separate_parameters(
     of the answer compose to at most (epsilon, delta); `docs/proofs/separate.md`, step 9.
     """
     check_choice("method", method, METHODS)
-    mu = inputs.largest_mu() * WITHIN  # proof: step 9
+    mu = (inputs.largest_mu() if mu is None else mu) * WITHIN  # proof: step 9
     histogram_sigma = None
     if method == "adaptive":
         wanted = _HISTOGRAM_FEATURES / inputs.n_features
         share = min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
         square = inputs.neighbours.moved(replaced=2, removed=1)
         histogram_sigma = smallest_sigma(square, mu * math.sqrt(share))
-        counts = Gaussian(histogram_mu(histogram_sigma, inputs.neighbours))
-        mu = inputs.largest_mu((*inputs.spent, counts)) * WITHIN  # proof: step 9
+        counts = histogram_mu(histogram_sigma, inputs.neighbours)
+        mu = math.sqrt(mu**2 - counts**2) * WITHIN  # proof: step 9
     norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
     cure = "it is a public bound on the norm of every record, in units of the scales."
     norm = min(check_real("row_norm", norm, above=0, cure=cure), _LARGEST_RADIUS)
@@ -396,40 +400,30 @@ class SeparateTranscript:
     eigenvalues: IntArray | None
 
 
-def certify_separate(parameters: SeparateParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: replace one record. The release is post-processing of Gaussian mechanisms, whose
-    noise is drawn exactly; `docs/proofs/separate.md`. Where eigenvalues may be released, the error
-    bound of the eigenvalue solver is trusted, and the guarantee says so.
-    """
-    guarantee = parameters.inputs.certify(parameters.events, private=private)  # proof: step 9
-    if parameters.method == "gauss":
-        return guarantee
-    return replace(guarantee, preconditions=(*guarantee.preconditions, _TRUSTED))
-
-
 def release_separate(
     records: Records,
     feature_scale: npt.NDArray[np.float64],
     parameters: SeparateParameters,
     entropy: Entropy,
     *,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, choose where to bound the records if that is asked for, and release their matrix.
+    """Choose where to bound the records if that is asked for, and release their matrix.
 
     Privacy
     -------
-    See `certify_separate`. `feature_scale` must be public, or released by the events in
-    `parameters.inputs.spent`; it may be anything that is not computed from the records otherwise.
+    See `SeparateParameters.budget`, which is the budget if none is given. `feature_scale` must be
+    public, or released by steps on the same budget.
     """
     inputs = parameters.inputs
     inputs.check_size(records)
     check_entropy(entropy)
-    guarantee = certify_separate(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    if parameters.histogram_sigma is not None:
+        budget.gaussian(parameters.mus[0], "counts of the norms of records")  # proof: step 6
+    matrix = "the matrix, with its eigenvalues where they are released apart"
+    budget.gaussian(parameters.release_mu, matrix)  # proof: step 6
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     choice, noisy_counts = SeparateChoice(parameters.method, parameters.norm_bound), None
     if parameters.histogram_sigma is not None:
@@ -451,12 +445,12 @@ def release_separate(
         mechanism=NAME,
         integers=recombine(transcript, parameters, choice),
         unit=parameters.unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict() | known_after,
         feature_scale=grid.feature_scale,
         making=Making(
             n_records=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 
@@ -517,7 +511,7 @@ def recombine(
 
 
 @dataclass(frozen=True)
-class PlannedSeparate(PooledPlan[SeparateParameters]):
+class PlannedSeparate(MechanismPlan[SeparateParameters]):
     """Eigenvalues, directions and the choice between methods with their noise.
 
     `row_norm` is the bound on norms where it is one's own.
@@ -525,28 +519,16 @@ class PlannedSeparate(PooledPlan[SeparateParameters]):
 
     row_norm: float | None = None
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_separate`."""
-        return certify_separate(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_separate`."""
-        return release_separate(records, feature_scale, self.parameters, entropy)
-
-    @property
-    def pool(self) -> float:
-        """The mu of counts and matrix, and of what the plan set aside before them."""
-        return pool_of(self.parameters.inputs, *self.parameters.mus)
-
-    def after(self, prepared: Prepared) -> PlannedSeparate:
-        """See `PooledPlan.after`; the bound follows the released norms, unless it is one's own."""
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+        """See `release_separate`; the bound follows the released norms, unless it is one's own."""
         planned, row_norm = self.parameters, self.row_norm
         if row_norm is None and prepared.norm is not None:
             room = _ROOM_TO_CHOOSE if planned.method == "adaptive" else 1.0
             row_norm = room * prepared.norm.norm
-        inputs = shared(self, prepared)
-        parameters = separate_parameters(inputs, method=planned.method, row_norm=row_norm)
-        return replace(self, parameters=parameters)
+        known: Any = {"mu": budget.mu_left, "method": planned.method, "row_norm": row_norm}
+        parameters = separate_parameters(planned.inputs, **known)
+        args = (prepared.records, prepared.feature_scale, parameters, entropy)
+        return release_separate(*args, budget=budget)
 
 
 class Separate(Mechanism):
@@ -554,7 +536,6 @@ class Separate(Mechanism):
 
     name = NAME
     title = "AdaptiveCov (Dong et al.)"
-    pooled = True
     estimator = ("SeparateCovariance", {})
 
     def plan(

@@ -44,26 +44,22 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(
-    inputs: ReleaseInputs, *, refine: bool = True, apart: ReleaseInputs | None = None
-) -> Comparison:
+def compare(inputs: ReleaseInputs, *, refine: bool = True) -> Comparison:
     """Predict every mechanism's error for these public inputs, best first.
 
     Where a mechanism's own search takes seconds, it runs only if a quick prediction is within a
     factor of the best other mechanism, and not at all without `refine`. A mechanism that cannot be
-    certified for these inputs is left out. `apart` are the inputs of mechanisms that cannot share
-    their Gaussian part with a search for means, if there is one. Where candidate pairs are known,
-    only mechanisms that can be told are compared.
+    certified for these inputs is left out. Where candidate pairs are known, only mechanisms that
+    can be told are compared.
     """
-    able = comparable(inputs.candidates).values()
-    listed = [(each, inputs if each.pooled or apart is None else apart) for each in able]
-    forecasts = [forecast(given, each.name) for each, given in listed if not each.slow]
+    able = comparable(inputs.candidates)
+    forecasts = [forecast(inputs, name) for name, each in able.items() if not each.slow]
     best = min(each.typical_error for each in forecasts)
-    for name, given in ((each.name, given) for each, given in listed if each.slow):
+    for name in (name for name, each in able.items() if each.slow):
         try:
-            found = forecast(given, name, rough=True)
+            found = forecast(inputs, name, rough=True)
             if refine and best < 1 and found.typical_error < _ROUGH_MARGIN * best:
-                found = forecast(given, name)
+                found = forecast(inputs, name)
             forecasts.append(found)
         except PrivacyConditionError:
             pass  # delta is below what the finite precision of its samplers costs

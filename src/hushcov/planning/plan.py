@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
-from hushcov.accounting import ONE_REPLACED, Gaussian, Guarantee, Neighbours
+from hushcov.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.exceptions import HopelessError
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
-from hushcov.mechanisms.room import SCALES, MechanismPlan, PooledPlan
+from hushcov.mechanisms.room import SCALES, MechanismPlan
 from hushcov.noise import Entropy
 from hushcov.planning.cautions import (
     Caution,
@@ -26,7 +26,7 @@ from hushcov.planning.cautions import (
 )
 from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
-from hushcov.release import Part, Release
+from hushcov.release import Release
 from hushcov.steps import (
     CompleteParameters,
     Prepared,
@@ -35,7 +35,7 @@ from hushcov.steps import (
     complete_parameters,
     scale_parameters,
 )
-from hushcov.steps.preparation import Preparation, preparation_for
+from hushcov.steps.preparation import Preparation
 from hushcov.sums.grids import Bounds
 from hushcov.sums.records import Records
 
@@ -120,38 +120,22 @@ class Request:
             stages.append(scale_parameters(n_records, n_features, mu, self.neighbours))
         last = stages[-1] if stages else None
         found = last.expected if isinstance(last, Preparation) else inputs.found
-        spent = tuple(stage.event for stage in stages)
-        return replace(inputs, spent=spent, found=found), tuple(stages)
+        before = math.hypot(*(stage.cost for stage in stages))
+        most = math.hypot(*(stage.most_cost for stage in stages))
+        return replace(inputs, before=before, most_before=most, found=found), tuple(stages)
 
     def _preparation(self, inputs: ReleaseInputs, stages: list[Stage]) -> Preparation:
         n, d = inputs.n_records, inputs.n_features
-        before = tuple(stage.event for stage in stages)
-        total = inputs.largest_mu(before)
-        reserve = math.sqrt(preparation_for(n, d, total)) * total
+        total = replace(inputs, before=math.hypot(*(stage.cost for stage in stages))).largest_mu()
         # A page of plans is for other numbers of features, too.
         same = self.bounds is not None and len(self.bounds) == d
         bounds = self.bounds if same else None
         known, neighbours = self.known_scale, self.neighbours
-        return Preparation(n, d, total, reserve, known, bounds=bounds, neighbours=neighbours)
+        return Preparation(n, d, total, known, bounds=bounds, neighbours=neighbours)
 
-    def inputs(self, n_records: int, n_features: int, *, shares: bool = True) -> ReleaseInputs:
-        """Inputs of the mechanism, where no record misses a value.
-
-        `shares` says whether it shares its Gaussian part with the search for means.
-        """
-        inputs = self.divide(n_records, n_features)[0]
-        return inputs if shares else self.apart(inputs)
-
-    def apart(self, inputs: ReleaseInputs) -> ReleaseInputs:
-        """The same for a mechanism that cannot share: all that the search may take is set aside."""
-        if not self.private_centre:
-            return inputs
-        before = inputs.spent[:-1]
-        total = inputs.largest_mu(before)
-        size, neighbours = (inputs.n_records, inputs.n_features), self.neighbours
-        stage = Preparation(*size, total, total, self.known_scale, neighbours=neighbours)
-        # See docs/proofs/preparation.md, step 7.
-        return replace(inputs, spent=(*before, Gaussian(stage.most)))
+    def inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
+        """Inputs of the mechanism, where no record misses a value."""
+        return self.divide(n_records, n_features)[0]
 
     def cautions(
         self, inputs: ReleaseInputs, stages: tuple[Stage, ...], expected: Forecast | None
@@ -183,11 +167,8 @@ class Request:
         if self.private_centre:
             last = stages[-1]
             assert isinstance(last, Preparation)
-            if isinstance(chosen, PooledPlan):
-                last = replace(last, pool=chosen.pool, tilts=chosen.tilts)
-            else:
-                inputs, last = self.apart(inputs), replace(last, reserve=last.most)
-            stages = (*stages[:-1], last)
+            alone = not chosen.mechanism.takes_rest
+            stages = (*stages[:-1], replace(last, tilts=chosen.tilts, alone=alone))
         if chosen.forecast is not None:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
@@ -232,48 +213,34 @@ class Plan:
         """Whether records with nulls are left out, and the others counted."""
         return any(isinstance(stage, CompleteParameters) for stage in self.stages)
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """Let the accountant bound all events, or raise; before any record is read."""
-        return self.chosen.certify(private=private)
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the budget of stages and mechanism, or raise; before any record is read."""
+        return self.chosen.budget(private=private)
 
-    def release(self, records: Records, entropy: Entropy) -> Release:
+    def release(self, records: Records, budget: Budget, entropy: Entropy) -> Release:
         """Run the stages, then the mechanism, and complete the document.
 
         Privacy
         -------
-        What stages took of the mechanism's Gaussian part is not there for its values:
-        `docs/proofs/preparation.md`.
+        Stages and mechanism spend the same budget, each step before its noise is drawn, and the
+        mechanism has what the stages leave: `docs/proofs/preparation.md`.
         """
         prepared = Prepared(records, self.feature_scale)
         prepared = replace(prepared, making={"scales": "given"})
         for stage in self.stages:
-            prepared = stage.run(prepared, entropy)
-        chosen = self.chosen
-        if self.request.private_centre and isinstance(chosen, PooledPlan):
-            chosen = chosen.after(prepared)
-        release = chosen.release(prepared.records, prepared.feature_scale, entropy)
+            prepared = stage.run(prepared, budget, entropy)
+        release = self.chosen.release(prepared, budget, entropy)
         release = _for_complete(release, prepared.share)
         making = replace(
             release.making,
             n_records=records.n_records,
-            threshold=chosen.threshold(release),
-            parts=self._parts(release, prepared),
+            threshold=self.chosen.threshold(release),
             bounds=None if self.request.bounds is None else self.request.bounds.plain(),
             **prepared.making,
         )
         if release.making.shrunk is not None:  # at a bound that the mechanism chose later
             making = replace(making, shrunk=release.making.shrunk)
         return replace(release, making=making, location=prepared.location)
-
-    def _parts(self, release: Release, prepared: Prepared) -> tuple[Part, ...]:
-        """The parts of a release, the first ones by what the stages released."""
-        shared = self.request.private_centre and isinstance(self.chosen, PooledPlan)
-        stages = self.stages[:-1] if shared else self.stages
-        names = [stage.released for stage in stages]
-        names += [name for name, _ in prepared.taken if shared]
-        parts = release.making.parts
-        named = [Part(name, part.events) for name, part in zip(names, parts, strict=False)]
-        return (*named, *parts[len(named) :])
 
 
 def _for_complete(release: Release, share: float) -> Release:

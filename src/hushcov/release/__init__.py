@@ -11,6 +11,7 @@ from hushcov.release.document import (
     Structure,
     Tails,
     named_parts,
+    parts_of,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = [
     "Structure",
     "Tails",
     "named_parts",
+    "parts_of",
 ]
 
 __getattr__ = lazy(__name__, signature="PublicKey SigningKey")

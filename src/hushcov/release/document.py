@@ -19,7 +19,7 @@ import numpy.typing as npt
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._words import counted as number_of
 from hushcov._words import number
-from hushcov.accounting import RECORD, Event, Guarantee
+from hushcov.accounting import RECORD, Budget, Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ..
     earlier = [UNNAMED] * (len(events) - len(names))
     listed = zip([*earlier, *names], events, strict=True)
     return tuple(Part(name, (event,)) for name, event in listed)
+
+
+def parts_of(budget: Budget) -> tuple[Part, ...]:
+    """List the parts of a release as they were spent."""
+    return tuple(Part(name, events) for name, events in budget.parts)
 
 
 #: What is said of a released number of rows.

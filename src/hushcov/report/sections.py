@@ -435,7 +435,7 @@ def outlook(subject: Subject, error: float | None) -> Outlook | None:
         mechanism, known = subject.release.name, comparable(_candidates(subject))
         if mechanism not in known:
             mechanism = compare(_inputs(subject)(1.0), refine=False).best.mechanism
-        inputs, rough = _inputs(subject, shares=known[mechanism].pooled), known[mechanism].slow
+        inputs, rough = _inputs(subject), known[mechanism].slow
         at = [inputs(multiple) for multiple in MULTIPLES]
         found = [forecast(each, mechanism, rough=rough) for each in at]
     except HushcovError:
@@ -449,20 +449,27 @@ def outlook(subject: Subject, error: float | None) -> Outlook | None:
     return Outlook(mechanism, own, any(each.rough for each in found), rows)
 
 
-def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], ReleaseInputs]:
+def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
     """Return the public inputs of the release as a function of the multiple of its records."""
     release, guarantee = subject.release, subject.release.guarantee
     sparsity, scales = subject.inputs.get("row_sparsity"), release.making.scales
     before = (scales == "released") + (release.making.complete is not None)
     if release.location is not None:  # what was taken for means is not set aside again
         before = 0
+    spent = [
+        event.mu
+        for part in release.making.parts[:before]
+        for event in part.events
+        if isinstance(event, Gaussian)
+    ]
     here = ReleaseInputs(
         n_records=release.making.n_records or 0,
         n_features=subject.n_features,
         row_sparsity=sparsity if type(sparsity) is int and 0 < sparsity <= LARGEST else 0,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        spent=tuple(event for part in release.making.parts[:before] for event in part.events),
+        before=math.hypot(*spent),
+        most_before=math.hypot(*spent),
         candidates=_candidates(subject),
     )
     if release.location is not None:  # the share for means falls with the records, too
@@ -473,16 +480,16 @@ def _inputs(subject: Subject, *, shares: bool = True) -> Callable[[float], Relea
             known_scale=scales == "given",
             candidates=here.candidates,
         )
-        return lambda multiple: sought.inputs(
-            _multiple(here, multiple), here.n_features, shares=shares
-        )
+        return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
     # The share for scales falls with the number of records, unless it was given.
-    falls = scales == "released" and _usual_inputs(here, here.n_records).spent == here.spent[-1:]
+    usual = _usual_inputs(here, here.n_records).before
+    others = math.sqrt(max(0.0, here.before**2 - usual**2))
+    falls = scales == "released" and math.isclose(math.hypot(*spent[-1:]), usual)
 
     def at(multiple: float) -> ReleaseInputs:
         n = _multiple(here, multiple)
-        before = (*here.spent[:-1], *_usual_inputs(here, n).spent) if falls else here.spent
-        return replace(here, n_records=n, spent=before)
+        before = math.hypot(others, _usual_inputs(here, n).before) if falls else here.before
+        return replace(here, n_records=n, before=before, most_before=before)
 
     return at
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hushcov._validation import check_integer
-from hushcov.accounting import Gaussian
+from hushcov.accounting import Budget
 from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
@@ -39,12 +39,13 @@ class CompleteParameters(Stage):
         check_integer("sigma", self.sigma, at_least=1, cure="use complete_parameters.")
 
     @property
-    def event(self) -> Gaussian:
-        """What is charged."""
-        return Gaussian(1 / self.sigma)  # proof: step 1
+    def cost(self) -> float:
+        """See `Stage.cost`."""
+        return 1 / self.sigma  # proof: step 1
 
-    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release the count, and hand on the complete records alone."""
+        budget.gaussian(self.cost, self.released)
         count = release_complete_count(prepared.records, self, entropy)
         found = count.to_dict()
         if not count.enough:
@@ -125,7 +126,7 @@ def release_complete_count(
     Privacy
     -------
     Neighbours: replace one record; no precondition. The count moves by at most 1, and its noise is
-    a rounded normal: the event `parameters.event`. See `docs/proofs/complete.md`.
+    a rounded normal: a Gaussian step of `parameters.cost`. See `docs/proofs/complete.md`.
     """
     check_entropy(entropy)
     count = count_complete(records, progress=progress)  # proof: step 1

@@ -7,16 +7,17 @@ left of the budget.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov._words import number
-from hushcov.accounting import UP, Guarantee, Neighbours, Pure
-from hushcov.inputs import LARGEST_CALIBRATED_N, guaranteed
+from hushcov.accounting import UP, Budget, Guarantee, Neighbours, Pure
+from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.release import Part, parts_of
 from hushcov.sums.records import CountedRecords, Records
 from hushcov.tables.units import Units
 
@@ -24,6 +25,7 @@ from hushcov.tables.units import Units
 _COUNT, _SIZES = 0.02, 0.01
 # Units are counted by the octave of their number of records.
 _OCTAVES = 21
+_SIZES_PART, _COUNT_PART = "how many records units have", "the number of records"
 _MIDDLE = 1.4  # of an octave, over where it begins
 
 
@@ -53,24 +55,22 @@ class Counting:
         """The epsilon that is left for all else."""
         return (self.epsilon - self.count_epsilon - self.sizes_epsilon) / UP
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """What the count costs, before anything is read."""
-        spent = [self.sizes_epsilon, self.count_epsilon]
-        total = math.fsum(spent)
-        return Guarantee(
-            epsilon=total,
-            delta=0.0,
-            transcript_epsilon=total,
-            transcript_delta=0.0,
-            numerical_delta=0.0,
-            events=tuple(Pure(each) for each in spent if each),  # proof: step 4
-            method="basic",
-            preconditions=("none: counts are integers, and their noise is exact",),
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the count, before anything is read; its costs are those of a whole unit."""
+        spent = [each for each in (self.sizes_epsilon, self.count_epsilon) if each]
+        return Budget(
+            math.fsum(spent),
+            0.0,
+            replace(self.neighbours, most_rows=1),
+            fixed=[Pure(each) for each in spent],  # proof: step 4
+            mu=0.0,
+            checked=("none: counts are integers, and their noise is exact",),
             private=private,
-            **guaranteed(self.neighbours),
         )
 
-    def run(self, records: Records, units: Units | None, entropy: Entropy) -> CountedHere:
+    def run(
+        self, records: Records, units: Units | None, budget: Budget, entropy: Entropy
+    ) -> CountedHere:
         """Release how many records there are, of units that are bounded.
 
         Privacy
@@ -81,13 +81,16 @@ class Counting:
         neighbours = self.neighbours
         if units is not None:
             if self.chooses:
+                budget.fixed(Pure(self.sizes_epsilon), _SIZES_PART)
                 most = release_most_rows(units.sizes, neighbours, self.sizes_epsilon, entropy)
                 neighbours = replace(neighbours, most_rows=most)
             records = units.bounded(records, neighbours.most_rows)  # proof: step 3
-        found = self.number(records.n_rows, neighbours, entropy)
+        found = self.number(records.n_rows, neighbours, budget, entropy)
         return CountedHere(**vars(found), records=CountedRecords(records, found.released))
 
-    def number(self, n_rows: int, neighbours: Neighbours, entropy: Entropy) -> Counted:
+    def number(
+        self, n_rows: int, neighbours: Neighbours, budget: Budget, entropy: Entropy
+    ) -> Counted:
         """Release how many records there are, of which each unit has at most so many.
 
         Privacy
@@ -96,10 +99,11 @@ class Counting:
         """
         check_entropy(entropy)
         scale = math.ceil(neighbours.most_rows / self.count_epsilon)
+        budget.fixed(Pure(self.count_epsilon), _COUNT_PART)
         noise = discrete_laplace(entropy.generator, scale, 1)[0]
         count = min(max(1, n_rows + noise), LARGEST_CALIBRATED_N)  # proof: step 4
-        guarantee = replace(self.certify(private=entropy.private), **guaranteed(neighbours))
-        return Counted(count, scale, neighbours, guarantee, self.left)
+        guarantee = replace(budget.guarantee, **neighbours.guaranteed())
+        return Counted(count, scale, neighbours, guarantee, self.left, parts_of(budget))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,7 @@ class Counted:
     neighbours: Neighbours
     guarantee: Guarantee
     left: float
+    parts: tuple[Part, ...] = ()
 
     @property
     def paid(self) -> str:
@@ -136,11 +141,12 @@ class Counted:
 class CountedHere(Counted):
     """The same with the records themselves, which are not to be kept with it."""
 
-    records: CountedRecords
+    records: CountedRecords = field(kw_only=True)
 
     def alone(self) -> Counted:
         """What was released."""
-        return Counted(self.released, self.scale, self.neighbours, self.guarantee, self.left)
+        kept = {name: value for name, value in vars(self).items() if name != "records"}
+        return Counted(**kept)
 
 
 def release_most_rows(

@@ -16,14 +16,15 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
 from hushcov.inputs import Found
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
-from hushcov.steps.stage import NormBound, Prepared, Stage, choose_norm, squared_norms
+from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_bins, release_norms
+from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of
-from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums
+from hushcov.sums.counts import norm_counts_of, sign_sums
 from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds
 from hushcov.sums.products import ProductMap
 from hushcov.sums.records import CentredRecords, Records
@@ -32,9 +33,6 @@ from hushcov.sums.rows import RowSums
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
 
-# Coordinates are clipped at their reach, which is at most so many scales.
-WIDEST = 64.0
-HALF_WIDTH = 2**15 - 1
 # Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
 # to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
 _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
@@ -70,12 +68,11 @@ TILT_UNIT = 2**10
 
 @dataclass(frozen=True)
 class Preparation(Stage):
-    """The stage: the size, and what is set aside for it of the Gaussian part of the budget.
+    """The stage: the size, and of what it takes shares.
 
-    `pool` is the mu of that part, `reserve` what of it the plan sets aside. Where the mechanism
-    shares its part, more may be taken if the columns need it, and what is not taken goes to the
-    values. Where it does not, `most` must be set aside. Public scales are used as they are where
-    `known_scale` says so. `tilts` asks how often features lie above their centre.
+    `total` is the mu of the whole release. Steps take shares of what is left of the budget when
+    they begin, or of `total` where they are `alone` on the clock. Public scales are used as they
+    are where `known_scale` says so. `tilts` asks how often features lie above their centre.
     `bounds` are public bounds of the features; records are to be within them. `neighbours` says
     whose privacy it is.
     """
@@ -85,38 +82,40 @@ class Preparation(Stage):
 
     n_records: int
     n_features: int
-    pool: float
-    reserve: float
+    total: float
     known_scale: bool = False
     tilts: bool = False
+    alone: bool = False
     bounds: Bounds | None = None
     neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
-        cure = "use preparation_for."
+        cure = "leave it to a plan."
         if self.bounds is not None:
             check_bounds(self.bounds, self.n_features)
         check_integer("n_records", self.n_records, at_least=1, cure=cure)
         check_integer("n_features", self.n_features, at_least=1, cure=cure)
-        check_real("pool", self.pool, above=0, cure=cure)
-        check_real("reserve", self.reserve, above=0, at_most=self.pool, cure=cure)
+        check_real("total", self.total, above=0, cure=cure)
 
     @property
-    def event(self) -> Gaussian:
-        """What is set aside; with the values it is one Gaussian, however it is divided."""
-        return Gaussian(self.reserve)  # proof: step 1
+    def cost(self) -> float:
+        """See `Stage.cost`."""
+        n, d, total = self.n_records, self.n_features, self.total
+        look = min(_MOST_LOOK, max(_LOOK, 2 * d * (_LOOK_RATIO / (n * total)) ** 2))
+        share = look + centre_share(n, d, total) + self._norm_share + OF_TAILS + OF_SQUARES
+        return math.sqrt(share) * total
 
     @property
-    def most(self) -> float:
-        """The mu that all steps together never exceed, where no tilts are asked for."""
+    def most_cost(self) -> float:
+        """See `Stage.most_cost`; where no tilts are asked for."""
         looks = self._looks.largest_mu
-        share = centre_share(self.n_records, self.n_features, self.pool)
+        share = centre_share(self.n_records, self.n_features, self.total)
         share += self._norm_share + OF_TAILS + OF_SQUARES
-        return math.hypot(looks, math.sqrt(share) * self.pool) * _ABOVE  # proof: step 7
+        return math.hypot(looks, math.sqrt(share) * self.total) * _ABOVE  # proof: step 7
 
     @property
     def _norm_share(self) -> float:
-        return norm_share(self.n_records, self.n_features, self.pool)
+        return norm_share(self.n_records, self.n_features, self.total)
 
     @property
     def expected(self) -> Found:
@@ -130,40 +129,43 @@ class Preparation(Stage):
         from hushcov.steps.location import LocationParameters
 
         size = self.n_records, self.n_features
-        return LocationParameters(*size, self.pool, neighbours=self.neighbours)
+        return LocationParameters(*size, self.total, neighbours=self.neighbours)
 
-    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
-        """Find centres, scales and norms, and hand on records that are centred and clipped."""
-        from hushcov.steps.location import LocationParameters, find_location
+    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
+        """Find centres, scales and norms, and hand on records that are centred and clipped.
+
+        Privacy
+        -------
+        Each step is spent before its noise is drawn: `docs/proofs/preparation.md`.
+        """
+        step = self if self.alone else replace(self, total=budget.mu_left)  # proof: step 1
+        return step._find(prepared, budget, entropy)
+
+    def _find(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
+        from hushcov.steps.location import find_location
         from hushcov.tables.compact import CompactRecords
 
         found = find_location(
-            prepared.records, self._looks, entropy, share=prepared.share, bounds=self.bounds
+            prepared.records, self._looks, budget, entropy, share=prepared.share, bounds=self.bounds
         )
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
-        taken = [
-            (f"{LocationParameters.released}, look {number}", event)
-            for number, event in enumerate(found.events, 1)
-        ]
         some = bool(scale.any())
         compact = CompactRecords(prepared.records, found.centre, reach, scale)  # proof: step 9
         records, centre = CentredRecords(compact, np.zeros_like(scale), reach), found.centre
         bound = tilt = typical = None
         if some:
-            moved = self._moved(compact, found, scale, prepared.share, entropy)
-            taken += moved.taken
-            centre, scale, typical = moved.centre, moved.scale, moved.typical
+            args = (compact, found, scale, prepared.share, budget, entropy)
+            centre, scale, typical = self._refined(*args)
             records = CentredRecords(compact, centre - found.centre, reach)
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
         if not self.known_scale:
             making["scales"] = "released"
         if some:
-            ready = replace(prepared, records=records, feature_scale=scale, taken=tuple(taken))
-            bound, tilt, tails, events = self._measured(ready, typical, entropy)
-            taken += events
+            ready = replace(prepared, records=records, feature_scale=scale)
+            bound, tilt, tails = self._measured(ready, typical, budget, entropy)
             making |= {"shrunk": bound.shrunk, "tails": tails}
         return replace(
             prepared,
@@ -172,25 +174,28 @@ class Preparation(Stage):
             location=centre,
             norm=bound,
             tilt=tilt,
-            taken=tuple(taken),
             making=making,
         )
 
-    def _moved(
+    def _refined(
         self,
         compact: Records,
         found: Location,
         scale: FloatArray,
         share: float,
+        budget: Budget,
         entropy: Entropy,
-    ) -> _Moved:
-        """Centres and scales nearer to means and deviations, from one reading of the records."""
+    ) -> tuple[FloatArray, FloatArray, float | None]:
+        """Centres and scales nearer to means and deviations, from one reading of the records.
+
+        And about the variance of a feature in squared scales, where squares were released.
+        """
         from hushcov.steps.location.known import inside
         from hushcov.sums.bounded import sum_together
 
         n_found = int(found.found.sum())
-        mu = math.sqrt(centre_share(self.n_records, n_found, self.pool)) * self.pool
-        square_mu = math.sqrt(OF_SQUARES) * self.pool
+        mu = math.sqrt(centre_share(self.n_records, n_found, self.total)) * self.total
+        square_mu = math.sqrt(OF_SQUARES) * self.total
         n_scaled = int(np.count_nonzero(scale))
         noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
         rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
@@ -200,6 +205,7 @@ class Preparation(Stage):
             wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
         sums = sum_together(compact, wanted) if wanted else []
         released = (compact, scale, mu, self.neighbours, entropy)
+        budget.gaussian(mu, MEANS)
         if of_units:
             mean, noise = _centre_of_units(*released)
         else:
@@ -207,9 +213,10 @@ class Preparation(Stage):
         mean, noise = mean / share, noise / share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
-        moved = _Moved(inside(found.centre + mean, self.bounds), scale, [(MEANS, Gaussian(mu))])
+        centre = inside(found.centre + mean, self.bounds)
         if not rescaled:
-            return moved
+            return centre, scale, None
+        budget.gaussian(square_mu, SQUARES)
         squares, doubt = release_squares(
             compact, scale, square_mu, self.neighbours, entropy, sums=sums[-1]
         )
@@ -219,16 +226,11 @@ class Preparation(Stage):
         squares = squares - np.maximum(off**2 - noise**2, 0.0)
         factor = moved_by(squares, doubt)
         typical = float(np.median((squares / factor**2)[scale > 0]))
-        return _Moved(
-            moved.centre,
-            scale * factor,
-            [*moved.taken, (SQUARES, Gaussian(square_mu))],
-            min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical)),
-        )
+        return centre, scale * factor, min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
 
     def _measured(
-        self, prepared: Prepared, typical: float | None, entropy: Entropy
-    ) -> tuple[NormBound, IntArray | None, Tails, list[tuple[str, Gaussian]]]:
+        self, prepared: Prepared, typical: float | None, budget: Budget, entropy: Entropy
+    ) -> tuple[NormBound, IntArray | None, Tails]:
         """Norms, tilts if asked for, and tails of centred records.
 
         One reading where about the variance of a feature is known; else the norms say it first.
@@ -236,62 +238,43 @@ class Preparation(Stage):
         from hushcov.sums.bounded import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
-        mu = math.sqrt(OF_TAILS) * self.pool
-        taken, tilt, signs = [], None, 0
-        wanted = [norm_counts_of(records, *_norm_bins(scale), signs=self.tilts)]
+        mu = math.sqrt(OF_TAILS) * self.total
+        tilt, signs = None, 0
+        wanted = [norm_counts_of(records, *norm_bins(scale), signs=self.tilts)]
         if typical is not None:
             wanted.append(_Fourths.of(records, scale, typical, mu).sums_of(records))
         counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
         if self.tilts:
             signs = len(scale)
-            tilt_mu = math.sqrt(OF_TILTS) * self.pool
+            tilt_mu = math.sqrt(OF_TILTS) * self.total
+            budget.gaussian(tilt_mu, TILTS)
             tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
-            taken.append((TILTS, Gaussian(tilt_mu)))
-        left = _left(self.pool, [*prepared.taken, *taken])
-        bound, event = self._bounded(records, scale, share, left, entropy, counts[signs:])
-        taken += [(NORMS, event), (FOURTH_POWERS, Gaussian(mu))]
+        bound = self._bounded(records, scale, share, budget, entropy, counts[signs:])
+        budget.gaussian(mu, FOURTH_POWERS)
         typical = bound.typical if typical is None else typical
         fourth, noise = release_tails(
             records, scale, typical, mu, self.neighbours, entropy, sums=fourths
         )
         tails = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
-        return bound, tilt, tails, taken
+        return bound, tilt, tails
 
     def _bounded(
         self,
         records: Records,
         scale: FloatArray,
         share: float,
-        left: float,
+        budget: Budget,
         entropy: Entropy,
         counts: IntArray,
-    ) -> tuple[NormBound, Gaussian]:
-        mu = math.sqrt(self._norm_share) * self.pool
-        counts, sigma = release_norms(records, scale, mu, self.neighbours, entropy, counts=counts)
+    ) -> NormBound:
+        mu = math.sqrt(self._norm_share) * self.total
+        args = (records, scale, mu, self.neighbours, budget, entropy)
+        counts, sigma = release_norms(*args, counts=counts, part=NORMS)  # proof: step 3
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = left**2 - mu**2 - OF_TAILS * self.pool**2
-        rest = math.sqrt(max(rest, 1e-6 * self.pool**2)) / self.neighbours.outer_product
+        rest = budget.left - OF_TAILS * self.total**2
+        rest = math.sqrt(max(rest, 1e-6 * self.total**2)) / self.neighbours.outer_product
         n_found = int(np.count_nonzero(scale))
-        bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
-        return bound, Gaussian(mu)
-
-
-@dataclass(frozen=True, eq=False)
-class _Moved:
-    """Centres and scales after the means and squares, what these took, and a typical variance.
-
-    The variance is that of a feature in squared scales; None where no squares were released.
-    """
-
-    centre: FloatArray
-    scale: FloatArray
-    taken: list[tuple[str, Gaussian]]
-    typical: float | None = None
-
-
-def _left(pool: float, taken: list[tuple[str, Gaussian]]) -> float:
-    """What is left of the pool, as a mu."""
-    return math.sqrt(max(pool**2 - sum(event.mu**2 for _, event in taken), 0.0))
+        return choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
 
 
 def centre_sums(records: Records, scale: FloatArray) -> RowSums:
@@ -412,30 +395,6 @@ def release_tilts(
     return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
 
 
-def release_norms(
-    records: Records,
-    scale: FloatArray,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-    *,
-    counts: IntArray | None = None,
-) -> tuple[IntArray, int]:
-    """Noisy counts of records by squared norm, and the deviation of the noise.
-
-    `counts` are those without noise, where they are known from another pass.
-
-    Privacy
-    -------
-    Neighbours: as given; no precondition. A record adds one to one count, so the counts
-    move by at most sqrt(2); the noise makes that `mu` deviations.
-    """
-    if counts is None:
-        counts = norm_histogram(records, *_norm_bins(scale))  # proof: step 3
-    sigma = smallest_sigma(neighbours.moved(replaced=2, removed=1), mu)  # proof: step 3
-    return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
-
-
 @dataclass(frozen=True, eq=False)
 class _Fourths:
     """What tails are released from: fourth powers on a grid, in units of so many bits."""
@@ -492,22 +451,9 @@ def release_tails(
     return np.where(scale > 0, noisy * unit, 0.0), sigma * unit
 
 
-def _norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
-    """The grid on which norms are counted, and the edges between bins."""
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    return grid, squared_norms(grid, int(np.count_nonzero(scale)))
-
-
 def centre_bound(grid: FeatureGrid, n_found: int) -> int:
     """The bound on the norm of a record in steps of the grid: sqrt(2) times the typical one."""
     return max(1, math.floor(math.sqrt(2 * n_found) / grid.step))
-
-
-def preparation_for(n_records: int, n_features: int, total: float) -> float:
-    """The share of the Gaussian part `total` that is set aside, from public numbers."""
-    look = min(_MOST_LOOK, max(_LOOK, 2 * n_features * (_LOOK_RATIO / (n_records * total)) ** 2))
-    others = norm_share(n_records, n_features, total) + OF_TAILS + OF_SQUARES
-    return look + centre_share(n_records, n_features, total) + others
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:

@@ -18,7 +18,7 @@ from scipy import special
 
 from hushcov._arrays import Float32Array, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
@@ -81,12 +81,13 @@ class ScaleParameters(Stage):
             )
 
     @property
-    def event(self) -> Gaussian:
-        """What the release of the scales costs."""
-        return Gaussian(self.mu)  # proof: step 2
+    def cost(self) -> float:
+        """See `Stage.cost`."""
+        return self.mu
 
-    def run(self, prepared: Prepared, entropy: Entropy) -> Prepared:
+    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release the scales, and hand them on."""
+        budget.gaussian(self.mu, self.released)  # proof: step 2
         scale = trusted_scale(release_scales(prepared.records, self, entropy))
         # The zeros of records that miss a value made scales smaller than complete ones have.
         scale = scale / math.sqrt(prepared.share)
@@ -143,7 +144,7 @@ def release_scales(
     -------
     Neighbours: those of the parameters; no precondition. The noisy counts are the rounding of a
     Gaussian mechanism with l2 sensitivity over deviation at most `parameters.mu`, in exact integer
-    arithmetic, and the scales are computed from them: `parameters.event` is all that is spent.
+    arithmetic, and the scales are computed from them: `parameters.mu` is all that is spent.
     See `docs/proofs/scales.md`.
     """
     if (records.n_records, records.n_features) != (parameters.n_records, parameters.n_features):

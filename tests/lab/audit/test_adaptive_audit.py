@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from hushcov.accounting import Clock, Clocked, Gaussian, gaussian_delta
+from hushcov.accounting import Budget, Clocked, Gaussian, gaussian_delta
 from hushcov.lab.audit.attack import promised
 from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import Ladder, ladder, matrix, pairs, probe
 from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
-from hushcov.steps.stage import choose_norm, squared_norms
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from statistics_helpers import FALSE_ALARM, short_and_long
@@ -30,7 +30,7 @@ def test_the_claim_is_a_gaussian_curve_and_being_late():
     assert promise.late == 1e-7 + 1e-8
     assert promised(4.0, 1e-5, (Gaussian(0.3),)).late == 0
     for attack in attacks_on("adaptive-looks"):
-        event = attack.target.parameters.event
+        (event,) = attack.target.parameters.budget().certificate.events
         assert gaussian_delta(event.mu, 4.0) + event.late <= 1e-5
 
 
@@ -60,11 +60,11 @@ def test_noise_of_the_last_look_is_too_small(monkeypatch):
     correct = matrix.WholeMatrix.look
     sigmas = matrix.noise_sigmas
 
-    def look(self, mu, clock, entropy):
+    def look(self, mu, budget, entropy):
         with monkeypatch.context() as patch:
             if self.mean.any():
                 patch.setattr(matrix, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)])
-            correct(self, mu, clock, entropy)
+            correct(self, mu, budget, entropy)
 
     monkeypatch.setattr(matrix.WholeMatrix, "look", look)
     assert not attacked("adaptive-looks", "sign flips", 300).survives
@@ -90,7 +90,7 @@ def test_noise_of_the_second_values_is_too_small(monkeypatch, times):
 
 def test_rungs_are_not_charged(monkeypatch):
     """The ladder goes on until its noise is small, and every pick shows which record it was."""
-    monkeypatch.setattr(Clock, "step_time", lambda *_: 1e-9)
+    monkeypatch.setattr(Budget, "step_time", lambda *_: 1e-9)
     assert not attacked("adaptive-ladder", "tied, few records", 240).survives
 
 
@@ -123,9 +123,9 @@ def test_the_last_look_is_bounded_by_the_true_norms(monkeypatch):
     def look(run, probe):
         grid = FeatureGrid(run.scale, WIDEST, HALF_WIDTH)
         counts = norm_histogram(run.records, grid, squared_norms(grid, run.d))
-        run.norm = choose_norm(100 * counts, 1, run.n, run.d, run.clock.mu_left)
+        run.norm = choose_norm(100 * counts, 1, run.n, run.d, run.budget.mu_left)
         whole = adaptive._whole(run)
-        whole.look(run.clock.mu_left, run.clock, run.entropy)
+        whole.look(run.budget.mu_left, run.budget, run.entropy)
         return whole
 
     monkeypatch.setattr(adaptive, "_released", look)

@@ -9,9 +9,10 @@ import numpy as np
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import adaptive_parameters, release_adaptive
+from hushcov.mechanisms.adaptive import AdaptiveParameters, release_adaptive
 from hushcov.noise import Entropy
 from hushcov.simulate import sparse_covariance
+from hushcov.steps import Prepared
 from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -66,5 +67,5 @@ def released(rows, *, epsilon=1.0, row_sparsity=1, seed=1, sparse=False):
     inputs = ReleaseInputs(*rows.shape, row_sparsity, epsilon, 1e-6)
     entropy = Entropy(np.random.default_rng(seed), private=False)
     scale = np.ones(rows.shape[1])
-    parameters = adaptive_parameters(inputs)
-    return release_adaptive(ArrayRecords(rows), scale, parameters, entropy, sparse=sparse)
+    parameters, prepared = AdaptiveParameters(inputs), Prepared(ArrayRecords(rows), scale)
+    return release_adaptive(prepared, parameters, parameters.budget(), entropy, sparse=sparse)

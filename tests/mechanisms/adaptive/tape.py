@@ -13,21 +13,21 @@ import numpy as np
 
 import hushcov.mechanisms.adaptive.ladder
 import hushcov.mechanisms.adaptive.matrix
-import hushcov.mechanisms.adaptive.pairs
 import hushcov.mechanisms.adaptive.probe
 import hushcov.mechanisms.screened.values
 import hushcov.steps.complete
 import hushcov.steps.location.state
+import hushcov.steps.norms
 import hushcov.steps.preparation
 import hushcov.steps.scales
 from hushcov.noise import gumbel_top, rounded_normal
 
 #: Modules in which noise is added to arrays, and those in which it is added to a number.
 ARRAYS = (
-    hushcov.mechanisms.adaptive.pairs,
     hushcov.mechanisms.adaptive.probe,
     hushcov.mechanisms.screened.values,
     hushcov.steps.location.state,
+    hushcov.steps.norms,
     hushcov.steps.preparation,
     hushcov.steps.scales,
 )

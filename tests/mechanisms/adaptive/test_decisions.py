@@ -7,8 +7,8 @@ import pytest
 
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive.ladder import Ladder
+from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
-from hushcov.steps.stage import choose_norm, squared_norms
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from mechanisms.adaptive.settings import blocks, dense, drawn, fit, one_factor
@@ -89,9 +89,9 @@ def planted_look(run, probe):
     """The bound of the last look follows from the norms as they are."""
     edges = squared_norms(FeatureGrid(run.scale, WIDEST, HALF_WIDTH), run.d)
     counts = norm_histogram(run.records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
-    run.norm = choose_norm(counts, 1, run.n, run.d, run.clock.mu_left)
+    run.norm = choose_norm(counts, 1, run.n, run.d, run.budget.mu_left)
     whole = adaptive._whole(run)
-    whole.look(run.clock.mu_left, run.clock, run.entropy)
+    whole.look(run.budget.mu_left, run.budget, run.entropy)
     return whole
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from hushcov.accounting import Clocked, Gaussian, compose
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import adaptive_parameters, certify_adaptive
+from hushcov.mechanisms.adaptive import AdaptiveParameters
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.release import Release
 from hushcov.release.estimate import estimate, factors_of
@@ -136,8 +136,8 @@ def test_what_is_charged_is_what_was_certified(found):
     assert all(isinstance(event, Gaussian) for event in events[:-1])
     bound = compose(events, delta=1e-6)
     assert 0.95 < bound.epsilon <= 1.0
-    planned = estimator.fit_plan(*X.shape).chosen
-    assert sum(event.mu**2 for event in events) <= planned.pool**2
+    (certified,) = estimator.fit_plan(*X.shape).budget().certificate.events
+    assert sum(event.mu**2 for event in events) <= certified.mu**2
 
 
 def test_sparse_output_never_forms_the_whole_matrix(monkeypatch):
@@ -177,7 +177,7 @@ def test_advice_on_sparsity_changes_the_first_rung_alone():
 def test_more_records_than_scores_are_exact_for_are_refused():
     inputs = ReleaseInputs(2**33 + 1, 5, 2, 1.0, 1e-6)
     with pytest.raises(CapacityError, match="n_records"):
-        certify_adaptive(adaptive_parameters(inputs), private=True)
+        AdaptiveParameters(inputs).budget()
 
 
 def test_noise_alone_is_no_worse_than_zeros():

@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, Clock, Neighbours
+from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, Budget, Neighbours
 from hushcov.candidates import Candidates
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
 from hushcov.mechanisms.screened import CentredSigns, SignScreen, values
 from hushcov.noise import Entropy
+from hushcov.steps import Prepared, norms
 from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
@@ -50,10 +50,12 @@ def played(monkeypatch, case, relation):
     )
     parameters = candidate_parameters(inputs, **options)
     found, taken = Played(), []
-    for module in (pairs, values):
+    for module in (norms, values):
         monkeypatch.setattr(module, "rounded_normal", found.noise)
-    take = Clock.gaussian
-    monkeypatch.setattr(Clock, "gaussian", lambda self, mu: (taken.append(mu), take(self, mu)))
+    take = Budget.gaussian
+    monkeypatch.setattr(
+        Budget, "gaussian", lambda self, mu, part=None: (taken.append(mu), take(self, mu, part))
+    )
     entropy = Entropy(np.random.default_rng(0), private=False)
 
     def release(rows):
@@ -61,13 +63,14 @@ def played(monkeypatch, case, relation):
         records = ArrayRecords(rows)
         if most > 1:
             records = Units.of(np.arange(len(rows)) // most, len(rows)).bounded(records, most)
-        return release_candidates(CountedRecords(records, n), np.full(D, 0.5), parameters, entropy)
+        prepared = Prepared(CountedRecords(records, n), np.full(D, 0.5))
+        return release_candidates(prepared, parameters, parameters.budget(), entropy)
 
     removed = neighbours.relation == ADD_REMOVE
     tables = [np.vstack([OTHERS, *records[None]]) for records in fresh]
     found.play(release, [OTHERS, *tables] if removed else tables)
     assert len(taken) == len(found.kinds)
-    assert sum(mu**2 for mu in taken) <= parameters.event.mu**2
+    assert sum(mu**2 for mu in taken) <= parameters.budget().mu ** 2
     squares = [found.squares(place, removed=removed) for place in range(len(taken))]
     # What is charged for a unit is the clock of so many records, one after the other.
     each = [float(x.max()) / (most * mu) ** 2 for x, mu in zip(squares, taken, strict=True)]

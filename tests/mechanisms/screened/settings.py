@@ -26,13 +26,13 @@ DESIGN = ScreenedDesign(
 ALL_PAIRS = dataclasses.replace(DESIGN, n_levels=0)
 
 
-def inputs_of(n, d, k, *, epsilon=1.0, delta=1e-6, spent=()):
-    return ReleaseInputs(n, d, k, epsilon, delta, spent)
+def inputs_of(n, d, k, *, epsilon=1.0, delta=1e-6, before=0.0):
+    return ReleaseInputs(n, d, k, epsilon, delta, before)
 
 
-def parameters_of(n, d, k, *, epsilon=1.0, delta=1e-6, spent=(), **design):
+def parameters_of(n, d, k, *, epsilon=1.0, delta=1e-6, before=0.0, **design):
     return screened_parameters(
-        inputs_of(n, d, k, epsilon=epsilon, delta=delta, spent=spent),
+        inputs_of(n, d, k, epsilon=epsilon, delta=delta, before=before),
         dataclasses.replace(DESIGN, **design),
     )
 

@@ -14,9 +14,9 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, Pure, compose, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose, smallest_sigma
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.screened import ScreenLevel, certify_screened, screened_parameters
+from hushcov.mechanisms.screened import ScreenLevel, screened_parameters
 from hushcov.mechanisms.screened.parameters import (
     ranges,
     squared_sum_sensitivity,
@@ -32,7 +32,7 @@ SETTINGS = {
         5,
         epsilon=0.3,
         delta=1e-8,
-        spent=(Gaussian(0.02),),
+        before=0.02,
         n_levels=4,
     ),
     "one level, large budget": parameters_of(10**4, 30, 3, epsilon=5.0, delta=1e-5, n_levels=1),
@@ -45,12 +45,14 @@ SETTINGS = {
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_budget_is_kept_and_nearly_used(name):
     parameters = SETTINGS[name]
-    guarantee = certify_screened(parameters, private=True)
+    guarantee = parameters.budget().certificate
     epsilon = parameters.inputs.epsilon
     assert 0.999 * epsilon < guarantee.transcript_epsilon <= epsilon
     assert guarantee.transcript_delta <= parameters.inputs.delta
     assert guarantee.numerical_delta == 0
-    assert guarantee.events == parameters.events
+    gaussian = [event.mu for event in parameters.events if isinstance(event, Gaussian)]
+    assert guarantee.events[:-1] == tuple(event for _, event in parameters.selections)
+    assert guarantee.events[-1].mu == pytest.approx(math.hypot(*gaussian))
     used = compose(parameters.events, epsilon=epsilon)
     assert used.delta <= parameters.inputs.delta
 
@@ -152,9 +154,9 @@ def test_parameters_made_by_hand_are_charged_for_what_they_do(change):
         "size": {"levels": (ScreenLevel(first.size + 10, first.rate), *rest)},
         "mu": {"mu": parameters.mu * 1.1},
     }[change]
-    assert certify_screened(parameters, private=True).private
+    assert parameters.budget().certificate.private
     with pytest.raises(PrivacyConditionError, match="transcript_epsilon"):
-        certify_screened(dataclasses.replace(parameters, **changed), private=True)
+        dataclasses.replace(parameters, **changed).budget()
 
 
 def test_uncertified_parameters_are_close_and_cannot_be_released_unchecked():
@@ -164,27 +166,26 @@ def test_uncertified_parameters_are_close_and_cannot_be_released_unchecked():
     assert math.isclose(rough.mu, certified.mu, rel_tol=0.05)
     more = dataclasses.replace(rough, mu=1.2 * certified.mu)
     with pytest.raises(PrivacyConditionError):
-        certify_screened(more, private=True)
+        more.budget()
 
 
-# Events spent before
+# Steps before
 
 
-@pytest.mark.parametrize(
-    "spent", [(Gaussian(0.1),), (Pure(0.2),), (BoundedRange(0.02, 100), Gaussian(0.05))]
-)
-def test_what_was_spent_is_charged_first_and_leaves_less(spent):
-    alone, parameters = parameters_of(1000, 30, 3), parameters_of(1000, 30, 3, spent=spent)
-    assert parameters.events[: len(spent)] == spent
+def test_what_steps_before_take_leaves_less():
+    alone, parameters = parameters_of(1000, 30, 3), parameters_of(1000, 30, 3, before=0.1)
+    assert parameters.events[0] == Gaussian(0.1)
     assert parameters.mu < alone.mu
     assert all(a.rate < b.rate for a, b in zip(parameters.levels, alone.levels, strict=True))
-    assert certify_screened(parameters, private=True).events[: len(spent)] == spent
+    budget = parameters.budget()
+    assert budget.mu == pytest.approx(math.hypot(0.1, parameters.mu))
+    budget.gaussian(0.05, "a step before")
+    assert budget.mu_left > parameters.mu
 
 
-@pytest.mark.parametrize("spent", [(Gaussian(0.5),), (Pure(1.5),)])
-def test_a_budget_already_spent_is_refused(spent):
+def test_a_budget_that_steps_before_take_is_refused():
     with pytest.raises(PrivacyConditionError):
-        parameters_of(1000, 30, 3, spent=spent)
+        parameters_of(1000, 30, 3, before=0.5)
 
 
 # Extremes

@@ -12,7 +12,7 @@ from scipy import stats
 
 from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.screened import mechanism, release_screened, values
+from hushcov.mechanisms.screened import ScreenedParameters, mechanism, release_screened, values
 from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
 from hushcov.noise import TAKEN, Entropy
 from hushcov.sums.grids import FeatureGrid
@@ -56,17 +56,15 @@ class NoBits:
 @pytest.mark.parametrize("n_levels", [0, 1, 3])
 def test_the_events_charged_are_the_ones_used(monkeypatch, n_levels):
     """Every draw has its event, no event is for less than its draw, and nothing else is drawn."""
-    spent = (Gaussian(0.05),)
-    parameters = parameters_of(200, 12, 3, n_levels=n_levels, spent=spent, epsilon=2.0)
+    parameters = parameters_of(200, 12, 3, n_levels=n_levels, before=0.05, epsilon=2.0)
     X = np.random.default_rng(1).standard_normal((200, 12))
     draws = Draws(monkeypatch)
     release = release_screened(
         ArrayRecords(X), np.ones(12), parameters, Entropy(NoBits(), private=False)
     )
     events = list(release.guarantee.events)
-    assert tuple(events[:1]) == spent
     left = 66
-    for (candidates, rate, count), event in zip(draws.selections, events[1:], strict=False):
+    for (candidates, rate, count), event in zip(draws.selections, events, strict=False):
         assert candidates == left
         assert isinstance(event, BoundedRange)
         assert event.count == count
@@ -76,7 +74,7 @@ def test_the_events_charged_are_the_ones_used(monkeypatch, n_levels):
     bound = draws.maps[-1]
     square = 4 * bound.norm_bound**2 + bound.factor_range**2 + bound.size_range**2
     assert len(draws.selections) == n_levels
-    [(sigma, size)], [event] = draws.sigmas, events[1 + n_levels :]
+    [(sigma, size)], [event] = draws.sigmas, events[n_levels:]
     assert isinstance(event, Gaussian)
     assert size == n_pairs + 12 + 2
     assert Fraction(event.mu) ** 2 * sigma**2 >= square
@@ -95,7 +93,7 @@ def test_nothing_is_read_before_the_certificate(monkeypatch):
     parameters = parameters_of(200, 12, 3)
     with pytest.raises(AssertionError, match="read"):
         release_screened(Unread(), np.ones(12), parameters, seeded(0))
-    monkeypatch.setattr(mechanism, "certify_screened", refuse)
+    monkeypatch.setattr(ScreenedParameters, "budget", refuse)
     with pytest.raises(PrivacyConditionError):
         release_screened(Unread(), np.ones(12), parameters, seeded(0))
 
@@ -239,7 +237,7 @@ def test_a_release_is_a_function_of_the_multiset_of_records_and_the_seed():
 
 def test_the_description_is_plain_data(tmp_path):
     X = np.random.default_rng(8).standard_normal((50, 6))
-    release = released(X, parameters_of(50, 6, 2, spent=(Gaussian(0.01),)))
+    release = released(X, parameters_of(50, 6, 2, before=0.01))
     folder = release.write(tmp_path / "release")
     description = json.loads((folder / "release.json").read_text())
     assert description["mechanism"] == "screened"

@@ -7,13 +7,15 @@ known candidates, whole releases of one pair are attacked, in one look or two.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Clock
+from hushcov.accounting import Budget
 from hushcov.candidates import Candidates
 from hushcov.lab.audit.attack import (
     FEATURES,
@@ -47,7 +49,6 @@ from hushcov.mechanisms.adaptive import (
     AdaptiveParameters,
     Ladder,
     WholeMatrix,
-    adaptive_parameters,
     look_at_signs,
     release_adaptive,
     release_pairs,
@@ -61,7 +62,9 @@ from hushcov.mechanisms.candidates import (
 from hushcov.mechanisms.candidates.parameters import NAME as CANDIDATES
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy
-from hushcov.steps.stage import NormBound
+from hushcov.release import Release
+from hushcov.steps.norms import NormBound
+from hushcov.steps.stage import Prepared
 from hushcov.sums.records import Records
 
 _SLOWNESS = 30  # a whole release looks for structures
@@ -81,7 +84,13 @@ class AdaptiveTarget(Target):
     """`release_adaptive`: the released matrix, then the deviations of its noise."""
 
     parameters: AdaptiveParameters
-    release_by = release_adaptive
+
+    def release(self, rows: FloatArray, entropy: Entropy) -> Release:
+        """A whole release of records at scale 1."""
+        records = records_of(rows, self.parameters.inputs.n_records)
+        prepared = Prepared(records, np.ones(rows.shape[1]))
+        budget = self.parameters.budget(private=entropy.private)
+        return release_adaptive(prepared, self.parameters, budget, entropy)
 
     def quick(self, rows: FloatArray) -> Draw:
         """Return a whole release each time."""
@@ -99,7 +108,7 @@ class PartTarget(Target):
     parameters: AdaptiveParameters
 
     @abstractmethod
-    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, budget: Budget, entropy: Entropy) -> FloatArray:
         """Run the part, and return what it releases."""
 
     def quick(self, rows: FloatArray) -> Draw:
@@ -115,7 +124,17 @@ class PartTarget(Target):
         return self._run(self._records(rows), entropy)
 
     def _run(self, records: Records, entropy: Entropy) -> FloatArray:
-        return self.part(records, Clock(self.parameters.event, self.parameters.rate), entropy)
+        return self.part(records, self.fresh_budget(), entropy)
+
+    def fresh_budget(self) -> Budget:
+        """A budget of which nothing is spent; it is certified once."""
+        return copy.deepcopy(self._budget)
+
+    @cached_property
+    def _budget(self) -> Budget:
+        budget = self.parameters.budget(private=False)
+        self.parameters.expect(budget)
+        return budget
 
 
 @dataclass(frozen=True)
@@ -124,14 +143,14 @@ class LooksTarget(PartTarget):
 
     parameters: AdaptiveParameters
 
-    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, budget: Budget, entropy: Entropy) -> FloatArray:
         """One look for the usual share, one for the rest."""
         inputs = self.parameters.inputs
         bound = NormBound(np.sqrt(inputs.n_features), 0.0, 1.0)
         scale = np.ones(inputs.n_features)
-        whole = WholeMatrix(records, scale, inputs, bound, clock.left, widest=False)
-        whole.look(np.sqrt(FIRST_LOOK * clock.left), clock, entropy)
-        whole.look(clock.mu_left, clock, entropy)
+        whole = WholeMatrix(records, scale, inputs, bound, budget.left, widest=False)
+        whole.look(np.sqrt(FIRST_LOOK * budget.left), budget, entropy)
+        whole.look(budget.mu_left, budget, entropy)
         return flat(whole.mean)
 
 
@@ -142,11 +161,11 @@ class SignsTarget(PartTarget):
     parameters: AdaptiveParameters
     screen: SignScreen
 
-    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, budget: Budget, entropy: Entropy) -> FloatArray:
         """One look, for all of the time."""
-        inputs, mu = self.parameters.inputs, clock.mu_left
+        inputs, mu = self.parameters.inputs, budget.mu_left
         sums = self.screen.sums(records, None)
-        return flat(look_at_signs(sums, self.screen, inputs, 1.0, mu, clock, entropy).mean)
+        return flat(look_at_signs(sums, self.screen, inputs, 1.0, mu, budget, entropy).mean)
 
 
 @dataclass(frozen=True)
@@ -157,27 +176,29 @@ class LadderTarget(PartTarget):
     """
 
     parameters: AdaptiveParameters
+    rate: float
 
     def quick(self, rows: FloatArray) -> Draw:
         """Scores are computed once."""
         scores = self._scores(self._records(rows))
         return lambda generator: self._climbed(scores, Entropy(generator, private=False))
 
-    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, budget: Budget, entropy: Entropy) -> FloatArray:
         """Climb until there is no time left for selections."""
-        return self._climbed(self._scores(records), entropy, clock)
+        return self._climbed(self._scores(records), entropy, budget)
 
     def _scores(self, records: Records) -> IntArray:
         return _SCREEN.scores(records, None)
 
     def _climbed(
-        self, scores: IntArray, entropy: Entropy, clock: Clock | None = None
+        self, scores: IntArray, entropy: Entropy, budget: Budget | None = None
     ) -> FloatArray:
         inputs = self.parameters.inputs
-        clock = clock or Clock(self.parameters.event, self.parameters.rate)
+        budget = budget or self.fresh_budget()
+        budget.rate = self.rate
         ladder = Ladder(scores.copy(), _SCREEN, inputs, first=1)
         weights = np.zeros((inputs.n_features,) * 2)
-        while len(ladder.rungs) < _RUNGS and ladder.climb(clock, entropy, weakest=0.0):
+        while len(ladder.rungs) < _RUNGS and ladder.climb(budget, entropy, weakest=0.0):
             rows, columns = ladder.pairs
             new = weights[rows, columns] == 0
             weights[rows[new], columns[new]] = 1 / ladder.rungs[-1].finds
@@ -192,11 +213,11 @@ class ValuesTarget(PartTarget):
 
     parameters: AdaptiveParameters
 
-    def part(self, records: Records, clock: Clock, entropy: Entropy) -> FloatArray:
+    def part(self, records: Records, budget: Budget, entropy: Entropy) -> FloatArray:
         """Both looks at the pair."""
         places: tuple[IntArray, IntArray] = np.array([0]), np.array([1])
         inputs, scale = self.parameters.inputs, np.ones(2)
-        found = release_pairs(records, scale, inputs, places, 1.0, 1.0, clock, entropy)
+        found = release_pairs(records, scale, inputs, places, 1.0, 1.0, budget, entropy)
         return flat(found.pairs, np.zeros(1 - len(found.pairs)), found.diagonal)
 
 
@@ -204,7 +225,7 @@ _SCREEN = SignScreen()
 
 
 def _parameters(pair: Pair) -> AdaptiveParameters:
-    return adaptive_parameters(inputs_of(pair, 2))
+    return AdaptiveParameters(inputs_of(pair, 2))
 
 
 def _whole(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
@@ -263,7 +284,7 @@ def _ladder(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
 
 
 def _climbing(pair: Pair, rate: float) -> LadderTarget:
-    return LadderTarget(replace(_parameters(pair), rate=rate))
+    return LadderTarget(_parameters(pair), rate)
 
 
 def _favoured(pair: Pair) -> Statistic:
@@ -300,7 +321,13 @@ class CandidatesTarget(Target):
     """`release_candidates`: the matrix, zeros beside the pairs that are left."""
 
     parameters: CandidateParameters
-    release_by = release_candidates
+
+    def release(self, rows: FloatArray, entropy: Entropy) -> Release:
+        """A whole release of records at scale 1."""
+        records = records_of(rows, self.parameters.inputs.n_records)
+        prepared = Prepared(records, np.ones(rows.shape[1]))
+        budget = self.parameters.budget(private=entropy.private)
+        return release_candidates(prepared, self.parameters, budget, entropy)
 
     def quick(self, rows: FloatArray) -> Draw:
         """Return a whole release each time."""

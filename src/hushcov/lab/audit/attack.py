@@ -285,7 +285,9 @@ class Target(ABC):
     @property
     def promise(self) -> Promise:
         """Claim of the mechanism."""
-        inputs, events = self.parameters.inputs, getattr(self.parameters, "events", ())
+        inputs = self.parameters.inputs
+        budget = getattr(self.parameters, "budget", None)
+        events = () if budget is None else budget().certificate.events
         return promised(inputs.epsilon, inputs.delta, events)
 
     @abstractmethod

@@ -15,7 +15,6 @@ from hushcov.candidates import Candidates
 from hushcov.genotypes.mechanism import (
     NAME,
     GenotypeParameters,
-    certify_genotypes,
     document,
     genotype_parameters,
     release_genotypes,
@@ -59,12 +58,12 @@ class GenotypeTarget(Target):
     def quick(self, rows: FloatArray) -> Draw:
         """Count and sum once for what comes again; draw all noise each time."""
         records: Any = _Remembered(open_genotypes(rows))
-        guarantee = certify_genotypes(self.parameters, private=False)
+        budget = self.parameters.budget(private=False)
 
         def draw(generator: np.random.Generator) -> FloatArray:
             entropy = Entropy(generator, private=False)
             found = run_blocks(records, self.parameters, entropy, self.frequencies)
-            return _seen(document(*found, self.parameters, guarantee))
+            return _seen(document(*found, self.parameters, budget))
 
         return draw
 

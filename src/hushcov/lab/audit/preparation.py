@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
-from hushcov.accounting import ONE_REPLACED, Neighbours, gaussian_epsilon, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, gaussian_epsilon, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit.attack import (
     DELTA,
@@ -42,15 +42,9 @@ from hushcov.lab.audit.attack import (
 )
 from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.noise import Entropy, rounded_normal
-from hushcov.steps.counting import Counting
-from hushcov.steps.preparation import (
-    HALF_WIDTH,
-    WIDEST,
-    centre_bound,
-    release_centre,
-    release_norms,
-)
-from hushcov.steps.stage import squared_norms
+from hushcov.steps.counting import CountedHere, Counting
+from hushcov.steps.norms import HALF_WIDTH, WIDEST, release_norms, squared_norms
+from hushcov.steps.preparation import centre_bound, release_centre
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import norm_histogram, signed_octaves
 from hushcov.sums.grids import FeatureGrid
@@ -135,7 +129,9 @@ def _norms(name: str) -> tuple[Attack, ...]:
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
         records, scale = ArrayRecords(rows), np.ones(FEATURES)
-        return flat(release_norms(records, scale, _mu(2), ONE_REPLACED, entropy)[0])
+        return flat(
+            release_norms(records, scale, _mu(2), ONE_REPLACED, Budget(10.0, 0.09), entropy)[0]
+        )
 
     target = StepTarget(exact, step, 2)
     return (_attack(name, target, huge_or_zero(RECORDS, FEATURES)),)
@@ -188,7 +184,12 @@ class CountTarget(Target):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """Return the released number."""
-        return flat(self.counting.run(ArrayRecords(rows), None, entropy).released)
+        return flat(self.counted(rows, entropy).released)
+
+    def counted(self, rows: FloatArray, entropy: Entropy) -> CountedHere:
+        """Run the count."""
+        budget = self.counting.budget(private=entropy.private)
+        return self.counting.run(ArrayRecords(rows), None, budget, entropy)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +203,7 @@ class CountedTarget(CountTarget):
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """Return the number, then the matrix in the unit of the records."""
-        counted = self.counting.run(ArrayRecords(rows), None, entropy)
+        counted = self.counted(rows, entropy)
         d = rows.shape[1]
         parameters = _planned(counted.released, d, counted.left, counted.neighbours)
         release = release_gaussian(counted.records, np.ones(d), parameters, entropy)

@@ -56,6 +56,7 @@ from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import Entropy
 from hushcov.planning import mechanisms
 from hushcov.release import Release
+from hushcov.steps import Prepared
 
 _SLOWNESS = 2  # whole releases take a millisecond or more
 
@@ -86,7 +87,7 @@ class RegisteredTarget(Target):
     @property
     def promise(self) -> Promise:
         """Claim that the accountant certifies."""
-        guarantee = self.plan.certify(private=False)
+        guarantee = self.plan.budget(private=False).certificate
         return promised(guarantee.epsilon, guarantee.delta, guarantee.events)
 
     def quick(self, rows: FloatArray) -> Draw:
@@ -96,7 +97,8 @@ class RegisteredTarget(Target):
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """Return a whole release of records at scale 1."""
         records = records_of(rows, self.inputs.n_records)
-        return self.plan.release(records, np.ones(rows.shape[1]), entropy)
+        prepared = Prepared(records, np.ones(rows.shape[1]))
+        return self.plan.release(prepared, self.plan.budget(private=entropy.private), entropy)
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """Return the released integers, and which entries were released."""

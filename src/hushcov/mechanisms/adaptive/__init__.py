@@ -3,7 +3,7 @@
 from hushcov.mechanisms.adaptive.errors import FINE, kept_of, with_errors
 from hushcov.mechanisms.adaptive.ladder import Ladder
 from hushcov.mechanisms.adaptive.matrix import WholeMatrix
-from hushcov.mechanisms.adaptive.mechanism import certify_adaptive, release_adaptive
+from hushcov.mechanisms.adaptive.mechanism import release_adaptive
 from hushcov.mechanisms.adaptive.pairs import (
     Narrowing,
     PairValues,
@@ -11,7 +11,7 @@ from hushcov.mechanisms.adaptive.pairs import (
     release_pairs,
     value_noise,
 )
-from hushcov.mechanisms.adaptive.parameters import AdaptiveParameters, adaptive_parameters
+from hushcov.mechanisms.adaptive.parameters import AdaptiveParameters
 from hushcov.mechanisms.adaptive.probe import look_at_signs
 from hushcov.mechanisms.adaptive.room import ADAPTIVE, PlannedAdaptive
 
@@ -24,8 +24,6 @@ __all__ = [
     "PairValues",
     "PlannedAdaptive",
     "WholeMatrix",
-    "adaptive_parameters",
-    "certify_adaptive",
     "kept_of",
     "look_at_signs",
     "release_adaptive",

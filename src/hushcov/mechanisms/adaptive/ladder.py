@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import IntArray
-from hushcov.accounting import UP, Clock, smallest_sigma
+from hushcov.accounting import UP, Budget, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import MOST_LADDER, TEST
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen, pair_of
@@ -97,7 +97,7 @@ class Ladder:
         """Share of the clock that the next rung takes, about."""
         return self._size * (self._moved * self._rate) ** 2 / self._unit if self._unit else 0.0
 
-    def climb(self, clock: Clock, entropy: Entropy, weakest: float) -> bool:
+    def climb(self, budget: Budget, entropy: Entropy, weakest: float) -> bool:
         """Select one more rung, or say that the ladder has ended.
 
         `weakest` is the correlation below which a pair matters less than noise.
@@ -110,7 +110,7 @@ class Ladder:
         numbers and the clock, which takes their time beforehand.
         """
         if not self._unit:
-            self._unit = clock.left
+            self._unit = budget.left
             # The share that d / 2 steps of range 2 moved rate take: each takes (moved rate)^2.
             self._rate = math.sqrt(2 * _FIRST_SHARE * self._unit / self._d) / self._moved
         if self._ended(weakest):
@@ -119,21 +119,21 @@ class Ladder:
         resolution = self._screen.resolution
         rate = self._rate / resolution
         eta = 2 * sensitivity * rate * UP
-        before = clock.left
+        before = budget.left
         room = MOST_LADDER * self._unit - self._spent
-        size = min(self._size, clock.steps_left(eta, min(1.0, max(0.0, room) / before)))
+        size = min(self._size, budget.steps_left(eta, min(1.0, max(0.0, room) / before)))
         if size < min(max(_FEWEST, self._d // 20), max(1, len(self._scores))):
             return False
-        clock.steps(eta, size)  # proof: step 2
+        budget.select(eta, size)  # proof: step 2
         best = gumbel_top(entropy.generator, self._scores, rate, size)  # proof: step 2
         mu = math.sqrt(TEST * self._unit)
-        clock.gaussian(mu)  # proof: step 3
+        budget.gaussian(mu)  # proof: step 3
         sigma = smallest_sigma((sensitivity * size) ** 2, mu)  # proof: step 3
         total = self._scores[best].sum(dtype=np.int64, keepdims=True)
         total = total + rounded_normal(entropy.generator, sigma, 1)
         self._scores[best] = TAKEN
         self._selected = np.concatenate([self._selected, best])
-        self._spent += before - clock.left
+        self._spent += before - budget.left
         self._note(size, int(total[0]) / size / resolution)
         return True
 

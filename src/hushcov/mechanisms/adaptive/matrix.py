@@ -7,11 +7,10 @@ import math
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting import Clock
+from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian import (
     RADIUS,
-    UnitBound,
     exact_half_width,
     noise_sigmas,
     norm_in_steps,
@@ -20,8 +19,7 @@ from hushcov.mechanisms.gaussian import (
 )
 from hushcov.noise import Entropy
 from hushcov.postprocess import largest_of, noise_norm, over_rows
-from hushcov.steps.preparation import WIDEST
-from hushcov.steps.stage import NormBound
+from hushcov.steps.norms import WIDEST, NormBound, UnitBound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import Progress, Records
@@ -80,7 +78,7 @@ class WholeMatrix:
         self._precision, self.mean = trust * before._precision, before.mean
         return self
 
-    def look(self, mu: float, clock: Clock, entropy: Entropy) -> None:
+    def look(self, mu: float, budget: Budget, entropy: Entropy) -> None:
         """Release the matrix once more.
 
         Privacy
@@ -88,7 +86,7 @@ class WholeMatrix:
         Neighbours: those of the inputs; no precondition. The upper triangle moves by at most `mu`
         deviations of its noise, whose time is taken before it is drawn.
         """
-        clock.gaussian(mu)  # proof: step 4
+        budget.gaussian(mu)  # proof: step 4
         d = len(self._gram)
         if self._of_units:
             sigmas = unit_sigmas(self._bound, mu, self._neighbours)  # proof: step 8

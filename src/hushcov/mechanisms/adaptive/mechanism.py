@@ -14,7 +14,8 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._triangle import pairs_beyond
 from hushcov._words import number
-from hushcov.accounting import Clock, Guarantee
+from hushcov.accounting import Budget
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.errors import FINE, kept_of, with_errors
 from hushcov.mechanisms.adaptive.ladder import Ladder
 from hushcov.mechanisms.adaptive.matrix import LEAST_SHARE, WholeMatrix, uneven_noise
@@ -27,6 +28,7 @@ from hushcov.mechanisms.adaptive.parameters import (
     PROBE,
     WEAKEST,
     AdaptiveParameters,
+    clock_dict,
 )
 from hushcov.mechanisms.adaptive.probe import (
     Probe,
@@ -37,11 +39,9 @@ from hushcov.mechanisms.adaptive.probe import (
 )
 from hushcov.mechanisms.gaussian import (
     RADIUS,
-    UnitBound,
     exact_half_width,
-    release_unit_bound,
 )
-from hushcov.mechanisms.screened import CentredSigns, SignScreen, check_exact, pair_of
+from hushcov.mechanisms.screened import CentredSigns, SignScreen, pair_of
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import (
     Candidate,
@@ -56,9 +56,16 @@ from hushcov.postprocess import (
     signal_norm,
     symmetric_sparse,
 )
-from hushcov.release import Making, Release, Structure, named_parts
-from hushcov.steps.preparation import WIDEST, release_norms
-from hushcov.steps.stage import NormBound, choose_norm
+from hushcov.release import Making, Release, Structure, parts_of
+from hushcov.steps.norms import (
+    WIDEST,
+    NormBound,
+    UnitBound,
+    choose_norm,
+    release_norms,
+    release_unit_bound,
+)
+from hushcov.steps.stage import Prepared
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
 from hushcov.sums.records import Progress, Records
 
@@ -73,18 +80,6 @@ _PUT_BACK = 0.5  # of what a bound takes off: how far what is put back may be of
 _SMALL = 500  # features up to which all eigenvectors are quick
 
 
-def certify_adaptive(parameters: AdaptiveParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the clock once more, from public inputs alone.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. Whatever the steps are, they stay on the
-    clock; `docs/proofs/adaptive.md`.
-    """
-    check_exact(parameters.inputs.n_records)  # scores and sums, as in the screened release
-    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 1
-
-
 @dataclass
 class _Run:
     """One release under way: what is fixed, and what was released so far."""
@@ -93,8 +88,9 @@ class _Run:
     scale: FloatArray
     parameters: AdaptiveParameters
     entropy: Entropy
-    clock: Clock
+    budget: Budget
     norm: NormBound
+    given: Prepared
     progress: Progress | None = None
     units: UnitBound | None = None
 
@@ -122,81 +118,77 @@ class _Run:
 
 
 def release_adaptive(
-    records: Records,
-    feature_scale: FloatArray,
+    prepared: Prepared,
     parameters: AdaptiveParameters,
+    budget: Budget,
     entropy: Entropy,
     *,
     sparse: bool = False,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, look, select and release; with `sparse` the whole matrix is never looked at.
+    """Look, select and release; with `sparse` the whole matrix is never looked at.
 
     Privacy
     -------
-    See `certify_adaptive`. `feature_scale` is public or was released before.
+    See `AdaptiveParameters.budget`. Scales, norms and tilts are public, or were released by steps
+    on the same budget.
     """
     check_entropy(entropy)
-    guarantee = certify_adaptive(parameters, private=entropy.private)  # proof: step 1
-    parameters.inputs.check_size(records)
-    scale = check_feature_scale(feature_scale, parameters.inputs.n_features)
-    clock = Clock(parameters.event, parameters.rate)
-    norm = parameters.norm or _released_norm(records, scale, parameters, clock, entropy)
-    run = _Run(records, scale, parameters, entropy, clock, norm, progress)
-    if parameters.inputs.neighbours.together > 1 and not sparse:
+    records, inputs = prepared.records, parameters.inputs
+    inputs.check_size(records)
+    scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
+    budget.part = parameters.part
+    parameters.expect(budget)
+    norm = prepared.norm or _released_norm(records, scale, inputs, budget, entropy)
+    run = _Run(records, scale, parameters, entropy, budget, norm, prepared, progress)
+    if inputs.neighbours.together > 1 and not sparse:
         run.units = _unit_bound(run)
     if not (sparse or _worth_selecting(run)):
-        return _of_whole(run, None, guarantee)
+        return _of_whole(run, None)
     ladder, probe = _scored(run, probed=not sparse)
     if _climb(run, ladder, probe):
-        return _of_whole(run, probe, guarantee)
+        return _of_whole(run, probe)
     hidden = 0.0 if probe is None else _hidden(run, ladder.pairs, probe)
     noise = _pair_noise(run, ladder)
     if probe is not None and math.hypot(hidden, noise) > _LEAN * _whole_noise(run):
-        return _of_whole(run, probe, guarantee)
+        return _of_whole(run, probe)
     norm_of = 1.0 if probe is None else largest(_taken(probe, ladder.pairs))
     values = release_pairs(
-        records, scale, parameters.inputs, ladder.pairs, ladder.real, norm_of, clock, entropy
+        records, scale, inputs, ladder.pairs, ladder.real, norm_of, budget, entropy
     )
-    return _of_pairs(run, ladder, values, hidden, guarantee, sparse=sparse)
+    return _of_pairs(run, ladder, values, hidden, sparse=sparse)
 
 
 def _released_norm(
-    records: Records,
-    scale: FloatArray,
-    parameters: AdaptiveParameters,
-    clock: Clock,
-    entropy: Entropy,
+    records: Records, scale: FloatArray, inputs: ReleaseInputs, budget: Budget, entropy: Entropy
 ) -> NormBound:
     """A bound on the norm of records, where no step before released one."""
-    mu = math.sqrt(NORMS * clock.left)
+    mu = math.sqrt(NORMS * budget.left)
     found = int(np.count_nonzero(scale))
     if found == 0:
         return NormBound(1.0, 0.0, 1.0)
-    clock.gaussian(mu)  # proof: step 5
-    inputs = parameters.inputs
-    counts, sigma = release_norms(records, scale, mu, inputs.neighbours, entropy)
-    mu = clock.mu_left / inputs.neighbours.outer_product
+    args = (records, scale, mu, inputs.neighbours, budget, entropy)
+    counts, sigma = release_norms(*args)  # proof: step 5
+    mu = budget.mu_left / inputs.neighbours.outer_product
     return choose_norm(counts, sigma, inputs.n_records, found, mu)
 
 
 def _unit_bound(run: _Run) -> UnitBound:
     """A bound on what a unit adds to the whole matrix."""
-    inputs, clock = run.parameters.inputs, run.clock
-    radius = RADIUS if run.parameters.norm is None else WIDEST
-    least = math.sqrt(LEAST_SHARE * clock.left)
+    inputs, budget = run.parameters.inputs, run.budget
+    radius = RADIUS if run.given.norm is None else WIDEST
+    least = math.sqrt(LEAST_SHARE * budget.left)
     grid = FeatureGrid(
         run.scale, radius, exact_half_width(inputs, radius, radius * math.sqrt(run.d), least)
     )
-    mu = math.sqrt(NORMS * clock.left)
-    clock.gaussian(mu)  # proof: step 8
-    args = (run.records, grid, inputs, run.norm.typical, mu, clock.mu_left, run.entropy)
-    return release_unit_bound(*args)
+    mu = math.sqrt(NORMS * budget.left)
+    args = (run.records, grid, inputs, run.norm.typical, mu, budget, run.entropy)
+    return release_unit_bound(*args)  # proof: step 8
 
 
 def _worth_selecting(run: _Run) -> bool:
     """Whether few pairs would have much less noise than all; from released and public numbers."""
-    mu = run.clock.mu_left
+    mu = run.budget.mu_left
     all_pairs = _entry_noise(run, mu)
     few = value_noise(run.d, run.parameters.inputs, 0.6 * mu, run.alike)
     n = run.sampled
@@ -208,17 +200,17 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
 
     With `probed`, a noisy look at all of them before.
     """
-    tilt, d = run.parameters.tilt, run.d
-    screen = SignScreen() if tilt is None else CentredSigns(tilt)
+    tilt, d = run.given.tilt, run.d
+    screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
     sums = screen.sums(run.records, run.progress)  # proof: step 2
     probe = None
     if probed:
-        mu = math.sqrt(PROBE * run.clock.left)
+        mu = math.sqrt(PROBE * run.budget.left)
         if sees(screen, d) and run.units is None:
             inputs, typical = run.parameters.inputs, run.norm.typical
-            probe = look_at_signs(sums, screen, inputs, typical, mu, run.clock, run.entropy)
+            probe = look_at_signs(sums, screen, inputs, typical, mu, run.budget, run.entropy)
         else:
-            probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
+            probe = look_at_matrix(_whole(run), mu, run.budget, run.entropy)
     first = d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
     return Ladder(np.abs(sums, out=sums), screen, run.parameters.inputs, first), probe
 
@@ -226,7 +218,7 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
     """Climb until the end, or until the whole matrix is clearly better; True where it is."""
     strong: IntArray | None = None
-    while ladder.climb(run.clock, run.entropy, WEAKEST * _pair_noise(run, ladder)):
+    while ladder.climb(run.budget, run.entropy, WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if probe is not None and enough and ladder.next_share > _DEAR:
             if strong is None:
@@ -262,7 +254,7 @@ def _taken(probe: Probe, pairs: tuple[IntArray, IntArray]) -> Matrix:
 
 def _whole_noise(run: _Run) -> float:
     """The norm of the noise if the whole matrix got all that is left."""
-    noise = _entry_noise(run, run.clock.mu_left)
+    noise = _entry_noise(run, run.budget.mu_left)
     return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.sampled))
 
 
@@ -276,7 +268,7 @@ def _entry_noise(run: _Run, mu: float) -> float:
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
     """The norm of the noise if the selected pairs got all that is left."""
     real = max(ladder.real, run.d / 4)
-    mu = math.sqrt(0.8 * run.clock.left)
+    mu = math.sqrt(0.8 * run.budget.left)
     noise = value_noise(round(1.3 * real), run.parameters.inputs, mu, run.alike)
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.sampled)
 
@@ -288,8 +280,8 @@ def _whole(run: _Run) -> WholeMatrix:
         run.scale,
         run.parameters.inputs,
         run.norm,
-        run.clock.left,
-        widest=run.parameters.norm is not None,
+        run.budget.left,
+        widest=run.given.norm is not None,
         units=run.units,
         progress=run.progress,
     )
@@ -303,17 +295,17 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     probe there is a first look at the matrix itself.
     """
     if probe is None:
-        mu = math.sqrt(FIRST_LOOK * run.clock.left)
-        probe = look_at_matrix(_whole(run), mu, run.clock, run.entropy)
+        mu = math.sqrt(FIRST_LOOK * run.budget.left)
+        probe = look_at_matrix(_whole(run), mu, run.budget, run.entropy)
     if run.units is not None:
         assert probe.whole is not None
-        probe.whole.look(run.clock.mu_left, run.clock, run.entropy)
+        probe.whole.look(run.budget.mu_left, run.budget, run.entropy)
         return probe.whole
     found = best_candidate(probe.mean, probe.noise_sd, run.sampled, rough=True)
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = missing_share(probe, run.norm)
-    noise = 2 * math.sqrt(run.d) / (run.n * run.clock.mu_left) * cleaned
+    noise = 2 * math.sqrt(run.d) / (run.n * run.budget.mu_left) * cleaned
     noise *= run.parameters.inputs.neighbours.outer_product
     norm, whole = run.norm.moved(noise, counted), probe.whole
     if _FARTHER * run.norm.norm < norm.norm:
@@ -325,18 +317,17 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
             trust = (found.noise / max(math.hypot(found.noise, bias), 1e-300)) ** 2
             whole = _whole(run).after(whole, trust)
     whole = whole or _whole(run)
-    whole.look(run.clock.mu_left, run.clock, run.entropy)
+    whole.look(run.budget.mu_left, run.budget, run.entropy)
     return whole
 
 
-def _of_whole(run: _Run, probe: Probe | None, guarantee: Guarantee) -> Release:
+def _of_whole(run: _Run, probe: Probe | None) -> Release:
     """The document of a whole matrix, with what it was found to be."""
     whole = _released(run, probe)
     noise_sd = whole.noise_sd
     found = best_candidate(whole.mean, noise_sd[0], run.sampled)
     return _document(
         run,
-        guarantee,
         integers=_rounded(whole.mean, noise_sd[0] / FINE),
         noise_sd=noise_sd,
         selected=None,
@@ -405,7 +396,6 @@ def _of_pairs(
     ladder: Ladder,
     values: PairValues,
     hidden: float,
-    guarantee: Guarantee,
     *,
     sparse: bool,
 ) -> Release:
@@ -432,7 +422,6 @@ def _of_pairs(
     )
     return _document(
         run,
-        guarantee,
         integers=matrix if sparse else matrix.toarray(),
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
@@ -451,7 +440,6 @@ def _sparse_norm(values: PairValues, threshold: float) -> float:
 
 def _document(
     run: _Run,
-    guarantee: Guarantee,
     *,
     integers: IntArray,
     noise_sd: tuple[float, float],
@@ -460,12 +448,13 @@ def _document(
     structure: Structure,
     unexplained: float,
 ) -> Release:
+    made: dict[str, object] = {"unexplained": unexplained}
     return Release(
         mechanism=NAME,
         integers=integers,
         unit=noise_sd[0] / FINE,
-        guarantee=guarantee,
-        parameters=run.parameters.to_dict() | {"unexplained": unexplained},
+        guarantee=run.budget.guarantee,
+        parameters=run.parameters.to_dict() | clock_dict(run.budget, run.given) | made,
         feature_scale=run.scale,
         noise_sd=noise_sd,
         selected=selected,
@@ -474,6 +463,6 @@ def _document(
             threshold=threshold,
             shrunk=run.norm.shrunk,
             structure=structure,
-            parts=named_parts(guarantee.events, run.parameters.part_names),
+            parts=parts_of(run.budget),
         ),
     )

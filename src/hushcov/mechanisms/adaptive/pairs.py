@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import Clock, Neighbours
+from hushcov.accounting import Budget, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.parameters import (
     DROPPED,
@@ -17,7 +17,6 @@ from hushcov.mechanisms.adaptive.parameters import (
     FIRST_VALUES,
     PRODUCT_NORMS,
 )
-from hushcov.mechanisms.gaussian import count_sigma
 from hushcov.mechanisms.screened import (
     PAIR_WEIGHT,
     RADIUS,
@@ -32,8 +31,9 @@ from hushcov.mechanisms.screened import (
     usual_of_units,
     widest_norm,
 )
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
+from hushcov.steps.norms import release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
 from hushcov.sums.records import Records
@@ -92,7 +92,7 @@ def release_pairs(
     places: tuple[IntArray, IntArray],
     n_real: float,
     norm: float,
-    clock: Clock,
+    budget: Budget,
     entropy: Entropy,
 ) -> PairValues:
     """Release the values of pairs, drop what looks like noise, and release the rest once more.
@@ -110,7 +110,7 @@ def release_pairs(
 
     share = FIRST_VALUES if inputs.neighbours.together == 1 else FIRST_OF_UNITS
     steps, size = [Narrowing(share, keep)], (n_real, norm)
-    return release_narrowed(records, feature_scale, inputs, places, steps, size, clock, entropy)
+    return release_narrowed(records, feature_scale, inputs, places, steps, size, budget, entropy)
 
 
 def release_narrowed(
@@ -120,7 +120,7 @@ def release_narrowed(
     places: tuple[IntArray, IntArray],
     steps: Sequence[Narrowing],
     size: tuple[float, float],
-    clock: Clock,
+    budget: Budget,
     entropy: Entropy,
 ) -> PairValues:
     """Release the values of pairs in looks, each at those that the one before left; averaged.
@@ -137,18 +137,18 @@ def release_narrowed(
     rows, columns = places
     together, d = inputs.neighbours.together, inputs.n_features
     share = steps[0].share if steps else 1 - PRODUCT_NORMS
-    mu = math.sqrt(share * clock.left)
+    mu = math.sqrt(share * budget.left)
     half_width = product_half_width(inputs, len(rows), mu)
     grid = FeatureGrid(feature_scale, RADIUS, half_width)
     widest = int(together * widest_norm(len(rows), grid.n_features) * half_width**2)
     products = product_map(grid, rows, columns, widest, together)
-    bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
+    bound = _norm_bound(records, products, size, inputs.neighbours, budget, entropy)
     found: PairValues | None = None
     means = None
     for step in steps:
         # Its share was of what there was before the first bound was chosen.
-        mu = mu if found is None else math.sqrt(step.share * clock.left)
-        clock.gaussian(mu)  # proof: step 6
+        mu = mu if found is None else math.sqrt(step.share * budget.left)
+        budget.gaussian(mu)  # proof: step 6
         products = product_map(grid, rows, columns, bound, together, means)
         looked = release_values(records, products, mu, inputs.neighbours, entropy)
         found = _averaged(found, looked)
@@ -159,11 +159,11 @@ def release_narrowed(
             means = mean_products(found.pairs, found.diagonal, products)
         if together > 1 or step.norms:
             products = product_map(grid, rows, columns, widest, together, means)
-            bound = _norm_bound(records, products, size, inputs.neighbours, clock, entropy)
+            bound = _norm_bound(records, products, size, inputs.neighbours, budget, entropy)
         else:
             bound = max(1, int(bound * root_square(len(rows), d) / root_square(before, d)))
-    mu = clock.mu_left
-    clock.gaussian(mu)  # proof: step 6
+    mu = budget.mu_left
+    budget.gaussian(mu)  # proof: step 6
     products = product_map(grid, rows, columns, bound, together, means)
     return _averaged(found, release_values(records, products, mu, inputs.neighbours, entropy))
 
@@ -194,7 +194,7 @@ def _norm_bound(
     products: ProductMap,
     size: tuple[float, float],
     neighbours: Neighbours,
-    clock: Clock,
+    budget: Budget,
     entropy: Entropy,
 ) -> int:
     """The bound at which the noise of values and what shrinking leaves of a bias are least.
@@ -203,10 +203,8 @@ def _norm_bound(
     does not restore is the part of the large records beyond their number.
     """
     n = records.n_records
-    mu = math.sqrt(PRODUCT_NORMS * clock.left)
-    clock.gaussian(mu)  # proof: step 6
-    sigma = count_sigma(mu, neighbours)  # proof: step 6
+    mu = math.sqrt(PRODUCT_NORMS * budget.left)
     counts = products.norm_histogram(records)
-    counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
+    noisy = release_counts(counts, mu, neighbours, budget, entropy)  # proof: step 6
     moved = sum_movement(neighbours) / neighbours.together
-    return chosen_bound(counts, sigma, products, n, size, clock.mu_left / moved)
+    return chosen_bound(*noisy, products, n, size, budget.mu_left / moved)

@@ -1,14 +1,14 @@
-"""What an adaptive release settles beforehand: a clock, and the shares that its steps may take."""
+"""What an adaptive release settles beforehand: its budget, and shares that its steps may take."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
 
-from hushcov.accounting import Clocked, Event, clock_rate
+from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN
-from hushcov.steps.stage import NormBound
+from hushcov.mechanisms.screened import check_exact
+from hushcov.steps import Prepared
 
 NAME = "adaptive"
 # Shares of the time on the clock. Chosen on the families of docs/mechanisms.md.
@@ -29,49 +29,53 @@ _LADDER_SHARE, _STEPS_PER_FEATURE, _FEWEST_STEPS = 0.3, 1.25, 64  # for the rate
 
 @dataclass(frozen=True)
 class AdaptiveParameters:
-    """Everything that is fixed before a record is read, and what earlier steps released.
-
-    `event` is the whole release; `rate` that of its clock. `norm` and `tilt` are what was released
-    of norms and signs, None where nothing was.
-    """
+    """What is fixed before a record is read: the public inputs."""
 
     inputs: ReleaseInputs
-    event: Clocked
-    rate: float
-    norm: NormBound | None = None
-    tilt: tuple[int, ...] | None = None
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """What is charged: the events spent before, and one clock."""
-        return (*self.inputs.spent, self.event)  # proof: step 1
+    def selects(self) -> bool:
+        """Whether pairs may be selected."""
+        return True
 
     @property
-    def part_names(self) -> tuple[str, ...]:
-        """What the clock released, in words."""
-        return ("which pairs and factors matter, and their values",)
+    def part(self) -> str:
+        """What is released, in words."""
+        return "which pairs and factors matter, and their values"
+
+    @property
+    def mu(self) -> float:
+        """About what steps before leave."""
+        return self.inputs.largest_mu(selects=self.selects)
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify a clock, from public inputs alone.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Whatever the steps are, they stay on the
+        clock; `docs/proofs/adaptive.md`.
+        """
+        check_exact(self.inputs.n_records)  # scores and sums, as in the screened release
+        return self.inputs.budget(selects=self.selects, private=private)  # proof: step 1
+
+    def expect(self, budget: Budget) -> None:
+        """Choose the rate of the clock for a ladder."""
+        steps = max(_FEWEST_STEPS, math.ceil(_STEPS_PER_FEATURE * self.inputs.n_features))
+        budget.expect(steps, _LADDER_SHARE)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
-        return {
-            "inputs": self.inputs.to_dict(),
-            "mu": self.event.mu,
-            "late": self.event.late,
-            "rate": self.rate,
-            "norm": None if self.norm is None else asdict(self.norm),
-            "tilt": None if self.tilt is None else list(self.tilt),
-        }
+        return {"inputs": self.inputs.to_dict()}
 
 
-def adaptive_parameters(inputs: ReleaseInputs) -> AdaptiveParameters:
-    """The longest clock within the budget, from public inputs alone.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. The event of the answer, with those spent
-    before, composes to at most (epsilon, delta); `docs/proofs/adaptive.md`.
-    """
-    event = inputs.longest_clock()
-    event = Clocked(event.mu * WITHIN, event.late)
-    steps = max(_FEWEST_STEPS, math.ceil(_STEPS_PER_FEATURE * inputs.n_features))
-    return AdaptiveParameters(inputs, event, clock_rate(event, steps, _LADDER_SHARE))
+def clock_dict(budget: Budget, prepared: Prepared) -> dict[str, object]:
+    """Return the clock of a release and what it started with, as plain data."""
+    norm, tilt = prepared.norm, prepared.tilt
+    return {
+        "mu": budget.mu,
+        "late": budget.late,
+        "rate": budget.rate,
+        "norm": None if norm is None else asdict(norm),
+        "tilt": None if tilt is None else tilt.tolist(),
+    }

@@ -10,14 +10,14 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._triangle import mirror, spread_pairs
-from hushcov.accounting import Clock, smallest_sigma
+from hushcov.accounting import Budget, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.matrix import WholeMatrix
 from hushcov.mechanisms.gaussian.mechanism import NOISE_STRIP
 from hushcov.mechanisms.screened import TO_CORRELATION, SignScreen
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.postprocess import largest
-from hushcov.steps.stage import NormBound
+from hushcov.steps.norms import NormBound
 
 _LEAST_VARIANCE = 0.5  # of centred signs, on average
 
@@ -39,9 +39,9 @@ class Probe:
         return float(np.vdot(self.mean, self.mean))
 
 
-def look_at_matrix(whole: WholeMatrix, mu: float, clock: Clock, entropy: Entropy) -> Probe:
+def look_at_matrix(whole: WholeMatrix, mu: float, budget: Budget, entropy: Entropy) -> Probe:
     """A look at the matrix itself; see `WholeMatrix.look`."""
-    whole.look(mu, clock, entropy)
+    whole.look(mu, budget, entropy)
     return Probe(whole.mean, whole.noise_sd[0], whole)
 
 
@@ -56,7 +56,7 @@ def look_at_signs(
     inputs: ReleaseInputs,
     typical: float,
     mu: float,
-    clock: Clock,
+    budget: Budget,
     entropy: Entropy,
 ) -> Probe:
     """Release the sums of products of signs of all pairs, and make a covariance of them.
@@ -74,7 +74,7 @@ def look_at_signs(
     root = math.isqrt(d * (d - 1) // 2) + 1
     moved = inputs.neighbours.moved(replaced=d, removed=min(d, root))
     sensitivity = screen.resolution * moved + screen.rounding * root
-    clock.gaussian(mu)  # proof: step 7
+    budget.gaussian(mu)  # proof: step 7
     sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
     variances = screen.variances(d)
     unit = typical / float(variances.mean())

@@ -1,6 +1,6 @@
 """Release of known candidates: bands and listed pairs, where it is public which may covary."""
 
-from hushcov.mechanisms.candidates.mechanism import certify_candidates, release_candidates
+from hushcov.mechanisms.candidates.mechanism import release_candidates
 from hushcov.mechanisms.candidates.parameters import CandidateParameters, candidate_parameters
 from hushcov.mechanisms.candidates.room import CANDIDATES, PlannedCandidates
 
@@ -9,6 +9,5 @@ __all__ = [
     "CandidateParameters",
     "PlannedCandidates",
     "candidate_parameters",
-    "certify_candidates",
     "release_candidates",
 ]

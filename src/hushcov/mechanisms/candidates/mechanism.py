@@ -14,13 +14,12 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import number
-from hushcov.accounting import Clock, Guarantee
+from hushcov.accounting import Budget
 from hushcov.mechanisms.adaptive import (
     FINE,
     Ladder,
     Narrowing,
     PairValues,
-    certify_adaptive,
     kept_of,
     release_narrowed,
     value_noise,
@@ -32,6 +31,7 @@ from hushcov.mechanisms.adaptive.parameters import (
     FIRST_VALUES,
     KEEP,
     WEAKEST,
+    clock_dict,
 )
 from hushcov.mechanisms.candidates.parameters import (
     NAME,
@@ -51,22 +51,12 @@ from hushcov.mechanisms.candidates.width import (
 from hushcov.mechanisms.screened import CentredSigns, SignScreen
 from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
-from hushcov.release import Making, Release, Structure, named_parts
+from hushcov.release import Making, Release, Structure, parts_of
+from hushcov.steps import Prepared
 from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.records import Records
 
 _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
-
-
-def certify_candidates(parameters: CandidateParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the clock once more, from public inputs alone.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. Whatever the steps are, they stay on the
-    clock; `docs/proofs/candidates.md`.
-    """
-    return certify_adaptive(parameters, private=private)  # proof: step 1
 
 
 @dataclass
@@ -77,7 +67,8 @@ class _Run:
     scale: FloatArray
     parameters: CandidateParameters
     entropy: Entropy
-    clock: Clock
+    budget: Budget
+    given: Prepared
     ladder: Ladder | None = None
     hidden: float = 0.0  # about the norm of what a ladder did not select
 
@@ -95,36 +86,33 @@ class _Run:
 
 
 def release_candidates(
-    records: Records,
-    feature_scale: FloatArray,
+    prepared: Prepared,
     parameters: CandidateParameters,
+    budget: Budget,
     entropy: Entropy,
     *,
     sparse: bool = True,
 ) -> Release:
-    """Certify, look at the candidates, and release; nothing of size n_features^2 is made.
+    """Look at the candidates, and release; nothing of size n_features^2 is made.
 
     Privacy
     -------
-    See `certify_candidates`. `feature_scale` is public or was released before.
+    See `CandidateParameters.budget` and `docs/proofs/candidates.md`. Scales and tilts are public,
+    or were released by steps on the same budget.
     """
     check_entropy(entropy)
-    guarantee = certify_candidates(parameters, private=entropy.private)  # proof: step 1
-    parameters.inputs.check_size(records)
-    scale = check_feature_scale(feature_scale, parameters.inputs.n_features)
-    clock = Clock(parameters.event, parameters.rate)
-    run = _Run(records, scale, parameters, entropy, clock)
+    inputs, known = parameters.inputs, parameters.candidates
+    inputs.check_size(prepared.records)
+    scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
+    budget.part = parameters.part  # proof: step 1
+    if parameters.selects:
+        parameters.expect(budget)
+    run = _Run(prepared.records, scale, parameters, entropy, budget, prepared)
+    size = float(known.n_pairs), math.sqrt(1 + parameters.partners)
     values = release_narrowed(  # proof: step 2
-        records,
-        scale,
-        parameters.inputs,
-        parameters.candidates.pairs,
-        _steps(run),
-        (float(parameters.candidates.n_pairs), math.sqrt(1 + parameters.partners)),
-        clock,
-        entropy,
+        prepared.records, scale, inputs, known.pairs, _steps(run), size, budget, entropy
     )
-    return _document(run, values, guarantee, sparse=sparse)
+    return _document(run, values, sparse=sparse)
 
 
 def _steps(run: _Run) -> list[Narrowing]:
@@ -149,7 +137,7 @@ def _up_to_a_width(run: _Run) -> Callable[[PairValues], BoolArray]:
     def keep(first: PairValues) -> BoolArray:
         width = run.parameters.candidates.reach
         lags = Lags.of(first, run.deviation(first), width)
-        inputs, mu = run.parameters.inputs, run.clock.mu_left
+        inputs, mu = run.parameters.inputs, run.budget.mu_left
         last = [value_noise(lag * run.d, inputs, mu) for lag in range(width + 1)]
         both = 1 / np.hypot(1 / np.array(last), 1 / first.noise_sd[0])
         noise = np.array([detection_deviation(each, run.sampled) for each in both])
@@ -186,12 +174,12 @@ def _that_matter(run: _Run) -> Callable[[PairValues], BoolArray]:
 
 def _climbed(run: _Run, places: tuple[IntArray, IntArray]) -> Ladder:
     """A ladder over the signs of the candidates, climbed to its end."""
-    inputs, tilt = run.parameters.inputs, run.parameters.tilt
-    screen = SignScreen() if tilt is None else CentredSigns(tilt)
+    inputs, tilt = run.parameters.inputs, run.given.tilt
+    screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
     sums = screen.sums_of(run.records, *places)  # proof: step 4
     first = run.d * max(1, inputs.row_sparsity - 1) // _FIRST_RUNG
     ladder = Ladder(np.abs(sums, out=sums), screen, inputs, first)
-    while ladder.climb(run.clock, run.entropy, WEAKEST * _noise_norm(run, ladder.real)):
+    while ladder.climb(run.budget, run.entropy, WEAKEST * _noise_norm(run, ladder.real)):
         pass
     return ladder
 
@@ -199,7 +187,7 @@ def _climbed(run: _Run, places: tuple[IntArray, IntArray]) -> Ladder:
 def _noise_norm(run: _Run, real: float) -> float:
     """The norm of the noise if so many pairs got most of what is left."""
     real = max(real, run.d / 4)
-    noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.clock.left))
+    noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.budget.left))
     return band_norm(2 * real / run.d + 1, run.d) * detection_deviation(noise, run.sampled)
 
 
@@ -214,7 +202,7 @@ def _that_stand_out(run: _Run) -> Callable[[PairValues], BoolArray]:
     return keep
 
 
-def _document(run: _Run, values: PairValues, guarantee: Guarantee, *, sparse: bool) -> Release:
+def _document(run: _Run, values: PairValues, *, sparse: bool) -> Release:
     """The released values, and what they were found to be."""
     unit = values.noise_sd[0] / FINE
     pairs = np.rint(values.pairs / unit).astype(np.int64)
@@ -234,8 +222,8 @@ def _document(run: _Run, values: PairValues, guarantee: Guarantee, *, sparse: bo
         mechanism=NAME,
         integers=matrix if sparse else matrix.toarray(),
         unit=unit,
-        guarantee=guarantee,
-        parameters=run.parameters.to_dict() | made,
+        guarantee=run.budget.guarantee,
+        parameters=run.parameters.to_dict() | clock_dict(run.budget, run.given) | made,
         feature_scale=run.scale,
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
@@ -243,7 +231,7 @@ def _document(run: _Run, values: PairValues, guarantee: Guarantee, *, sparse: bo
             n_records=run.parameters.inputs.n_records,
             threshold=threshold,
             structure=structure,
-            parts=named_parts(guarantee.events, run.parameters.part_names),
+            parts=parts_of(run.budget),
         ),
     )
 
@@ -274,7 +262,7 @@ def _structure(run: _Run, values: PairValues, choice: Choice) -> Structure:
     sampling = 2 * math.sqrt(norm * typical * choice.row / run.sampled)
     kept = kept_of(noise, norm)
     found = Structure("sparse", 0, _why(run, values, choice), 1.0, 0.0, 1.0, kept)
-    cut = 0.0 if run.parameters.norm is None else run.parameters.norm.cut * norm
+    cut = 0.0 if run.given.norm is None else run.given.norm.cut * norm
     every = np.count_nonzero(run.scale) == run.d
     return with_errors(found, (noise, choice.lost, cut), sampling, norm, every)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import AdaptiveParameters, adaptive_parameters
+from hushcov.mechanisms.adaptive import AdaptiveParameters
 from hushcov.sums.products import MOST_PRODUCTS
 
 NAME = "candidates"
@@ -45,10 +45,15 @@ class CandidateParameters(AdaptiveParameters):
         return not (self.single or self.adaptive_width) and self.partners > NARROW
 
     @property
-    def part_names(self) -> tuple[str, ...]:
-        """What the clock released, in words."""
+    def selects(self) -> bool:
+        """Whether pairs may be selected."""
+        return self.wide
+
+    @property
+    def part(self) -> str:
+        """What is released, in words."""
         number, d = self.candidates.n_pairs, self.inputs.n_features
-        return (f"values of the candidate pairs ({number:,}) and of all variances ({d:,})",)
+        return f"values of the candidate pairs ({number:,}) and of all variances ({d:,})"
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -59,12 +64,7 @@ class CandidateParameters(AdaptiveParameters):
 def candidate_parameters(
     inputs: ReleaseInputs, *, adaptive_width: bool = False, single: bool = False
 ) -> CandidateParameters:
-    """The longest clock within the budget, from public inputs alone.
-
-    Privacy
-    -------
-    As `adaptive_parameters`; `docs/proofs/candidates.md`.
-    """
+    """Check what a release of known candidates is asked for, from public inputs alone."""
     known = inputs.candidates
     if known is None:
         raise ParameterError(
@@ -83,7 +83,4 @@ def candidate_parameters(
             f"unit are bounded together, got {number:,}: use fewer candidates, or "
             "max_rows_per_unit=1."
         )
-    made = adaptive_parameters(inputs)  # proof: step 1
-    return CandidateParameters(
-        made.inputs, made.event, made.rate, adaptive_width=adaptive_width, single=single
-    )
+    return CandidateParameters(inputs, adaptive_width=adaptive_width, single=single)

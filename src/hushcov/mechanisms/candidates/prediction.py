@@ -29,7 +29,7 @@ def predict_candidates(parameters: CandidateParameters) -> Forecast:
     """
     inputs, known = parameters.inputs, parameters.candidates
     d, most = inputs.n_features, min(known.row_sparsity, inputs.n_features)
-    time = parameters.event.mu**2
+    time = parameters.mu**2
     number = float(known.n_pairs)
     if parameters.adaptive_width:  # what the first look costs where the band is as wide
         time *= 1 - WIDTH_LOOK / 2

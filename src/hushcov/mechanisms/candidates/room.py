@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import PlannedAdaptive, value_noise
 from hushcov.mechanisms.adaptive.parameters import MOST_LADDER
-from hushcov.mechanisms.candidates.mechanism import certify_candidates, release_candidates
+from hushcov.mechanisms.candidates.mechanism import release_candidates
 from hushcov.mechanisms.candidates.parameters import (
     NAME,
     WIDE_LOOK,
@@ -32,7 +31,7 @@ from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import Forecast
 from hushcov.release import Release
-from hushcov.sums.records import Records
+from hushcov.steps import Prepared
 
 
 @dataclass(frozen=True)
@@ -46,15 +45,9 @@ class PlannedCandidates(PlannedAdaptive):
     level: float = 0.0
     universal: bool = False
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_candidates`."""
-        return certify_candidates(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
         """See `release_candidates`."""
-        return release_candidates(
-            records, feature_scale, self.parameters, entropy, sparse=self.sparse
-        )
+        return release_candidates(prepared, self.parameters, budget, entropy, sparse=self.sparse)
 
     @property
     def tilts(self) -> bool:
@@ -86,7 +79,7 @@ class PlannedCandidates(PlannedAdaptive):
         elif parameters.wide:
             shares = {"a look at all candidates": WIDE_LOOK, "selections, at most": MOST_LADDER}
             looked = "whether all of them matter or few is found out"
-        mu = parameters.event.mu
+        mu = parameters.mu
         noise = value_noise(known.n_pairs, inputs, mu)
         found = [
             ("budget", budget_words(inputs, before, shares, "the values")),
@@ -98,7 +91,7 @@ class PlannedCandidates(PlannedAdaptive):
         elif self.level:
             kept = f"entries below a correlation of {number(self.level, 2)} are set to zero"
             found.append(("threshold", kept))
-        return [*found, ("certified", certified_words(self.certify(private=True)))]
+        return [*found, ("certified", certified_words(self.budget()))]
 
 
 class CandidatesRoom(Mechanism):
@@ -109,7 +102,6 @@ class CandidatesRoom(Mechanism):
     predicted = True
     no_limit = "all candidates are released, and none need stand out"
     sparse = True
-    pooled = True
     takes_candidates = True
     estimator = ("PrivateSparseCovariance", {})
 

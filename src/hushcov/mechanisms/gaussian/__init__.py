@@ -1,12 +1,14 @@
 """Gaussian noise on the whole second-moment matrix: Analyze Gauss, calibrated exactly."""
 
 from hushcov.mechanisms.gaussian.mechanism import (
+    GAUSSIAN,
+    GAUSSIAN_THRESHOLD,
     LARGEST_HALF_WIDTH,
     RADIUS,
-    WITHIN,
+    GaussianNoise,
     GaussianParameters,
+    PlannedGaussian,
     balanced_row_norm,
-    certify_gaussian,
     exact_half_width,
     gaussian_parameters,
     noise_sigmas,
@@ -16,36 +18,19 @@ from hushcov.mechanisms.gaussian.mechanism import (
     release_gaussian_sums,
     squared_sensitivity,
     symmetric_noise,
-)
-from hushcov.mechanisms.gaussian.prediction import predict_gaussian
-from hushcov.mechanisms.gaussian.room import (
-    GAUSSIAN,
-    GAUSSIAN_THRESHOLD,
-    GaussianNoise,
-    PlannedGaussian,
-)
-from hushcov.mechanisms.gaussian.units import (
-    Mass,
-    UnitBound,
-    count_sigma,
-    release_unit_bound,
     unit_sigmas,
 )
+from hushcov.mechanisms.gaussian.prediction import predict_gaussian
 
 __all__ = [
     "GAUSSIAN",
     "GAUSSIAN_THRESHOLD",
     "LARGEST_HALF_WIDTH",
     "RADIUS",
-    "WITHIN",
     "GaussianNoise",
     "GaussianParameters",
-    "Mass",
     "PlannedGaussian",
-    "UnitBound",
     "balanced_row_norm",
-    "certify_gaussian",
-    "count_sigma",
     "exact_half_width",
     "gaussian_parameters",
     "noise_sigmas",
@@ -54,7 +39,6 @@ __all__ = [
     "predict_gaussian",
     "release_gaussian",
     "release_gaussian_sums",
-    "release_unit_bound",
     "squared_sensitivity",
     "symmetric_noise",
     "unit_sigmas",

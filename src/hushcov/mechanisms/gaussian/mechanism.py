@@ -8,8 +8,9 @@ matrix gets rounded normal noise on its upper triangle. Thresholding the release
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +19,24 @@ from scipy import special
 from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import (
-    ONE_REPLACED,
-    Event,
-    Gaussian,
-    Guarantee,
-    Neighbours,
-)
+from hushcov._words import noise_level, number
+from hushcov.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, DataError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian.units import release_unit_bound, unit_sigmas
+from hushcov.mechanisms.room import (
+    SCALES,
+    Facts,
+    Mechanism,
+    MechanismPlan,
+    budget_words,
+    certified_words,
+)
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.release import Making, Release, named_parts
+from hushcov.postprocess import detection_deviation, universal_threshold
+from hushcov.predicting import NINE_OF_TEN, Forecast
+from hushcov.release import Making, Release, parts_of
+from hushcov.steps import Prepared
+from hushcov.steps.norms import WIDEST, release_unit_bound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import Progress, Records
@@ -42,8 +49,6 @@ LARGEST_HALF_WIDTH = 32767
 # rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
 _EQUAL_NOISE_FROM = 4
 _UNIT_NORMS = 0.02  # of the budget, for where units are bounded as one
-# The budget is met with this to spare, far more than the roundings of mu.
-WITHIN = 1 - 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -110,22 +115,20 @@ class GaussianParameters:
         return math.sqrt(float(square)) * (1 + 2.0**-50)
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """What is charged: the events spent before, and one Gaussian."""
-        return (*self.inputs.spent, Gaussian(self.mu))  # proof: step 4
-
-    @property
-    def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
+    def part(self) -> str:
+        """What is released, in words."""
         d = self.inputs.n_features
-        return (f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})",)
+        return f"values of all pairs ({d * (d - 1) // 2:,}) and variances ({d:,})"
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget; the noise of the matrix is spent before it is drawn."""
+        return self.inputs.budget(private=private)  # proof: step 5
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
-        spent = [{"type": type(event).__name__, **asdict(event)} for event in self.inputs.spent]
         names = ("radius", "half_width", "norm_bound", "sigma", "diagonal_sigma", "mu")
         return {
-            "inputs": self.inputs.to_dict() | {"spent": spent},
+            "inputs": self.inputs.to_dict(),
             **{name: getattr(self, name) for name in names},
             "noise_sd": self.noise_sd,
             "diagonal_noise_sd": self.diagonal_noise_sd,
@@ -162,6 +165,7 @@ def squared_sensitivity(
 def gaussian_parameters(
     inputs: ReleaseInputs,
     *,
+    mu: float | None = None,
     radius: float | None = None,
     row_norm: float | None = None,
 ) -> GaussianParameters:
@@ -170,7 +174,9 @@ def gaussian_parameters(
     Parameters
     ----------
     inputs : ReleaseInputs
-        Public inputs; what they say was spent comes off the budget.
+        Public inputs.
+    mu : float, optional
+        What may be spent; if left out, what steps before are expected to leave of the budget.
     radius : float, optional
         Bound on every coordinate in units of its scale; 6 if left out.
     row_norm : float, optional
@@ -179,12 +185,12 @@ def gaussian_parameters(
 
     Privacy
     -------
-    Neighbours: replace one record; no precondition. Nothing here depends on records. The events
-    of the answer compose to at most (epsilon, delta); `docs/proofs/gaussian.md`, step 5.
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The noise is
+    such that the matrix moves by at most `mu` deviations; `docs/proofs/gaussian.md`, step 5.
     """
     row_norm = _checked_norm(row_norm)
     d = inputs.n_features
-    mu = inputs.largest_mu() * WITHIN  # proof: step 5
+    mu = inputs.largest_mu() if mu is None else mu  # proof: step 5
     cure = "it is a public bound on every coordinate, in units of its scale."
     radius = RADIUS if radius is None else check_real("radius", radius, above=0, cure=cure)
     norm = balanced_row_norm(inputs, mu) if row_norm is None else row_norm
@@ -231,7 +237,7 @@ def parameters_for_sums(
             f"{grid.radius:g}, half_width {grid.half_width} and "
             f"norm_bound {bound}: release them with the parameters they were summed with."
         )
-    mu = inputs.largest_mu() * WITHIN
+    mu = inputs.largest_mu()
     sigmas = noise_sigmas(d, grid.half_width, bound, mu, inputs.neighbours)  # proof: step 6
     if max(sigmas) > LARGEST_SIGMA:
         raise CapacityError(
@@ -307,50 +313,43 @@ def noise_sigmas(
     return sigma, sigma if equal else math.isqrt(2 * sigma**2) + 1
 
 
-def certify_gaussian(parameters: GaussianParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events of these very parameters, or raise.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. The release is post-processing of one
-    Gaussian mechanism, whose noise is drawn exactly; `docs/proofs/gaussian.md`.
-    """
-    return parameters.inputs.certify(parameters.events, private=private)  # proof: step 5
-
-
 def release_gaussian(
     records: Records,
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
     entropy: Entropy,
     *,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, sum the bounded records, and return their noisy Gram matrix.
+    """Sum the bounded records, and return their noisy Gram matrix.
 
     Privacy
     -------
-    See `certify_gaussian`. `feature_scale` must be public, or released by the events in
-    `parameters.inputs.spent`; it may be anything that is not computed from the records otherwise.
+    Neighbours: those of the inputs; no precondition. The release is post-processing of one
+    Gaussian mechanism, whose noise is drawn exactly, and which is spent before that;
+    `docs/proofs/gaussian.md`. `feature_scale` must be public, or released by steps on the same
+    budget; without one it is a budget of its own.
     """
     inputs = parameters.inputs
     inputs.check_size(records)
     check_entropy(entropy)
-    guarantee = certify_gaussian(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     if inputs.neighbours.together > 1:
-        return _of_units(records, feature_scale, parameters, guarantee, entropy, progress)
+        return _of_units(records, feature_scale, parameters, budget, entropy, progress)
+    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
     gram = row_bounded_gram(
         records, grid, parameters.norm_bound, progress=progress
     )  # proof: step 1
-    return _noisy(gram, grid.feature_scale, parameters, guarantee, entropy)
+    return _noisy(gram, grid.feature_scale, parameters, budget, entropy)
 
 
 def _of_units(
     records: Records,
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
-    guarantee: Guarantee,
+    budget: Budget,
     entropy: Entropy,
     progress: Progress | None,
 ) -> Release:
@@ -361,12 +360,14 @@ def _of_units(
     for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)
     widest = radius * math.sqrt(inputs.n_features)
     grid = FeatureGrid(feature_scale, radius, exact_half_width(inputs, radius, widest, for_values))
-    args = (records, grid, inputs, 1.0, for_norms, for_values, entropy)
+    budget.part = "norms of units"
+    args = (records, grid, inputs, 1.0, for_norms, budget, entropy)
     found = release_unit_bound(*args)  # proof: step 7
     bound = max(1, math.floor(found.norm / grid.step**2))
     together = inputs.neighbours.together
     gram = unit_bounded_gram(records, grid, bound, together, progress=progress)
     sigmas = unit_sigmas(bound, for_values, inputs.neighbours)  # proof: step 7
+    budget.gaussian(for_values, parameters.part)
     gram += symmetric_noise(entropy.generator, len(gram), *sigmas)
     unit = grid.step**2 / inputs.n_records / (1 - found.cut)
     noise = sigmas[0] * unit, sigmas[1] * unit
@@ -378,23 +379,27 @@ def _of_units(
         "noise_sd": noise[0],
         "diagonal_noise_sd": noise[1],
     }
-    release = _document(gram, grid.feature_scale, parameters, guarantee)
+    release = _document(gram, grid.feature_scale, parameters, budget)
     return replace(release, unit=unit, noise_sd=noise, parameters=parameters.to_dict() | made)
 
 
 def release_gaussian_sums(
-    statistics: Statistics, parameters: GaussianParameters, entropy: Entropy
+    statistics: Statistics,
+    parameters: GaussianParameters,
+    entropy: Entropy,
+    *,
+    budget: Budget | None = None,
 ) -> Release:
-    """Certify, and return the noisy sums of one or more sites.
+    """Return the noisy sums of one or more sites.
 
     Privacy
     -------
-    See `certify_gaussian`; `docs/proofs/gaussian.md`, step 6. The map of the statistics must have
-    been fixed before any record was read, and every record must have been summed once.
+    See `release_gaussian` and `docs/proofs/gaussian.md`, step 6. The map of the statistics must
+    have been fixed before any record was read, and every record must have been summed once.
     """
     parameters.inputs.check_size(statistics)
     check_entropy(entropy)
-    guarantee = certify_gaussian(parameters, private=entropy.private)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
     grid, bound = statistics.grid, statistics.record_map.norm_bound
     declared = parameters.radius, parameters.half_width, parameters.norm_bound
     if not isinstance(grid, FeatureGrid) or (grid.radius, grid.half_width, bound) != declared:
@@ -402,7 +407,8 @@ def release_gaussian_sums(
             f"statistics must be clipped with radius, half_width and norm_bound {declared}, got "
             f"{(grid.radius, grid.half_width, bound)}: use parameters_for_sums."
         )
-    return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, guarantee, entropy)
+    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
+    return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, budget, entropy)
 
 
 #: Pairs that get noise at a time.
@@ -413,33 +419,33 @@ def _noisy(
     gram: npt.NDArray[np.int64],
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
-    guarantee: Guarantee,
+    budget: Budget,
     entropy: Entropy,
 ) -> Release:
     """Add the noise to the exact sums, in place."""
     gram += symmetric_noise(
         entropy.generator, len(gram), parameters.sigma, parameters.diagonal_sigma
     )  # proof: step 4
-    return _document(gram, feature_scale, parameters, guarantee)
+    return _document(gram, feature_scale, parameters, budget)
 
 
 def _document(
     gram: npt.NDArray[np.int64],
     feature_scale: npt.NDArray[np.float64],
     parameters: GaussianParameters,
-    guarantee: Guarantee,
+    budget: Budget,
 ) -> Release:
     return Release(
         mechanism=NAME,
         integers=gram,
         unit=parameters.unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict(),
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
         making=Making(
             n_records=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 
@@ -456,3 +462,144 @@ def symmetric_noise(
     mirror(noise)
     np.fill_diagonal(noise, rounded_normal(generator, diagonal_sigma, d))
     return noise
+
+
+def unit_sigmas(bound: int, mu: float, neighbours: Neighbours) -> tuple[int, int]:
+    """The least noise off and on the diagonal for matrices of units within a Frobenius norm."""
+    moved = neighbours.moved(replaced=Fraction(bound**2), removed=Fraction(bound**2, 2))
+    sigma = smallest_sigma(neighbours.shared(moved), mu)  # proof: step 7
+    return sigma, math.isqrt(2 * sigma**2) + 1
+
+
+@dataclass(frozen=True)
+class PlannedGaussian(MechanismPlan[GaussianParameters]):
+    """The Gaussian mechanism, with entries below `level` set to zero.
+
+    `given` is that level where it was a number of one's own, and so is `row_norm`.
+    """
+
+    mechanism: GaussianNoise
+    level: float = 0.0
+    given: float | None = None
+    row_norm: float | None = None
+
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+        """See `release_gaussian`; the bound follows the released norms, unless it is one's own."""
+        inputs, known = self.parameters.inputs, {"row_norm": self.row_norm}
+        if prepared.norm is not None and self.row_norm is None:
+            known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
+        parameters = gaussian_parameters(inputs, mu=budget.mu_left, **known)
+        return release_gaussian(
+            prepared.records, prepared.feature_scale, parameters, entropy, budget=budget
+        )
+
+    def threshold(self, release: Release) -> float:
+        """The one given, or what the noise as it came out asks for."""
+        assert release.noise_sd is not None
+        return self.mechanism.level(release.noise_sd[0], self.parameters.inputs, self.given)
+
+    @property
+    def detection_limit(self) -> float | None:
+        """The smallest correlation that passes nine times out of ten; None without a threshold."""
+        if not self.level:
+            return None
+        noise_sd, n = self.parameters.noise_sd, self.parameters.inputs.n_sampled
+        return min(1.0, self.level + NINE_OF_TEN * detection_deviation(noise_sd, n))
+
+    def facts(self, before: str = SCALES) -> Facts:
+        """See `MechanismPlan.facts`."""
+        parameters, inputs = self.parameters, self.parameters.inputs
+        pairs = f"all {inputs.n_features * (inputs.n_features - 1) // 2:,} pairs are released"
+        bound = number(parameters.norm_bound * parameters.step, 3)
+        clipped = f"records, in units of the scales, are scaled down to norm {bound}"
+        kept = f"entries below a correlation of {number(self.level, 2)} are set to zero"
+        return [
+            ("budget", budget_words(inputs, before, {}, "the values")),
+            ("values", f"{clipped}; {pairs}"),
+            ("noise", noise_level(parameters.noise_sd, inputs.n_sampled)),
+            (
+                "threshold",
+                kept if self.level else "none: every pair is released, and none is set to zero",
+            ),
+            ("certified", certified_words(self.budget())),
+        ]
+
+
+class GaussianNoise(Mechanism):
+    """Every pair with the same noise."""
+
+    universal: ClassVar[bool] = False  # whether a threshold follows from the noise
+
+    name = NAME
+    title = "Gaussian"
+    predicted = True
+    no_limit = "every pair gets a value, and none is set to zero"
+    takes_candidates = True
+    estimator = ("GaussianCovariance", {"threshold": None})
+
+    def plan(
+        self,
+        inputs: ReleaseInputs,
+        *,
+        sparse: bool = False,
+        row_norm: float | None = None,
+        level: float | None = None,
+    ) -> MechanismPlan[Any]:
+        """See `Mechanism.plan`; `level` is a threshold of one's own.
+
+        There is a forecast where norms are bounded as public inputs say. Of
+        candidates that are known it is a single look at all of them, in their own room.
+        """
+        if inputs.candidates is not None:
+            from hushcov.mechanisms.candidates import CANDIDATES
+
+            universal = self.universal and level is None
+            return CANDIDATES.plan(
+                inputs, sparse=sparse, single=True, level=level or 0.0, universal=universal
+            )
+        parameters = gaussian_parameters(inputs, row_norm=row_norm)
+        planned = self.thresholded(parameters, level, usual=row_norm is None)
+        return replace(planned, row_norm=row_norm)
+
+    def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
+        """See `Mechanism.forecast`; by its own name also where candidates are known."""
+        return replace(super().forecast(inputs, rough=rough), mechanism=self.name)
+
+    def thresholded(
+        self, parameters: GaussianParameters, level: float | None, *, usual: bool
+    ) -> PlannedGaussian:
+        """These parameters with a threshold, and a forecast where both are as `usual`."""
+        known = parameters.noise_sd, parameters.inputs
+        planned = PlannedGaussian(self, parameters, None, self.level(*known, level), level)
+        if not usual or (level is not None and level != self.level(*known, None)):
+            return planned
+        from hushcov.mechanisms.gaussian.prediction import predict_gaussian
+
+        errors = predict_gaussian(parameters.inputs, threshold=planned.level > 0)
+        limit = planned.detection_limit if parameters.inputs.n_features > 1 else None
+        forecast = Forecast(self.name, errors, limit)
+        return replace(planned, forecast=forecast)
+
+    def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
+        """The threshold: the one given, or none."""
+        return given or 0.0
+
+
+class GaussianThreshold(GaussianNoise):
+    """The same, with entries that noise alone may have made set to zero."""
+
+    universal = True
+    takes_candidates = False  # by this name alone: an estimator tells it of its threshold
+    name = f"{NAME}-threshold"
+    title = "Gaussian + threshold"
+    no_limit = "one feature has no pairs"
+    estimator = ("GaussianCovariance", {"threshold": "universal"})
+
+    def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
+        """The threshold: the one given, or the largest of as many entries of noise."""
+        if given is not None:
+            return given
+        return universal_threshold(noise_sd, inputs.n_sampled, inputs.n_features)
+
+
+GAUSSIAN, GAUSSIAN_THRESHOLD = GaussianNoise(), GaussianThreshold()

@@ -1,8 +1,6 @@
 """Screened release: which pairs, by a private selection; their values, by a norm-clipped sum."""
 
 from hushcov.mechanisms.screened.mechanism import (
-    certify_screened,
-    check_exact,
     pair_of,
     release_screened,
     select_pairs,
@@ -15,6 +13,7 @@ from hushcov.mechanisms.screened.parameters import (
     ScreenedParameters,
     ScreenLevel,
     candidate_pairs,
+    check_exact,
     level_sizes,
     possible_pairs,
     product_half_width,
@@ -56,7 +55,6 @@ __all__ = [
     "SignScreen",
     "Values",
     "candidate_pairs",
-    "certify_screened",
     "check_exact",
     "chosen_bound",
     "level_sizes",

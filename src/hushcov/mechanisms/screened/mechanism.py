@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Guarantee
-from hushcov.exceptions import CapacityError
+from hushcov.accounting import Budget
 from hushcov.mechanisms.screened.parameters import (
     RADIUS,
     ScreenedParameters,
@@ -20,36 +19,11 @@ from hushcov.mechanisms.screened.units import release_unit_values
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
-from hushcov.release import Making, Release, named_parts
+from hushcov.release import Making, Release, parts_of
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
 from hushcov.sums.records import Progress, Records
 
 NAME = "screened"
-_LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise
-
-
-def certify_screened(parameters: ScreenedParameters, *, private: bool) -> Guarantee:
-    """Let the accountant bound the events once more, from public inputs alone.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. Peeling steps are bounded-range events, the
-    values are a Gaussian; `docs/proofs/screened.md`.
-    """
-    inputs = parameters.inputs
-    check_exact(inputs.n_records)
-    # proof: step 7
-    # proof: step 9
-    return inputs.certify(parameters.events, private=private)
-
-
-def check_exact(n_records: int) -> None:
-    """Refuse more records than scores and sums are exact for."""
-    if n_records > _LARGEST_N:
-        raise CapacityError(
-            f"n_records must be at most 2**33 for exact sums, got {n_records:,}: release "
-            "disjoint parts and average them."
-        )
 
 
 def release_screened(
@@ -59,33 +33,40 @@ def release_screened(
     entropy: Entropy,
     *,
     sparse: bool = False,
+    budget: Budget | None = None,
     progress: Progress | None = None,
 ) -> Release:
-    """Certify, screen, and release the values of the selected pairs and the diagonal.
+    """Screen, and release the values of the selected pairs and the diagonal.
 
     With `sparse` the same integers come as a sparse matrix: nothing of size n_features^2 is left
     after the screen.
 
     Privacy
     -------
-    See `certify_screened`. `feature_scale` is public or was released before. Selected pairs are
-    part of the release, also those whose value comes out as zero.
+    See `ScreenedParameters.budget`, which is the budget if none is given. `feature_scale` is public
+    or was released by steps on the same budget. Selected pairs are part of the release, also those
+    whose value comes out as zero.
     """
     check_entropy(entropy)
-    guarantee = certify_screened(parameters, private=entropy.private)  # proof: step 7
+    if budget is None:
+        budget = parameters.budget(private=entropy.private)  # proof: step 7
     parameters.inputs.check_size(records)
     d = parameters.inputs.n_features
     scale = check_feature_scale(feature_scale, d)
+    for part, event in parameters.selections:
+        budget.fixed(event, part)
     rows, columns = select_pairs(records, parameters, entropy, progress=progress)
+    budget.part = parameters.part
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
     if parameters.inputs.neighbours.together > 1:
-        values = _values_of_units(records, grid, (rows, columns), parameters, entropy, progress)
-        return _document(values, parameters, guarantee, sparse=sparse)
-    products = product_map(grid, rows, columns, parameters.norm_bound)
+        args = (records, grid, (rows, columns), parameters, budget, entropy, progress)
+        return _document(_values_of_units(*args), parameters, budget, sparse=sparse)
+    products, mu = product_map(grid, rows, columns, parameters.norm_bound), budget.mu_left
+    budget.gaussian(mu)  # proof: step 6
     values = release_values(
-        records, products, parameters.mu, parameters.inputs.neighbours, entropy, progress=progress
+        records, products, mu, parameters.inputs.neighbours, entropy, progress=progress
     )
-    return _document(values, parameters, guarantee, sparse=sparse)
+    return _document(values, parameters, budget, sparse=sparse)
 
 
 def _values_of_units(
@@ -93,20 +74,21 @@ def _values_of_units(
     grid: FeatureGrid,
     places: tuple[IntArray, IntArray],
     parameters: ScreenedParameters,
+    budget: Budget,
     entropy: Entropy,
     progress: Progress | None,
 ) -> Values:
     """Values where the records of a unit are bounded as one; see `release_unit_values`."""
     inputs = parameters.inputs
     size = float(min(len(places[0]), possible_pairs(inputs))), (inputs.row_sparsity + 1) / 2
-    args = (records, grid, places, size, parameters.mu, inputs.neighbours, entropy)
+    args = (records, grid, places, size, inputs.neighbours, budget, entropy)
     return release_unit_values(*args, progress=progress)  # proof: step 11
 
 
 def _document(
-    values: Values, parameters: ScreenedParameters, guarantee: Guarantee, *, sparse: bool
+    values: Values, parameters: ScreenedParameters, budget: Budget, *, sparse: bool
 ) -> Release:
-    release = _assemble(values, parameters, guarantee)  # proof: step 8
+    release = _assemble(values, parameters, budget)  # proof: step 8
     return release if sparse else replace(release, integers=release.integers.toarray())
 
 
@@ -125,9 +107,9 @@ def select_pairs(
     Privacy
     -------
     Neighbours: replace one record. No score moves by more than `score_sensitivity`, so a level is
-    `size` bounded-range steps, and all levels together cost the bounded-range events of
-    `parameters.events`. What an earlier level selected is released, so skipping it is free.
-    Candidates are public, and so is where the pairs that were picked stand among them.
+    `size` bounded-range steps, and all levels together cost `parameters.selections`. What an
+    earlier level selected is released, so skipping it is free. Candidates are public, and so is
+    where the pairs that were picked stand among them.
     """
     d, candidates = parameters.inputs.n_features, parameters.inputs.candidates
     if not parameters.levels:
@@ -154,7 +136,7 @@ def _all_pairs(parameters: ScreenedParameters) -> tuple[IntArray, IntArray]:
     return rows.astype(np.int64), columns.astype(np.int64)
 
 
-def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarantee) -> Release:
+def _assemble(values: Values, parameters: ScreenedParameters, budget: Budget) -> Release:
     """The document of released values."""
     pairs, variances = np.asarray(values.pairs, float), np.asarray(values.diagonal, float)
     found = pairs * values.unit, variances * values.unit
@@ -167,14 +149,14 @@ def _assemble(values: Values, parameters: ScreenedParameters, guarantee: Guarant
         mechanism=NAME,
         integers=symmetric_sparse((values.rows, values.columns), values.pairs, values.diagonal),
         unit=values.unit,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         parameters=parameters.to_dict() | made,
         feature_scale=values.feature_scale,
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
         making=Making(
             n_records=parameters.inputs.n_records,
-            parts=named_parts(guarantee.events, parameters.part_names),
+            parts=parts_of(budget),
         ),
     )
 

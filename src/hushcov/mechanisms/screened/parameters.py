@@ -11,7 +11,9 @@ from scipy import special
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
     UP,
+    WITHIN,
     BoundedRange,
+    Budget,
     Event,
     Gaussian,
     Neighbours,
@@ -19,8 +21,7 @@ from hushcov.accounting import (
     smallest_sigma,
 )
 from hushcov.exceptions import CapacityError
-from hushcov.inputs import ReleaseInputs, spent_rho
-from hushcov.mechanisms.gaussian import WITHIN
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.noise import LARGEST_SIGMA
 from hushcov.sums.products import finest_half_width
@@ -110,6 +111,7 @@ _FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers
 # diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
 SHRINKING_BIAS = 5.0
 _LARGEST_HALF_WIDTH = 2047
+_LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise
 _BETWEEN = 0.75  # exponent: between independent records of a unit and alike ones
 
 
@@ -152,27 +154,44 @@ class ScreenedParameters:
         return replace(found, levels=levels)  # proof: step 10
 
     @property
-    def events(self) -> tuple[Event, ...]:
-        """What is charged, the events spent before included."""
-        reach = 2 * self.score_sensitivity
-        own = [
-            BoundedRange(reach * level.rate * UP, level.size)  # proof: step 2
-            for level in self.levels
-        ]
-        return (*self.inputs.spent, *own, Gaussian(self.mu))  # proof: step 6
+    def selections(self) -> tuple[tuple[str, BoundedRange], ...]:
+        """The events of all levels, with what each releases, in words."""
+        reach, total = 2 * self.score_sensitivity, len(self.levels)
+        return tuple(
+            (
+                f"which pairs matter{f', level {place} of {total}' if total > 1 else ''}: "
+                f"{level.size:,} of them",
+                BoundedRange(reach * level.rate * UP, level.size),  # proof: step 2
+            )
+            for place, level in enumerate(self.levels, 1)
+        )
 
     @property
-    def part_names(self) -> tuple[str, ...]:
-        """What each event of its own released, in words."""
-        total = len(self.levels)
-        levels = [
-            f"which pairs matter{f', level {place} of {total}' if total > 1 else ''}: "
-            f"{level.size:,} of them"
-            for place, level in enumerate(self.levels, 1)
-        ]
+    def events(self) -> tuple[Event, ...]:
+        """The events of the release, and of what steps before it are expected to take."""
+        before = (Gaussian(self.inputs.before),) if self.inputs.before else ()
+        return (*before, *(event for _, event in self.selections), Gaussian(self.mu))
+
+    @property
+    def part(self) -> str:
+        """What the values are, in words."""
         d = self.inputs.n_features
-        values = f"values of the selected pairs ({self.n_pairs:,}) and of all variances ({d:,})"
-        return (*levels, values)
+        return f"values of the selected pairs ({self.n_pairs:,}) and of all variances ({d:,})"
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the levels of the screen, and beside them a clock for steps and values.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Peeling steps are bounded-range events,
+        the values and steps before them are Gaussian; `docs/proofs/screened.md`.
+        """
+        check_exact(self.inputs.n_records)
+        fixed = [event for _, event in self.selections]
+        mu = math.hypot(self.inputs.before, self.mu) * WITHIN
+        # proof: step 7
+        # proof: step 9
+        return self.inputs.budget(fixed=fixed, mu=mu, private=private)
 
     @property
     def integers_per_square(self) -> float:
@@ -198,6 +217,15 @@ class ScreenedParameters:
             "mu": self.mu,
             "tilt": None if self.tilt is None else list(self.tilt),
         }
+
+
+def check_exact(n_records: int) -> None:
+    """Refuse more records than scores and sums are exact for."""
+    if n_records > _LARGEST_N:
+        raise CapacityError(
+            f"n_records must be at most 2**33 for exact sums, got {n_records:,}: release "
+            "disjoint parts and average them."
+        )
 
 
 def ranges(norm_bound: int) -> tuple[int, int]:
@@ -292,7 +320,7 @@ def screened_parameters(
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
     largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
-    rho = _rest(inputs)
+    rho = inputs.rho_left
 
     def draft(multiplier: float) -> ScreenedParameters:
         """The release with noise `multiplier` times what the zCDP bound asks for."""
@@ -315,7 +343,8 @@ def screened_parameters(
     if not certified:
         return draft(1.0)
     # proof: step 7
-    found = calibrate_near(lambda m: inputs.charged(draft(m).events), inputs.epsilon, inputs.delta)
+    charged = inputs.neighbours.charged
+    found = calibrate_near(lambda m: charged(draft(m).events), inputs.epsilon, inputs.delta)
     return draft(found)
 
 
@@ -348,9 +377,3 @@ def product_half_width(inputs: ReleaseInputs, n_pairs: int, mu: float) -> int:
             "fewer features."
         )
     return finest
-
-
-def _rest(inputs: ReleaseInputs) -> float:
-    """What the budget has left in zCDP, about; the accountant has the last word."""
-    total = inputs.rho
-    return max(total - spent_rho(inputs.spent), total * 1e-3)

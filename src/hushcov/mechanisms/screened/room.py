@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from hushcov._arrays import FloatArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import WITHIN
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
     SCALES,
     Facts,
     Mechanism,
-    PooledPlan,
+    MechanismPlan,
     budget_words,
     certified_words,
-    left_of,
-    pool_of,
-    shared,
 )
-from hushcov.mechanisms.screened.mechanism import NAME, certify_screened, release_screened
+from hushcov.mechanisms.screened.mechanism import NAME, release_screened
 from hushcov.mechanisms.screened.parameters import ScreenedParameters, candidate_pairs
 from hushcov.mechanisms.screened.planner import (
     ScreenedPlan,
@@ -35,47 +30,30 @@ from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.gram import PANEL_BYTES
-from hushcov.sums.records import Records
 from hushcov.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 
 _MOST_OFF = 16.0  # factor by which norms may differ from what the scales say
 
 
 @dataclass(frozen=True)
-class PlannedScreened(PooledPlan[ScreenedParameters]):
+class PlannedScreened(MechanismPlan[ScreenedParameters]):
     """A screened release, thresholded at a number of deviations, noise and sampling together."""
 
     sparse: bool = False
     searched: ScreenedPlan | None = None
 
-    def certify(self, *, private: bool) -> Guarantee:
-        """See `certify_screened`."""
-        return certify_screened(self.parameters, private=private)
-
-    def release(self, records: Records, feature_scale: FloatArray, entropy: Entropy) -> Release:
-        """See `release_screened`."""
-        return release_screened(
-            records, feature_scale, self.parameters, entropy, sparse=self.sparse
-        )
-
-    @property
-    def pool(self) -> float:
-        """The mu of the values and of what the plan set aside for steps before them."""
-        return pool_of(self.parameters.inputs, self.parameters.mu)
-
-    def after(self, prepared: Prepared) -> PlannedScreened:
-        """See `PooledPlan.after`; the bound follows the typical norm, the scores the tilts."""
-        norm, parameters = prepared.norm, self.parameters
-        typical = 1.0 if norm is None else min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))
-        parameters = replace(
-            parameters,
-            inputs=shared(self, prepared),
-            mu=left_of(self, prepared) * WITHIN,
-            norm_bound=max(1, int(parameters.norm_bound * typical)),
-        )
+    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+        """See `release_screened`; the bound follows the typical norm, the scores the tilts."""
+        norm, parameters = prepared.norm, replace(self.parameters, mu=budget.mu_left)
+        if norm is not None:
+            typical = min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))
+            parameters = replace(
+                parameters, norm_bound=max(1, int(parameters.norm_bound * typical))
+            )
         if prepared.tilt is not None:
             parameters = parameters.tilted(tuple(prepared.tilt.tolist()))
-        return replace(self, parameters=parameters)
+        args = (prepared.records, prepared.feature_scale, parameters, entropy)
+        return release_screened(*args, sparse=self.sparse, budget=budget)
 
     @property
     def tilts(self) -> bool:
@@ -101,7 +79,7 @@ class PlannedScreened(PooledPlan[ScreenedParameters]):
         if parameters.n_pairs:
             found.append(("noise", noise_level(parameters.noise_sd[0], inputs.n_sampled)))
             found.append(("threshold", self._kept()))
-        return [*found, ("certified", certified_words(self.certify(private=True)))]
+        return [*found, ("certified", certified_words(self.budget()))]
 
     def _screen(self) -> str:
         parameters = self.parameters
@@ -137,7 +115,6 @@ class Screened(Mechanism):
     predicted = True
     no_limit = "at row sparsity 1 it releases variances alone"
     sparse = True
-    pooled = True
     takes_candidates = True
     estimator = ("ScreenedCovariance", {})
 

@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
-from hushcov.mechanisms.gaussian import WITHIN, Mass, count_sigma
+from hushcov.accounting import ADD_REMOVE, REPLACE, WITHIN, Budget, Neighbours
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -16,7 +15,8 @@ from hushcov.mechanisms.screened.parameters import (
     widest_norm,
 )
 from hushcov.mechanisms.screened.values import Values, product_map, release_values
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.noise import Entropy
+from hushcov.steps.norms import Mass, release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
 from hushcov.sums.records import Progress, Records
@@ -80,8 +80,8 @@ def release_unit_values(
     grid: FeatureGrid,
     places: tuple[IntArray, IntArray],
     size: tuple[float, float],
-    mu: float,
     neighbours: Neighbours,
+    budget: Budget,
     entropy: Entropy,
     *,
     progress: Progress | None = None,
@@ -93,21 +93,22 @@ def release_unit_values(
     Privacy
     -------
     Neighbours: as given; no precondition. Two histograms and two looks, each Gaussian, of which
-    each follows from what the ones before released; the squares of their mu add up to less than
-    that of `mu`: `docs/proofs/screened.md`, step 11.
+    each follows from what the ones before released, and is spent before it is drawn:
+    `docs/proofs/screened.md`, step 11.
     """
     together = neighbours.together
-    parts = [mu * WITHIN * math.sqrt(each) for each in (_NORMS, _FIRST, _NORMS, _LAST)]
+    mu = budget.mu_left * WITHIN
+    parts = [mu * math.sqrt(each) for each in (_NORMS, _FIRST, _NORMS, _LAST)]
 
     def look(means: IntArray | None, for_norms: float, for_values: float) -> Values:
         widest = int(together * widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
         products = product_map(grid, *places, widest, together, means)
         counts = products.norm_histogram(records, progress=progress)
-        sigma = count_sigma(for_norms, neighbours)  # proof: step 11
-        counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
+        noisy = release_counts(counts, for_norms, neighbours, budget, entropy)  # proof: step 11
         moved = for_values * together / sum_movement(neighbours)
-        bound = chosen_bound(counts, sigma, products, records.n_records, size, moved)
+        bound = chosen_bound(*noisy, products, records.n_records, size, moved)
         products = product_map(grid, *places, bound, together, means)
+        budget.gaussian(for_values)
         args = (records, products, for_values, neighbours, entropy)
         return release_values(*args, progress=progress)  # proof: step 11
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Gaussian, Neighbours, smallest_sigma
+from hushcov.accounting import ONE_REPLACED, Neighbours, smallest_sigma
 from hushcov.inputs import LARGEST_CALIBRATED_N, Found
 from hushcov.noise import LARGEST_SIGMA
 
@@ -64,7 +64,7 @@ class LocationParameters:
     """The stage that finds centres and scales: the size, and what all looks may spend.
 
     `total_mu` is the mu of a Gaussian mechanism that would spend the whole budget. What is really
-    spent is in the events of the `Location`, and never more than `largest_mu` allows. All bins
+    spent is never more than `largest_mu` allows. All bins
     that are noise are mistaken for evidence, in any column and any look, with a probability of at
     most `evidence_level`.
     """
@@ -95,12 +95,7 @@ class LocationParameters:
     @property
     def largest_mu(self) -> float:
         """The most that all looks together cost, as one Gaussian mechanism."""
-        return math.sqrt(_ALL_LOOKS) * self.total_mu
-
-    @property
-    def event(self) -> Gaussian:
-        """What is charged before any record is read: at least what is spent."""
-        return Gaussian(self.largest_mu)  # proof: step 3
+        return math.sqrt(_ALL_LOOKS) * self.total_mu  # proof: step 3
 
     def first_mu(self) -> float | None:
         """What the first look spends; None if too few records are there to find anything."""
@@ -119,10 +114,10 @@ class LocationParameters:
         strain = float(np.interp(ratio, _STRAINED, _STRAIN))
         return Found(known + (1 - known) * share, every, strain)
 
-    def look_mu(self, look: int, units: Units, spent: tuple[Gaussian, ...]) -> float | None:
+    def look_mu(self, look: int, units: Units, spent: tuple[float, ...]) -> float | None:
         """What look number `look` (from 0) spends after others, or None if it is not made."""
         share = self._share(look, units)
-        left = Fraction(self.largest_mu) ** 2 - sum(Fraction(each.mu) ** 2 for each in spent)
+        left = Fraction(self.largest_mu) ** 2 - sum(Fraction(mu) ** 2 for mu in spent)
         square = min(share * self.total_mu**2, float(left))
         if square <= 0:
             return None
@@ -159,7 +154,7 @@ class LocationParameters:
 
 @dataclass(frozen=True, eq=False)
 class Location:
-    """Released centres and scales, and what they cost.
+    """Released centres and scales.
 
     Parameters
     ----------
@@ -171,12 +166,9 @@ class Location:
         How far from the centre values count: 6 to 64 scales.
     found : ndarray of bool
         Whether there was evidence of a column's scale.
-    events : tuple of Gaussian
-        One for every look that was made.
     """
 
     centre: FloatArray
     scale: FloatArray
     reach: FloatArray
     found: BoolArray
-    events: tuple[Gaussian, ...]

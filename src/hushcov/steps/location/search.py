@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import BoolArray
-from hushcov.accounting import Gaussian
+from hushcov.accounting import Budget
 from hushcov.exceptions import DataError
 from hushcov.noise import Entropy, check_entropy
 from hushcov.steps.location import known, octaves
@@ -41,6 +41,7 @@ _LOW_REACH, _LOW_REACH_SEEN, _SEEN = 6.0, 16.0, 60.0
 def find_location(
     records: Records,
     parameters: LocationParameters,
+    budget: Budget,
     entropy: Entropy,
     *,
     share: float = 1.0,
@@ -56,7 +57,7 @@ def find_location(
     Privacy
     -------
     Neighbours: those of the parameters; no precondition. Each look is the rounding of a Gaussian
-    mechanism with the mu of its event, and the sum of their squares is at most that of
+    mechanism that is spent before it, and the sum of the squares of their mu is at most that of
     `parameters.largest_mu` whatever is seen. See `docs/proofs/location.md`.
     """
     if (records.n_records, records.n_features) != (parameters.n_records, parameters.n_features):
@@ -67,16 +68,17 @@ def find_location(
         )
     check_entropy(entropy)
     columns = known.start(records.n_features, bounds)
-    events: list[Gaussian] = []
+    spent: list[float] = []
     popular: Counter[int] = Counter()
     low_reach, n = _LOW_REACH, max(1, round(share * records.n_records))
     for number in range(MOST_LOOKS):
         unsettled = tuple(column for column in columns if column.way is not None)
         units = _units(unsettled)
-        mu = parameters.look_mu(number, units, tuple(events)) if unsettled else None
+        mu = parameters.look_mu(number, units, tuple(spent)) if unsettled else None
         if mu is None:
             break
-        events.append(Gaussian(mu))
+        spent.append(mu)
+        budget.gaussian(mu, f"{parameters.released}, look {len(spent)}")
         sigma = parameters.sigma(units, mu)  # proof: step 1
         if number == 0 and n > _SEEN * sigma:
             low_reach = _LOW_REACH_SEEN
@@ -86,7 +88,7 @@ def find_location(
         )
         known.settle(columns, n, last=False)
     known.settle(columns, n, last=True)  # proof: step 5
-    return known.within(_location(columns, tuple(events)), bounds)  # proof: step 4
+    return known.within(_location(columns), bounds)  # proof: step 4
 
 
 def _units(columns: Sequence[Column]) -> Units:
@@ -94,7 +96,7 @@ def _units(columns: Sequence[Column]) -> Units:
     return Units(*(ways[way] for way in (Way.OCTAVES, Way.REFINED, Way.CELLS, Way.BOTH)))
 
 
-def _location(columns: Sequence[Column], events: tuple[Gaussian, ...]) -> Location:
+def _location(columns: Sequence[Column]) -> Location:
     found = [
         column.found or Found(column.centre if column.depth else 0.0, 0.0, 0.0)
         for column in columns
@@ -105,7 +107,6 @@ def _location(columns: Sequence[Column], events: tuple[Gaussian, ...]) -> Locati
         scale=scale,
         reach=scale * np.array([each.reach for each in found]),
         found=np.array([column.found is not None for column in columns]),
-        events=events,
     )
 
 

@@ -1,4 +1,4 @@
-"""The clock of an adaptive release: its time, its event, and adversaries by backward induction.
+"""The budget of a release: its time, its event, and adversaries by backward induction.
 
 An adversary sees the loss that has come about so far and chooses the next step among all that the
 clock accepts, with its worst case: a Gaussian, or a bounded-range step whose two losses it places
@@ -8,26 +8,29 @@ delta that the event of the clock promises; against clocks that count too little
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hushcov.accounting import (
+    UNSPENT,
     Approximate,
     BoundedRange,
-    Clock,
+    Budget,
     Clocked,
     DiscreteGaussian,
     Gaussian,
+    Neighbours,
     Pure,
     TotalVariation,
     all_bounds,
     calibrate_gaussian,
-    clock_rate,
-    clocked,
     compose,
     gaussian_delta,
+    largest_mu,
 )
 from hushcov.accounting.events import event_from_dict, event_to_dict
 from hushcov.accounting.filter import CLOCK, PROMISED, spent_adaptively
@@ -35,12 +38,22 @@ from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
 
 EPSILON, DELTA = 1.0, 1e-6
-EVENT = clocked(EPSILON, DELTA)
-RATE = clock_rate(EVENT, 64, 0.3)
+WHOLE = Budget(EPSILON, DELTA, selects=True)
+(EVENT,) = WHOLE.certificate.events
+WHOLE.expect(64, 0.3)
+RATE, MU = WHOLE.rate, WHOLE.mu
 
 
-def new_clock(kind=Clock):
-    return kind(EVENT, RATE)
+def new_clock(whole=WHOLE, kind=Budget):
+    """A budget of which nothing is spent, or one that counts too little."""
+    clock = copy.deepcopy(whole)
+    clock.__class__, clock.part = kind, "a step"
+    return clock
+
+
+def taken(clock):
+    """What was spent of its time."""
+    return math.fsum(clock._spent.values())
 
 
 # What there is time for.
@@ -48,39 +61,39 @@ def new_clock(kind=Clock):
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 100])
 def test_gaussians_alone_may_fill_all_of_the_time(parts):
-    clock, mu = new_clock(), EVENT.mu * (1 - 1e-9) / math.sqrt(parts)
+    clock, mu = new_clock(), MU * (1 - 1e-9) / math.sqrt(parts)
     for _ in range(parts):
         clock.gaussian(mu)
-    assert clock.left < 1e-8 * EVENT.mu**2
-    with pytest.raises(PrivacyConditionError, match="no time left"):
+    assert clock.left < 1e-8 * MU**2
+    with pytest.raises(PrivacyConditionError, match="no room left"):
         clock.gaussian(mu)
 
 
 def test_the_rest_can_be_spent_to_the_last_bit():
     clock = new_clock()
-    clock.gaussian(EVENT.mu / 2)
+    clock.gaussian(MU / 2)
     clock.gaussian(clock.mu_left)
-    assert 0 <= clock.left < 1e-14 * EVENT.mu**2
-    assert clock.taken <= EVENT.mu**2
+    assert 0 <= clock.left < 1e-14 * MU**2
+    assert taken(clock) <= MU**2
 
 
 def test_no_more_than_the_time_is_ever_taken_whatever_the_rounding():
-    clock, mu = new_clock(), EVENT.mu / math.sqrt(10_000)
+    clock, mu = new_clock(), MU / math.sqrt(10_000)
     for _ in range(9_999):
         clock.gaussian(mu)
     with pytest.raises(PrivacyConditionError):
         clock.gaussian(mu)
-    assert clock.taken <= EVENT.mu**2 * (1 - 1e-12)
+    assert taken(clock) <= MU**2 * (1 - 1e-12)
 
 
 def test_the_first_bounded_range_step_takes_log_late_over_the_rate_besides():
     clock, eta = new_clock(), 0.01
     before, step = clock.left, clock.step_time(eta)
-    clock.steps(eta, 3)
+    clock.select(eta, 3)
     start = math.log(1 / EVENT.late) / RATE
     assert before - clock.left == pytest.approx(3 * step + start, rel=1e-9, abs=0)
     before = clock.left
-    clock.steps(eta, 5)
+    clock.select(eta, 5)
     assert before - clock.left == pytest.approx(5 * step, rel=1e-9, abs=0)
 
 
@@ -99,26 +112,26 @@ def test_steps_beyond_the_time_are_refused_and_take_nothing():
     clock, eta = new_clock(), 0.01
     most = clock.steps_left(eta)
     assert most > 10
-    with pytest.raises(PrivacyConditionError, match="no time left"):
-        clock.steps(eta, most + 1)
-    assert clock.taken == 0
-    assert not clock.started
-    clock.steps(eta, most)
+    with pytest.raises(PrivacyConditionError, match="no room left"):
+        clock.select(eta, most + 1)
+    assert taken(clock) == 0
+    assert clock.start_time > 0
+    clock.select(eta, most)
     assert clock.steps_left(eta) == 0
     with pytest.raises(PrivacyConditionError):
-        clock.steps(eta, 1)
+        clock.select(eta, 1)
     with pytest.raises(PrivacyConditionError):  # its moment is infinite
-        new_clock().steps(1e3, 1)
+        new_clock().select(1e3, 1)
 
 
 def test_gaussians_leave_no_time_for_a_first_step_but_for_their_own():
     """Steps cannot begin where there is less time than being late takes."""
     clock = new_clock()
     start = math.log(1 / EVENT.late) / RATE
-    clock.gaussian(math.sqrt(EVENT.mu**2 - 0.99 * start))
+    clock.gaussian(math.sqrt(MU**2 - 0.99 * start))
     assert clock.steps_left(1e-9) == 0
     with pytest.raises(PrivacyConditionError):
-        clock.steps(1e-9, 1)
+        clock.select(1e-9, 1)
     clock.gaussian(clock.mu_left)
 
 
@@ -131,10 +144,17 @@ def test_shares_of_what_is_left():
     assert clock.steps_left(eta, 0.0) == 0
 
 
-@pytest.mark.parametrize("rate", [0.0, -1.0, math.nan, math.inf])
-def test_a_rate_is_a_positive_number(rate):
-    with pytest.raises(ParameterError, match="rate"):
-        Clock(EVENT, rate)
+def test_a_rate_is_chosen_once_and_before_the_first_step():
+    for budget in (Budget(EPSILON, DELTA), Budget(EPSILON, DELTA, selects=True)):
+        with pytest.raises(PrivacyConditionError, match="rate"):
+            budget.select(0.01, 1)
+        assert budget.left == pytest.approx(budget.mu**2)
+    with pytest.raises(PrivacyConditionError, match="of a budget that selects"):
+        Budget(EPSILON, DELTA).expect(64, 0.3)
+    clock = new_clock()
+    clock.select(0.01, 1)
+    with pytest.raises(PrivacyConditionError, match="before the first"):
+        clock.expect(64, 0.3)
 
 
 @pytest.mark.parametrize(
@@ -142,30 +162,28 @@ def test_a_rate_is_a_positive_number(rate):
     [
         (lambda clock: clock.gaussian(0.0), "mu"),
         (lambda clock: clock.gaussian(math.nan), "mu"),
-        (lambda clock: clock.steps(0.01, 0), "count"),
+        (lambda clock: clock.select(0.01, 0), "count"),
     ],
 )
 def test_odd_steps_are_refused(call, what):
     clock = new_clock()
     with pytest.raises(ParameterError, match=what):
         call(clock)
-    assert clock.taken == 0
+    assert taken(clock) == 0
 
 
 def test_the_rate_is_near_the_best_one():
     """For the number of steps that it is made for; any other rate would be as private."""
     count, share = 200, 0.4
-    rate = clock_rate(EVENT, count, share)
-    eta = 2 * math.sqrt(share * EVENT.mu**2 / count)
+    clock = new_clock()
+    clock.expect(count, share)
+    rate, eta = clock.rate, 2 * math.sqrt(share * MU**2 / count)
 
     def time(rate):
-        clock = Clock(EVENT, rate)
-        return count * clock.step_time(eta) - math.log(EVENT.late) / rate
+        clock.rate = rate
+        return count * clock.step_time(eta) + clock.start_time
 
     assert time(rate) < 1.02 * min(time(rate * factor) for factor in np.geomspace(0.2, 5, 41))
-
-
-# The event.
 
 
 def test_alone_it_costs_a_gaussian_and_being_late():
@@ -174,8 +192,8 @@ def test_alone_it_costs_a_gaussian_and_being_late():
     assert bound.delta == gaussian_delta(EVENT.mu, EPSILON) + EVENT.late
     assert DELTA * (1 - 1e-6) < bound.delta <= DELTA
     assert compose((EVENT,), delta=DELTA).epsilon <= EPSILON
-    assert EVENT.mu == pytest.approx(calibrate_gaussian(EPSILON, DELTA), rel=0.02)
-    assert EVENT.mu < calibrate_gaussian(EPSILON, DELTA)
+    assert pytest.approx(calibrate_gaussian(EPSILON, DELTA), rel=0.02) == MU
+    assert calibrate_gaussian(EPSILON, DELTA) > MU
     with pytest.raises(PrivacyConditionError):
         compose((EVENT,), delta=EVENT.late / 2)
 
@@ -183,7 +201,7 @@ def test_alone_it_costs_a_gaussian_and_being_late():
 def test_no_bound_that_needs_more_than_its_curve_is_used():
     events = (EVENT, Gaussian(0.1), BoundedRange(0.01, 50))
     assert {bound.method for bound in all_bounds(events, delta=1e-5)} <= {"basic", "embedding"}
-    same = (Gaussian(EVENT.mu), Gaussian(0.1), BoundedRange(0.01, 50))
+    same = (Gaussian(MU), Gaussian(0.1), BoundedRange(0.01, 50))
     assert {"rdp"} <= {bound.method for bound in all_bounds(same, delta=1e-5)}
     with pytest.raises(PrivacyConditionError):  # which is on no clock
         compose((EVENT, DiscreteGaussian(0.1)), delta=1e-5)
@@ -197,7 +215,7 @@ def test_beside_other_events_times_and_probabilities_of_being_late_add_up():
     plain = gaussian_delta(EVENT.mu, 1.5) + EVENT.late + 1e-8
     assert boxed.delta == pytest.approx(plain, rel=1e-9, abs=0)
     embedded = compose((EVENT, BoundedRange(0.01, 500)), epsilon=2.0)
-    alike = compose((Gaussian(EVENT.mu), BoundedRange(0.01, 500)), epsilon=2.0)
+    alike = compose((Gaussian(MU), BoundedRange(0.01, 500)), epsilon=2.0)
     assert embedded.method == "embedding"
     assert embedded.delta >= alike.delta + EVENT.late * (1 - 1e-9)
     slack = compose((EVENT, TotalVariation(1e-9)), epsilon=1.0)
@@ -206,13 +224,71 @@ def test_beside_other_events_times_and_probabilities_of_being_late_add_up():
     )
 
 
-def test_the_longest_clock_after_what_was_spent():
-    spent = (Gaussian(0.1), BoundedRange(0.01, 20))
-    event = clocked(EPSILON, DELTA, spent)
-    assert event.mu < EVENT.mu
-    assert compose((*spent, event), delta=DELTA).epsilon <= EPSILON
-    longer = Clocked(event.mu * (1 + 1e-6), event.late)
-    assert compose((*spent, longer), delta=DELTA).epsilon > EPSILON
+# What is certified, and what is listed.
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("selects", [False, True])
+@pytest.mark.parametrize("relation", [Neighbours(), Neighbours("add-remove", 3, "patient")])
+def test_a_budget_has_all_that_is_promised_and_no_more(epsilon, selects, relation):
+    budget = Budget(epsilon, DELTA, relation, selects=selects)
+    found, (event,) = budget.certificate, budget.certificate.events
+    assert compose((event,), delta=DELTA).epsilon == found.transcript_epsilon <= epsilon
+    longer = replace(event, mu=event.mu * (1 + 1e-8))
+    assert compose((longer,), delta=DELTA).epsilon > epsilon
+    assert event.mu == pytest.approx(relation.most_rows * budget.mu, rel=1e-12, abs=0)
+    assert (found.unit, found.rows_per_unit) == (relation.unit, relation.most_rows)
+    assert largest_mu(epsilon, DELTA, relation) * (1 - 4e-4) < budget.mu  # 0.04 % for being late
+    with pytest.raises(PrivacyConditionError):
+        Budget(epsilon, DELTA, relation, selects=selects, mu=budget.mu * (1 + 1e-8))
+
+
+def test_parts_list_all_that_was_certified():
+    fixed = (BoundedRange(0.01, 20), Pure(0.1))
+    budget = Budget(EPSILON, DELTA, Neighbours("replace", 2, "pupil"), fixed=fixed, mu=0.04)
+    budget.gaussian(0.01, "first")
+    budget.fixed(BoundedRange(0.009, 20), "picks")
+    budget.gaussian(0.02, "second")
+    budget.gaussian(0.01, "first")
+    assert [part for part, _ in budget.parts] == ["first", "picks", "second", UNSPENT, UNSPENT]
+    events = [event for _, (event,) in budget.parts]
+    assert events == list(budget.guarantee.events)
+    assert events[0].mu == pytest.approx(2 * 0.01 * math.sqrt(2))
+    assert math.hypot(*(each.mu for each in events if isinstance(each, Gaussian))) == (
+        pytest.approx(2 * 0.04)
+    )
+    assert compose(events, delta=DELTA).epsilon <= budget.certificate.transcript_epsilon
+    assert budget.guarantee.transcript_epsilon == budget.certificate.transcript_epsilon
+    clock = new_clock()
+    clock.select(0.01, 3)
+    clock.gaussian(0.01, "another")
+    names, kinds = zip(*((part, type(event)) for part, (event,) in clock.parts), strict=True)
+    assert names == ("a step", "another", UNSPENT)
+    assert kinds == (Gaussian, Gaussian, Clocked)
+    clock.gaussian(clock.mu_left)
+    assert [type(event) for _, (event,) in clock.parts] == [Gaussian, Clocked]
+
+
+@pytest.mark.parametrize(
+    "event", [BoundedRange(0.0101, 20), BoundedRange(0.01, 21), Pure(0.01), Gaussian(0.01)]
+)
+def test_no_other_event_than_the_next_that_is_fixed_is_run(event):
+    budget = Budget(EPSILON, DELTA, fixed=(BoundedRange(0.01, 20),), mu=0.1)
+    with pytest.raises(PrivacyConditionError, match="not certified for"):
+        budget.fixed(event, "picks")
+    budget.fixed(BoundedRange(0.01, 20), "picks")
+    with pytest.raises(PrivacyConditionError, match="not certified for"):
+        budget.fixed(BoundedRange(0.01, 20), "picks again")
+
+
+def test_fixed_events_that_cost_too_much_are_never_certified():
+    with pytest.raises(PrivacyConditionError):
+        Budget(EPSILON, DELTA, fixed=(Pure(1.001),), mu=0.0)
+    with pytest.raises(PrivacyConditionError):
+        Budget(EPSILON, DELTA, fixed=(Pure(0.1),), mu=largest_mu(EPSILON, DELTA))
+
+
+# The event.
 
 
 def test_plain_data_and_back():
@@ -262,40 +338,42 @@ def test_a_ledger_takes_one_run_of_the_whole_budget(tmp_path):
 
 # Adversaries.
 
-LONG = clocked(EPSILON, 1e-3)  # a larger delta: less is lost to being late
+WIDE = Budget(EPSILON, 1e-3, selects=True)  # a larger delta: less is lost to being late
+(LONG,) = WIDE.certificate.events
 PLACES = 4  # lattice steps of a wide range; a narrow one has half as many
 COUNT, SHARE = 200, 0.9  # wide steps, and the share of the time that they take on average
 ETA = 2 * math.sqrt(SHARE * LONG.mu**2 / COUNT)
 PARTS = 3  # Gaussians that fill the time
+WIDE.expect(COUNT, SHARE)
 
 
-class HalfCounted(Clock):
+class HalfCounted(Budget):
     """Counts half of what bounded-range steps take."""
 
     def step_time(self, eta):
         return super().step_time(eta) / 2
 
 
-class GaussiansHalfCounted(Clock):
+class GaussiansHalfCounted(Budget):
     """Counts half of what Gaussians take."""
 
-    def gaussian(self, mu):
-        super().gaussian(mu / math.sqrt(2))
+    def gaussian(self, mu, part=None):
+        super().gaussian(mu / math.sqrt(2), part)
 
 
-class Apart(Clock):
+class Apart(Budget):
     """Lets bounded-range steps and Gaussians take all of the time each."""
 
-    def gaussian(self, mu):
+    def gaussian(self, mu, part=None):
         self.mine = getattr(self, "mine", 0.0) + mu**2
-        if self.mine > self.event.mu**2:
-            raise PrivacyConditionError("no time left")
+        if self.mine > self.mu**2:
+            raise PrivacyConditionError("no room left")
 
 
-class NeverLate(Clock):
+class NeverLate(Budget):
     """Counts nothing for being late."""
 
-    _start = 0.0
+    start_time = 0.0
 
 
 class Lattice:
@@ -336,13 +414,13 @@ def moved(value, places):
 
 def accepted(kind, past, mu):
     """Whether the clock has time for so many wide steps, narrow steps and Gaussians."""
-    clock = kind(LONG, clock_rate(LONG, COUNT, SHARE))
+    clock = new_clock(WIDE, kind)
     try:
         for _ in range(past[2]):
             clock.gaussian(mu)
         for eta, count in zip((ETA, ETA / 2), past, strict=False):
             if count:
-                clock.steps(eta, count)
+                clock.select(eta, count)
     except PrivacyConditionError:
         return False
     return True
@@ -378,7 +456,7 @@ PROMISE = gaussian_delta(LONG.mu, EPSILON) + LONG.late
 
 def test_the_lattice_has_the_gaussian_curve():
     """Gaussians alone, which no order and no choice makes better or worse."""
-    found = reached(Clock, (0, 0, 2 * PARTS))
+    found = reached(Budget, (0, 0, 2 * PARTS))
     assert found == pytest.approx(gaussian_delta(LONG.mu, EPSILON), rel=0.002)
 
 
@@ -389,7 +467,7 @@ def test_the_lattice_has_the_gaussian_curve():
 )
 def test_no_adversary_passes_the_promise(most, least):
     """Steps alone reach a sixth: much is set aside for clocks that are late, and not spent."""
-    assert least * PROMISE < reached(Clock, most) <= PROMISE
+    assert least * PROMISE < reached(Budget, most) <= PROMISE
 
 
 @pytest.mark.parametrize(
@@ -410,5 +488,5 @@ def test_what_is_set_aside_for_being_late_is_not_reached():
 
     It is there because of what can be proved; twice as much would be reached by steps alone.
     """
-    with_it, without = reached(Clock, (400, 0, 0)), reached(NeverLate, (400, 0, 0))
+    with_it, without = reached(Budget, (400, 0, 0)), reached(NeverLate, (400, 0, 0))
     assert 1.5 * with_it < without < PROMISE
