@@ -1,4 +1,4 @@
-"""What is public before any record is read, checked against the ranges that are proved."""
+"""Public inputs of a release, checked against the ranges that are proved."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class CalibratedInputs:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search for means and scales is expected to find, from public numbers.
+    """Expected result of a search for means and scales, from public numbers.
 
     `share` of the features are, all of them with the probability `every`, and `strain` is how much
     larger errors of an adaptive release are because it barely succeeds.

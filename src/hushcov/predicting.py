@@ -1,4 +1,4 @@
-"""What predictions are made with: reference models, norms of drawn errors, descent over designs.
+"""Tools for predictions: reference models, norms of drawn errors, descent over designs.
 
 A plan may not look at the data, so it needs something to predict the error on: the simulation
 models at the size in question, scaled to the declared operator norm, and a diagonal matrix,
@@ -36,7 +36,7 @@ _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect of one mechanism.
+    """Forecast of one mechanism.
 
     `predicted_error` is per reference model and relative to the operator norm of the covariance,
     so that 1 is the error of the zero matrix; of mechanisms that look for factors also for one
@@ -63,7 +63,7 @@ class Forecast:
 
     @property
     def drowns(self) -> bool:
-        """The same where features have few partners."""
+        """Whether noise exceeds the matrix where features have few partners."""
         return self.typical_error >= _HOPELESS
 
     @property
@@ -270,7 +270,7 @@ Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
 
 
 def _begin(n_draws: int, size: int) -> FloatArray:
-    """The same vector for every matrix."""
+    """Return the start vector, the same for every matrix."""
     begin = np.random.default_rng(0).standard_normal(size)
     return np.tile(begin / np.linalg.norm(begin), (n_draws, 1))
 

@@ -1,4 +1,4 @@
-"""Whose privacy it is: which datasets are neighbours, and what that does to charges."""
+"""Neighbouring datasets: relations, units, and their effect on charges."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UP = 1 + 2.0**-50
 
 
 def check_unit(unit: object) -> str:
-    """What a unit is, as a short word; it is written into every release."""
+    """Check the word for a unit, which is written into every release."""
     if not isinstance(unit, str) or not unit.isprintable() or not 0 < len(unit) <= _LONGEST:
         raise ParameterError(
             f"unit must be a word of at most {_LONGEST} printable characters, got {shown(unit)}: "
@@ -88,7 +88,7 @@ class Neighbours:
         return self.most_rows if self.combined else 1
 
     def shared(self, square: int | Fraction) -> Fraction:
-        """What a unit moves, squared, divided among its records, where they are bounded as one.
+        """Divide the squared movement of a unit among its records, which are bounded as one.
 
         Charges are `most_rows` times those of a record: noise for this makes that enough for all
         that the unit moves.
@@ -106,7 +106,7 @@ class Neighbours:
         return {"adjacency": adjacency, "unit": self.unit, "rows_per_unit": self.most_rows}
 
     def charged(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """What events of one record cost for a unit, whose records change one after the other."""
+        """Return events of one record as events of a unit, whose records change one by one."""
         return tuple(for_group(event, self.most_rows) for event in events)  # proof: step 2
 
 
@@ -115,7 +115,7 @@ ONE_REPLACED = Neighbours()
 
 
 def for_group(event: Event, size: int) -> Event:
-    """What an event costs where neighbours differ in so many records, not in one."""
+    """Return the event whose neighbours differ in `size` records, not in one."""
     if size == 1:
         return event
     factor = size * UP

@@ -120,7 +120,7 @@ class Spectrum:
             return np.asarray(np.divide(self.moves(k), room, out=near, where=room > 0))
 
     def added(self, k: int) -> tuple[float, float]:
-        """What errors add to an eigenvalue, and what of that is doubtful: that of near ones."""
+        """Return the bias of an eigenvalue, and the doubtful part of it, from near ones."""
         gaps, moves = self.values[k] - self.values, self.moves(k)
         weight = gaps**2 + moves
         found = np.divide(moves * gaps, weight, out=np.zeros_like(gaps), where=weight > 0)
@@ -162,7 +162,7 @@ class Spectrum:
         return int(fails[0]) if len(fails) else len(self.values)
 
     def edges(self, noise_sd: tuple[float, float]) -> FloatArray:
-        """What noise and sampling hardly ever exceed among directions of equal variance."""
+        """Bounds that noise and sampling hardly ever exceed among directions of equal variance."""
         of, d = self.of, len(self.vectors)
         trace = float(of.matrix.diagonal().sum())
         before = np.concatenate([[0.0], np.cumsum(self.values)[:-1]])
@@ -528,7 +528,7 @@ def _of_units(found: Spectrum) -> list[str]:
 
 
 def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> list[str]:
-    """What to know of this answer."""
+    """Return remarks on this answer."""
     said = _of_units(found)
     if out == 0:
         said.append(

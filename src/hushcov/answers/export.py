@@ -97,7 +97,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Correction:
-    """What made the matrix positive semidefinite, in correlations, and what was left out.
+    """Change that made the matrix positive semidefinite, in correlations, and what was left out.
 
     `norm` is about the operator norm of the change. `cut_pairs` are those across borders of blocks,
     of which `cut_largest` is the largest. `without_variance` counts features whose released
@@ -117,7 +117,7 @@ class Correction:
 
 @dataclass(frozen=True, eq=False)
 class ExportedMatrix:
-    """What is written: entries above the diagonal, and what they were before.
+    """Entries above the diagonal as they are written, and as they were before.
 
     `deviation` has released standard deviations, 0 for features that have none.
     """
@@ -136,12 +136,12 @@ class ExportedMatrix:
 
     @property
     def unit(self) -> FloatArray:
-        """What correlations are multiplied by."""
+        """Factor of the correlations."""
         return self.deviation if self.covariance else np.ones_like(self.deviation)
 
     @property
     def value_name(self) -> str:
-        """What the values are called."""
+        """Name of the values."""
         return "covariance" if self.covariance else "correlation"
 
     def features(self) -> Table:
@@ -328,7 +328,7 @@ def _blocks(
 
 
 def _block_names(release: Release, block_size: int | str | None, bounds: IntArray) -> list[str]:
-    """What blocks are called, which names their files: matrix, block-07, chr1, chrX."""
+    """Name the blocks, and so their files: matrix, block-07, chr1, chrX."""
     number = len(bounds) - 1
     if block_size is None:
         return ["matrix"]
@@ -351,7 +351,7 @@ _CURE = "it is the folder that the files are written to."
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: the folder, its files, and how the matrix was corrected."""
+    """Exported folder: its files, and how the matrix was corrected."""
 
     folder: Path
     files: tuple[str, ...]
@@ -437,7 +437,7 @@ def _draft(path: Path) -> Iterator[Path]:
 
 
 def _statement(found: ExportedMatrix, form: str, level: float) -> dict[str, Any]:
-    """What was done, as plain data."""
+    """Return the correction as plain data."""
     release, correction = found.release, asdict(found.correction)
     blocks = correction.pop("blocks")
     return {

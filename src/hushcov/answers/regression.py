@@ -631,7 +631,7 @@ def means_of(release: Release, means: Mapping[Any, float] | None) -> tuple[Float
 def predicted(
     part: Uncertain, found: Linear, at: FloatArray, noise: FloatArray, width: float
 ) -> tuple[float, float, float]:
-    """What features at `at`, in deviations from their means, add to the mean; with its interval.
+    """Predict from features at `at`, in deviations from their means, with an interval.
 
     Means are off by their noise and by sampling, and both by themselves.
     """

@@ -61,7 +61,7 @@ class Answer(ABC):
         return frame(self.table(), self._frames if library is None else library)
 
     def of(self, library: str | None) -> Self:
-        """The same, for somebody who uses this library."""
+        """Return the table in this data frame library."""
         object.__setattr__(self, "_frames", library)
         return self
 

@@ -76,12 +76,12 @@ class Uncertain:
         return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T * unit)
 
     def standardized(self) -> Uncertain:
-        """The same in units of the deviations."""
+        """Return the matrix in units of the deviations."""
         unit = np.multiply.outer(self.deviations, self.deviations)
         return replace(self, values=self.values / unit, noise_sd=self.noise_sd / unit)
 
     def part(self, places: IntArray) -> Uncertain:
-        """The same for some of the features, given where they are among these."""
+        """Return the part of some features, given by position."""
         block = np.ix_(places, places)
         return replace(
             self,
@@ -264,7 +264,7 @@ def of_factors(release: Release) -> FloatArray | None:
 
 
 def through_factors(release: Release) -> str:
-    """What must be said of coefficients that factors gave."""
+    """Return remarks on coefficients that factors gave."""
     assert release.making.structure is not None
     rank = counted(release.making.structure.rank, "factor")
     return (
@@ -312,7 +312,7 @@ def assumed_zero(part: Uncertain) -> int:
 
 
 def doubts(release: Release, features: IntArray, n_zero: int) -> list[str]:
-    """What must be said of an answer that uses these features, in sentences."""
+    """Return remarks, in sentences, on an answer that uses these features."""
     said = []
     fails = features[~interval_holds(release)[features]].tolist()
     if fails:
@@ -532,7 +532,7 @@ def _below(release: Release, places: IntArray) -> BoolArray:
 
 
 def _sparse(release: Release, places: IntArray) -> tuple[Matrix, Matrix, int, float]:
-    """The same as `uncertain` gives, of the entries that are stored."""
+    """Return the uncertainty of the entries that are stored; see `uncertain`."""
     check_noise(release)
     kept = hard_threshold(in_scales(release), release.making.threshold)
     whole = sparse.coo_array(kept[places][:, places])

@@ -149,7 +149,7 @@ def _correlation(pair: ShownPair) -> str:
 
 
 def pair_remarks(pairs: Sequence[ShownPair], *, projected: bool = False) -> str:
-    """What the marks in a table of these pairs mean."""
+    """Explain the marks in a table of these pairs."""
     words = []
     if any(pair.correlation is not None and pair.noise for pair in pairs):
         words.append(

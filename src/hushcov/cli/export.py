@@ -133,7 +133,7 @@ def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
 
 
 def correction_lines(correction: Correction) -> list[tuple[str, str]]:
-    """What was changed and left out, in labelled sentences."""
+    """Describe what was changed and left out, in labelled sentences."""
     lines = []
     if not correction.psd:
         lines.append(("changed", "nothing: the matrix may have negative eigenvalues"))

@@ -21,7 +21,7 @@ _RELATED = {
 def promised(
     epsilon: float, delta: float, neighbours: Neighbours = ONE_REPLACED
 ) -> list[tuple[str, str]]:
-    """What is promised to whom, and what could be learnt of them; before anything is certified."""
+    """Say what is promised to whom, and what could be learnt of them, before certification."""
     to_whom = RELATIONS[neighbours.relation], neighbours.unit
     return [
         ("promise", promise_words(epsilon, delta, *to_whom)),

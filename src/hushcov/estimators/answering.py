@@ -1,4 +1,4 @@
-"""What a fitted estimator and a loaded release have in common: all that a document answers.
+"""Methods that a fitted estimator and a loaded release share: all that a document answers.
 
 Nothing but `release_` is read, so everything is post-processing: it costs no privacy.
 """
@@ -36,7 +36,7 @@ _DEFAULT = "default"  # frames of the library that came in
 
 
 def library_of(table: object) -> str | None:
-    """Whose data frame it is; None for all else. Nothing but its class is looked at."""
+    """Return the library of a data frame, by its class alone; None for all else."""
     roots = (cls.__module__.partition(".")[0] for cls in type(table).__mro__)
     return next((root for root in roots if root in LIBRARIES), None)
 
@@ -83,7 +83,7 @@ class FrameChoice(BaseEstimator):
 
 
 class Answers:
-    """What can be asked of a release, for those that have a `release_`."""
+    """Questions to a release, for classes that have a `release_`."""
 
     release_: Release
     _frames: str | None = None  # whose frames came in, and go out
@@ -197,7 +197,7 @@ class Answers:
         means: Mapping[Any, float] | None = None,
         level: float = 0.95,
     ) -> Conditional:
-        """What to expect of features given values of others; see `docs/questions.md`.
+        """Predict features from values of others; see `docs/questions.md`.
 
         Parameters
         ----------

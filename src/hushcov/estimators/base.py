@@ -1,4 +1,4 @@
-"""What all estimators share: opening records, storing a release, and what it says on its limits."""
+"""Base of all estimators: opening records, storing a release, and its limits."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 raise
 
     def _fitted(self) -> dict[str, Any]:
-        """What fits have left: attributes that end in an underscore, and a few private ones."""
+        """Return the attributes that fits have left."""
         found = vars(self).items()
         return {name: each for name, each in found if name.endswith("_") or name in _PRIVATE}
 

@@ -197,7 +197,7 @@ class ScaledCovariance(PrivateCovariance):
         return request.plan(inputs, stages, chosen, scale, sparse=self._sparse(n_features))
 
     def _request_for(self, n_features: int, whose: Whose) -> Request:
-        """What is asked for of these units, with the budget that counting them leaves."""
+        """Return the request for these units, with the budget that counting them leaves."""
         request = self.request(n_features)
         counting = whose.counting(request.epsilon)
         return replace(
@@ -318,7 +318,7 @@ class ScaledCovariance(PrivateCovariance):
         self.parameters_: Any = plan.chosen.parameters
 
     def request(self, n_features: int) -> Request:
-        """What is asked for, all of it public; options that mean nothing are refused."""
+        """Return the public request; options that mean nothing are refused."""
         check_parameters(self)
         check_given(self, "epsilon", *(("delta",) if hasattr(self, "delta") else ()))
         _, row_sparsity, candidates = self._check_sizes(n_features)
@@ -341,7 +341,7 @@ class ScaledCovariance(PrivateCovariance):
 
     @abstractmethod
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
-        """What to run, from public inputs alone; and among which mechanisms it was chosen."""
+        """Plan from public inputs alone; also return the comparison it was chosen from."""
 
 
 @with_options

@@ -205,7 +205,7 @@ class PrivateSparseCovariance(
 
     @property
     def structure_(self) -> str:
-        """What the covariance was found to be, and why, in a sentence."""
+        """Structure that was found, with the reason in a sentence."""
         found = self._structure()
         return f"{found.kind}: {found.why}"
 

@@ -1,4 +1,4 @@
-"""Whose privacy a fit protects: options, identifiers, and the count that comes first."""
+"""Units and neighbours of a fit: options, identifiers, and the count that comes first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Whose:
-    """Whose privacy it is, from public inputs alone; nothing is read here.
+    """Options for units and neighbours, from public inputs alone; nothing is read here.
 
     `identifiers` are those of the rows, or make them when they are called; `weights` are those of
     the rows over the most that one may have.
@@ -44,7 +44,7 @@ class Whose:
         identifiers: Any = None,
         weights: Any = None,
     ) -> Whose:
-        """What the options of an estimator say, or why not."""
+        """Check the options of an estimator and return them."""
         check_parameters(options)
         most = None if options.max_rows_per_unit is None else int(options.max_rows_per_unit)
         if identifiers is None:
@@ -161,7 +161,7 @@ class OpenedRecords:
 
 
 def _weights(options: Any, weights: Any) -> dict[str, Any]:
-    """What weights say of a row: it is there at most so many times."""
+    """Return how many times each row counts, by its weight."""
     most = options.max_sample_weight
     if (most is None) != (weights is None):
         raise ParameterError(

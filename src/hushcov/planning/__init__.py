@@ -1,4 +1,4 @@
-"""What to run and what to expect of it, before any data is touched."""
+"""Plans and forecasts, before any data is touched."""
 
 from typing import TYPE_CHECKING
 

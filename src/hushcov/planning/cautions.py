@@ -1,4 +1,4 @@
-"""What people should know of a release before it is made, from public inputs alone.
+"""Warnings about a release before it is made, from public inputs alone.
 
 Each caution is one sentence or two. Estimators warn of it, or refuse, before anything is charged;
 the same words stand in the announcement of `hushcov fit`, in `release.json` and on the report.
@@ -60,7 +60,7 @@ class Caution:
 
 
 def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
-    """That the zero matrix is expected to do as well, or does unless there is a strong factor."""
+    """Warn that zeros are expected to do as well, or do unless there is a strong factor."""
     if not forecast.drowns:
         return None
     if forecast.finds_factors:
@@ -80,7 +80,7 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
 
 
 def hopeless_because(sentence: str) -> Caution:
-    """The same in other words."""
+    """Warn that the release is hopeless, in the given words."""
     insist = (
         "To release it all the same, pass on_hopeless='warn' (--allow hopeless on the command "
         "line)."
@@ -90,7 +90,7 @@ def hopeless_because(sentence: str) -> Caution:
 
 
 def nothing_found(inputs: ReleaseInputs) -> Caution:
-    """That means and scales would drown in noise: every feature would be left out."""
+    """Warn that means and scales would drown in noise: every feature would be left out."""
     return hopeless_because(
         f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
         "budget: nothing could be told from noise, and only zeros would be released. Use more "
@@ -101,7 +101,7 @@ def nothing_found(inputs: ReleaseInputs) -> Caution:
 
 
 def noisy_scales(scales: ScaleParameters) -> Caution | None:
-    """That private scales may be off by orders of magnitude."""
+    """Warn that private scales may be off by orders of magnitude."""
     if scales.sigma <= _LARGEST_COUNT_NOISE * scales.n_records:
         return None
     return Caution(
@@ -114,7 +114,7 @@ def noisy_scales(scales: ScaleParameters) -> Caution | None:
 
 
 def large_delta(delta: float, n_rows: int) -> Caution | None:
-    """That delta allows what nobody would call private: some records published as they are.
+    """Warn that delta is so large that whole records could be published.
 
     Publishing each record with probability delta is (0, delta)-private, and publishes one of n
     on average where delta is 1 / n.

@@ -1,4 +1,4 @@
-"""What to expect where nothing is known of the structure: one figure for each family of it."""
+"""Expected errors where the structure is unknown: one figure for each family."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def forecast_families(request: Request, n_records: int, n_features: int) -> Fami
 
 
 def family_error(request: Request, n_records: int, n_features: int, family: Family) -> float:
-    """The same for one of them."""
+    """Forecast the error of one family."""
     k = min(USUAL_SPARSITY, n_features) if family.row_sparsity is None else family.row_sparsity
     found = forecast(_inputs(request, n_records, n_features, k), default_mechanism().name)
     if family.row_sparsity is None:

@@ -50,7 +50,7 @@ _DELTA = f"{DELTA_WORDS} The eigen-sampling mechanism (EigenSamplingCovariance) 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for, all of it public: the budget, and what is known of the records.
+    """Public request: the budget, and what is known of the records.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Request:
 
     @property
     def found_before(self) -> str:
-        """What the stages find of complete records, in words."""
+        """Name of what the steps find of complete records."""
         return Preparation.released if self.private_centre else SCALES
 
     def divide(
@@ -140,7 +140,7 @@ class Request:
     def cautions(
         self, inputs: ReleaseInputs, stages: tuple[Stage, ...], expected: Forecast | None
     ) -> tuple[Caution, ...]:
-        """What people should know of a fit with this error to expect."""
+        """Return warnings about a fit with this expected error."""
         found = [large_delta(inputs.delta, inputs.n_sampled)]
         for stage in stages:
             if isinstance(stage, ScaleParameters):

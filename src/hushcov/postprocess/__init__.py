@@ -1,4 +1,4 @@
-"""What can be done with a release without touching records: nothing here costs privacy."""
+"""Post-processing of a release: nothing here sees records or costs privacy."""
 
 from typing import TYPE_CHECKING
 

@@ -177,7 +177,7 @@ def _needed(window: FloatArray, least: float) -> float:
 def mend_dense(
     matrix: FloatArray, *, least: float = LEAST_EIGENVALUE, rounds: int = ROUNDS
 ) -> FloatArray:
-    """The same of a whole correlation matrix; entries that are zero stay zero.
+    """Mend a whole correlation matrix; entries that are zero stay zero.
 
     Alternating projections (Higham, IMA J. Numer. Anal. 22, 2002, without his correction), then
     all off-diagonal entries are multiplied by what brings the smallest eigenvalue to `least`.

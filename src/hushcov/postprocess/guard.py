@@ -34,7 +34,7 @@ _ROUNDING_ERRORS = 1e-9  # of the largest eigenvalue: others below this have no 
 
 @dataclass(frozen=True)
 class Guarded:
-    """What the guard makes of a noisy matrix.
+    """Noisy matrix after the guard.
 
     `left_out` are the features whose variance cannot be told from zero: their entries are zero.
     `changed` is false where the other entries are those of the release.

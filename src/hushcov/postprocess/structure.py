@@ -1,4 +1,4 @@
-"""What a noisy symmetric matrix holds: few entries, few factors, or neither.
+"""Structure of a noisy symmetric matrix: few entries, few factors, or neither.
 
 A candidate keeps the strongest eigenvalues, and of the rest the entries beyond a threshold. Each
 has two errors: the noise of what it keeps, and the signal that it leaves out, which shows in the
@@ -42,13 +42,13 @@ def largest(matrix: Matrix) -> float:
 
 
 def largest_of(product: Product, n_features: int) -> float:
-    """The same of a matrix that is given by its products with vectors."""
+    """Return the largest eigenvalue of a matrix given by its products with vectors."""
     found = largest_together(lambda x: product(x[:, 0])[:, None], n_features, 1)
     return float(found[0])
 
 
 def largest_together(product: Product, n_features: int, number: int) -> FloatArray:
-    """The same of several matrices at once: `product` multiplies each column by its own."""
+    """Do it for several matrices at once: `product` multiplies each column by its own."""
     inner, _ = tridiagonals(product, n_features, number, min(_STEPS, n_features))
     return np.asarray(np.abs(np.linalg.eigvalsh(inner)).max(axis=1))
 
@@ -146,7 +146,7 @@ def settled(matrix: FloatArray, start: FloatArray, edge: float) -> tuple[FloatAr
 
 
 def _orthonormal(columns: FloatArray) -> FloatArray:
-    """The same space by orthonormal columns: quickly, where they are far from dependent."""
+    """Return orthonormal columns that span the same space."""
     for _ in range(2):
         try:
             root = np.linalg.cholesky(columns.T @ columns)
@@ -167,7 +167,7 @@ _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(
 
 @dataclass(frozen=True, eq=False)
 class Beyond:
-    """What of a matrix is beyond each level, off its diagonal, and what is left below it.
+    """Parts of a matrix beyond and below each level, off its diagonal.
 
     `counts` has the numbers of entries left by level and row, `energy` the sums of their squares
     and `total` their sums. `signal` is the largest eigenvalue of what is left, `noise` that of
@@ -425,7 +425,7 @@ class LeftOut:
 
 
 def beside(matrix: FloatArray, taken: Matrix, total: float) -> LeftOut:
-    """What a matrix has beside some entries: a sparse symmetric matrix, the diagonal among them.
+    """Return a matrix without some entries, the diagonal among them.
 
     `total` is the sum of all squares.
     """
@@ -459,7 +459,7 @@ def _signal(
 
 
 def coherent_norm(along: float, estimate: float, noise_sd: float, n_records: int) -> float:
-    """What a matrix does in one direction beyond doubt: small entries of one sign add up.
+    """Return the norm along one direction, in which small entries of one sign add up.
 
     `along` is what was left out in that direction, `estimate` what the whole is there.
     """

@@ -45,7 +45,7 @@ _HEAVIEST = 8.0  # a fourth moment beyond which neither errors nor losses are kn
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """What is known of the features' tails, and of what bounding records took off their values.
+    """Tails of the features, and what bounding records took off their values.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Coverage:
     def _factor(
         self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
     ) -> FloatArray:
-        """What entries lose over what the variances of their features lose, for normal records.
+        """Loss of entries over the loss of their variances, for normal records.
 
         Entry (i, j) of the square of a covariance follows the products of long records; here that
         of the two features alone.
@@ -169,7 +169,7 @@ def _half_width(deviation: FloatArray, level: float) -> FloatArray:
 
 
 def coverage(release: Release) -> Coverage:
-    """What a release says of its features."""
+    """Return the coverage of a release."""
     d, tails = release.n_features, release.making.tails
     none, most = np.zeros(d), np.full(d, _MOST_UNEXPLAINED)
     if tails is None or release.noise_sd is None:
@@ -256,7 +256,7 @@ def _alike(release: Release, trace: float) -> float:
 
 
 def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArray:
-    """What each feature has of a loss, over the mean one: long records are those with tails."""
+    """Return the loss of each feature over the mean loss."""
     weight = np.maximum(variance, 0.0)
     if not weight.sum() > 0:
         return np.ones_like(weight)

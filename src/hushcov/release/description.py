@@ -1,4 +1,4 @@
-"""What a release says of itself, in words and as plain data: structure, error, preparation.
+"""Description of a release in words and as plain data: structure, error, preparation.
 
 The command line and the report say it with these functions, so that they say the same.
 """
@@ -38,7 +38,7 @@ _MOST_NAMED = 10  # features in a sentence
 
 
 def preparation_words(release: Release) -> list[tuple[str, str]]:
-    """What was found of means, scales and norms, where that was released: labels and sentences."""
+    """Describe the released means, scales and norms, in labelled sentences."""
     making, found = release.making, []
     if making.unresolved:
         listed = _listed(release, making.unresolved)
@@ -145,7 +145,7 @@ def _factor(found: Split, which: int, deviation: Any, total: float) -> FactorWor
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What a release shows as related: how many pairs, by which rule, and the strongest of them.
+    """Related pairs of a release: how many, by which rule, and the strongest of them.
 
     Everything is read off its view, which people on the command line and readers of a report share.
     """
@@ -223,7 +223,7 @@ class Description:
         return [*lines, (ERROR, error_words(release))]
 
     def kind(self, *, short: bool = False) -> str:
-        """What the covariance was found to be, and why."""
+        """Structure that was found, and why."""
         found = self.release.making.structure
         assert found is not None
         if self.release.n_features == 1:
@@ -292,7 +292,7 @@ def as_zeros(found: Structure) -> bool:
 
 
 def error_verdict(found: Structure) -> str:
-    """That zeros would do as well, where they would; and what was done about it."""
+    """Say that zeros would do as well, where they would, and what was done about it."""
     words = ""
     if as_zeros(found):
         words = (
@@ -305,7 +305,7 @@ def error_verdict(found: Structure) -> str:
 
 
 def multiplied_words(found: Structure) -> str:
-    """That the estimate was taken towards zero, where it was."""
+    """Say that the estimate was shrunk towards zero, where it was."""
     if found.kept >= 1:
         return ""
     return (
@@ -328,7 +328,7 @@ class Verdict:
 
 
 def verdict(release: Release) -> Verdict:
-    """What to think of a release, from its error estimate, or else from its noise and size."""
+    """Return the verdict on a release from its error estimate, or from its noise and size."""
     found, lost = release.making.structure, len(release.making.unresolved)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         error = _error_of_noise(release) if found is None else found.error
@@ -388,7 +388,7 @@ def _error_of_noise(release: Release) -> float | None:
 
 
 def structure_dict(release: Release) -> dict[str, object] | None:
-    """The same as plain, JSON-ready data."""
+    """Return the structure as plain, JSON-ready data."""
     found = release.making.structure
     if found is None:
         return None

@@ -64,7 +64,7 @@ KINDS = ("sparse", "factors", "dense")
 
 @dataclass(frozen=True)
 class Structure:
-    """What an adaptive release found the matrix to be, from released numbers alone.
+    """Structure that an adaptive release found, from released numbers alone.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class Tails:
-    """What was released of how far records reach, in units of the features' scales.
+    """Released tails of the features, in units of their scales.
 
     `fourth` has the mean fourth power of each feature about its centre, large values cut down, and
     `noise_sd` the deviation of its noise. `lost` is about which share of the squared norms the
@@ -176,7 +176,7 @@ class Making:
 
     @property
     def counted_words(self) -> str | None:
-        """What was released of the number of rows, in words; None where it is public."""
+        """Sentence on the released number of rows; None where it is public."""
         if self.counted is None:
             return None
         released, noise_sd, unit, most, _ = (self.counted[name] for name in COUNTED)

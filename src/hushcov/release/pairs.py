@@ -335,7 +335,7 @@ class View:
 
     @cached_property
     def factors(self) -> FloatArray:
-        """What brings every feature to standard deviation 1; 0 for those that do not vary."""
+        """Factors that bring every feature to standard deviation 1; 0 for constant ones."""
         return ratio(np.ones_like(self.unit), self.unit)
 
     @property

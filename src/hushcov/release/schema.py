@@ -1,4 +1,4 @@
-"""What `release.json` says of a release, and the checks under which it is believed again."""
+"""Contents of `release.json`, and the checks by which it is read back."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Tile:
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """What the section on the order shows."""
+    """Contents of the section on the order."""
 
     subject: Subject
 
@@ -101,7 +101,7 @@ class Along:
 
     @property
     def decay_rows(self) -> list[list[str]]:
-        """The same as numbers, of some distances."""
+        """Return the decay as numbers, at some distances."""
         found = self.by_distance
         places = np.unique(np.linspace(0, len(found) - 1, _LISTED).round().astype(int))
         return [

@@ -313,7 +313,7 @@ def _flat_start(targets: FloatArray) -> FloatArray:
 
 
 def _lying(positions: FloatArray) -> FloatArray:
-    """The same picture, with its longer side across."""
+    """Turn the layout so that its longer side lies across."""
     _, vectors = np.linalg.eigh(np.cov(positions.T))
     return _signed((positions - positions.mean(axis=0)) @ vectors[:, ::-1])
 

@@ -157,7 +157,7 @@ class Subject:
 
     @cached_property
     def found(self) -> Description:
-        """What the release says of itself."""
+        """Description of the release."""
         return describe(self.release, MOST_ROWS)
 
     @property
@@ -200,7 +200,7 @@ class Subject:
 
     @property
     def pairs_word(self) -> str:
-        """What these are called."""
+        """Name of the pairs."""
         return "candidate pairs" if self.release.told_pairs else "pairs of features"
 
     @property

@@ -509,7 +509,7 @@ def _multiple(here: ReleaseInputs, multiple: float) -> int:
 
 
 def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
-    """What a fit of so many records would plan with, if nothing but its budget was given."""
+    """Return the inputs that a fit of so many records plans with, given its budget alone."""
     request = Request(here.row_sparsity, here.epsilon, here.delta, known_mean=True)
     return request.inputs(n_records, here.n_features)
 
@@ -585,7 +585,7 @@ def report_page(release: Release) -> str:
 
 
 def _named(subject: Subject) -> str:
-    """What the table is called; else how large it is."""
+    """Return the name of the table, or else its size."""
     name = subject.release.making.dataset
     if name is None:
         return counted(subject.n_features, "feature")
@@ -671,7 +671,7 @@ def structure(subject: Subject) -> dict[str, Any] | None:
 
 
 def budget(subject: Subject) -> dict[str, Any]:
-    """What was charged for what. `unit` is that of the shares, None where nothing adds up."""
+    """Return what was charged for what; `unit` is that of the shares, None where none adds up."""
     guarantee, parts = subject.release.guarantee, privacy_parts(subject.release)
     unit = currency(parts)
     shares = [0.0] * len(parts) if unit is None else _shares(parts, unit)
@@ -715,7 +715,7 @@ def currency(parts: tuple[Part, ...]) -> str | None:
 
 
 def cost(part: Part, unit: str) -> float:
-    """What a part spent; nothing for what costs delta alone."""
+    """Return what a part spent; nothing for what costs delta alone."""
     return sum(_event_cost(event, unit) or 0.0 for event in part.events)
 
 
@@ -726,7 +726,7 @@ def _shares(parts: tuple[Part, ...], unit: str) -> list[float]:
 
 
 def _event_cost(event: Event, unit: str) -> float | None:
-    """What an event spends in a unit; None if it has no cost in it."""
+    """Return the cost of an event in a unit; None if it has none."""
     match event:
         case TotalVariation():
             return 0.0
