@@ -418,14 +418,8 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
         query_budget = sum(  # proof: step 3
             (s_ell / t_ell**2 for s_ell, t_ell in zip(s, t[:-1], strict=True)), Decimal(0)
         )
-        union_log = float(
-            (
-                80
-                * n_levels
-                * sum(M)
-                / (Decimal(inputs.failure_probability) * Decimal(inputs.delta))
-            ).ln()
-        )
+        allowed = Decimal(inputs.failure_probability) * Decimal(inputs.delta)
+        union_log = float((80 * n_levels * sum(M) / allowed).ln())
     thresholds = tuple(math.ldexp(float(t[0]), level) for level in range(n_levels + 1))
     if not math.isfinite(float(test_rate)):
         raise CapacityError(
