@@ -20,8 +20,8 @@ from rich.progress import Progress
 
 import hushcov
 from hushcov.cli.drawing import finish, log_ticks
-from hushcov.lab.benchmark.cells import DELTA, PRESETS, Ladder, Point
-from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Setting
+from hushcov.lab.benchmark.cells import DELTA, PRESETS, Point, SizeLadder
+from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, ContenderSetting
 from hushcov.lab.benchmark.work import predict
 from hushcov.metrics import operator_norm_error
 from hushcov.report.style import new_figure, write_png
@@ -32,8 +32,8 @@ TOLD = ("screened", "gaussian-threshold", "gaussian", "separate")
 PRESET = replace(
     PRESETS["full"],
     grid_entries=20_000_000,
-    map_features=Ladder(25, 2_000, 10),
-    map_records=Ladder(1_000, 1_000_000, 10),
+    map_features=SizeLadder(25, 2_000, 10),
+    map_records=SizeLadder(1_000, 1_000_000, 10),
 )
 SEEDS = 2
 PALE = 0.4  # how much of a region's colour is left
@@ -51,7 +51,7 @@ def measured(point: Point) -> dict[str, float]:
     logs: dict[str, list[float]] = {}
     for seed in range(SEEDS):
         X = gaussian_records(truth, point.n_records, random_state=seed)
-        setting = Setting(point, np.sqrt(np.diag(truth)), seed)
+        setting = ContenderSetting(point, np.sqrt(np.diag(truth)), seed)
         estimators = {name: CONTENDERS[name].build(setting) for name in TOLD}
         estimators[DEFAULT] = hushcov.PrivateSparseCovariance(
             epsilon=point.epsilon,

@@ -23,7 +23,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli.drawing import finish
 from hushcov.exceptions import HopelessError
 from hushcov.metrics import operator_norm, operator_norm_error
-from hushcov.release.structure import MOST_GOOD, MOST_ROUGH
+from hushcov.release.description import MOST_GOOD, MOST_ROUGH
 from hushcov.report.style import new_figure, write_png
 from hushcov.simulate import gaussian_records, structured_covariance
 

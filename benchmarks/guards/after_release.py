@@ -24,7 +24,7 @@ import numpy as np
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Part, Release
-from hushcov.release.columns import band_counts, of_windows
+from hushcov.release.schema import band_counts, of_windows
 
 NOISE_SD, UNIT, N = (0.02, 0.03), 2.0**-12, 100_000
 BLOCK, DECAY, CHROMOSOMES = 57, 0.85, 22

@@ -30,7 +30,7 @@ from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import entropy_source
 from hushcov.peers.separate import (
-    Choice,
+    SeparateChoice,
     draw_transcript,
     matrix_noise,
     recombine,
@@ -192,7 +192,7 @@ def ratio_of_errors(spectrum: np.ndarray, noise: float, runs: int) -> float:
         sigmas = matrix_noise(public, method, public.norm_bound)
         for _ in range(runs):
             transcript = draw_transcript(generator, np.diag(values), values, sigmas)
-            integers = recombine(transcript, public, Choice(method, public.norm_bound))
+            integers = recombine(transcript, public, SeparateChoice(method, public.norm_bound))
             found.append(distance(integers, np.diag(values)))
     return statistics.mean(errors["separate"]) / statistics.mean(errors["gauss"])
 

@@ -29,7 +29,7 @@ from hushcov.mechanisms.screened import DIAGONAL_WEIGHT, PAIR_WEIGHT
 from hushcov.mechanisms.screened.screens import SignScreen
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
-from hushcov.release.findings import estimate
+from hushcov.release.estimate import estimate
 from hushcov.simulate import wishart_moments
 from hushcov.steps.norms import NormBound
 from hushcov.steps.stage import Prepared

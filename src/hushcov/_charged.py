@@ -1,4 +1,4 @@
-"""What was charged to a ledger, for people whose fit or command ends before it is done."""
+"""Notes on charges to a ledger, for people whose fit or command ends before it is done."""
 
 from __future__ import annotations
 

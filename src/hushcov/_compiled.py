@@ -1,4 +1,4 @@
-"""How hot loops are compiled and spread over cores.
+"""Compilation of hot loops, and their spread over cores.
 
 A kernel is a function `kernel(start, stop, *arrays)` that fills positions start..stop-1 of its
 output arrays. It releases the interpreter lock, so plain threads run it in parallel: unlike
@@ -48,7 +48,7 @@ _making = threading.RLock()
 
 
 def _with_made(function: Any) -> Any:
-    """The same function where globals that it names are compiled."""
+    """Return a copy of a function whose globals that it names are compiled."""
     known = function.__globals__
     later = {n: known[n] for n in function.__code__.co_names if isinstance(known.get(n), _Later)}
     if not later:
@@ -86,7 +86,7 @@ class _FilesOfTypes:
         self._numbas, self._version = numbas, version
 
     def load(self, key: object) -> Any:
-        """What was compiled for the types in `key`; None where nothing was."""
+        """Return the code compiled for the types in `key`; None where there is none."""
         return self._of(key).load(key)
 
     def save(self, key: object, code: Any) -> None:
@@ -136,7 +136,7 @@ def popcount(context: Any, word: Any) -> Any:
 
 
 def threads() -> int:
-    """How many threads to use: all cores, unless OMP_NUM_THREADS asks for fewer.
+    """Return how many threads to use: all cores, unless OMP_NUM_THREADS asks for fewer.
 
     Cluster workers that share a machine set it, so that together they use each core once.
     """
@@ -162,7 +162,7 @@ def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:
 
 
 def even_parts(size: int, least: int) -> list[tuple[int, int]]:
-    """Where the parts of 0..size begin and end: one for each thread, none below `least`."""
+    """Return where parts of 0..size begin and end: one a thread, none below `least`."""
     parts = max(1, min(threads(), size // least))
     return list(itertools.pairwise(size * part // parts for part in range(parts + 1)))
 

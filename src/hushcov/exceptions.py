@@ -88,7 +88,7 @@ class CapacityError(HushcovError, ValueError):
 
 
 class MissingPackageError(HushcovError, ImportError):
-    """What was asked for needs an optional package that is not installed."""
+    """An optional package is needed and not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         self._parts = what, package, extra

@@ -9,9 +9,8 @@ import pytest
 from answer_documents import UNIT, document
 
 from hushcov.answers.components import components
-from hushcov.answers.conditional import conditional
 from hushcov.answers.partial import partial_correlations
-from hushcov.answers.regression import regress
+from hushcov.answers.regression import conditional, regress
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release.document import Making, Structure

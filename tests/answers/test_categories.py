@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from answer_documents import document
 
-from hushcov.answers.categories import adds_up, answered, spelt_out
-from hushcov.answers.conditional import conditional
 from hushcov.answers.partial import partial_correlations
-from hushcov.answers.regression import regress
+from hushcov.answers.regression import conditional, regress
+from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
 from hushcov.release.document import Making
 

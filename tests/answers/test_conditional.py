@@ -7,8 +7,7 @@ import pytest
 from answer_documents import document, fewest
 
 from hushcov.accounting import Gaussian
-from hushcov.answers.conditional import conditional
-from hushcov.answers.means import mean_noise
+from hushcov.answers.regression import conditional, mean_noise
 from hushcov.exceptions import ParameterError
 from hushcov.release.document import MEANS, Making, Part
 

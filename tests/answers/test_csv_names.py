@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 from answer_documents import document
 
-from hushcov.answers import export_files
-from hushcov.answers.export_files import export
-from hushcov.answers.files import write_tables
+from hushcov.answers import export as export_files
+from hushcov.answers.export import export
 from hushcov.answers.regression import regress
-from hushcov.answers.tables import csv_text, write_table
+from hushcov.answers.tables import csv_text, write_table, write_tables
 
 NAMES = ("=cmd()", "+1", "-1+1", "@SUM(A1)", "\ttab", "\rreturn", "\nline", "'=", "''@", "'", "a=1")
 SIGNS = "=+-@\t\r\n"

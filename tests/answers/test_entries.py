@@ -11,12 +11,18 @@ import pytest
 from answer_documents import UNIT, document, fewest
 
 import hushcov
-from hushcov.answers.entries import correlation, intervals_table, pairs_table, variances_table
-from hushcov.answers.files import write_tables
+from hushcov.answers.tables import (
+    correlation,
+    intervals_table,
+    pairs_table,
+    variances_table,
+    write_tables,
+)
 from hushcov.exceptions import DamagedReleaseError, ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Making, Release
-from hushcov.release.findings import estimate, find, intervals
+from hushcov.release.estimate import estimate
+from hushcov.release.pairs import covariance_intervals, view
 
 N, D, SIGMA = 5_000, 6, 0.03
 TRUTH = np.eye(D)
@@ -40,13 +46,13 @@ def release():
 
 
 def test_pairs_are_those_of_the_estimate_and_its_intervals(release):
-    table, found = pairs_table(release, 0.95), find(release)
+    table, found = pairs_table(release, 0.95), view(release)
     assert len(table["found"]) == D * (D - 1) // 2
     assert int(table["found"].sum()) == found.n_found == 2
     assert table["feature_1"][0] == "age"
     assert table["feature_2"][0] == "weight"
     assert list(table["found"][:3]) == [True, True, False]
-    matrix, (lower, upper) = estimate(release), intervals(release, 0.95)
+    matrix, (lower, upper) = estimate(release), covariance_intervals(release, 0.95)
     place = {name: i for i, name in enumerate(NAMES)}
     for k in range(2):
         i, j = place[table["feature_1"][k]], place[table["feature_2"][k]]
@@ -64,7 +70,7 @@ def test_variances_and_all_entries(release):
     table = variances_table(release, 0.95)
     np.testing.assert_allclose(table["variance"], np.diag(estimate(release)))
     np.testing.assert_allclose(table["standard_deviation"] ** 2, table["variance"])
-    lower, upper = intervals(release, 0.95)
+    lower, upper = covariance_intervals(release, 0.95)
     np.testing.assert_allclose(table["lower"], np.diag(lower))
     np.testing.assert_allclose(table["upper"], np.diag(upper))
     both = intervals_table(release, 0.95)

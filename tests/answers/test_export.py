@@ -13,10 +13,9 @@ from answer_documents import document
 from scipy import sparse
 from test_any_release import any_release
 
-from hushcov.answers import export_files
-from hushcov.answers.entries import correlation, pairs_table
-from hushcov.answers.export import FORMATS, prepare
-from hushcov.answers.export_files import export
+from hushcov.answers import export as export_files
+from hushcov.answers.export import FORMATS, export, prepare
+from hushcov.answers.tables import correlation, pairs_table
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import symmetric_sparse

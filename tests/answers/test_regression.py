@@ -9,8 +9,7 @@ import pytest
 from answer_documents import document, fewest, sparse_document
 
 from hushcov.accounting import Gaussian
-from hushcov.answers.means import mean_noise
-from hushcov.answers.regression import regress
+from hushcov.answers.regression import mean_noise, regress
 from hushcov.exceptions import ParameterError
 from hushcov.release.document import MEANS, Making, Part
 

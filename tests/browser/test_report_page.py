@@ -10,7 +10,8 @@ from hushcov.accounting import Gaussian, Guarantee
 from hushcov.planning import Forecast
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release
-from hushcov.report import outlook, write_report
+from hushcov.report import sections as outlook
+from hushcov.report import write_report
 
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
 NAMES = ["age", "weight", "pulse", HOSTILE, *(f"feature {i}" for i in range(4, 40))]

@@ -7,16 +7,13 @@ import pytest
 
 from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.accounting import Gaussian, Guarantee
+from hushcov.cli.answers import pair_remarks, pair_table
 from hushcov.cli.output import steps, watched
-from hushcov.cli.words import (
-    Pair,
-    detection,
-    found_pairs,
-    pair_remarks,
-    pair_table,
-)
+from hushcov.cli.words import detection
 from hushcov.planning import Forecast
 from hushcov.release import Release
+from hushcov.release.description import describe
+from hushcov.release.pairs import ShownPair
 from hushcov.tables.sources import ArrayRecords
 
 
@@ -49,14 +46,14 @@ def _cells(table) -> list[list[str]]:
 
 
 def test_pairs_with_and_without_intervals():
-    pairs = [Pair((0, 2), 1.25, 0.5, (1.0, 1.5)), Pair((1, 2), -2.0, -0.25, (-2.5, -1.5))]
+    pairs = [ShownPair((0, 2), 1.25, 0.5, (1.0, 1.5)), ShownPair((1, 2), -2.0, -0.25, (-2.5, -1.5))]
     assert _cells(pair_table(pairs)) == [
         ["0, 2", "1, 2"],
         ["0.500", "-0.250"],
         ["none", "none"],
         ["1.25", "-2"],
     ]
-    alone = [Pair((0, 2), 1.25, 0.5, None)]
+    alone = [ShownPair((0, 2), 1.25, 0.5, None)]
     assert len(pair_table(alone).columns) == 3
 
 
@@ -76,7 +73,7 @@ def release_of(integers: np.ndarray, **changes) -> Release:
 
 def test_noise_is_shown_as_what_it_is():
     integers = np.array([[100, 130, 50], [130, 100, 20], [50, 20, -200]])
-    shown = found_pairs(release_of(integers), 10)
+    shown = describe(release_of(integers), 10)
     pairs = shown.strongest
     assert [pair.features for pair in pairs] == [(0, 1), (0, 2), (1, 2)]
     assert _cells(pair_table(pairs))[1] == ["1.3: noise", "none: noise", "none: noise"]
@@ -87,12 +84,12 @@ def test_noise_is_shown_as_what_it_is():
     assert "Only noise puts a correlation beyond 1" in words
     assert "There is none where noise made a variance zero or negative." in words
     assert shown.lines()[1:] == [("variances", "1 of 3 variances came out negative: noise")]
-    assert len(found_pairs(release_of(np.eye(3, dtype=np.int64)), 10).lines()) == 1
+    assert len(describe(release_of(np.eye(3, dtype=np.int64)), 10).lines()) == 1
 
 
 def test_an_estimate_outside_its_interval_is_explained():
-    inside = Pair((0, 1), 1.25, 0.5, (1.0, 1.5), False, (0.4, 0.6))
-    outside = Pair((0, 2), 0.3, 0.3, (-0.1, 0.2), True, (-0.2, 0.1))
+    inside = ShownPair((0, 1), 1.25, 0.5, (1.0, 1.5), (0.4, 0.6))
+    outside = ShownPair((0, 2), 0.3, 0.3, (-0.1, 0.2), (-0.2, 0.1), outside=True)
     assert _cells(pair_table([inside, outside]))[2] == ["0.4 to 0.6", "-0.2 to 0.1*"]
     assert [pair.to_dict()["outside_interval"] for pair in (inside, outside)] == [False, True]
     assert "*" not in pair_remarks([inside])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -255,3 +257,15 @@ def test_columns_that_are_not_there(run, options, words):
     assert result.exit_code != 0
     assert words in _words(result.stderr)
     assert "raceback" not in result.stderr
+
+
+def test_showing_a_release_loads_little(run):
+    write()
+    code = (
+        "import sys; from hushcov.cli.main import cli\n"
+        "try: cli.main(['show', 'out'])\n"
+        "except SystemExit: pass\n"
+        "print(sum(name.split('.')[0] == 'hushcov' for name in sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stderr) <= 40

@@ -18,7 +18,7 @@ from hushcov import (
 )
 from hushcov.exceptions import AccuracyWarning, HopelessError, ParameterError
 from hushcov.release import Release
-from hushcov.release.preparation import preparation_words
+from hushcov.release.description import preparation_words
 from hushcov.tables.sources import open_records
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)

@@ -22,7 +22,7 @@ from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarni
 from hushcov.inputs import CalibratedInputs
 from hushcov.noise import entropy
 from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
-from hushcov.postprocess import eigen
+from hushcov.postprocess import structure
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import ArrayRecords
@@ -113,7 +113,7 @@ def forbid_generators(monkeypatch):
     bits = np.random.PCG64
 
     def refuse(*args, **_):
-        if sys._getframe(1).f_globals["__name__"] == eigen.__name__:
+        if sys._getframe(1).f_globals["__name__"] == structure.__name__:
             return np.random.Generator(bits(*args))
         raise AssertionError("a private fit asked for another generator")
 

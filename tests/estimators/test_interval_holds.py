@@ -12,8 +12,8 @@ from scipy import stats
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import coverage
-from hushcov.release.findings import interval_holds
-from hushcov.release.preparation import UNCOVERED, preparation_words
+from hushcov.release.description import UNCOVERED, preparation_words
+from hushcov.release.pairs import interval_holds
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state was given")

@@ -44,7 +44,7 @@ def median_error(estimator, model, d, n, seeds=range(5)):
     [
         (GaussianCovariance, 50, 0.13),
         (ScreenedCovariance, 50, 0.1),
-        (ScreenedCovariance, 200, 0.16),
+        pytest.param(ScreenedCovariance, 200, 0.16, marks=pytest.mark.slow),
         (PrivateSparseCovariance, 200, 0.16),
     ],
 )
@@ -58,8 +58,14 @@ def test_errors_are_below_their_bounds(cls, d, bound):
     assert min(found, true) > 0.9
 
 
-@pytest.mark.parametrize("model", ["block", "banded", "random"])
-@pytest.mark.parametrize("mechanism", ["adaptive", "screened", "gaussian-threshold"])
+@pytest.mark.parametrize(
+    ("model", "mechanism"),
+    [
+        pytest.param(model, mechanism, marks=() if model == "block" else pytest.mark.slow)
+        for model in ("block", "banded", "random")
+        for mechanism in ("adaptive", "screened", "gaussian-threshold")
+    ],
+)
 def test_predictions_come_true(model, mechanism):
     """The median of five within 30 % of what was said beforehand."""
     estimator = make(PrivateSparseCovariance, mechanism=mechanism, **LEAN, **KNOWN)
@@ -98,6 +104,7 @@ def test_a_mechanism_can_be_asked_for(mechanism):
     assert false == 1 if mechanism == "gaussian" else false < 0.01
 
 
+@pytest.mark.slow  # the search for its plan
 def test_the_multiscale_mechanism_has_an_estimate_and_no_intervals():
     truth = correlations("block", 10, 2)
     estimator = make(PrivateSparseCovariance, mechanism="multiscale")
@@ -184,9 +191,6 @@ def test_projected_estimates_are_positive_semidefinite(cls):
     truth = correlations("block", 50, K)
     errors = [np.linalg.norm(e.covariance_ / outer - truth) for e in (plain, projected)]
     assert errors[1] < errors[0]
-
-
-# Screens and norms.
 
 
 # Other data than the predictions are for: no worse than the Gaussian mechanism with a threshold.

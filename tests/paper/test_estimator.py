@@ -1,27 +1,37 @@
-"""`MultiscaleCovariance` with the theorem's constants: when it fits, and what it then offers."""
+"""`MultiscaleCovariance`, with the theorem's constants and with calibrated ones."""
 
 from __future__ import annotations
 
+import doctest
 import pickle
-import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
-from sklearn.base import clone
 
 from estimators.stand_ins import RepeatedRecords, UntouchableRecords
 from hushcov import MultiscaleCovariance
 from hushcov.exceptions import (
+    AccuracyWarning,
+    DataError,
+    HopelessError,
+    HushcovError,
     ParameterError,
     PrivacyConditionError,
-    PrivacyWarning,
     SeededNoiseWarning,
 )
 from hushcov.metrics import operator_norm_error
-from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
+from hushcov.paper import estimator as multiscale
+from hushcov.simulate import (
+    SimulatedMoments,
+    gaussian_records,
+    sparse_covariance,
+    wishart_moments,
+)
 from hushcov.sums.gram import second_moments
 from hushcov.sums.statistics import Statistics
 from hushcov.tables.sources import ArrayRecords
+from statistics_helpers import short_and_long
 
 BUDGET = {"epsilon": 1.0, "delta": 0.1, "row_sparsity": 1, "scale": 1.0}
 # delta is far above 1 / n at the numbers of records that the theorem needs: insisted on here.
@@ -54,30 +64,6 @@ def at_theorem_size():
     moments = wishart_moments(truth, 60_000_000_000, random_state=1)
     estimator = MultiscaleCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2, scale=1.0)
     return estimator.fit_statistics(moments), truth
-
-
-def test_parameters_are_stored_as_given_and_cloned():
-    given = {
-        **BUDGET,
-        "target_error": 0.1,
-        "failure_probability": 0.05,
-        "constants": "theorem",
-        "store_precision": False,
-        "assume_centered": False,
-        "random_state": 7,
-    }
-    estimator = MultiscaleCovariance(**given)
-    assert given.items() <= estimator.get_params().items()
-    assert clone(estimator).get_params() == estimator.get_params()
-    assert estimator.set_params(epsilon=0.5).epsilon == 0.5
-    defaults = MultiscaleCovariance().get_params()
-    assert [defaults[name] for name in BUDGET] == [None] * 4
-    assert (defaults["target_error"], defaults["failure_probability"]) == (0.25, 0.1)
-    assert defaults["constants"] == "theorem"
-    assert defaults["store_precision"]
-    assert defaults["assume_centered"]
-    with pytest.raises(TypeError):
-        MultiscaleCovariance(1.0)
 
 
 @pytest.mark.parametrize("name", BUDGET)
@@ -147,23 +133,6 @@ def test_a_fit_is_the_release_of_the_integer_moments():
     np.testing.assert_array_equal(first.release_.integers, second.release_.integers)
 
 
-def test_a_seed_reproduces_warns_and_is_not_private():
-    first, second = fit_seeded(seeded(), LARGE), fit_seeded(seeded(), LARGE)
-    np.testing.assert_array_equal(first.covariance_, second.covariance_)
-    assert not first.release_.guarantee.private
-    assert "NOT PRIVATE" in str(first.release_.guarantee)
-    other = fit_seeded(seeded(random_state=1), LARGE)
-    assert not np.array_equal(first.covariance_, other.covariance_)
-
-
-def test_private_fits_are_silent_and_differ():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", PrivacyWarning)
-        fits = [MultiscaleCovariance(**INSIST).fit(LARGE).release_.integers for _ in range(2)]
-    assert not np.array_equal(*fits)
-
-
 def test_refused_fits_leave_an_earlier_release_alone(fitted):
     estimator = pickle.loads(pickle.dumps(fitted))
     with pytest.raises(PrivacyConditionError):
@@ -206,14 +175,92 @@ def test_what_comes_with_an_empirical_covariance_works(at_theorem_size):
     assert unscaled == pytest.approx(spectral)
 
 
-def test_precision_is_computed_on_demand_when_not_stored():
-    moments = wishart_moments(np.diag([1.0, 0.5]), 10**9)
-    estimator = MultiscaleCovariance(**INSIST, store_precision=False).fit_statistics(moments)
-    assert estimator.precision_ is None
-    np.testing.assert_allclose(estimator.get_precision(), np.linalg.inv(estimator.covariance_))
+# With calibrated constants.
+
+TRUTH = sparse_covariance("block", 10, 2)
+RECORDS = gaussian_records(TRUTH, 100_000)
 
 
-def test_fitted_estimators_survive_pickling(fitted):
-    copy = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(copy.covariance_, fitted.covariance_)
-    assert copy.release_.guarantee == fitted.release_.guarantee
+def calibrated(**changes):
+    settings = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "scale": 1.0}
+    settings |= {"constants": "calibrated", "reconstruction": "value"}
+    return MultiscaleCovariance(**(settings | changes))
+
+
+@short_and_long("reconstruction", "value", "gate")
+def test_a_calibrated_fit_meets_its_prediction(reconstruction):
+    fitted = calibrated(reconstruction=reconstruction).fit(RECORDS)
+    error = operator_norm_error(fitted.covariance_, TRUTH)
+    assert error < 2 * fitted.plan_.predicted_error["block"] < 0.5
+    assert fitted.release_.guarantee.private
+    assert fitted.release_.guarantee.transcript_epsilon <= 1
+    assert set(fitted.plan_.predicted_error) == {"block", "banded", "random", "diagonal"}
+    # Nothing of it remains in a fit with the theorem's constants.
+    fitted.set_params(constants="theorem", reconstruction="gate")
+    fitted.fit_statistics(wishart_moments(TRUTH, 10**14))
+    assert not hasattr(fitted, "plan_")
+
+
+@pytest.mark.parametrize("constants", ["theorem", "calibrated"])
+def test_an_unknown_mean_is_refused(constants):
+    unknown = calibrated(assume_centered=False, constants=constants)
+    with pytest.raises(ParameterError, match=r"assume_centered must be True.*Subtract means"):
+        unknown.fit(RECORDS)
+    with pytest.raises(ParameterError, match=r"assume_centered must be True.*partial_fit"):
+        unknown.partial_fit(RECORDS, total_records=len(RECORDS))
+
+
+def test_too_few_records_are_said_to_be_too_few():
+    with pytest.raises(HopelessError, match=r"too few.*on_hopeless='warn'"):
+        calibrated().fit(RECORDS[:20])
+    with pytest.warns(AccuracyWarning, match="too few"):
+        fitted = calibrated(on_hopeless="warn").fit(RECORDS[:20])
+    assert fitted.warnings_ == fitted.release_.warnings == (fitted.plan_.advice,)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"constants": "theorem"}, "reconstruction must"),  # values need calibrated ones
+        ({"reconstruction": "both"}, "reconstruction must be"),
+        ({"failure_probability": 5.0}, "failure_probability must be"),
+        ({"epsilon": 11.0}, "epsilon must be"),
+        ({"row_sparsity": 11}, "row_sparsity must be"),
+        ({"scale": None}, "scale is required"),
+    ],
+)
+def test_calibrated_parameters_that_mean_nothing_are_refused(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        calibrated(**changes).fit(RECORDS)
+
+
+@pytest.mark.parametrize("method", ["log_likelihood", "mahalanobis"])
+def test_refusals_of_other_rows_quote_no_value(method):
+    estimator = MultiscaleCovariance(**INSIST)
+    estimator.fit_statistics(wishart_moments(np.eye(2), 10**9))
+    rows = pd.DataFrame(BLOCK[:5]).astype(object)
+    rows.iloc[0, 0] = "secret"
+    with pytest.raises(DataError) as refusal:
+        getattr(estimator, method)(rows)
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("moments", [np.eye(2), None, [[1.0, 0.0], [0.0, 1.0]], "moments"])
+def test_other_things_than_moments_are_refused(moments):
+    with pytest.raises(HushcovError):
+        MultiscaleCovariance(**BUDGET).fit_statistics(moments)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.ones((2, 3)), np.array([[73737.0, 1.0], [2.0, 1.0]]), np.full((2, 2), np.nan), np.ones(4)],
+    ids=["not square", "not symmetric", "NaN", "one dimension"],
+)
+def test_simulated_moments_must_be_a_symmetric_matrix(matrix):
+    with pytest.raises(DataError) as info:
+        SimulatedMoments(matrix, 10**9)
+    assert "73737" not in str(info.value)
+
+
+def test_the_examples_in_the_documentation_run():
+    assert doctest.testmod(multiscale).failed == 0

@@ -216,11 +216,3 @@ def test_gate_noise_is_clipped_where_the_schedule_says(clip):
     inside = math.erf(0.04 / 0.1 / math.sqrt(2))
     assert binomial_p_value(np.abs(noise) < 0.04, 1, inside) > FALSE_ALARM
     assert binomial_p_value(np.abs(noise) < 0.04, 1, 0.9 * inside) < FALSE_ALARM
-
-
-def test_a_schedule_knows_its_totals():
-    schedule = SCHEDULES["unclipped gates"]
-    assert schedule.n_entries == 10
-    assert schedule.base_threshold == 1.0
-    assert schedule.unit == pytest.approx(1 / 2.0, rel=1e-6, abs=0)
-    assert math.isinf(schedule.gate_clip)

@@ -13,21 +13,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushcov.paper import samplers as order_statistics
+from hushcov.paper import samplers
 from hushcov.paper.samplers import sample_exact, sample_literal
 from paper.settings import SCHEDULES, STATISTIC, sample
 from statistics_helpers import disagreements
 
 MAIN = "selection around a full level"
 RUNS = 700
-DEFAULT = order_statistics.FEW_POINTS
+DEFAULT = samplers.FEW_POINTS
 
 
 @functools.cache
 def exact_draws(name, few, runs):
     """`few` undecided points are drawn one by one; small values force bands and splits."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order_statistics, "FEW_POINTS", few)
+        patch.setattr(samplers, "FEW_POINTS", few)
         return sample(sample_exact, SCHEDULES[name], runs, seed=1)
 
 
@@ -58,14 +58,14 @@ def test_exact_and_literal_have_the_same_law(name, few, runs):
 def test_small_sizes_really_use_bands_and_splits(monkeypatch):
     """Otherwise the comparison above would only test points drawn one by one."""
     seen = []
-    selection = order_statistics.Selection
+    selection = samplers.Selection
 
     def spy(bands, single_groups, single_details):
         seen.append((len(bands), len(single_groups)))
         return selection(bands, single_groups, single_details)
 
-    monkeypatch.setattr(order_statistics, "FEW_POINTS", 4)
-    monkeypatch.setattr(order_statistics, "Selection", spy)
+    monkeypatch.setattr(samplers, "FEW_POINTS", 4)
+    monkeypatch.setattr(samplers, "Selection", spy)
     sample(sample_exact, SCHEDULES[MAIN], 50, seed=3)
     bands, singles = np.array(seen).T
     assert bands.min() >= 1

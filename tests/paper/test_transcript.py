@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError
-from hushcov.paper import parameters as schedules
-from hushcov.paper import samplers as order_statistics
+from hushcov.paper import parameters, samplers
 from hushcov.paper.samplers import (
     Transcript,
     sample_exact,
@@ -31,8 +30,8 @@ MAIN = "selection around a full level"
 
 def draw_singly(monkeypatch, few):
     """Let `few` tests be drawn one by one, and be charged."""
-    monkeypatch.setattr(order_statistics, "FEW_POINTS", few)
-    monkeypatch.setattr(schedules, "FEW_POINTS", few)
+    monkeypatch.setattr(samplers, "FEW_POINTS", few)
+    monkeypatch.setattr(parameters, "FEW_POINTS", few)
 
 
 @functools.cache
@@ -58,7 +57,7 @@ def test_gumbel_samplers_have_the_literal_law(sampler, name, few, runs, monkeypa
 
 @short_and_long("runs", RUNS, LONG)
 def test_transcript_with_laplace_noise_has_the_literal_law(runs, monkeypatch):
-    monkeypatch.setattr(order_statistics, "FEW_POINTS", 16)
+    monkeypatch.setattr(samplers, "FEW_POINTS", 16)
     drawn = sample(gates_of_transcript, SCHEDULES[MAIN], runs, seed=13)
     literal = sample(sample_literal, SCHEDULES[MAIN], 10 * runs, seed=14)
     assert disagreements(drawn, literal) == []
@@ -79,7 +78,7 @@ def test_the_comparison_rejects_thresholds_that_ignore_the_selection(monkeypatch
         query = statistic[right.entry] / tau + schedule.draw_gate_noise(generator, len(tau))
         return Transcript(right.level, right.entry, tau, query).gate_counts(schedule)
 
-    monkeypatch.setattr(order_statistics, "FEW_POINTS", 16)
+    monkeypatch.setattr(samplers, "FEW_POINTS", 16)
     wrong = sample(forgetful, GUMBEL[MAIN], RUNS, seed=17)
     assert disagreements(wrong, literal_draws(MAIN, RUNS)) != []
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy, entropy_source
+from hushcov.noise import Entropy
 from hushcov.peers import coinpress
 from hushcov.peers.coinpress import (
     budget_shares,
@@ -355,51 +355,6 @@ def test_the_release_is_close_symmetric_and_positive_semidefinite(sample, tmp_pa
     json.dumps(p.to_dict())
 
 
-def test_same_bits_for_any_block_size_and_row_order(sample):
-    rows = sample[:2000]
-    p = coinpress_parameters(inputs_for(n_records=2000))
-    expected = release_coinpress(open_records(rows), SCALE, p, seeded()).integers
-    for block_rows, seed in ((1, 1), (999, 2), (2000, 3)):
-        shuffled = np.random.default_rng(seed).permutation(rows)
-        records = open_records(shuffled, block_rows=block_rows)
-        found = release_coinpress(records, SCALE, p, seeded()).integers
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_units_of_the_features_do_not_matter(sample):
-    p = coinpress_parameters(inputs_for())
-    unit = 2.0 ** np.array([3, -7, 0, 20, -1, 5])
-    plain = release_coinpress(open_records(sample), SCALE, p, seeded())
-    other = release_coinpress(open_records(sample * unit), SCALE * unit, p, seeded())
-    np.testing.assert_array_equal(plain.integers, other.integers)
-
-
-def test_constant_features_and_records_of_any_size(sample):
-    p = coinpress_parameters(inputs_for())
-    wild = sample.copy()
-    wild[:5] = np.array([1e308, -1e308, 5e-324, 0.0, 1e300])[:, None]
-    scale = SCALE * [1, 1, 0, 1, 1, 1]
-    release = release_coinpress(open_records(wild), scale, p, seeded())
-    assert not release.covariance()[2].any()
-    assert np.linalg.norm(release.covariance()[3:, 3:] / np.diag(SCALE[3:] ** 2).max()) < 3
-
-
-def test_one_feature(sample):
-    p = coinpress_parameters(inputs_for(n_features=1, row_sparsity=1))
-    release = release_coinpress(open_records(sample[:, :1]), np.ones(1), p, seeded())
-    assert abs(release.covariance()[0, 0] - 1) < 0.15
-
-
-def test_operating_system_entropy_is_private_and_never_the_same():
-    p = coinpress_parameters(inputs_for(n_records=4))
-    first, second = (
-        release_coinpress(open_records(np.ones((4, 6))), np.ones(6), p, entropy_source())
-        for _ in range(2)
-    )
-    assert first.guarantee.private
-    assert not np.array_equal(first.integers, second.integers)
-
-
 def variance_p_value(draws, deviation):
     """P-value of the mean square of normal draws, whose relative deviation is sqrt(2/number)."""
     square = float(np.mean((draws / deviation) ** 2))
@@ -429,10 +384,3 @@ def test_the_noise_of_every_step_has_the_declared_law():
     for one, other in itertools.combinations(range(3), 2):
         product = offs[one] / p.sigmas[one] * (offs[other] / p.sigmas[other])
         assert normal_p_value(product.mean() * math.sqrt(product.size)) > FALSE_ALARM
-
-
-def test_parameters_are_plain_data():
-    p = coinpress_parameters(inputs_for())
-    assert p == coinpress_parameters(inputs_for())
-    assert hash(p) == hash(coinpress_parameters(inputs_for()))
-    assert p.to_dict()["mus"] == list(p.mus)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.postprocess import largest
-from hushcov.postprocess.eigen import settled, top_vectors
-from hushcov.postprocess.levels import look_beyond, noise_size, normal_at
+from hushcov.postprocess.structure import look_beyond, noise_size, normal_at, settled, top_vectors
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 D = 160

@@ -9,7 +9,7 @@ import pytest
 
 from hushcov import ScreenedCovariance
 from hushcov.exceptions import SeededNoiseWarning
-from hushcov.release.findings import estimate
+from hushcov.release.estimate import estimate
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.answers.entries import pairs_table, variances_table
-from hushcov.answers.windows import around, matching, window
+from hushcov.answers.tables import around, matching, pairs_table, variances_table, window
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import DamagedReleaseError, ParameterError
 from hushcov.postprocess import normal_interval, symmetric_sparse, thresholded_interval
-from hushcov.release import Release, columns
-from hushcov.release.findings import BEYOND, estimate, find, intervals, rule_of
+from hushcov.release import Release, files, schema
+from hushcov.release.estimate import estimate
+from hushcov.release.pairs import BEYOND, covariance_intervals, rule_of, view
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 from after_release import banded_release
@@ -34,7 +34,8 @@ def release() -> Release:
 @pytest.fixture
 def short_lists(monkeypatch):
     """Lists of this test count as long."""
-    monkeypatch.setattr(columns, "LONGEST", 1_000)
+    for module in (files, schema):
+        monkeypatch.setattr(module, "LONGEST", 1_000)
 
 
 def described(folder: Path) -> dict:
@@ -82,7 +83,7 @@ def test_windows_and_other_pairs_are_arrays(release, tmp_path, short_lists):
     counts = np.minimum(rng.integers(0, 4, D), np.arange(D - 1, -1, -1))
     scattered = np.unique(rng.integers(0, D - 1, (2_000,)))
     for selected, form in (
-        (columns.of_windows(counts), "windows"),
+        (schema.of_windows(counts), "windows"),
         (np.stack([scattered + 1, scattered]), "file"),
     ):
         matrix = symmetric_sparse(
@@ -205,7 +206,7 @@ def test_an_asymmetric_matrix_is_not_written(release, tmp_path):
 
 def test_candidates_are_found_where_they_stand_out(release):
     rule, threshold = rule_of(release)
-    found = find(release)
+    found = view(release)
     values = np.abs(release.integers[tuple(release.selected)]) * release.unit
     assert rule == BEYOND
     assert found.n_found == np.count_nonzero(values > threshold) == len(found.found)
@@ -291,7 +292,8 @@ def test_columns_by_name(release):
 
 
 def test_questions_are_local_or_refused(release, monkeypatch):
-    from hushcov.answers import conditional, parts
+    from hushcov.answers import regression as conditional
+    from hushcov.answers import uncertain as parts
 
     for module in (parts, conditional):
         monkeypatch.setattr(module, "MOST_ASKED", D - 1)
@@ -321,7 +323,9 @@ def test_sparse_answers_agree_with_those_of_the_dense_matrix(release):
     sparse = replace(release, integers=release.integers[:few][:, :few], **changes)
     dense = replace(sparse, integers=sparse.integers.toarray())
     np.testing.assert_allclose(estimate(sparse).toarray(), estimate(dense))
-    for one, other in zip(intervals(sparse, 0.9), intervals(dense, 0.9), strict=True):
+    for one, other in zip(
+        covariance_intervals(sparse, 0.9), covariance_intervals(dense, 0.9), strict=True
+    ):
         np.testing.assert_allclose(one.toarray(), np.nan_to_num(other))
     tables = pairs_table(sparse, 0.95), pairs_table(dense, 0.95)
     for name, column in tables[0].items():

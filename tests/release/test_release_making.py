@@ -19,7 +19,8 @@ from hushcov.noise import entropy_source
 from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Making, Release
 from hushcov.release.document import UNNAMED
-from hushcov.release.findings import estimate, find
+from hushcov.release.estimate import estimate
+from hushcov.release.pairs import view
 from hushcov.simulate import wishart_moments
 from hushcov.steps import CompleteParameters, ScaleParameters
 from hushcov.steps.location import LocationParameters
@@ -106,7 +107,7 @@ def test_the_document_is_all_there_is(name, tmp_path):
     for made in (estimate(release), estimate(again)):
         assert is_sparse(made) == is_sparse(estimator.covariance_)
         assert (made != estimator.covariance_).sum() == 0
-    one, other = find(release), find(again)
+    one, other = view(release), view(again)
     assert (one.rule, one.threshold, one.n_found) == (other.rule, other.threshold, other.n_found)
     assert one.found.places == other.found.places
 
@@ -164,7 +165,7 @@ def test_a_mechanism_by_itself_says_what_it_knows():
     assert (making.n_records, making.scales) == (4000, None)
     assert making.words == "4,000"
     assert [part.name for part in making.parts] == ["values of all pairs (15) and variances (6)"]
-    assert find(release).intervals is not None
+    assert view(release).has_intervals
 
 
 def test_when_it_was_made_does_not_count_for_equality():

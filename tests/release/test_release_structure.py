@@ -12,17 +12,17 @@ import pytest
 from hushcov import GaussianCovariance
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.release import Making, Release, Structure
-from hushcov.release.findings import BEYOND, KEPT, find
-from hushcov.release.structure import (
+from hushcov.release.description import (
     GOOD,
     HOPELESS,
     ROUGH,
     UNKNOWN,
+    describe,
     released_factors,
     structure_dict,
-    structure_words,
     verdict,
 )
+from hushcov.release.pairs import BEYOND, KEPT, view
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 NAMES = tuple(f"item {i}" for i in range(20))
@@ -62,7 +62,7 @@ def release(structure: Structure | None = SPARSE, **changes) -> Release:
 
 
 def test_kind_reason_and_error_are_said():
-    lines = dict(structure_words(release()))
+    lines = dict(describe(release()).structure())
     assert list(lines) == ["structure", "error estimate"]
     assert lines["structure"].startswith("sparse: 190 of 190 pairs are kept")
     assert lines["structure"].endswith("the rest looks like noise")
@@ -74,15 +74,17 @@ def test_an_error_is_of_the_pairs_that_were_named():
     """What lies outside a band that was told is not seen, and the error says so."""
     told = release(parameters={"inputs": {"bandwidth": 3}, "taper": [1, 2]})
     assert (told.n_candidates, release().n_candidates) == (54, None)
-    lines = dict(structure_words(told))
-    assert lines["structure"].startswith("sparse: 19 of 190 pairs are kept")  # others are tapered
+    lines = dict(describe(told).structure())
+    assert lines["structure"].startswith(
+        "sparse: 19 of 54 candidate pairs are kept"
+    )  # others are tapered
     assert "missed among the candidate pairs" in lines["error estimate"]
     assert "if all pairs but the candidates are zero" in verdict(told).sentence
     assert "candidate" not in verdict(release()).sentence
 
 
 def test_nothing_is_said_where_nothing_was_looked_for():
-    assert structure_words(release(None)) == []
+    assert describe(release(None)).structure() == []
     assert structure_dict(release(None)) is None
     assert released_factors(release()) == ()
 
@@ -96,7 +98,7 @@ def test_factors_have_their_share_and_their_strongest_features():
     assert factor.strongest[0][1] == pytest.approx(0.9, rel=0.1)
     values = dict(factor.strongest)
     assert values[3] < 0 < values[2]
-    words = dict(structure_words(found))
+    words = dict(describe(found).structure())
     assert words["structure"].startswith("factors: 1 factor that many features follow")
     assert "% of the variance; most correlated with it: item 19 (0." in words["factor 1"]
     assert words["factor 1"].count("item") == 5
@@ -114,7 +116,7 @@ def test_the_strongest_feature_of_a_factor_is_positive_whatever_the_eigenvector(
 
 def test_without_names_features_are_counted_from_0():
     found = release(Structure("factors", 1, "one", 0.02, 0.01, 0.03), column_names=None)
-    assert "most correlated with it: 19 (0." in dict(structure_words(found))["factor 1"]
+    assert "most correlated with it: 19 (0." in dict(describe(found).structure())["factor 1"]
     assert structure_dict(found)["factors"][0]["features"][0]["name"] is None
 
 
@@ -135,7 +137,7 @@ def test_without_names_features_are_counted_from_0():
 )
 def test_an_error_near_1_is_called_what_it_is(error, most, kept, said, not_said):
     found = release(Structure("dense", 0, "many", error, 0.1, most, kept))
-    words = dict(structure_words(found))["error estimate"]
+    words = dict(describe(found).structure())["error estimate"]
     assert said in words
     assert not_said not in words
     assert structure_dict(found)["as_bad_as_zeros"] == (error == 0.95)
@@ -185,7 +187,7 @@ def test_without_an_error_estimate_noise_decides():
 def test_features_that_were_not_found_do_not_count_and_that_is_said():
     found = release()
     found = replace(found, making=replace(found.making, unresolved=(2,)))
-    assert "not found do not count" in dict(structure_words(found))["error estimate"]
+    assert "not found do not count" in dict(describe(found).structure())["error estimate"]
 
 
 def test_data_are_json_ready_and_complete():
@@ -197,12 +199,12 @@ def test_data_are_json_ready_and_complete():
 
 
 def test_beside_factors_a_threshold_keeps_no_pair_from_the_estimate():
-    assert find(release()).rule == KEPT
-    assert find(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03))).rule == BEYOND
+    assert view(release()).rule == KEPT
+    assert view(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03))).rule == BEYOND
 
 
 def test_a_sparse_release_without_pairs_says_so_and_one_feature_has_none():
     alone = release(integers=np.diag(np.full(20, 10**6)))
-    assert dict(structure_words(alone))["structure"].startswith("sparse: no pair stands out")
+    assert dict(describe(alone).structure())["structure"].startswith("sparse: no pair stands out")
     one = release(integers=np.full((1, 1), 10**6), feature_scale=np.ones(1), column_names=("age",))
-    assert dict(structure_words(one))["structure"] == "a variance: one feature has no pairs"
+    assert dict(describe(one).structure())["structure"] == "a variance: one feature has no pairs"

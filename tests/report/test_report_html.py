@@ -18,13 +18,13 @@ from report_releases import MECHANISMS, SCALES, fitted, made, quick_forecast
 from hushcov import RowTopKCovariance
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import MissingPackageError, ParameterError
-from hushcov.release import Making, Part, Release, Structure
+from hushcov.release import Making, Part, Release, Structure, pairs
+from hushcov.release.description import verdict
 from hushcov.release.document import UNNAMED
-from hushcov.release.findings import find
-from hushcov.release.structure import verdict
-from hushcov.report import outlook, pages, report_page, subject, write_report
-from hushcov.report.subject import subject_of
-from hushcov.report.variances import MOST_LISTED, spreads
+from hushcov.report import pages, report_page, write_report
+from hushcov.report import sections as outlook
+from hushcov.report.pages import subject_of
+from hushcov.report.sections import MOST_LISTED, spreads
 from hushcov.simulate import gaussian_records
 
 COMPLETE = ("released", "of", "noise_sd")
@@ -81,7 +81,7 @@ EXPECTED = {
     "screened": ("which pairs matter", "scales of the features", "they were released, and"),
     "screened-given": ("Scales of the features: given",),
     "gaussian": ("all pairs (15) and variances (6)", "All pairs have a released value"),
-    "gaussian-threshold": ("all pairs (15)", "Predicted error of gaussian-threshold"),
+    "gaussian-threshold": ("all pairs (15)", "Error by the number of records"),
     "multiscale": ("answers of the selected tests", "These figures are rough", "No intervals"),
     "row-top-k": ("partners of every feature", "planner has no prediction for row-top-k"),
     "separate": ("counts of the norms of records", "none is set to zero", "No intervals"),
@@ -214,7 +214,7 @@ def test_all_pictures_have_names_captions_and_axes():
         assert re.search(r'aria-label="[A-Z]', drawn)
     for label in (
         *("share of the cost in rho", "rank of the eigenvalue", "eigenvalue (no unit)"),
-        *("correlation (no unit)", "number of records", "predicted error / norm"),
+        *("correlation (no unit)", "number of records", "error / norm"),
     ):
         assert label in page
 
@@ -324,7 +324,7 @@ def test_structure_and_error_stand_before_the_promise():
     assert page.text.count("0.04, between 0.02 and 0.07 of the covariance's size (its norm)") == 1
     assert "strongest (0." in page.text
     assert "would do as well" not in page.text
-    assert "How far off this very release may be is estimated" in page.text
+    assert "This release is off by about 0.04 of the covariance's norm" in page.text
 
 
 def test_an_error_near_1_is_called_what_it_is():
@@ -365,7 +365,7 @@ def test_the_page_begins_with_the_table_and_a_verdict(changes, look):
 
 def test_variances_and_deviations_have_intervals():
     release = six(column_names=tuple("abcdef"))
-    rows = spreads(subject_of(release), find(release))
+    rows = spreads(subject_of(release))
     assert [row.name for row in rows] == list("abcdef")
     low, high = (float(end) for end in rows[0].variance_ends.split(" to "))
     assert low < 1 < high
@@ -374,10 +374,10 @@ def test_variances_and_deviations_have_intervals():
     page = Page(report_page(release))
     assert f"a {rows[0].deviation} {rows[0].deviation_ends} {rows[0].variance} " in page.text
     lost = replace(release.making, unresolved=(1,))
-    words = spreads(subject_of(replace(release, making=lost)), find(release))[1]
+    words = spreads(subject_of(replace(release, making=lost)))[1]
     assert words.variance == words.deviation == "not found"
     noisy = six(integers=np.diag([-5, 1000, 1000]), feature_scale=np.ones(3))
-    words = spreads(subject_of(noisy), find(noisy))[0]
+    words = spreads(subject_of(noisy))[0]
     assert (words.variance, words.deviation) == ("\N{MINUS SIGN}0.005: noise", "none: noise")
 
 
@@ -386,7 +386,7 @@ def test_of_many_features_some_are_listed():
     release = made(1000 * np.eye(d, dtype=np.int64))
     page = Page(report_page(release))
     assert f"The first {MOST_LISTED} of {d} are listed" in page.text
-    assert len(spreads(subject_of(release), find(release))) == MOST_LISTED
+    assert len(spreads(subject_of(release))) == MOST_LISTED
 
 
 def test_hostile_names_of_factors_are_text():
@@ -405,7 +405,7 @@ def test_intervals_that_do_not_hold_are_marked(monkeypatch):
     page = Page(report_page(six()))
     assert "\N{DAGGER}" not in page.text
     holds = np.array([False, True, True, True, True, True])
-    monkeypatch.setattr(subject, "interval_holds", lambda release: holds)
+    monkeypatch.setattr(pairs, "interval_holds", lambda release, known: holds)
     page = Page(report_page(six()))
     assert "may not hold: bounding the records may have taken too much" in page.text
     assert "those marked \N{DAGGER} may not hold" in page.text

@@ -16,24 +16,24 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.planning import forecast
 from hushcov.postprocess import released_correlations, symmetric_sparse
 from hushcov.release import Making, named_parts
-from hushcov.release import findings as findings_module
-from hushcov.release.findings import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, find
-from hushcov.release.pairs import scan
-from hushcov.report import outlook as outlook_module
+from hushcov.release import pairs as findings_module
+from hushcov.release.description import describe, verdict
+from hushcov.release.pairs import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, scan, view
 from hushcov.report import sections
-from hushcov.report.graph import layout
-from hushcov.report.outlook import MULTIPLES, outlook
-from hushcov.report.pages import number, short
+from hushcov.report.layout import layout
+from hushcov.report.pages import number, page_names, short, subject_of
 from hushcov.report.sections import (
     EPSILON,
+    MULTIPLES,
     ZCDP,
     alone,
     cost,
     currency,
+    error_reach,
+    outlook,
     privacy_parts,
+    spectrum,
 )
-from hushcov.report.spectrum import error_reach, spectrum
-from hushcov.report.subject import page_names, subject_of
 
 
 def report_page(release) -> str:
@@ -48,21 +48,20 @@ def ends_of(estimator, found):
 @pytest.mark.parametrize("mechanism", ["screened", "screened-given", "gaussian-threshold"])
 def test_pairs_and_intervals_are_the_estimators_own(mechanism):
     estimator = fitted(mechanism)
-    found = find(estimator.release_)
+    found = view(estimator.release_)
     places = np.nonzero(np.triu(estimator.support_, 1))
     assert set(found.found.places) == set(zip(*map(list, places), strict=True))
     assert found.n_found == len(places[0])
-    ends = ends_of(estimator, found.found)
-    size = found.scale[found.found.rows] * found.scale[found.found.columns]
-    np.testing.assert_allclose(found.intervals * size, ends, rtol=1e-6)
+    ends, table, own = ends_of(estimator, found.found), found.listed(100), found.variances()
+    np.testing.assert_allclose([table.lower, table.upper], ends, rtol=1e-6)
     variances = [np.diag(end) for end in estimator.covariance_interval(LEVEL)]
-    np.testing.assert_allclose(found.variance_intervals * found.scale**2, variances)
+    np.testing.assert_allclose([own.lower, own.upper], variances)
 
 
 @pytest.mark.parametrize("mechanism", ["screened", "gaussian", "row-top-k", "separate", "theorem"])
 def test_correlations_are_those_of_the_command_line(mechanism):
     expected = released_correlations(fitted(mechanism).covariance_)
-    findings = find(fitted(mechanism).release_)
+    findings = view(fitted(mechanism).release_)
     found = findings.shown.pairs
     correlation = findings.correlations(found)
     np.testing.assert_allclose(correlation, expected[found.rows, found.columns])
@@ -80,12 +79,13 @@ NOISY = np.array(
 
 
 def test_noise_is_said_to_be_noise(monkeypatch):
-    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    monkeypatch.setattr(sections, "forecast", quick_forecast)
     release = made(NOISY)
-    findings = find(release)
+    findings = view(release)
     assert findings.found.places == [(0, 1), (4, 5), (2, 3)]
-    np.testing.assert_array_equal(findings.correlation, [0.5, np.nan, -1.3])
-    assert list(findings.noise(findings.found)) == [False, True, True]
+    table = findings.listed(3)
+    np.testing.assert_array_equal(table.correlation, [0.5, np.nan, -1.3])
+    assert list(table.noise) == [False, True, True]
     assert list(findings.lost) == [False] * 4 + [True, False]
     page = re.sub(r"<svg.*?</svg>", "", report_page(release), flags=re.DOTALL)
     for part in (
@@ -109,20 +109,20 @@ def test_noise_is_said_to_be_noise(monkeypatch):
 
 def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):
     """A pair that barely passed its threshold: its interval allows for having been shown."""
-    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    monkeypatch.setattr(sections, "forecast", quick_forecast)
     matrix = 10**6 * np.eye(3, dtype=np.int64)
-    threshold = find(made(matrix, unit=1e-6)).threshold
-    matrix[0, 1] = matrix[1, 0] = int(1e6 * threshold) + 2
+    making = Making(n_records=10_000, threshold=0.05)
+    matrix[0, 1] = matrix[1, 0] = 50_002
     matrix[0, 2] = matrix[2, 0] = 700_000
-    release = made(matrix, unit=1e-6)
-    findings = find(release)
-    assert findings.found.places == [(0, 2), (0, 1)]
-    assert list(findings.outside) == [False, True]
+    release = made(matrix, unit=1e-6, making=making)
+    shown = describe(release).strongest
+    assert [pair.features for pair in shown] == [(0, 2), (0, 1)]
+    assert [pair.outside for pair in shown] == [False, True]
     page = report_page(release)
     assert len(re.findall(r"to [\d.e-]+\*<", page)) == 2  # of the correlation and the covariance
     assert "* An estimate outside" in page
     matrix[0, 1] = matrix[1, 0] = 0
-    assert "outside its interval" not in report_page(made(matrix, unit=1e-6))
+    assert "outside its interval" not in report_page(made(matrix, unit=1e-6, making=making))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):
     ],
 )
 def test_what_counts_as_found(mechanism, rule):
-    found = find(fitted(mechanism).release_)
+    found = view(fitted(mechanism).release_)
     assert found.rule == rule
     sizes = np.abs(found.found.values)
     assert np.all(sizes[:-1] >= sizes[1:])
@@ -144,15 +144,16 @@ def test_what_counts_as_found(mechanism, rule):
 
 def test_an_estimate_that_was_projected_keeps_the_released_intervals():
     integers = np.array([[1000, 990, -990], [990, 1000, 990], [-990, 990, 1000]])
-    plain = find(made(integers))
-    moved = find(made(integers, making=Making(n_records=10_000, projected=True)))
+    plain = view(made(integers))
+    moved = view(made(integers, making=Making(n_records=10_000, projected=True)))
     assert np.linalg.eigvalsh(moved.matrix)[0] > -1e-12
     assert not np.allclose(moved.matrix, plain.matrix)
     assert set(moved.found.places) == set(plain.found.places)
     assert moved.n_found == plain.n_found == 3
-    same = np.sort(moved.intervals.ravel()), np.sort(plain.intervals.ravel())
-    np.testing.assert_allclose(*same)
-    assert moved.outside.all()
+    tables = moved.listed(3), plain.listed(3)
+    for name in ("lower", "upper"):
+        np.testing.assert_allclose(*(np.sort(getattr(table, name)) for table in tables))
+    assert all(pair.outside for pair in tables[0].pairs())
 
 
 def test_shares_are_of_what_adds_up():
@@ -170,15 +171,21 @@ def test_shares_are_of_what_adds_up():
     assert alone(parts[-1], 1e-6) < fitted("screened").release_.guarantee.transcript_epsilon
 
 
-def test_forecasts_are_the_planners():
+def test_errors_at_other_numbers_of_records_change_as_the_planner_predicts():
     release = fitted("gaussian").release_
-    found = outlook(subject_of(release))
+    error = verdict(release).error
+    found = outlook(subject_of(release), error)
     inputs = release.parameters["inputs"]
     estimator = PrivateSparseCovariance(**BUDGET, row_sparsity=inputs["row_sparsity"])
-    for multiple, (n, each) in zip(MULTIPLES, found.rows, strict=True):
+    here = forecast(estimator.public_inputs(4_000, 6), "gaussian").typical_error
+    for multiple, (n, each, limit) in zip(MULTIPLES, found.rows, strict=True):
+        expected = forecast(estimator.public_inputs(n, 6), "gaussian")
         assert n == round(4_000 * multiple)
-        assert each == forecast(estimator.public_inputs(n, 6), "gaussian")
-    assert found.here == found.rows[MULTIPLES.index(1)][1]
+        assert each == pytest.approx(error * expected.typical_error / here)
+        assert limit == expected.detection_limit
+    assert found.rows[MULTIPLES.index(1)][1] == pytest.approx(error)
+    alone = outlook(subject_of(release), None)  # where the release does not tell its error
+    assert alone.error == here
 
 
 def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch):
@@ -188,18 +195,18 @@ def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch
         asked.append(inputs)
         return quick_forecast(inputs, mechanism)
 
-    monkeypatch.setattr(outlook_module, "forecast", noted)
+    monkeypatch.setattr(sections, "forecast", noted)
     for events in ((Gaussian(0.2),), (Gaussian(0.0777), Gaussian(0.2))):
         scales = "given" if len(events) == 1 else "released"
         making = Making(n_records=10_000, scales=scales, parts=named_parts(events, []))
-        outlook(subject_of(made(np.eye(4, dtype=np.int64), events=events, making=making)))
+        outlook(subject_of(made(np.eye(4, dtype=np.int64), events=events, making=making)), 0.5)
         before = math.hypot(*(event.mu for event in events[:-1]))
         assert {inputs.before for inputs in asked} == {before}
         asked.clear()
 
 
 def test_spectrum_of_few_and_of_many_features():
-    found = spectrum(find(fitted("gaussian").release_))
+    found = spectrum(view(fitted("gaussian").release_))
     assert found.complete
     covariance = fitted("gaussian").release_.covariance()
     deviation = np.sqrt(np.diag(covariance))
@@ -211,7 +218,7 @@ def test_spectrum_of_few_and_of_many_features():
     values = np.linspace(100, 900, len(rows)).astype(np.int64)
     matrix = symmetric_sparse((rows, rows + 1), values, np.full(d, 1000))
     release = made(matrix, selected=np.stack([rows, rows + 1]))
-    found = spectrum(find(release))
+    found = spectrum(view(release))
     assert not found.complete
     exact = 1 + np.sort(values)[::-1] / 1000
     np.testing.assert_allclose(found.values[:1], exact[:1], rtol=1e-4)
@@ -221,12 +228,12 @@ def test_spectrum_of_few_and_of_many_features():
 def test_reach_of_errors_is_the_norm_of_noise():
     d, noise, n = 200, 0.02, 10_000
     release = made(1000 * np.eye(d, dtype=np.int64) + 1, noise_sd=(noise, noise))
-    reach = error_reach(subject_of(release), find(release))
+    reach = error_reach(view(release))
     generator = np.random.default_rng(3)
     draws = np.triu(generator.normal(0, np.hypot(noise, 1 / np.sqrt(n)), (d, d)))
     norm = np.linalg.norm(draws + np.triu(draws, 1).T, 2)
     assert norm == pytest.approx(reach, rel=0.1)
-    assert error_reach(subject_of(fitted("separate").release_), find(release)) is None
+    assert error_reach(view(fitted("separate").release_)) is None
 
 
 def test_the_strongest_of_many_pairs(monkeypatch):
@@ -246,7 +253,7 @@ def test_the_strongest_of_many_pairs(monkeypatch):
 
 
 def test_large_releases_make_pages_of_bounded_size(monkeypatch):
-    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    monkeypatch.setattr(sections, "forecast", quick_forecast)
     d = 50_000
     rows = np.arange(0, d - 1, 2)
     values = (1000 * np.sin(rows)).astype(np.int64)
@@ -260,7 +267,7 @@ def test_large_releases_make_pages_of_bounded_size(monkeypatch):
 
 
 def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
-    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
+    monkeypatch.setattr(sections, "forecast", quick_forecast)
     monkeypatch.setattr(findings_module, "MOST_PAIRS", 200)
     generator = np.random.default_rng(1)
     matrix = generator.integers(-50, 50, (40, 40))

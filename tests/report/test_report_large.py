@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from hushcov.postprocess import released_correlations
-from hushcov.release.findings import estimate, find
+from hushcov.release.estimate import estimate
 from hushcov.report import along, figures, report_page, write_release_heatmap
 from hushcov.report.along import Along, condensed
-from hushcov.report.subject import subject_of
+from hushcov.report.pages import subject_of
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 from after_release import DECAY, banded_release
@@ -30,7 +30,7 @@ def release():
 
 @pytest.fixture(scope="module")
 def seen(release) -> Along:
-    return Along(subject_of(release), find(release))
+    return Along(subject_of(release))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def test_sizes_fade_with_distance_down_to_noise(seen):
     assert means[1] / means[0] == pytest.approx(DECAY, abs=0.05)
     noise = replace(seen.subject.release, integers=seen.subject.release.integers * 0)
     assert 0 < seen.noise < means[-1]
-    assert Along(subject_of(noise), seen.findings).noise > 0
+    assert Along(subject_of(noise)).noise > 0
 
 
 def test_a_cell_of_the_band_is_the_strongest_of_its_pairs():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushcov.report import order as order_module
-from hushcov.report.graph import layout, spread_out
-from hushcov.report.order import opened_features, related_order
+from hushcov.report import layout as order_module
+from hushcov.report.layout import layout, opened_features, related_order, spread_out
 
 
 def grouped(seed: int, sizes: tuple[int, ...], d: int):

@@ -8,7 +8,7 @@ from matplotlib.image import imread
 
 from hushcov.exceptions import DataError
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
-from hushcov.report.plan_figure import describe_plan, plan_figure, write_plan_figure
+from hushcov.report.figures import describe_plan, plan_figure, write_plan_figure
 
 RECORDS = (1_000, 10_000, 100_000, 1_000_000)
 WORST = {"block": 0.25, "banded": 0.5, "random": 1.0, "diagonal": 9.0}

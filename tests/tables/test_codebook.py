@@ -18,6 +18,7 @@ from hushcov.sums.records import source_of
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.sources import open_records
+from table_helpers import rows_of
 
 N = 500
 TEXT = """name,low,high,kind,values,note
@@ -26,17 +27,8 @@ state,,,category,TX|CA| NY,home
 sex,,,binary,,
 region,,,category,1|2|3,a code
 """
-FEATURES = (
-    "age",
-    "state=TX",
-    "state=CA",
-    "state=NY",
-    "sex",
-    "region=1",
-    "region=2",
-    "region=3",
-    "w",
-)
+FEATURES = ("age", "state=TX", "state=CA", "state=NY", "sex")
+FEATURES += ("region=1", "region=2", "region=3", "w")
 
 
 @pytest.fixture
@@ -65,10 +57,6 @@ def expected(frame):
     columns += [frame["sex"]]
     columns += [frame["region"] == value for value in (1, 2, 3)]
     return np.column_stack([np.asarray(c, dtype=float) for c in (*columns, frame["w"])])
-
-
-def rows_of(records):
-    return np.concatenate(list(records._blocks()))
 
 
 def sources(frame, folder):

@@ -1,4 +1,4 @@
-"""Privacy events: what a mechanism did, as frozen data, for the accountant to charge.
+"""Privacy events: the steps of a mechanism as frozen data, for the accountant to charge.
 
 Every sensitivity is already that of one record, replaced or removed as neighbours are
 (`hushcov.accounting.neighbours`). An event records the mechanism that ran, not
@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError, PrivacyConditionError
@@ -276,10 +276,7 @@ def readings(events: Sequence[Event]) -> tuple[Parts, ...]:
                 f"events: the accountant cannot bound a {type(event).__name__}: "
                 f"describe it by {kinds}."
             )
-    choices = (
-        tuple(_pure_reading(event) for event in events),
-        tuple(_smallest_reading(event) for event in events),
-    )
+    choices = [tuple(_read(event, most_delta) for event in events) for most_delta in (0.0, 1.0)]
     found = [parts for parts in map(_collect, dict.fromkeys(choices)) if parts is not None]
     if not found:
         raise PrivacyConditionError(_UNBOUNDED)
@@ -292,34 +289,25 @@ def fixed_reading(events: Sequence[Event], most_delta: float) -> Parts:
     Where costs are chosen one after the other, how one is read must not depend on later ones. A
     one-shot Laplace selection is read with its delta where that is at most `most_delta`.
     """
-    parts = _collect(tuple(_own_reading(event, most_delta) for event in events))
+    parts = _collect(tuple(_read(event, most_delta) for event in events))
     if parts is None:
         raise PrivacyConditionError(_UNBOUNDED)
     return parts
 
 
-def _own_reading(event: Event, most_delta: float) -> Event | None:
-    read = _smallest_reading(event)
-    too_much = isinstance(read, Approximate) and read.delta > most_delta
-    return _pure_reading(event) if too_much else read
-
-
-def _pure_reading(event: Event) -> Event | None:
+def _read(event: Event, most_delta: float) -> Event | None:
+    """Return a one-shot Laplace selection as (epsilon, delta), with a delta of at most this."""
     if not isinstance(event, OneShotLaplace):
         return event
+    epsilon, delta = event.certified_epsilon, event.target_delta
+    allowed = delta is not None and delta <= most_delta
+    if allowed and epsilon is not None and 0 < epsilon < event.pure_epsilon:
+        return Approximate(epsilon, cast("float", delta))
     return Pure(event.pure_epsilon) if math.isfinite(event.pure_epsilon) else None
 
 
-def _smallest_reading(event: Event) -> Event | None:
-    if isinstance(event, OneShotLaplace):
-        epsilon, delta = event.certified_epsilon, event.target_delta
-        if epsilon is not None and delta is not None and 0 < epsilon < event.pure_epsilon:
-            return Approximate(epsilon, delta)
-    return _pure_reading(event)
-
-
 def _collect(events: tuple[Event | None, ...]) -> Parts | None:
-    """The events added up; None where no finite epsilon with delta below 1 bounds them."""
+    """Add up the events; None where no finite epsilon with delta below 1 bounds them."""
     gaussian, discrete = [], []
     pure: Counter[float] = Counter()
     bounded_range: Counter[float] = Counter()

@@ -1,4 +1,4 @@
-"""What releases cost together when each cost was chosen in the light of earlier results.
+"""The cost of releases together when each was chosen in the light of earlier results.
 
 Composition bounds fix all costs beforehand. Here only the total is fixed: a budget of epsilon and
 delta. Its delta is divided once, by the shares below, among three accounts and two reserves.
@@ -67,29 +67,19 @@ def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> B
         parts = fixed_reading(events, PROMISED * delta)
     except PrivacyConditionError:
         return nothing
-    if not _reserves_hold(parts, epsilon, delta):
+    # proof: step 19
+    # Fixed deltas and finite precision stay within what is set aside for each.
+    slack = Parts(total_variation=parts.total_variation).fixed_delta(epsilon)
+    if parts.delta > PROMISED * delta or slack > SLACK * delta:
         return nothing
-    found = [_clock(parts, delta), _renyi(parts, epsilon, delta), _basic(parts, delta)]
+    # proof: step 20
+    basic = Bound(math.inf if parts.mu else parts.pure_epsilon, parts.delta, "basic")
+    found = [_clock(parts, delta), _renyi(parts, epsilon, delta), basic]
     return min(found, key=lambda bound: bound.epsilon)
 
 
-def _reserves_hold(parts: Parts, epsilon: float, delta: float) -> bool:
-    """Whether fixed deltas and finite precision stay within what is set aside for each."""
-    # proof: step 19
-    slack = Parts(total_variation=parts.total_variation).fixed_delta(epsilon)
-    return parts.delta <= PROMISED * delta and slack <= SLACK * delta
-
-
-def _basic(parts: Parts, delta: float) -> Bound:
-    """Epsilons added up, where all have one."""
-    # proof: step 20
-    if parts.mu:
-        return Bound(math.inf, delta, "basic")
-    return Bound(parts.pure_epsilon, parts.delta, "basic")
-
-
 def _clock(parts: Parts, delta: float) -> Bound:
-    """Everything on one Brownian motion; an epsilon-private box is a step of range 2 epsilon."""
+    """Time everything on one Brownian motion; a pure epsilon is a step of range 2 epsilon."""
     steps = (*parts.bounded_range, *((2 * cost, count) for cost, count in parts.pure))
     if parts.discrete_gaussian or delta == 0:
         return Bound(math.inf, delta, "clock")
@@ -98,7 +88,7 @@ def _clock(parts: Parts, delta: float) -> Bound:
 
 
 def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
-    """The root of the time that steps take, but for a probability of `LATE` times delta."""
+    """Return the root of the time of steps, but for a probability of `LATE` times delta."""
     if not steps:
         return 0.0
     # proof: step 21
@@ -112,7 +102,7 @@ def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
 
 
 def _renyi(parts: Parts, epsilon: float, delta: float) -> Bound:
-    """The sum of Renyi divergences at the order that belongs to the total epsilon."""
+    """Add up Renyi divergences at the order that belongs to the total epsilon."""
     # proof: step 22
     if delta == 0 or parts.clocked:
         return Bound(math.inf, delta, "renyi")

@@ -112,9 +112,8 @@ class Book:
         self._connection = connection
         self.entries = self._stored()
         # SQLite keeps the last id apart from the table, so that a lost end is noticed too.
-        last = connection.execute(
-            "SELECT seq FROM sqlite_sequence WHERE name = 'entries'"
-        ).fetchone()
+        query = "SELECT seq FROM sqlite_sequence WHERE name = 'entries'"
+        last = connection.execute(query).fetchone()
         sound = len(self.entries) == (last[0] if last else 0)
         previous = ""
         for place, entry in enumerate(self.entries, start=1):
@@ -135,6 +134,10 @@ class Book:
         if self._stored() != self.entries:
             raise sqlite3.DatabaseError("the file does not keep what is written")
         return entry
+
+    def datasets(self) -> tuple[str, ...]:
+        """Return the names of all datasets, in the order in which they were opened."""
+        return tuple(dict.fromkeys(entry.dataset for entry in self.entries))
 
     def _stored(self) -> list[Entry]:
         rows = self._connection.execute(
@@ -504,10 +507,10 @@ def total(charges: Sequence[Charge], budget: TotalBudget) -> Bound:
     events = tuple(event for charge in charges for event in charge.events)
     found = [spent_adaptively(events, budget.epsilon, budget.delta)]
     if len(charges) == 1:
-        (charge,) = charges
-        for events in (charge.events, *(() if charge.promise is None else ((charge.promise,),))):
+        promise = charges[0].promise
+        for reading in (events,) if promise is None else (events, (promise,)):
             with suppress(PrivacyConditionError):
-                found.append(compose(events, delta=budget.delta))
+                found.append(compose(reading, delta=budget.delta))
     return min(found, key=lambda bound: bound.epsilon)
 
 
@@ -545,10 +548,7 @@ def _largest(fits: Callable[[float], bool], most: float) -> float:
     low, high = 0.0, most
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low
 
 
@@ -595,7 +595,7 @@ class Statement:
 
     @property
     def charges(self) -> tuple[Charge, ...]:
-        """The charges, without what the receipts say about them."""
+        """The charges of the receipts."""
         return tuple(receipt.charge for receipt in self.receipts)
 
     def spent(self) -> Bound:
@@ -802,7 +802,7 @@ class Ledger:
     def datasets(self) -> tuple[str, ...]:
         """Return the names of all datasets, in the order in which they were opened."""
         with self._store.reading() as book:
-            return _names(book)
+            return book.datasets()
 
 
 def _statement(book: Book, dataset: str) -> Statement:
@@ -815,27 +815,22 @@ def _statement(book: Book, dataset: str) -> Statement:
 
 
 def _promise(book: Book, budget: TotalBudget) -> TotalBudget:
-    body = {"epsilon": budget.epsilon, "delta": budget.delta}
-    whom = {"neighbours": budget.neighbours, "unit": budget.unit}
-    # Entries for one replaced record stay without these two fields.
-    usual = (budget.neighbours, budget.unit) == (REPLACE, RECORD)
-    entry = book.append(BUDGET, budget.dataset, body if usual else body | whom)
+    body: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
+    if (budget.neighbours, budget.unit) != (REPLACE, RECORD):
+        body |= {"neighbours": budget.neighbours, "unit": budget.unit}
+    entry = book.append(BUDGET, budget.dataset, body)
     return replace(budget, time=entry.time)
 
 
 def _known(book: Book, dataset: str) -> Statement:
     statement = _statement(book, dataset)
     if not statement.promises:
-        known = ", ".join(repr(name) for name in _names(book)) or "none"
+        known = ", ".join(map(repr, book.datasets())) or "none"
         raise ParameterError(
             f"dataset must be one of this ledger's ({known}), got {dataset!r}: open it first with "
             "open_dataset or 'hushcov ledger init'. Nothing was charged."
         )
     return statement
-
-
-def _names(book: Book) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(entry.dataset for entry in book.entries))
 
 
 def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:

@@ -5,22 +5,39 @@ Everything is computed from the release, so that it costs no privacy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+import contextlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov._validation import check_choice, check_integer, shown
-from hushcov.answers.tables import Table, feature_names
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov._files import as_path, os_errors
+from hushcov._validation import check_choice, check_integer, check_level, shown
+from hushcov._version import __version__
+from hushcov.answers.tables import (
+    Table,
+    check_parquet,
+    csv_table,
+    csv_writer,
+    feature_names,
+    text_columns,
+    write_table,
+)
+from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import largest
 from hushcov.postprocess.bands import mend_band, mend_dense
 from hushcov.release import Release
-from hushcov.release.findings import estimate
+from hushcov.release.estimate import estimate
+from hushcov.release.files import sibling_name
+from hushcov.release.pairs import LEVEL, view
 
 #: What can be written.
 FORMATS = ("npz", "zarr", "parquet", "csv")
@@ -99,7 +116,7 @@ class Correction:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class ExportedMatrix:
     """What is written: entries above the diagonal, and what they were before.
 
     `deviation` has released standard deviations, 0 for features that have none.
@@ -150,7 +167,7 @@ def prepare(
     psd: bool,
     block_size: int | str | None,
     progress: Progress | None = None,
-) -> Prepared:
+) -> ExportedMatrix:
     """Correlations of a release in blocks, made positive semidefinite where that is asked for."""
     tell = progress or (lambda what, share: None)
     bounds = _bounds(release, block_size)
@@ -173,13 +190,13 @@ def prepare(
         int(np.count_nonzero(deviation == 0)),
         _blocks(release, block_size, bounds, upper, values - upper.values),
     )
-    released = upper.values
+    released = inside.values
     if covariance:
         size = deviation[upper.rows] * deviation[upper.columns]
-        released = inside.values * size
+        released = released * size
         values = values * size if psd else released
     upper = Upper(upper.starts, upper.columns, values)
-    return Prepared(release, covariance, upper, released, deviation, correction)
+    return ExportedMatrix(release, covariance, upper, released, deviation, correction)
 
 
 def check_format(to: object) -> str:
@@ -322,3 +339,243 @@ def _block_names(release: Release, block_size: int | str | None, bounds: IntArra
             return [f"chr{name}" for name in plain]
     digits = len(str(number - 1))
     return [f"block-{place:0{digits}d}" for place in range(number)]
+
+
+#: What says how the files came about, beside them.
+STATEMENT = "export.json"
+#: The version of the zarr format that is written.
+ZARR_FORMAT: Literal[2] = 2
+_CHUNK = 2**20  # pairs written at a time, and numbers in a piece of a zarr array
+_CURE = "it is the folder that the files are written to."
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written: the folder, its files, and how the matrix was corrected."""
+
+    folder: Path
+    files: tuple[str, ...]
+    correction: Correction
+    statement: dict[str, Any]
+
+
+def export(
+    release: Release,
+    folder: object,
+    *,
+    to: object,
+    covariance: bool = False,
+    psd: bool = True,
+    block_size: int | str | None = None,
+    overwrite: bool = False,
+    level: float = LEVEL,
+    progress: Progress | None = None,
+) -> Exported:
+    """Write a release for other programs; `Answers.export` says how."""
+    form, level = check_format(to), check_level(level)
+    path = as_path("path", folder, _CURE)
+    _check_packages(form)
+    _check_free(path, overwrite)
+    tell = progress or (lambda what, share: None)
+    found = prepare(
+        release, covariance=covariance, psd=psd, block_size=block_size, progress=progress
+    )
+    statement = _statement(found, form, level)
+    with _draft(path) as draft:
+        if form == "npz":
+            _write_npz(draft, found, tell)
+        elif form == "zarr":
+            _write_zarr(draft, found, statement)
+        else:
+            _write_pairs(draft, found, form, level, tell)
+        text = json.dumps(statement, indent=1, allow_nan=False) + "\n"
+        (draft / STATEMENT).write_text(text, encoding="utf-8")
+    tell("writing", 1.0)
+    files = tuple(sorted(each.name for each in path.iterdir()))
+    return Exported(path, files, found.correction, statement)
+
+
+def _check_packages(form: str) -> None:
+    if form == "zarr" and find_spec("zarr") is None:
+        raise MissingPackageError("zarr files", "zarr", "zarr")
+    if form == "parquet":
+        check_parquet()
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    """Refuse a folder that holds anything, but for an export that may be replaced."""
+    with os_errors(path, "written", ParameterError):
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            return
+    if not path.is_dir() or not (path / STATEMENT).exists():
+        raise ParameterError(
+            f"path must be a new or empty folder, got {path}, which holds something else: choose "
+            "another one."
+        )
+    if not overwrite:
+        raise ParameterError(
+            f"path must be a new or empty folder, got {path}, which holds an export: choose "
+            "another one, or overwrite."
+        )
+
+
+@contextlib.contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """A folder beside `path` that takes its place when all is written."""
+    with os_errors(path, "written", ParameterError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = sibling_name(path)
+        try:  # from before it is made: an interrupt leaves nothing
+            draft.mkdir()
+            yield draft
+            if path.exists():
+                shutil.rmtree(path)
+            draft.rename(path)
+        except BaseException:
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
+
+
+def _statement(found: ExportedMatrix, form: str, level: float) -> dict[str, Any]:
+    """What was done, as plain data."""
+    release, correction = found.release, asdict(found.correction)
+    blocks = correction.pop("blocks")
+    return {
+        "hushcov": __version__,
+        "format": form,
+        "values": found.value_name,
+        "level": level,
+        "n_features": release.n_features,
+        "mechanism": release.name,
+        "epsilon": release.guarantee.epsilon,
+        "delta": release.guarantee.delta,
+        "private": release.guarantee.private,
+        "charge": "none: everything is computed from the release",
+        "correction": correction,
+        "blocks": list(blocks),
+    }
+
+
+def _write_npz(folder: Path, found: ExportedMatrix, tell: Progress) -> None:
+    """One matrix and one table for each block.
+
+    The diagonal is halved, so that a triangle plus its transpose is the matrix.
+    """
+    features, half, blocks = found.features(), found.diagonal / 2, found.correction.blocks
+    for done, block in enumerate(blocks):
+        tell("writing", done / len(blocks))
+        rows = slice(block.start, block.stop)
+        upper = found.upper.part(block.start, block.stop).matrix(half[rows])
+        sparse.save_npz(folder / f"{block.name}.npz", upper, compressed=False)
+        table = {name: column[rows] for name, column in features.items()}
+        write_table(table, folder / f"{block.name}.features.csv")
+
+
+def _write_zarr(folder: Path, found: ExportedMatrix, statement: dict[str, Any]) -> None:
+    """The triangle without its diagonal under `matrix`, the features under `metadata`."""
+    import zarr
+
+    root = zarr.create_group(folder / "matrix.zarr", zarr_format=ZARR_FORMAT)
+    short = {name: each for name, each in statement.items() if name != "blocks"}
+    diagonal = "variance" if found.covariance else "ones"
+    root.attrs.update(
+        {**short, "zarr_format": ZARR_FORMAT, "triangle": "upper", "diagonal": diagonal}
+    )
+    matrix, metadata = root.create_group("matrix"), root.create_group("metadata")
+    upper = found.upper
+    _put(matrix, "indptr", upper.starts)
+    _put(matrix, "indices", upper.columns.astype(np.int32))
+    _put(matrix, "data", upper.values)
+    for name, column in found.features().items():
+        _put(metadata, name, column.astype(str) if column.dtype == object else column)
+    bounds = [block.start for block in found.correction.blocks] + [found.release.n_features]
+    _put(metadata, "block_starts", np.array(bounds, dtype=np.int64))
+
+
+def _put(group: Any, name: str, values: Any) -> None:
+    chunks = (max(1, min(_CHUNK, len(values))),)
+    group.create_array(name, data=np.ascontiguousarray(values), chunks=chunks)
+
+
+def _write_pairs(
+    folder: Path, found: ExportedMatrix, form: str, level: float, tell: Progress
+) -> None:
+    """Tidy pairs, and the features."""
+    write_table(found.features(), folder / f"features.{form}")
+    fast = find_spec("pyarrow") is not None
+    writer = _arrow_writer if fast else _text_writer
+    with writer(folder / f"pairs.{form}") as write:
+        for share, table in _pair_tables(found, level):
+            tell("writing", share)
+            write(table)
+
+
+def _pair_tables(found: ExportedMatrix, level: float) -> Iterator[tuple[float, Table]]:
+    """Pairs, some rows of the matrix at a time; at least one table."""
+    upper, names, rows = found.upper, found.features(), found.upper.rows
+    n, seen = len(upper.values), view(found.release)
+    for start in range(0, max(n, 1), _CHUNK):
+        part = slice(start, min(n, start + _CHUNK))
+        places = rows[part], upper.columns[part].astype(np.int64)
+        table: dict[str, Any] = {}
+        for name in ("name", "chromosome", "position"):
+            for side, at in zip((1, 2), places, strict=True):
+                if name in names:
+                    title = f"feature_{side}" if name == "name" else f"{name}_{side}"
+                    table[title] = names[name][at]
+        table[found.value_name] = upper.values[part]
+        with np.errstate(all="ignore"):
+            pairs = seen.table(places, level)
+            unit = found.deviation[places[0]] * found.deviation[places[1]]
+        if found.covariance:
+            ends, noise = (pairs.lower, pairs.upper), pairs.noise_sd
+        else:
+            ends = pairs.correlation_lower, pairs.correlation_upper
+            noise = pairs.noise_sd / unit
+        table["lower"], table["upper"] = ends
+        table["noise_sd"] = noise
+        table["released"] = found.released[part]
+        yield part.stop / max(1, n), table
+
+
+@contextlib.contextmanager
+def _arrow_writer(path: Path) -> Iterator[Any]:
+    """Parquet, or CSV by the same package, which is quick."""
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
+
+    writer: Any = None
+
+    def write(table: Table) -> None:
+        nonlocal writer
+        table = table if path.suffix == ".parquet" else csv_table(table)
+        columns = {name: pyarrow.array(each, from_pandas=True) for name, each in table.items()}
+        made = pyarrow.table(columns)
+        if writer is None and path.suffix == ".parquet":
+            writer = parquet.ParquetWriter(path, made.schema)
+        elif writer is None:
+            options = arrow_csv.WriteOptions(quoting_style="needed")
+            writer = arrow_csv.CSVWriter(path, made.schema, write_options=options)
+        writer.write_table(made)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+@contextlib.contextmanager
+def _text_writer(path: Path) -> Iterator[Any]:
+    """CSV without further packages."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv_writer(file)
+
+        def write(table: Table) -> None:
+            table = csv_table(table)
+            if file.tell() == 0:
+                writer.writerow(table)
+            writer.writerows(zip(*text_columns(table), strict=True))
+
+        yield write

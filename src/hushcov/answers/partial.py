@@ -18,12 +18,11 @@ from scipy import sparse, special
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_level
 from hushcov._words import counted
-from hushcov.answers.categories import full_categories, in_words
-from hushcov.answers.parts import Part, part
 from hushcov.answers.tables import Answer, feature_names
+from hushcov.answers.uncertain import AskedMatrix, full_categories, in_words, part
 from hushcov.postprocess import is_sparse, noise_norm, sure_level
 from hushcov.release import Release
-from hushcov.release.findings import in_scales
+from hushcov.release.estimate import in_scales
 
 _CLEAR = (
     1.25  # the smallest eigenvalue over the largest that noise has, from which on inverses hold
@@ -98,18 +97,9 @@ class PartialCorrelations(Answer):
 def partial_correlations(
     release: Release, features: Any = None, level: float = 0.95
 ) -> PartialCorrelations:
-    """Partial correlations of a release, with intervals from its noise and from sampling.
+    """Return partial correlations; `Answers.partial_correlations` has the parameters.
 
-    Parameters
-    ----------
-    release : Release
-        The document; nothing else is read.
-    features : sequence of str or int, optional
-        Names or places; without them all whose variance stands out of the noise. Those that are
-        not named are not held fixed.
-    level : float
-        Of the intervals; the graph has a false edge in a share of at most 1 - level of all
-        releases.
+    Features that are not named are not held fixed.
 
     Privacy
     -------
@@ -163,17 +153,17 @@ def _dense(matrix: Matrix, inside: IntArray) -> FloatArray:
     return np.asarray(found.toarray() if is_sparse(found) else found)
 
 
-def _clear(of: Part, inside: IntArray, noise_sd: tuple[float, float]) -> bool:
+def _clear(of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]) -> bool:
     """Whether the smallest eigenvalue of some features stands clear of noise and sampling."""
     least = float(np.linalg.eigvalsh(_dense(of.matrix, inside))[0])
     return least > _CLEAR * _reach(of, inside, noise_sd)
 
 
-def _reach(of: Part, inside: IntArray, noise_sd: tuple[float, float]) -> float:
+def _reach(of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]) -> float:
     return noise_norm(of.factors[inside], *noise_sd)
 
 
-def _groups(release: Release, of: Part) -> tuple[IntArray, bool]:
+def _groups(release: Release, of: AskedMatrix) -> tuple[IntArray, bool]:
     """Features that are inverted together, and whether that is all of them.
 
     All, where all pairs were released and noise is small or drowns most pairs; else those that
@@ -194,7 +184,7 @@ def _groups(release: Release, of: Part) -> tuple[IntArray, bool]:
 
 
 def _inverted(
-    of: Part, inside: IntArray, noise_sd: tuple[float, float]
+    of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray] | None:
     """Partial correlations of some features and their deviations; None where they are noise."""
     matrix, variance = _dense(of.matrix, inside), _dense(of.variance, inside)
@@ -254,7 +244,7 @@ def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> Flo
     return np.asarray(pairs + own @ (P + r / 2 * (x**2 + squares)) ** 2)
 
 
-def _warning(release: Release, of: Part, noise: BoolArray) -> str:
+def _warning(release: Release, of: AskedMatrix, noise: BoolArray) -> str:
     lost = of.features[noise.any(axis=1)]
     if not len(lost):
         return ""

@@ -1,33 +1,204 @@
-"""Regression of one feature on others, from a release."""
+"""Regression and prediction of features from others, from a release with a known error.
+
+With M = S + E released, the equations M_Xy - M_XX b = 0 have at the true b an error whose
+covariance V(b) is known at any noise. What passes the test of a coefficient is a quadric
+(`docs/questions.md`): an ellipsoid where noise is small beside the matrix, and unbounded where it
+is not, so that intervals are infinite exactly where nothing is known.
+"""
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import listed
-from hushcov.answers.linear import Linear, linear, width_of
-from hushcov.answers.means import MEANS_UNSURE, means_of, predicted
-from hushcov.answers.partners import (
+from hushcov._validation import check_level, listed
+from hushcov.accounting import Gaussian
+from hushcov.answers.tables import MOST_ASKED, Answer, Table, feature_names, positions
+from hushcov.answers.uncertain import (
+    Uncertain,
     assumed_zero,
+    check_noise,
     doubts,
     nothing_known,
     of_factors,
+    paired_with,
     partners,
     refuse_unknown,
     through_factors,
     with_missing,
 )
-from hushcov.answers.tables import Answer, Table, feature_names, positions
-from hushcov.answers.uncertain import Uncertain, check_noise
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import ParameterError, raise_alone
 from hushcov.release import Release
-from hushcov.release.findings import LEVEL
+from hushcov.release.document import MEANS
+from hushcov.release.estimate import scales_of
+from hushcov.release.pairs import LEVEL
 
+_LEAST = 1e-10  # of an eigenvalue, over the largest: below it is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """The prediction of the first feature of a matrix from the others, in units of deviations.
+
+    Parameters
+    ----------
+    coefficients : ndarray
+        Shrunk by as much as noise makes them too large; or those of a structure.
+    unexplained : float
+        The variance that is left, over that of the first feature; between 0 and 1.
+    unexplained_sd : float
+        What it may be off by; infinite where noise is as large as the matrix.
+    of_variance : float
+        Standard deviation of the residual variance, in the unit of `unexplained`.
+    centre, spread : ndarray, or None
+        The ellipsoid of coefficients: those whose difference to `centre` has at most 1 as its
+        square in the norm of the inverse of `spread`. None where it is unbounded.
+    """
+
+    coefficients: FloatArray
+    unexplained: float
+    unexplained_sd: float
+    of_variance: float
+    centre: FloatArray | None
+    spread: FloatArray | None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether noise leaves anything to say."""
+        return self.spread is not None
+
+    def ends(self, directions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Values of linear functions of the coefficients, and ends of their intervals."""
+        C = np.atleast_2d(directions)
+        values = C @ self.coefficients
+        if self.centre is None or self.spread is None:
+            infinite = np.where(np.any(C != 0, axis=1), np.inf, 0.0)
+            return values, values - infinite, values + infinite
+        half = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", C, self.spread, C), 0.0))
+        middle = C @ self.centre
+        return values, np.minimum(middle - half, values), np.maximum(middle + half, values)
+
+
+def width_of(level: object) -> float:
+    """How many deviations an interval of this level reaches; the level is checked."""
+    level = check_level(level)
+    return float(special.ndtri(0.5 + level / 2))
+
+
+def linear(part: Uncertain, width: float, shape: FloatArray | None = None) -> Linear:
+    """Predict the first feature of `part` from the others, in units of the deviations.
+
+    `width` is how many deviations an interval reaches. `shape` is an estimate of the whole matrix
+    with a structure, used where the released values do not speak against it. Intervals are theirs.
+    """
+    deviations, features = part.deviations, part.features
+    part = part.standardized()
+    if len(features) == 1:
+        alone = float(part.deviation(np.ones((1, 1))))
+        return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros(0), np.zeros((0, 0)))
+    raw = shrunk(part.values, part.noise_sd)
+    quadric = _quadric(part, raw, width)
+    P, b = part.covariance, raw
+    if shape is not None:
+        P = shape[np.ix_(features, features)] / np.multiply.outer(deviations, deviations)
+        b = shrunk(P, np.zeros_like(P))
+    if quadric is not None:
+        b = b if _allowed(b, *quadric, width) else raw
+        return Linear(b, *_left(part, raw), *quadric)
+    explained = float(2 * b @ P[1:, 0] - b @ P[1:, 1:] @ b)
+    left = 1 - explained / P[0, 0] if P[0, 0] > 0 else 1.0
+    return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None, None)
+
+
+def _allowed(b: FloatArray, centre: FloatArray, spread: FloatArray, width: float) -> bool:
+    """Whether coefficients that a structure gives are among those that noise may have moved."""
+    off = np.linalg.lstsq(spread * width**-2, b - centre, rcond=None)[0] @ (b - centre)
+    return bool(off <= special.chdtri(len(b), 0.05))
+
+
+def shrunk(M: FloatArray, sd: FloatArray) -> FloatArray:
+    """Coefficients of the first feature on the others.
+
+    Noise of variance s^2 makes the square of M_XX larger by the sums of s^2 over its columns, and
+    an inverse too large by as much: least squares of M_Xy on M_XX with that ridge. It vanishes
+    where noise is small.
+    """
+    values, vectors = np.linalg.eigh(M[1:, 1:])
+    P = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    ridge = np.diag(np.sqrt((sd[1:, 1:] ** 2).sum(axis=0)))
+    right = np.concatenate([M[1:, 0], np.zeros(len(P))])
+    return np.asarray(np.linalg.lstsq(np.vstack([P, ridge]), right, rcond=_LEAST)[0])
+
+
+def _covariance_of_equations(part: Uncertain, b: FloatArray) -> FloatArray:
+    """V(b): of noise, whose entries two equations share, and of sampling."""
+    tilde = np.concatenate([[1.0], -b])
+    square = part.noise_sd[1:] ** 2
+    shared = square[:, 1:] * np.multiply.outer(b, b)
+    np.fill_diagonal(shared, square @ tilde**2)
+    P = part.covariance
+    return np.asarray(shared + (1 + part.excess) * (tilde @ P @ tilde) * P[1:, 1:] / part.n)
+
+
+def _quadric(part: Uncertain, b: FloatArray, width: float) -> tuple[FloatArray, FloatArray] | None:
+    """Centre and spread of the coefficients that are not refuted; None if these are unbounded.
+
+    V(b) counts as its shape at the estimate times its trace, which is a quadratic form in b.
+    """
+    V = _covariance_of_equations(part, b)
+    trace = float(np.trace(V))
+    equations, P = part.values[1:], part.covariance
+    if trace == 0:
+        return (b, np.zeros((len(b), len(b)))) if _full_rank(P[1:, 1:]) else None
+    V = V / trace + _LEAST * np.eye(len(b)) / len(b)
+    form = np.diag((part.noise_sd[1:] ** 2).sum(axis=0))
+    form = form + (1 + part.excess) * np.trace(P[1:, 1:]) * P / part.n
+    W = equations.T @ np.linalg.solve(V, equations) - width**2 * form
+    values, vectors = np.linalg.eigh(W[1:, 1:])
+    if not values[0] > _LEAST * values[-1] or not np.linalg.eigvalsh(equations[:, 1:])[0] > 0:
+        return None
+    inverse = (vectors / values) @ vectors.T
+    centre = inverse @ W[1:, 0]
+    size = max(float(W[1:, 0] @ centre - W[0, 0]), 0.0)
+    return np.asarray(centre), np.asarray(size * inverse)
+
+
+def _full_rank(P: FloatArray) -> bool:
+    values = np.linalg.eigvalsh(P)
+    return bool(values[0] > _LEAST * values[-1])
+
+
+def _left(part: Uncertain, b: FloatArray) -> tuple[float, float, float]:
+    """The share of the variance that is left, and deviations of it and of the variance left.
+
+    A change E of the matrix changes the variance left by (1, -b)' E (1, -b), less a square of the
+    errors of the equations, whose mean is put back: noise explains something, too.
+    """
+    M = part.values
+    inverse = np.linalg.inv(M[1:, 1:])
+    exact = inverse @ M[1:, 0]
+    chance = inverse @ _covariance_of_equations(part, b)
+    own = float(M[0, 0])
+    left = own - float(M[0, 1:] @ exact) + float(np.trace(chance))
+    square = 2 * float(np.trace(chance @ chance))
+    tilde = np.concatenate([[1.0], -b])
+    gradient = np.multiply.outer(tilde, tilde)
+    of_variance = float(np.hypot(part.deviation(gradient), np.sqrt(max(square, 0.0))))
+    relative = gradient / own
+    relative[0, 0] -= left / own**2
+    of_share = float(np.hypot(part.deviation(relative), np.sqrt(max(square, 0.0)) / own))
+    return min(max(left / own, 0.0), 1.0), of_share, of_variance / own
+
+
+#: Said where the noise of means is not known.
+MEANS_UNSURE = "The release does not say how much noise its means have: it is not counted."
 _UNBOUNDED = (
     "Noise is as large as what tells these features apart: the coefficients may be anything, and "
     "are shrunk towards zero. Regress on fewer features."
@@ -115,23 +286,14 @@ class Regression(Answer):
 
 
 def regress(release: Release, target: Any, on: Any = None, *, level: float = LEVEL) -> Regression:
-    """Regress one feature on others. It costs nothing: the release alone is read.
+    """Regress one feature on others; `Answers.regression` has the parameters.
 
-    Parameters
-    ----------
-    release : Release
-    target : str or int
-        The name or position of a feature.
-    on : names or positions, optional
-        The features to regress on. None takes those whose pair with the target was found, the
-        strongest first, as many as the noise lets apart; or all, through factors, where the
-        release is made of factors.
-    level : float, default=0.95
-        Of each interval.
+    Without `on` these are the features whose pair with the target was found, the strongest first,
+    as many as the noise lets apart; or all, through factors, where the release is made of factors.
 
     Privacy
     -------
-    Post-processing of the release, covered by its guarantee.
+    Post-processing: what is computed from a release is covered by its guarantee.
     """
     width = width_of(level)
     check_noise(release)
@@ -143,7 +305,7 @@ def regress(release: Release, target: Any, on: Any = None, *, level: float = LEV
         X, part, found, said = _chosen(release, y, width, shape)
     else:
         X = positions(release, on)
-        _check_features(release, y, X)
+        _check_regressors(release, y, X)
         part = with_missing(release, np.concatenate([[y], X]))
         found = linear(part, width, shape)
     if not found.bounded:
@@ -151,7 +313,7 @@ def regress(release: Release, target: Any, on: Any = None, *, level: float = LEV
     return _regression(release, part, found, level, said)
 
 
-def _check_features(release: Release, target: int, features: IntArray) -> None:
+def _check_regressors(release: Release, target: int, features: IntArray) -> None:
     if len(features) == 0:
         raise ParameterError("on must name at least one feature, got none: or pass None.")
     if target in features:
@@ -241,3 +403,243 @@ def intercept_of(
     mean = float(location[part.features[0]])
     said = [] if np.isfinite(noise[part.features]).all() else [MEANS_UNSURE]
     return (mean + value, mean + low, mean + high), said
+
+
+@dataclass(frozen=True, eq=False)
+class Conditional(Answer):
+    """Means and standard deviations of features among records with given values of others.
+
+    The mean is the best linear prediction, and the deviation that of what it leaves: what records
+    of normal features have, and an average over all records of others.
+
+    Parameters
+    ----------
+    given : mapping
+        The values, by feature.
+    features : tuple of str
+        What was predicted.
+    level : float
+        Of the intervals.
+    mean, lower, upper : ndarray
+        The prediction, and the interval of the mean: noise and sampling, not single records.
+    deviation : ndarray
+        How far single records lie from it.
+    unconditional, unconditional_deviation : ndarray
+        The same without knowing anything.
+    n_used : ndarray of int
+        How many of the given features each prediction uses.
+    n_assumed_zero : int
+        How many pairs did not stand out in the release, and count as zero.
+    warning : str or None
+    """
+
+    given: Mapping[str, float]
+    features: tuple[str, ...]
+    level: float
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    deviation: FloatArray
+    unconditional: FloatArray
+    unconditional_deviation: FloatArray
+    n_used: IntArray
+    n_assumed_zero: int
+    warning: str | None
+
+    def table(self) -> Table:
+        """A line for each feature."""
+        return {
+            "feature": np.array(self.features, dtype=object),
+            "mean": self.mean,
+            "lower": self.lower,
+            "upper": self.upper,
+            "deviation": self.deviation,
+            "unconditional_mean": self.unconditional,
+            "unconditional_deviation": self.unconditional_deviation,
+            "used": self.n_used,
+        }
+
+
+def conditional(
+    release: Release,
+    given: Mapping[Any, float],
+    features: Any = None,
+    *,
+    means: Mapping[Any, float] | None = None,
+    level: float = LEVEL,
+) -> Conditional:
+    """Predict features from values of others; `Answers.conditional` has the parameters.
+
+    Without `features` every other one that was found is predicted, and in a release of more than
+    20,000 those of which a pair with one that is given was released.
+
+    Privacy
+    -------
+    Post-processing of the release, covered by its guarantee, if the given values are no secrets.
+    """
+    width = width_of(level)
+    X, values = _given(release, given)
+    Y = _wanted(release, X, features)
+    location, noise = means_of(release, means)
+    _check_means(release, location, np.concatenate([X, Y]))
+    shape = of_factors(release)
+    rows, zeros, said = [], 0, []
+    for y in Y:
+        part, found = _prediction(release, int(y), X, width, shape)
+        which = np.searchsorted(X, part.features[1:])
+        at = (values[which] - location[part.features[1:]]) / part.deviations[1:]
+        value, low, high = predicted(part, found, at, noise, width)
+        own = float(part.deviations[0])
+        ends = location[y] + np.array([value, low, high])
+        left = own * float(np.sqrt(found.unexplained))
+        rows.append([*ends, left, location[y], own, len(which)])
+        zeros += assumed_zero(part)
+        if not found.bounded and shape is not None:
+            said = [through_factors(release)]
+    said += [*_beyond(release, X, values), *doubts(release, np.concatenate([X, Y]), zeros)]
+    if not np.isfinite(noise[np.concatenate([X, Y])]).all():
+        said.append(MEANS_UNSURE)
+    names = feature_names(release)
+    columns = np.array(rows).reshape(-1, 7).T
+    return Conditional(
+        given=dict(zip(names[X].tolist(), values.tolist(), strict=True)),
+        features=tuple(map(str, names[Y])),
+        level=float(level),
+        mean=columns[0],
+        lower=columns[1],
+        upper=columns[2],
+        deviation=columns[3],
+        unconditional=columns[4],
+        unconditional_deviation=columns[5],
+        n_used=columns[6].astype(np.int64),
+        n_assumed_zero=zeros,
+        warning=" ".join(said) or None,
+    )
+
+
+def _given(release: Release, given: Mapping[Any, float]) -> tuple[IntArray, FloatArray]:
+    """Places in ascending order, and values there; checked."""
+    if not isinstance(given, Mapping) or not given:
+        raise ParameterError(
+            f"given must map features to numbers, got {'none' if not given else 'no mapping'}: "
+            "pass a dict, as {'age': 40}."
+        )
+    X = positions(release, list(given))
+    refuse_unknown(release, "given", X)
+    try:
+        values = np.array([float(value) for value in given.values()])
+    except (TypeError, ValueError):
+        raise_alone(ParameterError("given must map features to numbers: pass a dict of them."))
+    if not np.isfinite(values).all():
+        raise ParameterError("given must have finite values: leave out features without one.")
+    order = np.argsort(X)
+    return X[order], values[order]
+
+
+def _beyond(release: Release, X: IntArray, values: FloatArray) -> list[str]:
+    """Say where a value lies outside the public bounds of its feature."""
+    said: list[str] = []
+    bounds = release.making.bounds or ((None, None),) * release.n_features
+    for place, value in zip(X, values, strict=True):
+        low, high = bounds[place]
+        low, high = -np.inf if low is None else low, np.inf if high is None else high
+        if not low <= value <= high:
+            limit = f"at least {low:,.10g}" if value < low else f"at most {high:,.10g}"
+            said.append(
+                f"{feature_names(release)[place]} = {value:,.10g} is outside its public bounds "
+                f"({limit}): no record of the release lies there."
+            )
+    return said
+
+
+def _wanted(release: Release, X: IntArray, features: Any) -> IntArray:
+    if features is None:
+        there = ~nothing_known(release)
+        if release.n_features > MOST_ASKED:
+            Y = paired_with(release, X)
+            return Y[there[Y]]
+        Y = np.flatnonzero(there)
+        return Y[~np.isin(Y, X)]
+    Y = positions(release, features)
+    refuse_unknown(release, "features", Y)
+    if np.isin(Y, X).any():
+        raise ParameterError(
+            "features must be others than those given, got some that are both: name each once."
+        )
+    return Y
+
+
+def _check_means(release: Release, location: FloatArray, features: IntArray) -> None:
+    missing = features[np.isnan(location[features])]
+    if len(missing):
+        raise ParameterError(
+            f"means is required for {feature_names(release)[missing[0]]!r}, of which no mean was "
+            "released: pass public ones as means={...}, or release with centre='private'."
+        )
+
+
+def _prediction(
+    release: Release, target: int, X: IntArray, width: float, shape: FloatArray | None
+) -> tuple[Uncertain, Linear]:
+    """From all that is given, or where noise does not let them apart, from partners alone."""
+    part = with_missing(release, np.concatenate([[target], X]))
+    found = linear(part, width, shape)
+    if found.bounded or shape is not None:
+        return part, found
+    near = X[np.isin(X, partners(release, target))]
+    part = part.part(np.concatenate([[0], 1 + np.searchsorted(X, near)]))
+    return part, linear(part, width)
+
+
+# ---- means ----
+
+
+def mean_noise(release: Release) -> FloatArray | None:
+    """Standard deviation of the noise of each released mean; None where the release does not say.
+
+    Records are bounded to the norm sqrt(2 d) in units of the scales, and the mean of n of them
+    moves by twice that over n: mu deviations of the noise.
+    """
+    n, scale = release.making.n_complete, release.feature_scale
+    events = [event for part in release.making.parts if part.name == MEANS for event in part.events]
+    if n is None or scale is None or release.guarantee.rows_per_unit > 1 or len(events) != 1:
+        return None
+    (event,) = events
+    if not isinstance(event, Gaussian):
+        return None
+    sensitivity = 2 * math.sqrt(2 * int(np.count_nonzero(scale)))
+    return np.asarray(sensitivity / (event.mu * n) * scales_of(release))
+
+
+def means_of(release: Release, means: Mapping[Any, float] | None) -> tuple[FloatArray, FloatArray]:
+    """Means of all features and the noise they have: public ones where given, else released ones.
+
+    NaN where there is neither; noise is NaN where a released mean does not say it.
+    """
+    d = release.n_features
+    location = np.full(d, np.nan) if release.location is None else release.location.astype(float)
+    noise = mean_noise(release)
+    noise = np.full(d, np.nan) if noise is None else noise.copy()
+    for name, value in (means or {}).items():
+        (at,) = positions(release, name)
+        if not np.isfinite(value):
+            raise ParameterError(f"means must be finite, got {value!r}: pass public ones.")
+        location[at], noise[at] = float(value), 0.0
+    return location, noise
+
+
+def predicted(
+    part: Uncertain, found: Linear, at: FloatArray, noise: FloatArray, width: float
+) -> tuple[float, float, float]:
+    """What features at `at`, in deviations from their means, add to the mean; with its interval.
+
+    Means are off by their noise and by sampling, and both by themselves.
+    """
+    (value,), (low,), (high,) = found.ends(at)
+    tilde = np.concatenate([[1.0], -found.coefficients])
+    of_means = np.nan_to_num(noise[part.features]) / part.deviations * tilde
+    square = float(of_means @ of_means) + found.unexplained / part.n
+    means = width * np.sqrt(square)
+    unit = float(part.deviations[0])
+    low, high = value - np.hypot(value - low, means), value + np.hypot(high - value, means)
+    return float(value * unit), float(low * unit), float(high * unit)

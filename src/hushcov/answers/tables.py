@@ -5,16 +5,28 @@ from __future__ import annotations
 import csv
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
-from hushcov._validation import LIBRARIES, check_choice
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._validation import LIBRARIES, check_choice, check_integer
 from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.postprocess import (
+    Matrix,
+    is_sparse,
+    symmetric_sparse,
+    upper_pairs,
+)
 from hushcov.release import Release
+from hushcov.release.estimate import scales_of
+from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
 #: Features up to which a question may be asked of all of them.
 MOST_ASKED = 20_000
@@ -207,3 +219,298 @@ def _texts(column: npt.NDArray[Any]) -> list[Any]:
     if column.dtype.kind == "f":
         return ["" if value != value else repr(value) for value in column.tolist()]  # noqa: PLR0124
     return [str(value).lower() for value in column] if column.dtype == bool else column.tolist()
+
+
+# ---- a release as tidy tables ----
+
+
+def correlation(release: Release) -> Matrix:
+    """Return the estimate over the released standard deviations; NaN for features without one.
+
+    Noise may put a correlation beyond 1: it is 1 then, and `pairs_table` calls it noise.
+    """
+    found = view(release)
+    unit = np.where(found.lost | (found.unit == 0), np.nan, found.unit)
+    ones = np.where(np.isnan(unit), np.nan, 1.0)
+    if is_sparse(release.integers):
+        rows, columns, values = upper_pairs(found.matrix)
+        values = np.clip(values / (unit[rows] * unit[columns]), -1.0, 1.0)
+        return symmetric_sparse((rows, columns), values, ones)
+    matrix = found.matrix.toarray() if is_sparse(found.matrix) else found.matrix
+    result = np.clip(matrix / np.multiply.outer(unit, unit), -1.0, 1.0)
+    np.fill_diagonal(result, ones)
+    return np.asarray(result)
+
+
+def named_pairs(release: Release, pairs: PairTable) -> dict[str, Column]:
+    """Return pairs as named columns: feature_1, feature_2, then those of `PairTable`, and noise."""
+    names = feature_names(release)
+    table = {each.name: getattr(pairs, each.name) for each in fields(pairs)}
+    table |= {"noise": pairs.noise, "holds": table.pop("holds")}
+    sides = {f"feature_{k}": names[table.pop(side)] for k, side in ((1, "rows"), (2, "columns"))}
+    return sides | table
+
+
+def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table:
+    """Return the pairs that were released, those found first, the strongest of each first."""
+    return named_pairs(release, view(release).released(level, most))
+
+
+def variances_table(release: Release, level: float) -> Table:
+    """Return one row for each feature: mean, variance and standard deviation, with intervals."""
+    found = view(release).variances(level)
+    value, low, high = found.deviations
+    mean = {} if release.location is None else {"mean": release.location}
+    return {
+        "feature": feature_names(release),
+        **mean,
+        "variance": found.variance,
+        "lower": found.lower,
+        "upper": found.upper,
+        "standard_deviation": value,
+        "sd_lower": low,
+        "sd_upper": high,
+        "noise_sd": found.noise_sd,
+        "holds": found.holds,
+    }
+
+
+def intervals_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table:
+    """Return every released entry, variances first."""
+    pairs, variances = pairs_table(release, level, most), variances_table(release, level)
+    same = {"feature_1": "feature", "feature_2": "feature", "covariance": "variance"}
+    return {
+        name: np.concatenate([variances[same.get(name, name)], pairs[name]])
+        for name in ("feature_1", "feature_2", "covariance", "lower", "upper", "holds")
+    }
+
+
+def covariance_table(release: Release, matrix: Matrix) -> Table:
+    """A matrix with the names of the features: `feature`, then one column for each of them."""
+    names = feature_names(release)
+    dense = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
+    first = "feature"
+    while first in names:
+        first += "_"
+    return {first: names} | {str(name): dense[:, i] for i, name in enumerate(names)}
+
+
+# ---- files beside a release ----
+
+#: Names of the estimate's file, and what tables may be written as.
+COVARIANCE, SPARSE_COVARIANCE = "covariance.npy", "covariance.npz"
+FORMATS = ("csv", "parquet", "none")
+_MOST_ROWS = 100_000  # of pairs
+_MOST_PACKED = 5_000_000  # entries of a sparse matrix for which it is worth the time
+_WIDEST = 500  # features of a matrix with names
+_WORDS = {
+    "pairs": "pairs with covariance, correlation, intervals and noise, the strongest first",
+    "variances": "the features with variances, standard deviations and intervals",
+    "covariance": "the estimate with the names of the features",
+}
+
+
+def write_estimate(folder: Path, covariance: Matrix) -> tuple[str, str]:
+    """Write the estimate, and return its file's name with what it holds."""
+    name = SPARSE_COVARIANCE if is_sparse(covariance) else COVARIANCE
+    if is_sparse(covariance):
+        sparse.save_npz(folder / name, covariance, compressed=covariance.nnz <= _MOST_PACKED)
+    else:
+        np.save(folder / name, covariance)
+    return name, "the estimate, in the unit of the data"
+
+
+def write_tables(
+    folder: Path, release: Release, covariance: Matrix, tables: str
+) -> list[tuple[str, str]]:
+    """Write tables in one of `FORMATS`, and return their names with what they hold."""
+    if tables == "none":
+        return []
+    with np.errstate(all="ignore"):  # a release may hold any finite numbers
+        found = {
+            "pairs": pairs_table(release, LEVEL, most=_MOST_ROWS),
+            "variances": variances_table(release, LEVEL),
+        }
+    if release.n_features <= _WIDEST:
+        found["covariance"] = covariance_table(release, covariance)
+    for name, table in found.items():
+        write_table(table, folder / f"{name}.{tables}")
+    words = dict(_WORDS)
+    if release.selected is not None and release.selected.shape[1] > _MOST_ROWS:
+        words["pairs"] = (
+            f"the strongest {_MOST_ROWS:,} of {release.selected.shape[1]:,} pairs, with intervals; "
+            "covariance.npz has all"
+        )
+    return [(f"{name}.{tables}", words[name]) for name in found]
+
+
+#: Columns of a window, at most: everything of it is made.
+MOST_COLUMNS = 2_000
+_WILD = set("*?[")
+
+
+@dataclass(frozen=True, eq=False)
+class Window(Answer):
+    """Columns that stand side by side, with all that was released of them.
+
+    Parameters
+    ----------
+    features : tuple of str
+    places : ndarray
+        Where they are among all columns, counted from 0.
+    positions, chromosomes : ndarray and tuple, or None
+        Where they lie, where the release says it.
+    level : float
+        Of each interval.
+    correlation, lower, upper : ndarray of shape (n, n)
+        Correlations and their intervals; 1 on the diagonal, and NaN for pairs that were not
+        released.
+    pairs : Table
+        The pairs that were released, in the order of the columns, as `pairs()` has them.
+    """
+
+    features: tuple[str, ...]
+    places: IntArray
+    positions: IntArray | None
+    chromosomes: tuple[str, ...] | None
+    level: float
+    correlation: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    pairs: Table
+
+    def table(self) -> Table:
+        """A line for each pair that was released."""
+        return self.pairs
+
+    def matrix(self, library: str | None = None) -> Any:
+        """The correlations as a square frame with the names; polars has them in `feature`."""
+        names = list(self.features)
+        if (library or self._frames) == "polars":
+            columns = {name: self.correlation[:, i] for i, name in enumerate(names)}
+            return frame({"feature": np.array(names, dtype=object)} | columns, "polars")
+        import pandas as pd
+
+        return pd.DataFrame(self.correlation, index=names, columns=names)
+
+
+def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> Window:
+    """Return the columns from one to another, both included, as `Answers.window` says."""
+    ends = [int(positions(release, each)[0]) for each in (first, last)]
+    places = np.arange(min(ends), max(ends) + 1)
+    if len(places) > MOST_COLUMNS:
+        raise ParameterError(
+            f"a window must have at most {MOST_COLUMNS:,} columns, got {len(places):,}: name two "
+            "that are closer together."
+        )
+    names, n = feature_names(release)[places], len(places)
+    rows, columns = np.triu_indices(n, 1)
+    there = _released(release, places)[rows, columns]
+    rows, columns = rows[there], columns[there]
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        pairs = _pairs(release, (places[rows], places[columns]), level)
+    square = np.full((3, n, n), np.nan)
+    for each, name in enumerate(("correlation", "correlation_lower", "correlation_upper")):
+        square[each, rows, columns] = square[each, columns, rows] = pairs[name]
+        np.fill_diagonal(square[each], 1.0)
+    where = release.positions
+    along = release.chromosomes
+    return Window(
+        features=tuple(map(str, names)),
+        places=places,
+        positions=None if where is None else where[places],
+        chromosomes=None if along is None else along[places[0] : places[-1] + 1],
+        level=float(level),
+        correlation=square[0],
+        lower=square[1],
+        upper=square[2],
+        pairs=pairs,
+    )
+
+
+def around(release: Release, column: Any, reach: Any = None, *, level: float = LEVEL) -> Table:
+    """The pairs of one column, in the order of the others: as `pairs()` has them.
+
+    `reach` is how many columns away others are at most; None takes all that were released.
+    """
+    (place,) = positions(release, column).tolist()
+    others = _partners(release, place)
+    if reach is not None:
+        cure = "give how many columns to look at on each side."
+        most = check_integer("window", reach, at_least=1, cure=cure)
+        others = others[np.abs(others - place) <= most]
+    with np.errstate(all="ignore"):
+        pairs = _pairs(release, (np.full(len(others), place), others), level)
+    more = {} if release.positions is None else {"position": release.positions[others]}
+    named = {name: column for name, column in pairs.items() if name != "feature_1"}
+    return {"feature": named.pop("feature_2"), **more, "columns_away": others - place, **named}
+
+
+def matching(release: Release, name: str) -> IntArray:
+    """Places of columns by name: the one of that name, those of a pattern (*, ?), or that have it.
+
+    A pattern must fit the whole name. What has no sign of one is also looked for within names,
+    whatever the case.
+    """
+    names = feature_names(release).tolist()
+    if name in names:
+        return np.array([names.index(name)], dtype=np.int64)
+    if set(name) & _WILD:
+        found = [i for i, each in enumerate(names) if fnmatchcase(each, name)]
+    else:
+        wanted = name.casefold()
+        found = [i for i, each in enumerate(names) if wanted in each.casefold()]
+    return np.array(found, dtype=np.int64)
+
+
+def _released(release: Release, places: IntArray) -> BoolArray:
+    """Which pairs among these columns the release holds."""
+    if release.selected is None:
+        return np.ones((len(places), len(places)), dtype=bool)
+    known = np.zeros((len(places), len(places)), dtype=bool)
+    if is_sparse(release.integers):
+        start, end = places[0], places[-1] + 1
+        part = release.integers[start:end][:, start:end].tocoo()
+        known[part.row, part.col] = True
+        return known
+    return np.asarray(release.released[np.ix_(places, places)])
+
+
+def _partners(release: Release, place: int) -> IntArray:
+    if is_sparse(release.integers):
+        ends = release.integers.indptr[place : place + 2]
+        others = release.integers.indices[slice(*ends)].astype(np.int64)
+    else:
+        others = np.flatnonzero(release.released[place])
+    return np.asarray(others[others != place])
+
+
+def variance_of(release: Release, column: int) -> float:
+    """Return the variance of one column, as the estimate has it."""
+    return float(_view_of(release, np.array([column])).matrix[column, column])
+
+
+def _pairs(release: Release, places: tuple[IntArray, IntArray], level: float) -> dict[str, Any]:
+    return named_pairs(release, _view_of(release, np.union1d(*places)).table(places, level))
+
+
+def _view_of(release: Release, columns: IntArray) -> View:
+    """Return the view of a release; of a large sparse one the estimate of these columns alone."""
+    if not is_sparse(release.integers) or release.making.structure is not None:
+        return view(release)
+    return replace(view(_only(release, columns)), release=release)
+
+
+def _only(release: Release, kept: IntArray) -> Release:
+    """Return the release with entries of some columns alone, and the diagonal."""
+    part = release.integers[kept]
+    rows = np.repeat(kept, np.diff(part.indptr))
+    inside = np.isin(part.indices, kept) & (part.indices != rows)
+    own = np.arange(release.n_features)
+    where = (
+        np.concatenate([rows[inside], own]),
+        np.concatenate([part.indices[inside].astype(np.int64), own]),
+    )
+    values = np.concatenate([part.data[inside], release.integers.diagonal()])
+    matrix = sparse.csr_array((values, where), shape=release.integers.shape)
+    return replace(release, integers=matrix, feature_scale=scales_of(release))

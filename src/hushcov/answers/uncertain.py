@@ -8,15 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy import sparse, special
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
+from hushcov._validation import listed
+from hushcov._words import counted
+from hushcov.answers.tables import MOST_ASKED, categories, feature_names, positions
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.postprocess import is_sparse
+from hushcov.postprocess import (
+    hard_threshold,
+    is_sparse,
+    lost_features,
+    multiply_outer,
+    sure_level,
+    values_at,
+)
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
-from hushcov.release.findings import scales_of
+from hushcov.release.estimate import factors_of, in_scales, scales_of
+from hushcov.release.pairs import interval_holds, rule_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,3 +172,396 @@ def _known(release: Release, features: IntArray) -> BoolArray:
     known = np.eye(len(features), dtype=bool)
     known[rows[there], columns[there]] = known[columns[there], rows[there]] = True
     return known
+
+
+# Of a variance, beside factors.
+_LEAST_OWN = 0.1
+_ROUNDING = 1e-30  # of shares of variances, squared
+_BY_CHANCE = 0.05  # how often any feature is a partner of a target that has none
+_WEAKEST = 0.1  # the part of the released pairs that counts as weak
+_MOST_ASKED = 1_000_000  # pairs by which that is found
+_OF_NOISE = 6.0  # that a pair may have and not be found
+
+
+def refuse_unknown(release: Release, name: str, features: IntArray) -> None:
+    """Refuse features of which nothing is known."""
+    unknown = nothing_known(release)
+    lost = features[unknown[features]].tolist()
+    if unknown.all():
+        raise ParameterError(
+            f"{name} must be found, and nothing was found in this release: all of it is noise, and "
+            "no question can be answered. See its verdict."
+        )
+    if lost:
+        do, cure = ("do", "leave them out") if len(lost) > 1 else ("does", "leave it out")
+        raise ParameterError(
+            f"{name} must be found, got {_names(release, lost)}, which {do} not vary or cannot be "
+            f"told from noise: {'choose another one' if name == 'target' else cure}."
+        )
+
+
+def nothing_known(release: Release) -> BoolArray:
+    """Features that are constant, were not found, or have a variance that is not positive."""
+    lost = (scales_of(release) == 0) | ~(release.integers.diagonal() > 0)
+    lost[list(release.making.unresolved)] = True
+    return np.asarray(lost)
+
+
+def partners(release: Release, target: int) -> IntArray:
+    """Features whose pair with the target was found beyond doubt, the strongest first."""
+    d = release.n_features
+    _, threshold = rule_of(release)
+    others = np.delete(np.arange(d), target)
+    if release.of_candidates:  # no other pair was looked at
+        others = paired_with(release, np.array([target]))
+    others = others[~nothing_known(release)[others]]
+    values = values_at(release.integers, np.full(len(others), target), others) * release.unit
+    variance = release.integers.diagonal() * release.unit
+    noise_sd, n_sampled = check_noise(release)
+    deviation = np.sqrt(variance[others] * variance[target] / n_sampled)
+    deviation = np.hypot(deviation, noise_sd)
+    by_chance = float(special.ndtri(1 - _BY_CHANCE / (2 * max(len(others), 1))))
+    found = (np.abs(values) > threshold) & (np.abs(values) > by_chance * deviation)
+    strength = np.abs(values) / np.sqrt(variance[others])
+    return np.asarray(others[found][np.argsort(-strength[found], kind="stable")])
+
+
+def paired_with(release: Release, features: IntArray) -> IntArray:
+    """Other features of which the release holds a pair with one of these."""
+    if is_sparse(release.integers):
+        near = np.unique(release.integers[features].indices)
+    else:
+        near = np.flatnonzero(release.released[features].any(axis=0))
+    return np.asarray(np.setdiff1d(near, features), dtype=np.int64)
+
+
+def of_factors(release: Release) -> FloatArray | None:
+    """The estimate where it is made of factors, which say more than the values; None elsewhere.
+
+    What features have beside the factors must be positive, and noise may drown it: shares of the
+    variances are drawn to their mean, by as much as noise makes them differ. Of pairs those count
+    that are there beyond doubt, since a few hundred that are noise leave no inverse.
+    """
+    factors = factors_of(release)
+    if factors is None:
+        return None
+    part = uncertain(release, np.arange(release.n_features))
+    scale = scales_of(release)
+    common = factors.factors.diagonal() * scale**2
+    size = part.deviations**2
+    own, noise = (part.values.diagonal() - common) / size, part.noise_sd.diagonal() / size
+    there = ~nothing_known(release)
+    weights = 1 / np.maximum(noise[there] ** 2 + own[there].var(), _ROUNDING)
+    mean = float(np.average(own[there], weights=weights))
+    mean = max(mean, _LEAST_OWN)
+    spread = max(float(np.mean((own[there] - mean) ** 2 - noise[there] ** 2)), 0.0)
+    drawn = (own * spread + mean * noise**2) / np.maximum(spread + noise**2, 1e-300)
+    sure = sure_level(len(scale) ** 2) * check_noise(release)[0]
+    rest = np.where(np.abs(factors.remainder) > sure, factors.remainder, 0.0)
+    matrix = (factors.factors + rest) * np.multiply.outer(scale, scale)
+    np.fill_diagonal(matrix, common + np.maximum(drawn, _LEAST_OWN * mean) * size)
+    return np.asarray(matrix)
+
+
+def through_factors(release: Release) -> str:
+    """What must be said of coefficients that factors gave."""
+    assert release.making.structure is not None
+    rank = counted(release.making.structure.rank, "factor")
+    return (
+        f"Coefficients are read through {rank} that the features have in common, since noise "
+        "drowns each by itself: together they predict, and none has an interval."
+    )
+
+
+def with_missing(release: Release, features: IntArray) -> Uncertain:
+    """The part of a release for these features, in which pairs that were not released are unsure.
+
+    They count as zero, give or take `missing_sd`.
+    """
+    part = uncertain(release, features)
+    if part.known.all():
+        return part
+    unit = np.multiply.outer(part.deviations, part.deviations)
+    doubt = missing_sd(release) * unit
+    return replace(part, noise_sd=np.where(part.known, part.noise_sd, doubt))
+
+
+def missing_sd(release: Release) -> float:
+    """About how large correlations are that were not released, as a standard deviation.
+
+    Weak pairs among those that were released say it, or a multiple of the noise if that is less.
+    """
+    if release.selected is None:
+        return 0.0
+    assert release.noise_sd is not None
+    every = max(1, release.selected.shape[1] // _MOST_ASKED)  # of very many, some tell it
+    rows, columns = release.selected[:, ::every]
+    variance = release.integers.diagonal() * release.unit
+    known = (variance[rows] > 0) & (variance[columns] > 0)
+    rows, columns = rows[known], columns[known]
+    size = np.sqrt(variance[rows] * variance[columns])
+    values = np.abs(values_at(release.integers, rows, columns)) * release.unit / size
+    noise = _OF_NOISE * release.noise_sd[0] / np.median(variance[variance > 0])
+    weak = float(np.quantile(values, _WEAKEST)) if len(values) else 1.0
+    return min(weak, float(noise), 1.0)
+
+
+def assumed_zero(part: Uncertain) -> int:
+    """How many pairs were not released, and count as zero."""
+    return int(np.count_nonzero(~part.known)) // 2
+
+
+def doubts(release: Release, features: IntArray, n_zero: int) -> list[str]:
+    """What must be said of an answer that uses these features, in sentences."""
+    said = []
+    fails = features[~interval_holds(release)[features]].tolist()
+    if fails:
+        said.append(
+            f"Too much was taken off large values of {_names(release, fails)}: intervals may miss."
+        )
+    if n_zero:
+        said.append(
+            f"{counted(n_zero, 'pair')} of these features did not stand out, and count as "
+            f"correlations of 0, give or take {missing_sd(release):.2g}."
+        )
+    return said
+
+
+def _names(release: Release, features: list[int]) -> str:
+    return listed([feature_names(release)[each] for each in features])
+
+
+# Of the summed variances: below is about what one answer in a hundred leaves. And the deviation of
+# its noise from which on nobody can tell.
+_CONSTANT, _UNSURE = 0.05, 0.1
+_WIDTH = 2.0  # deviations
+_MOST_NAMED = 8  # in a sentence
+_ALL = 0.9  # of the records, by the means, where not all pairs were released
+
+
+def adds_up(release: Release, places: IntArray) -> bool:
+    """Whether columns of a category add up to nearly the same in all records, by the release."""
+    if len(places) < 2 or release.noise_sd is None or release.n_sampled is None:
+        return False
+    part = uncertain(release, places)
+    if not part.known.all():
+        return release.location is not None and float(release.location[places].sum()) > _ALL
+    size = float(np.maximum(part.values.diagonal(), 0.0).sum())
+    if size == 0:
+        return False
+    of_noise = np.tril(part.noise_sd * (2 - np.eye(len(places)))) / size
+    doubt = float(np.sqrt((of_noise**2).sum()))
+    return doubt < _UNSURE and float(part.values.sum()) / size < _CONSTANT + _WIDTH * doubt
+
+
+def full_categories(release: Release, places: IntArray) -> list[IntArray]:
+    """Categories among these features that add up."""
+    inside = [np.intersect1d(each, places) for each in categories(release).values()]
+    return [each for each in inside if adds_up(release, each)]
+
+
+def in_words(release: Release, places: IntArray) -> str:
+    """The names of columns in a sentence."""
+    names = [str(name) for name in feature_names(release)[places]]
+    if len(names) > _MOST_NAMED:
+        names[_MOST_NAMED:] = [f"{len(names) - _MOST_NAMED:,} more"]
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
+
+
+def spelt_out(
+    release: Release, features: list[str], *, every: bool = False
+) -> tuple[list[str], list[str]]:
+    """Features, with the columns of a category in the place of its name; and what must be said.
+
+    Where these add up, the last is left out, unless `every` is wanted: it is what the others are
+    compared with. So are answers of which nothing is known.
+    """
+    names, known, said = feature_names(release), categories(release), []
+    found: list[str] = []
+    for each in features:
+        if each in names or each not in known:
+            found.append(each)
+            continue
+        places = _known_places(release, known[each])
+        words = f"{each} stands for {in_words(release, places)}"
+        if not every and adds_up(release, places):
+            words += f". {names[places[-1]]} is left out: the others are compared with it"
+            places = places[:-1]
+        found += [str(name) for name in names[places] if name not in found]
+        said.append(f"{words}.")
+    return found, said
+
+
+def _known_places(release: Release, places: IntArray) -> IntArray:
+    """Those of which something is known; all if there is none."""
+    found = places[~nothing_known(release)[places]]
+    return found if len(found) else places
+
+
+def answered(release: Release, category: str, answer: str) -> dict[str, float] | None:
+    """Values of all columns of a category in a record of this answer; None where there is none.
+
+    A category of two answers may have one column: remote=no is remote=yes at 0.
+    """
+    names, places = feature_names(release), categories(release).get(category)
+    if places is None:
+        return None
+    column = f"{category}={answer}"
+    lost = column in names[nothing_known(release)]
+    yes_or_no = {f"{category}=yes", f"{category}=no"}
+    if column not in names[places] and not (
+        len(places) == 1 and {column, str(names[places[0]])} == yes_or_no
+    ):
+        return None
+    places = (
+        places if lost else _known_places(release, places)
+    )  # the question is refused, and says why
+    if adds_up(release, places):
+        places = places[:-1]
+    return {str(name): float(name == column) for name in names[places]}
+
+
+_MOST_LISTED = 5  # features in a sentence
+
+
+@dataclass(frozen=True, eq=False)
+class AskedMatrix:
+    """The matrix of some features in the unit of a question, and the law of its error.
+
+    `variance` holds the variances of the entries' noise, and `unit` what the features were divided
+    by: their standard deviations where the matrix is one of correlations, else one number, so that
+    squares of the covariance can be told apart from 0 and infinity. `complete`
+    says whether all pairs are there as they were released; else those that did not stand out are
+    zero.
+    """
+
+    features: IntArray
+    names: FloatArray
+    matrix: Matrix
+    variance: Matrix
+    unit: FloatArray
+    n: int
+    excess: float
+    correlation: bool
+    complete: bool
+    factors: FloatArray  # scales over units: the noise of a pair is the product of two, times sd
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def usable(release: Release) -> BoolArray:
+    """Features that vary, beyond what noise makes of a constant."""
+    if release.noise_sd is None:
+        return np.ones(release.n_features, dtype=bool)
+    variance = release.integers.diagonal() * release.unit
+    found = ~lost_features(variance, release.noise_sd[1]) & (scales_of(release) > 0)
+    found[list(release.making.unresolved)] = False
+    return np.asarray(found)
+
+
+def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
+    """Places of the features asked for, all that can be used if None, and who is left out."""
+    good, names = usable(release), feature_names(release)
+    if features is None and np.count_nonzero(good) > MOST_ASKED:
+        raise ParameterError(
+            f"features is required for a release of more than {MOST_ASKED:,} features, got None of "
+            f"{release.n_features:,}: name those to look at, such as a window of columns."
+        )
+    if features is None:
+        return np.flatnonzero(good), tuple(names[~good])
+    found = positions(release, features)
+    bad = [repr(str(name)) for name in names[found[~good[found]]]]
+    if bad:
+        raise ParameterError(
+            f"features must have a variance that stands out of the noise, and {_listed(bad)} "
+            f"{'has' if len(bad) == 1 else 'have'} none: leave {'it' if len(bad) == 1 else 'them'} "
+            "out."
+        )
+    return found, ()
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(names[:_MOST_LISTED]) + more
+
+
+def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2) -> AskedMatrix:
+    """The part of a release for a question."""
+    places, left_out = chosen(release, features)
+    if len(places) < fewest:
+        raise ParameterError(
+            f"features must be at least {fewest} that vary beyond the noise, got {len(places)}: "
+            "there is nothing to ask of fewer."
+        )
+    if is_sparse(release.integers):
+        matrix, noise, n, excess = _sparse(release, places)
+    else:
+        found = uncertain(release, places)
+        matrix, noise, n, excess = found.values, found.noise_sd, found.n, found.excess
+        if release.selected is not None:
+            gone = _below(release, places)
+            matrix[gone] = noise[gone] = 0.0
+    unit = np.sqrt(matrix.diagonal())
+    if not correlation:  # a power of two, so that no digit changes
+        unit = np.full(len(places), 2.0 ** np.round(np.log2(unit.max())))
+    matrix, noise = matrix.copy(), noise.copy()
+    multiply_outer(matrix, 1 / unit)
+    multiply_outer(noise, 1 / unit)
+    return AskedMatrix(
+        features=places,
+        names=feature_names(release)[places],
+        matrix=matrix,
+        variance=noise * noise,
+        unit=unit,
+        n=n,
+        excess=excess,
+        correlation=correlation,
+        complete=release.selected is None,
+        factors=scales_of(release)[places] / unit,
+        left_out=left_out,
+        notes=_part_notes(release, places, left_out),
+    )
+
+
+def _below(release: Release, places: IntArray) -> BoolArray:
+    """Pairs of these features that the estimate leaves at zero."""
+    kept = hard_threshold(in_scales(release), release.making.threshold)
+    gone = np.asarray(kept)[np.ix_(places, places)] == 0
+    np.fill_diagonal(gone, False)
+    return np.asarray(gone)
+
+
+def _sparse(release: Release, places: IntArray) -> tuple[Matrix, Matrix, int, float]:
+    """The same as `uncertain` gives, of the entries that are stored."""
+    check_noise(release)
+    kept = hard_threshold(in_scales(release), release.making.threshold)
+    whole = sparse.coo_array(kept[places][:, places])
+    at = places[whole.row], places[whole.col]
+    variance = release.integers.diagonal() * release.unit
+    law = coverage(release)
+    deviation, left = law.errors(release, at, whole.data, variance)
+    assert release.n_sampled is not None
+    sampling = law.sampling_sd(at, whole.data, variance, release.n_sampled)
+    of_noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / left
+    unit = scales_of(release)[at[0]] * scales_of(release)[at[1]]
+    places_of = whole.row, whole.col
+    values = sparse.csr_array((whole.data / left * unit, places_of), shape=whole.shape)
+    noise = sparse.csr_array((of_noise * unit, places_of), shape=whole.shape)
+    excess = float(max(law.kurtosis[places].max() / NORMAL - 1, 0.0))
+    return values, noise, release.n_sampled, excess
+
+
+def _part_notes(release: Release, places: IntArray, left_out: tuple[str, ...]) -> tuple[str, ...]:
+    said = []
+    if left_out:
+        said.append(
+            f"{counted(len(left_out), 'feature')} left out, whose variance does not stand out of "
+            f"the noise: {_listed(list(left_out))}."
+        )
+    doubtful = feature_names(release)[places[~interval_holds(release)[places]]]
+    if len(doubtful):
+        said.append(
+            "Intervals do not hold: bounds on records took off too much, or tails are heavy, of "
+            f"{_listed(list(doubtful))}."
+        )
+    return tuple(said)

@@ -11,10 +11,10 @@ import click
 import numpy as np
 
 from hushcov._words import counted
-from hushcov.answers.categories import answered, spelt_out
 from hushcov.answers.tables import Table, check_parquet, feature_names
-from hushcov.cli.answers import figure, percent, records, tell
-from hushcov.cli.files import check_parent, reads_release
+from hushcov.answers.uncertain import answered, spelt_out
+from hushcov.cli.answers import figure, percent, reads_release, records, tell
+from hushcov.cli.files import check_parent
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function
 from hushcov.cli.output import clean
 from hushcov.exceptions import ParameterError
@@ -133,7 +133,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
     Example:
       hushcov ask predict patients-release weight --given age=40,height=180
     """
-    from hushcov.answers.conditional import conditional
+    from hushcov.answers.regression import conditional
 
     release = _read(read, out)
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}

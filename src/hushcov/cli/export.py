@@ -8,26 +8,19 @@ from pathlib import Path
 import click
 
 from hushcov._words import counted, number
-from hushcov.answers.export import CHROMOSOME, FORMATS, Correction
-from hushcov.answers.export_files import STATEMENT, Exported, export
-from hushcov.cli.files import reads_release
+from hushcov.answers.export import CHROMOSOME, FORMATS, STATEMENT, Correction, Exported, export
+from hushcov.cli.answers import check_outside, open_page, reads_release
 from hushcov.cli.options import Command
 from hushcov.cli.output import (
     clean,
-    console,
     echo_json,
     facts,
-    heading,
-    paragraph,
     shares,
-    warning,
 )
-from hushcov.cli.report import check_outside
-from hushcov.cli.show import NOT_PRIVATE
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
-from hushcov.release.findings import LEVEL
+from hushcov.release.pairs import LEVEL
 
 _MOST_FILES = 6  # named on the screen
 
@@ -109,12 +102,7 @@ def command(
     if as_json:
         echo_json({"folder": str(path), "files": list(found.files), **found.statement})
         return
-    out = console()
-    heading(out, f"Export of {clean(str(folder))}/")
-    if not release.guarantee.private:
-        paragraph(out, NOT_PRIVATE, style="bold red")
-    for each in release.warnings:
-        warning(out, clean(each))
+    out = open_page(f"Export of {clean(str(folder))}/", release)
     facts(out, _lines(release, found))
 
 

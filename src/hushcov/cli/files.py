@@ -10,18 +10,15 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
-from numpy.linalg import LinAlgError
 
 from hushcov._words import counted
-from hushcov.cli.options import Function
-from hushcov.exceptions import CapacityError, DataError, MissingPackageError, ParameterError
+from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.release import SigningKey
-from hushcov.release.files import RELEASE_FILES, check_free, check_place, read_release
+from hushcov.release.files import RELEASE_FILES, check_free, check_place
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -174,32 +171,6 @@ def read_signing_key(file: Path | None) -> SigningKey | None:
         if passphrase is None:
             passphrase = click.prompt(f"Passphrase of {file}", hide_input=True, err=True)
     return SigningKey.read(file, passphrase)
-
-
-def reads_release(function: Function) -> Function:
-    """Add RELEASE and --verify to a command, and call it with the folder and what reads it.
-
-    Whatever the numbers of a folder that comes from others lead to is a refusal.
-    """
-
-    @wraps(function)
-    def checked(folder: Path, verify: Path | None, **options: Any) -> Any:
-        try:
-            return function(folder, read=partial(read_release, folder, verify=verify), **options)
-        except (ArithmeticError, LinAlgError) as error:
-            raise CapacityError(
-                f"{folder} holds numbers that are too large or too small to compute with "
-                f"({type(error).__name__}): release features in other units, or do not use it."
-            ) from None
-
-    command = click.option(
-        "--verify",
-        type=click.Path(path_type=Path),
-        metavar="KEY.pub",
-        help="Public Ed25519 key (PEM): the release must be signed by its private half.",
-    )(checked)
-    argument = click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
-    return cast("Function", argument(command))
 
 
 @contextmanager

@@ -17,8 +17,8 @@ from hushcov._charged import stated_charges
 from hushcov._words import number
 from hushcov.accounting import ADD_REMOVE, Guarantee
 from hushcov.accounting.ledger import Ledger
-from hushcov.answers.files import FORMATS, write_estimate, write_tables
-from hushcov.answers.tables import check_parquet
+from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
+from hushcov.cli.answers import show_pairs
 from hushcov.cli.files import (
     holds_release,
     known_pairs,
@@ -48,7 +48,6 @@ from hushcov.cli.output import (
 )
 from hushcov.cli.report import REPORT, attach_report
 from hushcov.cli.settings import settings_option
-from hushcov.cli.words import show_pairs
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.options import ALLOWED, Taker
@@ -286,7 +285,7 @@ def _run(out: Console, job: Job) -> None:
     lines = [*job.summary(), ("spent", words), ("time", f"{time.perf_counter() - started:.1f} s")]
     heading(out, "Released")
     facts(out, lines)
-    show_pairs(out, job.release, job.found)
+    show_pairs(out, job.found)
     heading(out, f"Files in {job.source.folder}/")
     facts(
         out,

@@ -13,21 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 from rich.console import Console
 
-from hushcov._words import counted, memory, noise_level, number
+from hushcov._words import counted, memory, number
 from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS, Guarantee
 from hushcov.accounting.guarantee import promise_words
+from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.files import candidate_words
 from hushcov.cli.forecasts import command_memory, forecast_dict
 from hushcov.cli.output import busy, console, facts, heading, watched
-from hushcov.cli.words import (
-    Found,
-    complete_facts,
-    detection,
-    families_error,
-    found_pairs,
-    structure_facts,
-    typical_error,
-)
+from hushcov.cli.words import detection, families_error, typical_error
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.whose import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
@@ -43,7 +36,7 @@ from hushcov.planning import (
 from hushcov.planning.memory import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
 from hushcov.release import Making, Release, SigningKey
-from hushcov.release.structure import structure_dict, verdict
+from hushcov.release.description import Description, describe, noise_words, structure_dict, verdict
 from hushcov.steps.counting import Counted
 from hushcov.sums.grids import Bounds, check_feature_scale
 from hushcov.sums.records import CountedRecords, Records, check_enough, default_block_rows
@@ -421,19 +414,19 @@ class Job:
         return result
 
     @cached_property
-    def found(self) -> Found:
+    def found(self) -> Description:
         """The pairs found; after `fit`."""
-        return found_pairs(self.release, self.shown_pairs)
+        return describe(self.release, self.shown_pairs)
 
     def summary(self) -> list[tuple[str, str]]:
         """Return pairs and noise, in labelled sentences."""
         release, selected = self.release, self.release.selected
         dropped = 0 if selected is None else selected.shape[1] - self.found.number
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
-        lines = structure_facts(release) + complete_facts(release) + self.found.lines(note)
-        if release.noise_sd is not None and (selected is None or selected.size):
-            sd = float(release.noise_sd[0])
-            lines.append(("noise", noise_level(sd, self.source.records.n_records)))
+        lines = structure_facts(self.found) + complete_facts(release) + self.found.lines(note)
+        noise = noise_words(release)
+        if noise is not None and (selected is None or selected.size):
+            lines.append(("noise", noise))
         return lines
 
     def expected(self) -> dict[str, object]:

@@ -109,7 +109,11 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; whatever ends it says what was charged."""
         try:
-            with stated_charges(), _plain_warnings():
+            with stated_charges(), warnings.catch_warnings():
+                # One line each, without the source line that raised them.
+                warnings.showwarning = lambda message, *_, **__: click.echo(
+                    f"hushcov: warning: {' '.join(str(message).split())}", err=True
+                )
                 super().invoke(ctx)
                 sys.stdout.flush()
         except BrokenPipeError as error:
@@ -170,16 +174,6 @@ def _open_streams() -> Iterator[None]:
             sys.stdout.flush()
         except OSError:  # it was said before; the interpreter would try again at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def _plain_warnings() -> Iterator[None]:
-    """Show warnings as one line each, without the source line that raised them."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: click.echo(
-            f"hushcov: warning: {' '.join(str(message).split())}", err=True
-        )
-        yield
 
 
 @click.group(

@@ -463,18 +463,13 @@ def _plan_families(
     one = len(rows) == 1 and d > 1
     guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}
     tried = {row.found.inputs.n_records for row in rows}
-    smallest = None if target_error is None else _smallest(planner, target_error, tried)
-    return FamilyPlan(planner, tuple(rows), guessed, target_error, smallest)
-
-
-def _smallest(planner: Planner, target_error: float, tried: set[int]) -> dict[str, int | None]:
-    request, d = planner.request, planner.n_features
-    listed, found = families(d), {}
-    with steps(len(listed)) as step:
-        for each in listed:
-            step(f"smallest number of records: {each.name}")
-            found[each.name] = smallest_for(request, d, each, target_error, set(tried))
-    return found
+    smallest: dict[str, int | None] = {}
+    if target_error is not None:
+        with steps(len(families(d))) as step:
+            for each in families(d):
+                step(f"smallest number of records: {each.name}")
+                smallest[each.name] = smallest_for(request, d, each, target_error, set(tried))
+    return FamilyPlan(planner, tuple(rows), guessed, target_error, smallest or None)
 
 
 def _print_families(out: Console, plan: FamilyPlan) -> None:

@@ -574,24 +574,25 @@ def _ends_of(column: CodebookColumn) -> tuple[str, str]:
 
 def _ask_ends(draft: Draft, name: str, before: CodebookColumn | None) -> Line:
     ends = ("", "") if before is None else _ends_of(before)
+
+    def check(text: str) -> tuple[str, str]:
+        # A comma alone may be that of 0,5: it is not taken for a blank.
+        given = text.replace(", ", " ").replace(" to ", " ").split()
+        if len(given) != 2:
+            raise ParameterError(
+                "write two numbers with a blank between them, as 0 120, or - for one that is not "
+                "known."
+            )
+        low, high = (None if end == _UNKNOWN else a_number(end) for end in given)
+        return _ends_of(CodebookColumn(name, books.NUMBER, low, high))
+
     low, high = draft.ask.ask(
         f"{short_name(name)} lies between (as 0 120; {_UNKNOWN} where unknown)",
-        lambda text: _bounds(name, text),
+        check,
         default=" ".join(end or _UNKNOWN for end in ends) if any(ends) else None,
         help=f"Two numbers with a blank between them. '0 {_UNKNOWN}' says: not negative.",
     )
     return name, low, high, books.NUMBER, ""
-
-
-def _bounds(name: str, text: str) -> tuple[str, str]:
-    # A comma alone may be that of 0,5: it is not taken for a blank.
-    ends = text.replace(", ", " ").replace(" to ", " ").split()
-    if len(ends) != 2:
-        raise ParameterError(
-            "write two numbers with a blank between them, as 0 120, or - for one that is not known."
-        )
-    low, high = (None if end == _UNKNOWN else a_number(end) for end in ends)
-    return _ends_of(CodebookColumn(name, books.NUMBER, low, high))
 
 
 def _write(draft: Draft, lines: Sequence[Line]) -> None:

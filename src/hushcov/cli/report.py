@@ -9,11 +9,10 @@ from pathlib import Path
 import click
 
 from hushcov._words import counted, memory
-from hushcov.cli.files import reads_release
+from hushcov.cli.answers import check_outside, open_page, reads_release
 from hushcov.cli.options import Command
-from hushcov.cli.output import busy, clean, console, facts, heading, paragraph
-from hushcov.cli.show import NOT_PRIVATE
-from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.cli.output import busy, clean, facts
+from hushcov.exceptions import MissingPackageError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.report import check_pages, write_report
@@ -55,12 +54,7 @@ def command(
     if as_json:
         click.echo(json.dumps(_as_json(folder, path, stored), indent=1, allow_nan=False))
         return
-    out = console()
-    heading(out, f"Report of {clean(str(folder))}/")
-    if not stored.release.guarantee.private:
-        paragraph(out, NOT_PRIVATE, style="bold red")
-    for warning in stored.release.warnings:
-        paragraph(out, f"WARNING: {clean(warning)}", style="bold red")
+    out = open_page(f"Report of {clean(str(folder))}/", stored.release)
     n_bytes = path.stat().st_size
     size = memory(n_bytes) if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
     shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.name)}"
@@ -78,15 +72,6 @@ def attach_report(path: Path, folder: Path, release: Release) -> str:
         path.unlink(missing_ok=True)
         return f"not written: {type(error).__name__}. Try 'hushcov report {folder}'."
     return "verdict, relations, variances, heat map and guarantee: open it in a browser"
-
-
-def check_outside(folder: Path, path: Path) -> None:
-    """The files of a release have checksums: nothing may be added to them, or replaced."""
-    if path.resolve().is_relative_to(folder.resolve()):
-        raise ParameterError(
-            f"output must lie outside the release, got {path}: its files are sealed. Choose "
-            "another folder."
-        )
 
 
 def _as_json(folder: Path, path: Path, stored: StoredRelease) -> dict[str, object]:

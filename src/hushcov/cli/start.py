@@ -402,9 +402,19 @@ def _ask_ledger(draft: Draft, *, again: bool) -> None:
         "Releases of the same rows add up. A ledger is a file that holds the total you promise, "
         "and refuses what goes beyond.",
     )
+
+    def existing(text: str) -> Path | None:
+        if text.casefold() == NONE:
+            return None
+        path = Path(text)
+        check_parent(path)
+        if path.exists():
+            Ledger(path).datasets()  # refuses what is no ledger
+        return path
+
     path = draft.ask.ask(
         f"Which file is the ledger? (new or existing, or {NONE})",
-        _ledger,
+        existing,
         default=str(draft.known("ledger") or usual),
         help="One file can hold many datasets. Keep it where it is backed up, and use the same one "
         f"for all releases. {NONE}: nobody keeps count.",
@@ -435,16 +445,6 @@ def _ask_ledger(draft: Draft, *, again: bool) -> None:
     draft.put("dataset", dataset)
     if dataset not in known:
         _ask_total(draft)
-
-
-def _ledger(text: str) -> Path | None:
-    if text.casefold() == NONE:
-        return None
-    path = Path(text)
-    check_parent(path)
-    if path.exists():
-        Ledger(path).datasets()  # refuses what is no ledger
-    return path
 
 
 def _known_datasets(draft: Draft, path: Path) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from hushcov._arrays import BoolArray, FloatArray
@@ -18,16 +20,66 @@ from hushcov._validation import LIBRARIES, check_choice, check_level
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse, pseudo_inverse
 from hushcov.release import Release
-from hushcov.release.findings import estimate, interval_holds, intervals, noise_deviation
+from hushcov.release.estimate import estimate, noise_deviation
+from hushcov.release.pairs import covariance_intervals, interval_holds
 
 if TYPE_CHECKING:
     from hushcov.answers.components import Components
-    from hushcov.answers.conditional import Conditional
-    from hushcov.answers.export_files import Exported
+    from hushcov.answers.export import Exported
     from hushcov.answers.partial import PartialCorrelations
-    from hushcov.answers.regression import Regression
-    from hushcov.answers.windows import Window
+    from hushcov.answers.regression import Conditional, Regression
+    from hushcov.answers.tables import Window
     from hushcov.release import PublicKey, SigningKey
+
+
+_DEFAULT = "default"  # frames of the library that came in
+
+
+def library_of(table: object) -> str | None:
+    """Whose data frame it is; None for all else. Nothing but its class is looked at."""
+    roots = (cls.__module__.partition(".")[0] for cls in type(table).__mro__)
+    return next((root for root in roots if root in LIBRARIES), None)
+
+
+class FrameChoice(BaseEstimator):
+    """An estimator whose tables are frames of the library that came in, or was asked for."""
+
+    _frames: str | None = None  # whose frames are returned; None where nothing says
+    _frames_in: str | None = None
+    _frames_asked: str | None = None
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose whose data frames tables such as `labelled_covariance()` are.
+
+        It is scikit-learn's way to say so, and kept by `clone`. There is no `transform` here.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            "default" is the library of the rows that were fitted, else pandas; None changes
+            nothing. Where it is not called, `sklearn.set_config(transform_output=...)` counts.
+        """
+        if transform is not None:
+            check_choice("transform", transform, (_DEFAULT, *LIBRARIES))
+            self._frames_asked = transform
+            self._choose_frames()
+        return self
+
+    def __sklearn_clone__(self) -> Self:
+        """As scikit-learn makes it, and with what was asked of frames."""
+        copy: Self = super().__sklearn_clone__()
+        if self._frames_asked is not None:
+            copy.set_output(transform=self._frames_asked)
+        return copy
+
+    def _frames_of(self, library: str | None) -> None:
+        """Note whose frame came in."""
+        self._frames_in = library
+        self._choose_frames()
+
+    def _choose_frames(self) -> None:
+        asked = self._frames_asked or get_config()["transform_output"]
+        self._frames = self._frames_in if asked == _DEFAULT else asked
 
 
 class Answers:
@@ -52,7 +104,7 @@ class Answers:
 
         Noise may put a correlation beyond 1: it is 1 then, and `pairs` calls it noise.
         """
-        from hushcov.answers.entries import correlation
+        from hushcov.answers.tables import correlation
 
         return correlation(self._released())
 
@@ -78,7 +130,7 @@ class Answers:
             single level of noise. Pairs that were not released have no row; of more than 600,000
             the strongest are listed.
         """
-        from hushcov.answers.entries import pairs_table
+        from hushcov.answers.tables import pairs_table
 
         return self._frame(pairs_table(self._released(), check_level(level)), library)
 
@@ -88,7 +140,7 @@ class Answers:
         Columns: feature; mean, where means were released; variance with lower and upper;
         standard_deviation with sd_lower and sd_upper; noise_sd of the variance; holds.
         """
-        from hushcov.answers.entries import variances_table
+        from hushcov.answers.tables import variances_table
 
         return self._frame(variances_table(self._released(), check_level(level)), library)
 
@@ -97,7 +149,7 @@ class Answers:
 
         Columns: feature_1, feature_2, covariance, lower, upper, holds.
         """
-        from hushcov.answers.entries import intervals_table
+        from hushcov.answers.tables import intervals_table
 
         return self._frame(intervals_table(self._released(), check_level(level)), library)
 
@@ -117,7 +169,7 @@ class Answers:
             `matrix()` is a square frame, `frame()` has a line for each released pair;
             `correlation`, `lower` and `upper` are arrays. See `docs/scale.md`.
         """
-        from hushcov.answers.windows import window
+        from hushcov.answers.tables import window
 
         return window(self._released(), first, last, level=check_level(level)).of(self._frames)
 
@@ -157,7 +209,7 @@ class Answers:
         level : float, default=0.95
             Of the intervals.
         """
-        from hushcov.answers.conditional import conditional
+        from hushcov.answers.regression import conditional
 
         found = conditional(self._released(), given, features, means=means, level=level)
         return found.of(self._frames)
@@ -229,7 +281,7 @@ class Answers:
         sign : SigningKey or path, optional
             Private Ed25519 key to sign all files with.
         """
-        from hushcov.answers.files import FORMATS, write_estimate, write_tables
+        from hushcov.answers.tables import FORMATS, write_estimate, write_tables
 
         check_choice("tables", tables, FORMATS)
         release = self._released()
@@ -270,7 +322,7 @@ class Answers:
         level : float, default=0.95
             Of the intervals of pairs.
         """
-        from hushcov.answers.export_files import export
+        from hushcov.answers.export import export
 
         options: dict[str, Any] = {"covariance": covariance, "psd": psd, "block_size": block_size}
         return export(self._released(), path, to=to, overwrite=overwrite, level=level, **options)
@@ -381,7 +433,7 @@ class Answers:
         lower, upper : ndarray or sparse array of shape (n_features, n_features)
         """
         self._check_noise()
-        return intervals(self.release_, check_level(level))
+        return covariance_intervals(self.release_, check_level(level))
 
     @property
     def interval_holds_(self) -> BoolArray:

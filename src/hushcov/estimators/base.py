@@ -19,8 +19,7 @@ from hushcov._charged import stated_charges
 from hushcov._validation import listed
 from hushcov._words import number
 from hushcov.accounting import Guarantee
-from hushcov.estimators.answering import Answers
-from hushcov.estimators.frames import FrameChoice, library_of
+from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import check_parameters

@@ -220,7 +220,7 @@ class ScaledCovariance(PrivateCovariance):
             before = opened.counted
             self._estimate(release if before is None else completed(release, before))
         if self.release_.making.unresolved:
-            from hushcov.release.preparation import UNRESOLVED, preparation_words
+            from hushcov.release.description import UNRESOLVED, preparation_words
 
             sentence = dict(preparation_words(self.release_))[UNRESOLVED]
             warnings.warn(f"{sentence}. {_SPENT}", AccuracyWarning, stacklevel=_WARNED)

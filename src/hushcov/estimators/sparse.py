@@ -22,7 +22,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import Plan, default_mechanism, mechanisms, told
 from hushcov.release import Structure
-from hushcov.release.findings import factors_of
+from hushcov.release.estimate import factors_of
 
 if TYPE_CHECKING:
     from hushcov.planning import Comparison

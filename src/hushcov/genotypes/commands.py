@@ -85,12 +85,12 @@ class GenotypeJob(Job):
         public = public or "the size of the data, "
         known = "" if self.plan.frequencies is None else ", allele frequencies"
         found = None if self.counted is None else Making(counted=self.counted.to_dict())
-        counted = [] if found is None else [("counted", found.counted_words or "")]
+        number_of = [] if found is None else [("counted", found.counted_words or "")]
         return [
             ("release", f"{d:,} x {d:,} covariance of genotypes within windows, sparse"),
             ("guarantee", promise_words(self.certify().epsilon, inputs.delta, *to_whom)),
             ("", "It holds whatever the records are. Relatives are not protected together."),
-            *counted,
+            *number_of,
             ("public inputs", f"{public}epsilon, delta, names and positions of variants{known}"),
             *self.plan.facts()[:-1],
             ("will find", f"correlations of {number(self.plan.detection_limit, 2)} and more"),
@@ -108,7 +108,7 @@ class GenotypeJob(Job):
 
     @contextmanager
     def watched(self) -> Iterator[Any]:
-        """A bar that goes along the variants."""
+        """Return a bar that goes along the variants."""
         with watched_variants(self.source.records.n_features) as advance:
             yield advance
 

@@ -226,7 +226,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return plan_genotypes(inputs, frequencies=_frequencies(self.frequencies, n_features))
 
     def _windows(self, n_features: int) -> Candidates:
-        """The pairs to release; exactly one option says which."""
+        """Return the pairs to release; exactly one option says which."""
         names = ("bandwidth", "window_bp", "candidate_pairs")
         given = [name for name in names if getattr(self, name) is not None]
         if len(given) != 1:

@@ -131,7 +131,7 @@ def _pack_variants(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
 
 @compiled
 def _code(copies: Any) -> Any:
-    """The code of 0, 1 or 2 copies, or of a missing call."""
+    """Return the code of 0, 1 or 2 copies, or of a missing call."""
     called = np.uint32(3) if copies == 0 else np.uint32(2) if copies == 1 else WRONG_CODE
     called = np.uint32(0) if copies == 2 else called
     return np.uint32(MISSING_CODE) if copies < 0 or copies != copies else called  # noqa: PLR0124
@@ -372,7 +372,7 @@ def _moments(
 
 @compiled
 def _of_lines(moments: tuple[int, int, int, int], line: IntArray, other: IntArray) -> int:
-    """The sum of (a x_i + c m_i) (b x_j + e m_j)."""
+    """Return the sum of (a x_i + c m_i) (b x_j + e m_j)."""
     xx, xm, mx, mm = moments
     a, c, b, e = line[0], line[1], other[0], other[1]
     return int(a * b * xx + a * e * xm + c * b * mx + c * e * mm)

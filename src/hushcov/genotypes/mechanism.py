@@ -93,7 +93,7 @@ class GenotypeParameters:
         return -(-self.inputs.n_features // self.block)
 
     def span(self, number: int) -> tuple[int, int]:
-        """The first variant of a block, and the one after its last."""
+        """Return the first variant of a block, and the one after its last."""
         start = number * self.block
         return start, min(start + self.block, self.inputs.n_features)
 
@@ -117,12 +117,12 @@ class GenotypeParameters:
         return smallest_sigma(each * self.inputs.n_features, self.count_mu)
 
     def norm_sigma(self, number: int) -> int:
-        """The noise of counts of records by their norm in a block."""
+        """Return the noise of counts of records by their norm in a block."""
         square = self.inputs.neighbours.moved(replaced=2, removed=1)  # proof: step 3
         return smallest_sigma(square, self.norm_mu * self.share(number))
 
     def sum_sigma(self, number: int, bound: int) -> int:
-        """The noise of a block's sums, for records of at most this norm."""
+        """Return the noise of a block's sums, for records of at most this norm."""
         square = squared_movement(bound, self.inputs.neighbours)
         return smallest_sigma(square, self.value_mu * self.share(number))  # proof: step 5
 
@@ -165,7 +165,7 @@ class GenotypeParameters:
 
 
 def usual_square(size: int) -> int:
-    """The usual squared norm of what a record adds, for so many pairs and variances."""
+    """Return the usual squared norm of what a record adds, for so many pairs and variances."""
     return PAIR_WEIGHT**2 * SCALE**4 * size
 
 
@@ -228,7 +228,7 @@ def usual_block(n_records: int, n_features: int, reach: int) -> int:
 
 
 def _count_share(inputs: ReleaseInputs, mu: float) -> float:
-    """The share at which errors of means and the noise of pairs do the same harm, about."""
+    """Return the share at which errors of means and the noise of pairs do the same harm, about."""
     assert inputs.candidates is not None
     d = inputs.n_features
     moved = inputs.neighbours.moved(replaced=Fraction(4), removed=Fraction(2))
@@ -351,7 +351,7 @@ def chosen_bin(
 
 
 def noise_of_bound(sigma_per_bound: float, n_records: int) -> float:
-    """The deviation of a correlation's noise, for a bound of 1 on norms."""
+    """Return the deviation of a correlation's noise, for a bound of 1 on norms."""
     return sigma_per_bound / (PAIR_WEIGHT * SCALE**2 * n_records)
 
 
@@ -502,7 +502,7 @@ def release_block(
 def release_bound(
     norms: IntArray, number: int, parameters: GenotypeParameters, entropy: Entropy
 ) -> int:
-    """A bound on the norms of records in a block, from their noisy histogram.
+    """Return a bound on the norms of records in a block, from their noisy histogram.
 
     Privacy
     -------
@@ -549,7 +549,9 @@ def document(
 ) -> Release:
     """The document of noisy sums: covariances, in units in which all of them have one noise."""
     inputs, shares = parameters.inputs, variants.shares
-    kept, level = _by_variant(np.array(sums.kept), parameters), _noise_levels(sums)
+    kept = _by_variant(np.array(sums.kept), parameters)
+    # The deviation of each block's noise, in units of the scales.
+    level = np.array(sums.sigma) / (SCALE**2 * np.array(sums.kept))
     usual = float(np.median(level))
     # What brings the noise of each block to that of the others.
     even = _by_variant(np.sqrt(level / usual), parameters)
@@ -584,13 +586,8 @@ def document(
     )
 
 
-def _noise_levels(sums: Sums) -> FloatArray:
-    """The deviation of each block's noise, in units of the scales."""
-    return np.asarray(np.array(sums.sigma) / (SCALE**2 * np.array(sums.kept)))
-
-
 def _by_variant(of_blocks: FloatArray, parameters: GenotypeParameters) -> FloatArray:
-    """A number for each variant, which is that of its block."""
+    """Return a number for each variant, which is that of its block."""
     every = np.repeat(of_blocks, parameters.block)
     return np.asarray(every[: parameters.inputs.n_features])
 
@@ -647,7 +644,7 @@ class GenotypePlan:
         return packed + _PAIR_BYTES * windows.n_pairs + _VARIANT_BYTES * inputs.n_features
 
     def facts(self) -> Facts:
-        """The design in words."""
+        """Return the design in words."""
         parameters, inputs = self.parameters, self.parameters.inputs
         total = sum(mu**2 for mu in (parameters.count_mu, parameters.norm_mu, parameters.value_mu))
         counts, norms, products = parameters.part_names

@@ -240,7 +240,7 @@ def write_tables(
 
 
 def bed_path(path: str | os.PathLike[str]) -> Path:
-    """The path of a `.bed` file, or a refusal of other names."""
+    """Return the path of a `.bed` file, or a refusal of other names."""
     found = as_path("path", path, "give the name of a .bed file.")
     if found.suffix != ".bed":
         raise ParameterError(f"path must end in .bed, got {found}: the other files are beside it.")
@@ -486,7 +486,7 @@ def _opened_path(path: Path) -> GenotypeRecords:
 
 
 def _of_parquet(path: str) -> GenotypeRecords:
-    """A file of which columns are read as they are needed."""
+    """Return a file of which columns are read as they are needed."""
     whole = whole_file(path, "parquet", TextOptions())
     schema, rows = schema_of(whole), whole.n_rows
     names = choose_columns([path], [schema], None)

@@ -50,7 +50,7 @@ def _compose(parts: Parts) -> Any:
     from dp_accounting.pld import privacy_loss_distribution as library
 
     spread, steps = _spread_and_steps(parts)
-    interval = spread / _points_per_deviation(steps)
+    interval = spread / max(_RESOLUTION, _RESOLUTION_PER_ROOT_STEP * math.sqrt(steps))
     total = library.identity(interval)
     if parts.gaussian:
         # The default relation there, add-or-remove, uses the sensitivity as it is given. Its
@@ -106,7 +106,3 @@ def _spread_and_steps(parts: Parts) -> tuple[float, int]:
     groups = parts.pure + parts.bounded_range
     spread = math.hypot(parts.gaussian, *(cost * math.sqrt(count) for cost, count in groups))
     return spread, 1 + sum(count for _, count in groups)
-
-
-def _points_per_deviation(steps: int) -> float:
-    return max(_RESOLUTION, _RESOLUTION_PER_ROOT_STEP * math.sqrt(steps))

@@ -121,7 +121,7 @@ def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening:
 
 
 def _draw_keyed(generator: np.random.Generator, sigma: int, size: int, widening: int) -> IntArray:
-    """The same from the streams of one fresh key, each for so many draws, in compiled code."""
+    """Draw from the streams of one fresh key, each for so many draws, in compiled code."""
     drawn, key = np.empty(size, dtype=np.int64), fresh_key(generator)
 
     def draw(start: int, stop: int) -> IntArray:

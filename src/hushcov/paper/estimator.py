@@ -166,7 +166,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         return self.public_parameters(averaged.n_records, averaged.n_features)
 
     def grid(self, n_records: int, n_features: int) -> IntegerGrid:
-        """The public grid that integer moments must be computed on for `fit_statistics`."""
+        """Return the public grid that integer moments must be computed on for `fit_statistics`."""
         return grid_for(self.public_parameters(n_records, n_features))
 
     def fit(self, X: Any, y: Any = None) -> Self:

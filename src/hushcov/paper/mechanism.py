@@ -9,7 +9,7 @@ There is no condition on n: whatever the design, the schedule is private.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -153,7 +153,7 @@ class CalibratedParameters:
 def calibrated_parameters(
     inputs: CalibratedInputs, design: Design, reconstruction: str
 ) -> CalibratedParameters:
-    """The least noisy certified schedule of a design.
+    """Return the least noisy certified schedule of a design.
 
     Privacy
     -------
@@ -164,7 +164,7 @@ def calibrated_parameters(
     draft = draft_schedule(inputs, design)
 
     def scaled(factor: float) -> CalibratedParameters:
-        """The draft with noise `factor` times as large."""
+        """Return the draft with noise `factor` times as large."""
         schedule = _with_noise(draft, factor * draft.gate_noise, design)
         return CalibratedParameters(inputs, design, reconstruction, schedule)
 
@@ -267,7 +267,7 @@ def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedu
     return Schedule(
         n_features=schedule.n_features,
         levels=tuple(
-            level if level.selection_scale is None else _with_scale(level, scale)
+            level if level.selection_scale is None else replace(level, selection_scale=scale)
             for level in schedule.levels
         ),
         test_rate=schedule.test_rate,
@@ -278,17 +278,13 @@ def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedu
     )
 
 
-def _with_scale(level: Level, scale: float) -> Level:
-    return Level(**(asdict(level) | {"selection_scale": scale}))
-
-
 NAME = "multiscale"
 Moments = Statistics | SimulatedMoments
 Parameters = TheoremParameters | CalibratedParameters
 
 
 def grid_for(parameters: Parameters) -> IntegerGrid:
-    """The public grid on which records are clipped at R and rounded."""
+    """Return the public grid on which records are clipped at R and rounded."""
     return IntegerGrid.for_records(parameters.clip_radius, parameters.inputs.n_records)
 
 
@@ -352,7 +348,12 @@ def certify_theorem(
     parameters.require_private()
     inputs = parameters.inputs
     epsilon, delta = inputs.epsilon, inputs.delta
-    events = _events(parameters)
+    # One event for each level and one for the gates. Levels that keep everything spend nothing; the
+    # paper charges them all the same, and so do we.
+    L = parameters.n_levels
+    selection = Approximate(epsilon / (8 * L), delta / (32 * L))  # proof: step 2
+    gates = Approximate(epsilon / 4, delta / 8)  # proof: step 4
+    events = (*[selection] * L, gates)
     inflation = 0.0 if exact_statistic else rounding_inflation(inputs.n_records)
     if (1 + inflation) * 3 / 8 > 1:
         raise PrivacyConditionError(
@@ -378,17 +379,6 @@ def certify_theorem(
         ),
         private=private,
     )
-
-
-def _events(parameters: TheoremParameters) -> tuple[Approximate, ...]:
-    """One event for each selecting level at (epsilon/8L, delta/32L), and one for the gates.
-
-    Levels that keep everything spend nothing; the paper charges them all the same, and so do we.
-    """
-    inputs, L = parameters.inputs, parameters.n_levels
-    selection = Approximate(inputs.epsilon / (8 * L), inputs.delta / (32 * L))  # proof: step 2
-    gates = Approximate(inputs.epsilon / 4, inputs.delta / 8)  # proof: step 4
-    return (*[selection] * L, gates)
 
 
 def release_multiscale(
@@ -469,7 +459,7 @@ def check_moments(moments: Moments, parameters: Parameters) -> None:
 
 
 def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.float64]:
-    """The upper triangle of S in units of t_0, after checking that S is the declared one."""
+    """Return the upper triangle of S in units of t_0, after checking that S is the declared one."""
     check_moments(moments, parameters)
     upper = np.triu_indices(parameters.inputs.n_features)
     t_0 = parameters.schedule.base_threshold
@@ -480,7 +470,7 @@ def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.flo
 
 
 def symmetric(upper: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.int64]:
-    """The whole matrix of its upper triangle."""
+    """Return the whole matrix of its upper triangle."""
     matrix = np.zeros((n_features, n_features), dtype=np.int64)
     rows, columns = np.triu_indices(n_features)
     matrix[rows, columns] = upper

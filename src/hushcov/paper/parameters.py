@@ -261,7 +261,7 @@ _EXACT = Context(prec=60)
 
 
 def too_few_records(needed: int, n_records: int) -> PrivacyConditionError:
-    """The refusal of fewer records than the privacy proof covers."""
+    """Return the refusal of fewer records than the privacy proof covers."""
     return PrivacyConditionError(
         f"n_records must be at least {needed:,} (about {needed:.3g}) for the paper's privacy "
         f"proof at constants='theorem', got {n_records:,}: its clipped gate noise is private only "
@@ -396,7 +396,8 @@ class TheoremParameters:
 def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
     """Evaluate Section 3 for the given public inputs."""
     d, k, n = inputs.n_features, inputs.row_sparsity, inputs.n_records
-    n_levels = _number_of_levels(k, inputs.target_error)
+    # L = ceil(log2(512 k / alpha)), without rounding at the exact powers of two.
+    n_levels = (math.ceil(512 * k / Fraction(inputs.target_error)) - 1).bit_length()
     with localcontext(_EXACT):
         sigma2 = Decimal(inputs.scale) ** 2
         alpha = Decimal(inputs.target_error)
@@ -455,12 +456,6 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
         union_log=union_log,
         log_clipping_slack=_log_clipping_slack(sum(s), r),
     )
-
-
-def _number_of_levels(k: int, target_error: float) -> int:
-    """L = ceil(log2(512 k / alpha)), without rounding at the exact powers of two."""
-    ratio = 512 * k / Fraction(target_error)
-    return (math.ceil(ratio) - 1).bit_length()
 
 
 def _ceil(value: Decimal) -> int:
@@ -543,7 +538,7 @@ def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
 
 
 def smallest_n(condition: Callable[[int], bool]) -> int:
-    """The smallest n >= 1 that meets a condition monotone in n, by integer bisection."""
+    """Return the smallest n >= 1 that meets a condition monotone in n, by integer bisection."""
     high = 1
     while not condition(high):
         high *= 2

@@ -159,13 +159,11 @@ def _scalar_table(parameters: TheoremParameters) -> Table:
     table.add_column("meaning")
     for source, rows in ((parameters.inputs, INPUTS), (parameters, QUANTITIES)):
         for word, symbol, meaning in rows:
-            table.add_row(word, symbol, _value(getattr(source, word)), meaning)
+            value = getattr(source, word)
+            shown = f"{value:,}" if isinstance(value, int) else number(value, 10)
+            table.add_row(word, symbol, shown, meaning)
         table.add_section()
     return table
-
-
-def _value(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else number(value, 10)
 
 
 def _print_verdicts(out: Console, parameters: TheoremParameters) -> None:

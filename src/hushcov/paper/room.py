@@ -109,7 +109,10 @@ def predict_errors(
         estimate, spurious = draw(statistic, laws, schedule, design, ref, sigma2, generator)
         error = np.zeros_like(ref.matrix)
         error[ref.rows, ref.columns] = estimate - ref.values
-        error = _add_spurious(error, spurious, ref)
+        if np.any(spurious):  # what was released at zero entries
+            zeros = np.triu(np.ones_like(error, dtype=bool))
+            zeros[ref.rows, ref.columns] = False
+            error[zeros] = spurious
         error = np.triu(error) + np.triu(error, 1).T
         large = len(error) > _LARGE
         errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
@@ -341,15 +344,6 @@ def _zero_entries(ref: Reference) -> int:
     return size * (size + 1) // 2 - len(ref.values)
 
 
-def _add_spurious(error: FloatArray, spurious: FloatArray, ref: Reference) -> FloatArray:
-    """Put what was released at zero entries into the upper triangle."""
-    if np.any(spurious):
-        zeros = np.triu(np.ones_like(error, dtype=bool))
-        zeros[ref.rows, ref.columns] = False
-        error[zeros] = spurious
-    return error
-
-
 _FEATURES = 60  # size of the references for draws of the error, at most
 _FULL_FEATURES = 1000  # and for the entries that may be missed
 _SEEDS = range(5)
@@ -383,21 +377,17 @@ _STARTS = {
 
 
 def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
-    """The best design found from several starts on small references."""
+    """Return the best design found from several starts on small references."""
     search = Search(inputs, reconstruction)
     score = cache(search.score)  # lines cross, and descents from several starts meet
     names = [n for n in CHOICES if n != "keep_above" or reconstruction == "value"]
     found = (descend(score, start, (*names, _SHIFT), _moved) for start in _STARTS[reconstruction])
-    return min(found, key=_score_of)[1]
+    return min(found, key=lambda each: each[0])[1]
 
 
 def starting_design(reconstruction: str) -> Design:
     """Where the search starts."""
     return _STARTS[reconstruction][0]
-
-
-def _score_of(found: tuple[float, Design]) -> float:
-    return found[0]
 
 
 @dataclass(frozen=True)
@@ -441,12 +431,12 @@ class Search:
 
 
 def _capped(error: float) -> float:
-    """The zero matrix does no worse than 1; a little slope is kept to find the way down."""
+    """Cap an error at that of the zero matrix, with a little slope to find the way down."""
     return min(error, 1 + 0.01 * math.log(max(error, 1)))
 
 
 def _moved(name: str, design: Design, stride: int) -> Design | None:
-    """The design `stride` choices further along a line; None beyond its end."""
+    """Return the design `stride` choices further along a line; None beyond its end."""
     if name == _SHIFT:
         # One more level below, with the tests of all other levels as they are.
         changes = {
@@ -505,7 +495,7 @@ def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> Multiscale
 
 @lru_cache(maxsize=512)
 def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
-    """A quick prediction of values: of the design that the search starts from."""
+    """Return a quick prediction of values: of the design that the search starts from."""
     design = starting_design("value")
     schedule = draft_schedule(inputs, design)
     return {

@@ -146,8 +146,11 @@ def select_largest(
         if cut is None:
             if undecided > most_single:
                 raise CapacityError(_TIED.format(most_single))
-            points, details = _finish(generator, groups, counts, quota, lo, hi, family)
-            return Selection(tuple(bands), points, details)
+            # Draw the undecided points themselves and keep the `quota` largest.
+            points, (low, high) = np.repeat(groups, counts), family.support
+            keys, details = family.draw(generator, points, max(lo, low), min(hi, high))
+            largest = np.argpartition(keys, len(keys) - quota)[len(keys) - quota :]
+            return Selection(tuple(bands), points[largest], details[largest])
         split, above, below = cut
         upper = binomial(generator, counts, above, below)
         taken = int(upper.sum())
@@ -225,23 +228,6 @@ def _share(above: FloatArray, below: FloatArray) -> FloatArray:
     return np.divide(above, total, out=np.full_like(above, 0.5), where=total > 0)
 
 
-def _finish(
-    generator: np.random.Generator,
-    groups: IntArray,
-    counts: IntArray,
-    quota: int,
-    lo: float,
-    hi: float,
-    family: PointFamily,
-) -> tuple[IntArray, FloatArray]:
-    """Draw the undecided points themselves and keep the `quota` largest."""
-    points = np.repeat(groups, counts)
-    low, high = family.support
-    keys, details = family.draw(generator, points, max(lo, low), min(hi, high))
-    largest = np.argpartition(keys, len(keys) - quota)[len(keys) - quota :]
-    return points[largest], details[largest]
-
-
 def binomial(
     generator: np.random.Generator,
     counts: IntArray,
@@ -293,7 +279,7 @@ def _attempt(
 
 @compiled
 def _by_inversion(n: int, p: float, first: float, second: float) -> int:
-    """The largest k whose upper tail P(X >= k) passes a uniform of 106 bits.
+    """Return the largest k whose upper tail P(X >= k) passes a uniform of 106 bits.
 
     Tails are summed from the far end, so that rare outcomes keep their relative probability.
     """
@@ -412,7 +398,7 @@ def active_tests(n_entries: int, level: Level, generator: np.random.Generator) -
 
 
 def noisy_scores(alpha: FloatArray, level: Level, gumbel: bool) -> NoisyScores:
-    """The law of the noisy scores of a level that selects."""
+    """Return the law of the noisy scores of a level that selects."""
     assert level.selection_scale is not None
     return NoisyScores(np.append(alpha, kernels.INACTIVE), level.selection_scale, gumbel)
 
@@ -737,16 +723,12 @@ def value_integers(
     mean = np.divide(total, precision, out=np.zeros_like(total), where=precision > 0)
     # |mean| > keep_above * r / sqrt(precision), without dividing by a zero precision.
     kept = np.abs(mean) * np.sqrt(precision) > keep_above * schedule.gate_noise
-    weighted = mean * _inverse_activation(transcript, schedule)
-    return np.where(kept, np.rint(weighted / step), 0).astype(np.int64)
-
-
-def _inverse_activation(transcript: Transcript, schedule: Schedule) -> FloatArray:
-    """1 / p of the surest level an entry was found at: makes up for positions not looked at."""
+    # Times 1 / p of the surest level an entry was found at: for positions not looked at.
     activation = np.array([min(1.0, lv.repetitions * lv.activation) for lv in schedule.levels])
     surest = np.zeros(schedule.n_entries)
     np.maximum.at(surest, transcript.entry, activation[transcript.level])
-    return np.divide(1.0, surest, out=np.ones_like(surest), where=surest > 0)
+    weighted = mean * np.divide(1.0, surest, out=np.ones_like(surest), where=surest > 0)
+    return np.where(kept, np.rint(weighted / step), 0).astype(np.int64)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def row_norm(n_features: int) -> float:
 
 
 def budget_shares(n_steps: int) -> tuple[float, ...]:
-    """The published shares of the budget in zCDP: three quarters for the last step."""
+    """Return the published shares of the budget in zCDP: three quarters for the last step."""
     if n_steps == 1:
         return (1.0,)
     return (*[(1 - _LAST_SHARE) / (n_steps - 1)] * (n_steps - 1), _LAST_SHARE)
@@ -169,7 +169,7 @@ def coinpress_parameters(
     n_steps: int = 3,
     eigenvalue_bounds: Any = None,
 ) -> CoinPressParameters:
-    """The noise of every step that the budget allows, and the grids.
+    """Return the noise of every step that the budget allows, and the grids.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def _check_bounds(given: Any, inputs: ReleaseInputs) -> tuple[float, float]:
 
 
 def _norm_bound(inputs: ReleaseInputs, mu: float) -> int:
-    """The norm bound on the finest grid whose sums, squared norms and noise are exact."""
+    """Return the norm bound on the finest grid whose sums, squared norms and noise are exact."""
     finest = min(
         _LARGEST_NORM_BOUND,
         math.isqrt(2**62 // inputs.neighbours.allowed_for(inputs.n_records)) // ROOM,
@@ -315,7 +315,7 @@ def transformed_gram(
     *,
     progress: Progress | None = None,
 ) -> GramOf:
-    """The exact statistic of a step, as a function of its public integer matrix."""
+    """Return the exact statistic of a step, as a function of its public integer matrix."""
     d = parameters.inputs.n_features
     radius = REACH * math.sqrt(parameters.eigenvalue_bounds[1])
     grid = FeatureGrid(feature_scale, radius, parameters.record_half_width)
@@ -389,7 +389,7 @@ class TransformedRecords(MappedRecords):
 
 
 @dataclass(frozen=True, eq=False)
-class Transcript:
+class CoinPressTranscript:
     """All that the guarantee covers: each step's noisy Gram matrix, and the answer from them."""
 
     noisy_grams: tuple[IntArray, ...]
@@ -398,7 +398,7 @@ class Transcript:
 
 def run_steps(
     gram_of: GramOf, parameters: CoinPressParameters, generator: np.random.Generator
-) -> Transcript:
+) -> CoinPressTranscript:
     """Draw the noise of every step and compute the rest, which depends on records no further."""
     d, high = parameters.inputs.n_features, parameters.eigenvalue_bounds[1]
     matrix = _rounded(np.eye(d) / math.sqrt(high), parameters)
@@ -408,25 +408,20 @@ def run_steps(
         grams.append(gram + symmetric_noise(generator, d, *sigmas))  # proof: step 3
         inverse = np.asarray(np.linalg.inv(matrix * parameters.matrix_step), dtype=np.float64)
         # The noisy covariance is root root', in units of the scales.
-        root = inverse @ _moment_root(grams[-1], parameters)
+        moments = grams[-1] * (parameters.step**2 / parameters.inputs.n_records)
+        values, vectors = np.linalg.eigh(moments)
+        root = inverse @ (vectors * np.sqrt(np.maximum(values, 0.0)))
         if len(grams) < parameters.n_steps:
             matrix = _next_matrix(root, inverse, parameters)  # proof: step 5
     estimate = np.rint(root @ root.T / parameters.unit)
     largest = 2.0 ** (OUTPUT_BITS + 1)
-    return Transcript(tuple(grams), np.clip(estimate, -largest, largest).astype(np.int64))
-
-
-def _moment_root(noisy: IntArray, parameters: CoinPressParameters) -> FloatArray:
-    """A matrix R such that R R' are the noisy second moments without negative eigenvalues."""
-    moments = noisy * (parameters.step**2 / parameters.inputs.n_records)
-    values, vectors = np.linalg.eigh(moments)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    return CoinPressTranscript(tuple(grams), np.clip(estimate, -largest, largest).astype(np.int64))
 
 
 def _next_matrix(
     root: FloatArray, inverse: FloatArray, parameters: CoinPressParameters
 ) -> FloatArray:
-    """The matrix that makes the identity of an upper estimate of the covariance.
+    """Return the matrix that makes the identity of an upper estimate of the covariance.
 
     Any M^(-1/2) times a rotation would do. The symmetric one needs no transposes, and its
     eigenvalues are kept within what the bounds allow for the covariance.

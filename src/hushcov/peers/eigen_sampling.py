@@ -103,7 +103,7 @@ class Bingham:
     def _trials(
         self, generator: np.random.Generator, count: int, *, widening: float
     ) -> list[IntArray]:
-        """The rounded directions that are kept of `count` independent proposals, in order.
+        """Return the rounded directions that are kept of `count` independent proposals, in order.
 
         Trials closer to a tie than `widening` go the exact way although doubles are certain of
         them. That must not change anything, and the tests see to it.
@@ -171,7 +171,7 @@ class Bingham:
 
 @dataclass(frozen=True)
 class _Quick:
-    """What doubles say of each trial.
+    """Verdict of doubles on each trial.
 
     It is kept if `excess`, the log of the coin over the chance, is below zero; `scaled` is the
     direction in units of the grid. `margin` and `reach` bound their errors.
@@ -223,7 +223,7 @@ def _law(matrix: object, rate: float) -> _Law:
 
 
 def _shape(depths: FloatArray) -> float:
-    """The b with sum 1/(b + 2 depth) = 1, at which proposals are kept most often.
+    """Return the b with sum 1/(b + 2 depth) = 1, at which proposals are kept most often.
 
     The sum is convex and falls, and is at least 1 at b = 1, as the smallest depth is 0. So Newton's
     steps rise to the root. Any b > 0 will do.
@@ -238,7 +238,7 @@ def _shape(depths: FloatArray) -> float:
 
 
 def _log_bound(matrix: FloatArray, rate: float, factor: FloatArray, peak: float, b: float) -> float:
-    """An upper bound, over all g, on the log of exp(rate (u'Mu - peak)) (|g|/|z|)^m.
+    """Return an upper bound, over all g, on the log of exp(rate (u'Mu - peak)) (|g|/|z|)^m.
 
     As above z = L g and u = z/|z|. With W = I + (2/b) rate (peak I - M), let no eigenvalue of L'WL
     be below 1 - eta. Then (1 - eta) |g|^2 <= z'Wz, so that (|g|/|z|)^2 <= (1 + 2a/b)/(1 - eta) with
@@ -301,7 +301,7 @@ class _ExactTrial:
         self._matrix = _integers(law.matrix)
 
     def decide(self) -> IntArray | None:
-        """The rounded direction, or None if the proposal is not kept."""
+        """Return the rounded direction, or None if the proposal is not kept."""
         kept: bool | None = None
         while True:
             self._measure()
@@ -392,7 +392,7 @@ def _nearest_root(square: Fraction) -> int:
 
 
 def _integers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The whole numbers of an array as Python integers, which have any size."""
+    """Return the whole numbers of an array as Python integers, which have any size."""
     return np.array([[int(entry) for entry in row] for row in array], dtype=object)
 
 
@@ -505,7 +505,7 @@ def eigenvalue_sensitivity(
 
 
 def score_sensitivity(n_records: int, n_features: int, norm_bound: int) -> Fraction:
-    """The most that the score of any direction moves, errors of projecting included."""
+    """Return the most that the score of any direction moves, errors of projecting included."""
     n, d, B = n_records, n_features, norm_bound
     # proof: step 4
     error = (3 * d + 6) * d * _ROUNDING * n * B**2 + Fraction(d, 2)
@@ -515,7 +515,7 @@ def score_sensitivity(n_records: int, n_features: int, norm_bound: int) -> Fract
 def score_range(
     n_records: int, n_features: int, norm_bound: int, neighbours: Neighbours = ONE_REPLACED
 ) -> Fraction:
-    """The length of the interval in which scores of directions move, all of them.
+    """Return the length of the interval in which scores of directions move, all of them.
 
     A record that is replaced raises some by up to the sensitivity and lowers others. One that is
     removed raises none, but for errors.
@@ -538,7 +538,7 @@ def eigen_sampling_parameters(
     allocation: str = "adaptive",
     row_norm: float | None = None,
 ) -> EigenSamplingParameters:
-    """The least noise that the budget allows, and where to clip.
+    """Return the least noise that the budget allows, and where to clip.
 
     Parameters
     ----------
@@ -706,7 +706,10 @@ def sample_directions(
         scores = projected(dense, contraction(left))  # proof: step 4
         law = Bingham(scores, share * part)  # proof: step 3
         drawn = law.draw(generator)[0]  # proof: step 7
-        turned = _turned(left, drawn)
+        # The basis of the same space whose first vector is the one drawn, up to sign (Householder).
+        axis = drawn / np.linalg.norm(drawn)
+        axis[0] += math.copysign(1.0, axis[0])
+        turned = left - np.multiply.outer(left @ axis, axis * (2 / (axis @ axis)))
         directions[:, place], left = turned[:, 0], turned[:, 1:]
     directions[:, -1] = left[:, 0]
     return directions
@@ -731,7 +734,7 @@ def shares(eigenvalues: IntArray, parameters: EigenSamplingParameters) -> list[i
 
 
 def contraction(basis: FloatArray) -> FloatArray:
-    """A basis that is orthonormal but for rounding errors, scaled to a norm of at most 1."""
+    """Return a basis that is orthonormal but for rounding errors, scaled to a norm of at most 1."""
     d, m = basis.shape
     distance = float(np.linalg.norm(basis.T @ basis - np.eye(m)))
     return np.asarray(basis * (1 - 2 * distance - (d + 8) * m * 2.0**-52))
@@ -743,15 +746,8 @@ def projected(gram: FloatArray, basis: FloatArray) -> IntArray:
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
-def _turned(basis: FloatArray, direction: IntArray) -> FloatArray:
-    """The basis of the same space whose first vector is the direction, up to sign (Householder)."""
-    axis = direction / np.linalg.norm(direction)
-    axis[0] += math.copysign(1.0, axis[0])
-    return np.asarray(basis - np.multiply.outer(basis @ axis, axis * (2 / (axis @ axis))))
-
-
 def assembled(eigenvalues: IntArray, directions: FloatArray) -> IntArray:
-    """The matrix with these eigenvalues and eigenvectors, rounded to integers."""
+    """Return the matrix with these eigenvalues and eigenvectors, rounded to integers."""
     matrix = np.multiply(directions, eigenvalues) @ directions.T
     upper = np.rint(np.triu(matrix)).astype(np.int64)
     return np.asarray(upper + np.triu(upper, 1).T)

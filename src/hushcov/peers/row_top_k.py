@@ -168,7 +168,7 @@ def row_top_k_parameters(
     radius: float | None = None,
     selection_share: float = SELECTION_SHARE,
 ) -> RowTopKParameters:
-    """The least noise that the budget allows, and where to clip.
+    """Return the least noise that the budget allows, and where to clip.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> R
     n_picks, rho = picks(inputs), inputs.rho_left
 
     def draft(multiplier: float) -> RowTopKParameters:
-        """The release with noise `multiplier` times what the zCDP bound asks for."""
+        """Return the release with noise `multiplier` times what the zCDP bound asks for."""
         budget = rho / multiplier**2
         for_selection = share * budget if n_picks else 0.0
         mu = math.sqrt(2 * (budget - for_selection))
@@ -220,7 +220,7 @@ def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> R
 
 
 def balanced_radius(inputs: ReleaseInputs, mu: float) -> float:
-    """The radius R at which a little more would cost as much in noise as it saves in bias.
+    """Return the radius R at which a little more would cost as much in noise as it saves in bias.
 
     Clipping a Gaussian coordinate at R takes about 4 P(Z > R) off a covariance, and nearly as
     much off a variance, relatively. The noise of an entry is at most R^2 v with v as below, where
@@ -241,7 +241,7 @@ def balanced_radius(inputs: ReleaseInputs, mu: float) -> float:
 
 
 def _half_width(inputs: ReleaseInputs, mu: float) -> int:
-    """The finest grid on which scores are exact and the noise of all values can be drawn."""
+    """Return the finest grid on which scores are exact and the noise of all values can be drawn."""
     n_records = allowed_for(inputs)
     if n_records > LARGEST_SCORE:
         raise CapacityError(
@@ -270,7 +270,7 @@ def values_squared_sensitivity(
     pairs: Iterable[tuple[int, int]],
     neighbours: Neighbours = ONE_REPLACED,
 ) -> int:
-    """The most that one record moves pair products and all squares, squared.
+    """Return the most that one record moves pair products and all squares, squared.
 
     For integer records with coordinates of at most `half_width`. A record that is removed moves
     each by its size. Where one is replaced, the pairs are split into groups of features in which
@@ -280,18 +280,14 @@ def values_squared_sensitivity(
     pairs = tuple(pairs)
     # proof: step 5
     removed = half_width**4 * (len(pairs) + n_features)
-    return neighbours.moved(replaced=_replaced(n_features, half_width, pairs), removed=removed)
 
+    def whole(size: int) -> int:
+        """Return the squared sensitivity of all products of so many clipped coordinates."""
+        return int(squared_sensitivity(size, half_width, None, 1, 1))
 
-def _replaced(n_features: int, half_width: int, pairs: tuple[tuple[int, int], ...]) -> int:
-    total = sum(_whole_group(len(group), half_width) for group in complete_groups(pairs))
     alone = n_features - len({feature for pair in pairs for feature in pair})
-    return total + alone * _whole_group(1, half_width)
-
-
-def _whole_group(size: int, half_width: int) -> int:
-    """Squared sensitivity of the upper triangle of a Gram matrix with clipped coordinates."""
-    return int(squared_sensitivity(size, half_width, None, 1, 1))
+    replaced = sum(whole(len(group)) for group in complete_groups(pairs)) + alone * whole(1)
+    return neighbours.moved(replaced=replaced, removed=removed)
 
 
 def complete_groups(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -396,7 +392,7 @@ def mutual_pairs(picked: BoolArray) -> tuple[IntArray, IntArray]:
 
 
 def value_sigma(rows: IntArray, columns: IntArray, parameters: RowTopKParameters) -> int:
-    """The least noise that makes the values of these pairs and the squares cost `mu`."""
+    """Return the least noise that makes the values of these pairs and the squares cost `mu`."""
     pairs = zip(rows.tolist(), columns.tolist(), strict=True)
     d = parameters.inputs.n_features
     neighbours = parameters.inputs.neighbours
@@ -411,7 +407,7 @@ def noisy_values(
     sigma: int,
     generator: np.random.Generator,
 ) -> IntArray:
-    """The matrix of noisy sums: the given pairs and the diagonal, zero elsewhere.
+    """Return the matrix of noisy sums: the given pairs and the diagonal, zero elsewhere.
 
     Privacy
     -------

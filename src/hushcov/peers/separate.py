@@ -149,7 +149,7 @@ def _allowed_for(inputs: ReleaseInputs) -> int:
 def eigenvalue_sensitivity(
     n_records: int, n_features: int, norm_bound: int, neighbours: Neighbours = ONE_REPLACED
 ) -> int:
-    """The most that one record moves the rounded, computed, sorted eigenvalues, in l2.
+    """Return the most that one record moves the rounded, computed, sorted eigenvalues, in l2.
 
     Of the Gram matrix of integer records of norm at most `norm_bound`, rounded up.
     """
@@ -163,13 +163,13 @@ def eigenvalue_sensitivity(
 
 
 def histogram_mu(sigma: int, neighbours: Neighbours = ONE_REPLACED) -> float:
-    """The l2 sensitivity of counts, sqrt(2) or 1, over their noise, rounded up."""
+    """Return the l2 sensitivity of counts, sqrt(2) or 1, over their noise, rounded up."""
     square = neighbours.moved(replaced=2, removed=1)  # proof: step 5
     return math.sqrt(square) / sigma * (1 + 2.0**-50)
 
 
 def matrix_noise(parameters: SeparateParameters, method: str, norm_bound: int) -> MatrixNoise:
-    """The noise for one norm bound, such that everything drawn costs `release_mu` at most.
+    """Return the noise for one norm bound, such that everything drawn costs `release_mu` at most.
 
     Privacy
     -------
@@ -203,7 +203,7 @@ def separate_parameters(
     row_norm: float | None = None,
     eigenvalue_share: float = EIGENVALUE_SHARE,
 ) -> SeparateParameters:
-    """The least noise that the budget allows, and where to bound the records.
+    """Return the least noise that the budget allows, and where to bound the records.
 
     Parameters
     ----------
@@ -229,7 +229,8 @@ def separate_parameters(
     mu = (inputs.largest_mu() if mu is None else mu) * WITHIN  # proof: step 9
     histogram_sigma = None
     if method == "adaptive":
-        share = _histogram_share(inputs.n_features)
+        wanted = _HISTOGRAM_FEATURES / inputs.n_features
+        share = min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
         square = inputs.neighbours.moved(replaced=2, removed=1)
         histogram_sigma = smallest_sigma(square, mu * math.sqrt(share))
         counts = histogram_mu(histogram_sigma, inputs.neighbours)
@@ -247,11 +248,6 @@ def separate_parameters(
     )
 
 
-def _histogram_share(n_features: int) -> float:
-    wanted = _HISTOGRAM_FEATURES / n_features
-    return min(_LARGEST_HISTOGRAM_SHARE, max(_LEAST_HISTOGRAM_SHARE, wanted))
-
-
 def _largest_norm_bound(inputs: ReleaseInputs, mu: float, share: float) -> float:
     """The norm bound at which noise is as large as is drawn, or sums as large as int64 holds."""
     n, d = _allowed_for(inputs), inputs.n_features
@@ -264,7 +260,7 @@ def _largest_norm_bound(inputs: ReleaseInputs, mu: float, share: float) -> float
 
 
 def _half_width(inputs: ReleaseInputs, radius: float, norm: float, largest_bound: float) -> int:
-    """The finest grid on which sums, squared norms and noise are within what is exact."""
+    """Return the finest grid on which sums, squared norms and noise are within what is exact."""
     finest = min(
         _LARGEST_HALF_WIDTH,
         math.isqrt(LARGEST_SUM // _allowed_for(inputs)),
@@ -296,7 +292,7 @@ _EIGENVALUE_ERROR = 0.5
 
 
 @dataclass(frozen=True)
-class Choice:
+class SeparateChoice:
     """A norm bound, in steps of the grid, and the method to use with it."""
 
     method: str
@@ -330,8 +326,8 @@ class Prediction:
     values: FloatArray
 
 
-def choose(parameters: SeparateParameters, noisy_counts: IntArray) -> Choice:
-    """The norm bound with the least predicted error, and the better method at that bound.
+def choose(parameters: SeparateParameters, noisy_counts: IntArray) -> SeparateChoice:
+    """Return the norm bound with the least predicted error, and the better method at that bound.
 
     Privacy
     -------
@@ -347,7 +343,7 @@ def choose(parameters: SeparateParameters, noisy_counts: IntArray) -> Choice:
     )
     method = "separate" if separate < found.gauss[best] else "gauss"
     squares = (*squared_edges(parameters.norm_bound), parameters.norm_bound**2)
-    return Choice(method, math.isqrt(squares[best]))
+    return SeparateChoice(method, math.isqrt(squares[best]))
 
 
 def predict(parameters: SeparateParameters, noisy_counts: IntArray) -> Prediction:
@@ -377,7 +373,7 @@ def predict(parameters: SeparateParameters, noisy_counts: IntArray) -> Predictio
 
 
 def _frobenius(noise: MatrixNoise, d: int) -> float:
-    """The root of the expected squared Frobenius norm of the noise of a Gram matrix."""
+    """Return the root of the expected squared Frobenius norm of the noise of a Gram matrix."""
     return math.sqrt(d * (d - 1) * noise.sigma**2 + d * noise.diagonal_sigma**2)
 
 
@@ -394,7 +390,7 @@ _ROOM_TO_CHOOSE = 2.0  # times the released bound on norms, below which "adaptiv
 
 
 @dataclass(frozen=True, eq=False)
-class Transcript:
+class SeparateTranscript:
     """The noisy integers that a release is computed from: a Gram matrix, perhaps its eigenvalues.
 
     `eigenvalues` are in increasing order but for the noise.
@@ -429,7 +425,7 @@ def release_separate(
     matrix = "the matrix, with its eigenvalues where they are released apart"
     budget.gaussian(parameters.release_mu, matrix)  # proof: step 6
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    choice, noisy_counts = Choice(parameters.method, parameters.norm_bound), None
+    choice, noisy_counts = SeparateChoice(parameters.method, parameters.norm_bound), None
     if parameters.histogram_sigma is not None:
         edges = squared_edges(parameters.norm_bound)
         counts = norm_histogram(records, grid, edges, progress=progress)  # proof: step 5
@@ -439,12 +435,18 @@ def release_separate(
     noise = matrix_noise(parameters, choice.method, choice.norm_bound)
     eigenvalues = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
     transcript = draw_transcript(entropy.generator, gram, eigenvalues, noise)
+    known_after = {
+        "chosen_method": choice.method,
+        "chosen_row_norm": choice.norm_bound * parameters.step,
+        "noisy_counts": None if noisy_counts is None else noisy_counts.tolist(),
+        **asdict(noise),
+    }
     return Release(
         mechanism=NAME,
         integers=recombine(transcript, parameters, choice),
         unit=parameters.unit,
         guarantee=budget.guarantee,
-        parameters=parameters.to_dict() | _released(parameters, choice, noise, noisy_counts),
+        parameters=parameters.to_dict() | known_after,
         feature_scale=grid.feature_scale,
         making=Making(
             n_records=parameters.inputs.n_records,
@@ -472,17 +474,19 @@ def draw_transcript(
     gram: IntArray,
     eigenvalues: IntArray | None,
     noise: MatrixNoise,
-) -> Transcript:
+) -> SeparateTranscript:
     """Add the noise: to the upper triangle, and to the eigenvalues if they are released."""
     matrix = gram + symmetric_noise(generator, len(gram), noise.sigma, noise.diagonal_sigma)
     if eigenvalues is None or noise.eigenvalue_sigma is None:
-        return Transcript(matrix, None)
+        return SeparateTranscript(matrix, None)
     # proof: step 6
     drawn = rounded_normal(generator, noise.eigenvalue_sigma, len(eigenvalues))
-    return Transcript(matrix, eigenvalues + drawn)
+    return SeparateTranscript(matrix, eigenvalues + drawn)
 
 
-def recombine(transcript: Transcript, parameters: SeparateParameters, choice: Choice) -> IntArray:
+def recombine(
+    transcript: SeparateTranscript, parameters: SeparateParameters, choice: SeparateChoice
+) -> IntArray:
     """The matrix with the eigenvectors of the noisy Gram matrix and the released eigenvalues.
 
     Without released eigenvalues they are those of the noisy Gram matrix. They are brought into
@@ -504,21 +508,6 @@ def recombine(transcript: Transcript, parameters: SeparateParameters, choice: Ch
     root = vectors * np.sqrt(np.clip(values, 0.0, float(largest)))
     # One matrix times its own transpose: exactly symmetric.
     return np.asarray(np.rint(root @ root.T), dtype=np.int64)
-
-
-def _released(
-    parameters: SeparateParameters,
-    choice: Choice,
-    noise: MatrixNoise,
-    noisy_counts: IntArray | None,
-) -> dict[str, object]:
-    """Return what is known only after the release, as plain data."""
-    return {
-        "chosen_method": choice.method,
-        "chosen_row_norm": choice.norm_bound * parameters.step,
-        "noisy_counts": None if noisy_counts is None else noisy_counts.tolist(),
-        **asdict(noise),
-    }
 
 
 @dataclass(frozen=True)

@@ -12,36 +12,33 @@ from hushcov.postprocess.guard import (
     sure_level,
 )
 from hushcov.postprocess.matrices import (
+    RULES,
+    adaptive_lasso_threshold,
+    detection_deviation,
+    hard_threshold,
     is_noise,
     is_sparse,
     multiply_outer,
+    normal_interval,
     over_rows,
     project_psd,
     pseudo_inverse,
     released_correlations,
     row_blocks,
-    sparse_components,
-    stored_above,
-    symmetric_sparse,
-    upper_pairs,
-    values_at,
-)
-from hushcov.postprocess.thresholds import (
-    RULES,
-    adaptive_lasso_threshold,
-    detection_deviation,
-    hard_threshold,
-    normal_interval,
     sampling_sd,
     scad_threshold,
     shrink,
     soft_threshold,
+    sparse_components,
+    stored_above,
+    symmetric_sparse,
     thresholded_interval,
     universal_threshold,
+    upper_pairs,
+    values_at,
 )
 
 if TYPE_CHECKING:
-    from hushcov.postprocess.eigen import largest, largest_of, leading_direction
     from hushcov.postprocess.structure import (
         Candidate,
         Split,
@@ -49,6 +46,9 @@ if TYPE_CHECKING:
         best_candidate,
         coherent_norm,
         entry_deviation,
+        largest,
+        largest_of,
+        leading_direction,
         signal_norm,
         split,
     )
@@ -101,8 +101,7 @@ __all__ = [
 
 __getattr__ = lazy(
     __name__,
-    eigen="largest largest_of leading_direction",
-    structure="Candidate Split beside best_candidate coherent_norm entry_deviation signal_norm "
-    "split",
+    structure="Candidate Split beside best_candidate coherent_norm entry_deviation largest "
+    "largest_of leading_direction signal_norm split",
     tails="lost_beyond",
 )

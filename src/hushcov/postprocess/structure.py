@@ -16,13 +16,294 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray, Matrix
-from hushcov.postprocess.eigen import largest, largest_of, settled, top_vectors
-from hushcov.postprocess.levels import look_beyond, noise_size
+from hushcov._compiled import compiled, even_parts, run_parts
+
+Product = Callable[[FloatArray], FloatArray]
+
+_POWERS = 48
+_STEPS = 17  # of Lanczos' method: they end as far below the edge of noise as that many powers
+_NOTHING = 1e-12  # of a product: what is left of it by rounding errors
+_DENSE = 150  # up to here all eigenvalues are as quick as a few
+_MORE, _BLOCKS = 4, 6  # columns beside those that are looked for, and products with them
+_ROUNDS = 20  # in which factors and what they have of the diagonal settle
+_SETTLED = 1e-6  # changes of eigenvalues, relative
+
+
+def largest(matrix: Matrix) -> float:
+    """The largest eigenvalue by its size, of a symmetric matrix; about, and not above."""
+    return largest_of(lambda x: np.asarray(matrix @ x), matrix.shape[0])
+
+
+def largest_of(product: Product, n_features: int) -> float:
+    """The same of a matrix that is given by its products with vectors."""
+    found = largest_together(lambda x: product(x[:, 0])[:, None], n_features, 1)
+    return float(found[0])
+
+
+def largest_together(product: Product, n_features: int, number: int) -> FloatArray:
+    """The same of several matrices at once: `product` multiplies each column by its own."""
+    inner, _ = tridiagonals(product, n_features, number, min(_STEPS, n_features))
+    return np.asarray(np.abs(np.linalg.eigvalsh(inner)).max(axis=1))
+
+
+def tridiagonals(
+    product: Product, n_features: int, number: int, steps: int
+) -> tuple[FloatArray, FloatArray]:
+    """Reduce several symmetric matrices to tridiagonal ones, always from the same vector.
+
+    Lanczos' method, where each step is made orthogonal to all before. Where it ends early, what
+    follows is zero. Also returned is the norm of what the last step leaves of each matrix.
+    """
+    start = np.random.default_rng(1).standard_normal(n_features)
+    basis, inner = np.zeros((steps, n_features, number)), np.zeros((number, steps, steps))
+    x = np.repeat((start / np.linalg.norm(start))[:, None], number, axis=1)
+    left = np.zeros(number)
+    for step in range(steps):
+        basis[step] = x
+        y = product(x)
+        inner[:, step, step] = np.einsum("ij,ij->j", x, y)
+        size = np.linalg.norm(y, axis=0)
+        known = basis[: step + 1]
+        for _ in range(2):  # twice is enough
+            y = y - np.einsum("kij,kj->ij", known, np.einsum("kij,ij->kj", known, y))
+        left = np.linalg.norm(y, axis=0)
+        left[left <= _NOTHING * size] = 0.0  # nothing else is reached from the start
+        if step + 1 < steps:
+            inner[:, step + 1, step] = inner[:, step, step + 1] = left
+        x = np.divide(y, left, out=np.zeros_like(y), where=left > 0)
+    return inner, left
+
+
+def leading_direction(matrix: Matrix) -> FloatArray:
+    """The eigenvector of the largest eigenvalue by its size, about; of a symmetric matrix."""
+    x: FloatArray = np.random.default_rng(3).standard_normal(matrix.shape[0])
+    for _ in range(_POWERS):
+        x = np.asarray(matrix @ x)
+        x /= float(np.linalg.norm(x)) or 1.0
+    return x
+
+
+def beside_diagonal(matrix: FloatArray) -> Product:
+    """Products with a matrix whose diagonal is zero."""
+    diagonal = np.diag(matrix)[:, None]
+    return lambda columns: matrix @ columns - diagonal * columns
+
+
+def top_vectors(matrix: FloatArray, number: int) -> FloatArray:
+    """Orthonormal vectors of about the largest eigenvalues off the diagonal, the first ones first.
+
+    Eigenvalues that stand out of the others are found by a few products with blocks of columns,
+    as many of the same size as are looked for.
+    """
+    d, product = len(matrix), beside_diagonal(matrix)
+    width = number + _MORE
+    if d <= max(_DENSE, 2 * width * _BLOCKS):
+        return np.asarray(np.linalg.eigh(matrix - np.diag(np.diag(matrix)))[1][:, ::-1][:, :number])
+    x = np.linalg.qr(np.random.default_rng(2).standard_normal((d, width)))[0]
+    basis, products = np.empty((d, 0)), np.empty((d, 0))
+    for _ in range(_BLOCKS):
+        y = product(x)
+        basis, products = np.hstack([basis, x]), np.hstack([products, y])
+        for _ in range(2):
+            y = y - basis @ (basis.T @ y)
+        x = np.linalg.qr(y)[0]
+        x -= basis @ (basis.T @ x)  # of columns that were nothing but rounding errors
+        x = np.linalg.qr(x)[0]
+    inner = basis.T @ products
+    vectors = np.linalg.eigh((inner + inner.T) / 2)[1][:, ::-1][:, :number]
+    return np.asarray(basis @ vectors)
+
+
+def settled(matrix: FloatArray, start: FloatArray, edge: float) -> tuple[FloatArray, FloatArray]:
+    """Vectors and values of as many factors as `start` has columns, the largest first.
+
+    Those up to `edge` are noise, and nobody waits until they have settled.
+
+    Features have variances of their own beside the factors, so that the diagonal says nothing of
+    them: it is replaced by what the factors have of it, again and again.
+    """
+    product, own = beside_diagonal(matrix), np.maximum(np.diag(matrix), 0.0)
+    vectors, times = start, product(start)
+    values = np.maximum(np.einsum("ij,ij->j", vectors, times), 0.0)
+    for _ in range(_ROUNDS):
+        shared, before = np.minimum(vectors**2 @ values, own)[:, None], values
+        vectors = _orthonormal(times + shared * vectors)
+        times = product(vectors)
+        inner = vectors.T @ (times + shared * vectors)
+        values, turned = np.linalg.eigh((inner + inner.T) / 2)
+        values, turned = np.maximum(values[::-1], 0.0), turned[:, ::-1]
+        vectors, times = vectors @ turned, times @ turned
+        if np.abs(values - before)[values > edge].max(initial=0.0) <= _SETTLED * values[0]:
+            break
+    return vectors, values
+
+
+def _orthonormal(columns: FloatArray) -> FloatArray:
+    """The same space by orthonormal columns: quickly, where they are far from dependent."""
+    for _ in range(2):
+        try:
+            root = np.linalg.cholesky(columns.T @ columns)
+        except np.linalg.LinAlgError:
+            return np.asarray(np.linalg.qr(columns)[0])
+        if root.diagonal().min() <= 1e-6 * root.diagonal().max():
+            return np.asarray(np.linalg.qr(columns)[0])
+        columns = columns @ np.linalg.inv(root).T
+    return columns
+
+
+_ROWS = 16  # for which a thread pays
+_DRAWN = 512  # features up to which the norm of noise is that of drawn noise
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+
+
+@dataclass(frozen=True, eq=False)
+class Beyond:
+    """What of a matrix is beyond each level, off its diagonal, and what is left below it.
+
+    `counts` has the numbers of entries left by level and row, `energy` the sums of their squares
+    and `total` their sums. `signal` is the largest eigenvalue of what is left, `noise` that of
+    noise of deviation 1 in the places beyond and on the diagonal.
+    """
+
+    counts: IntArray
+    energy: FloatArray
+    total: FloatArray
+    signal: FloatArray
+    noise: FloatArray
+
+
+def look_beyond(matrix: FloatArray, levels: FloatArray) -> Beyond:
+    """Levels are above zero and ascend; the last may be infinite."""
+    d, many = len(matrix), len(levels)
+    sums, sizes = np.zeros((2, d, many)), np.zeros((d, many + 1), dtype=np.int64)
+    parts = even_parts(d, _ROWS)
+    run_parts(_measure, [(*part, matrix, levels, *sums, sizes) for part in parts])
+    beyond = d - 1 - np.cumsum(sizes[:, :-1], axis=1)  # entries beyond each level, by row
+    starts = np.concatenate([[0], np.cumsum(beyond[:, 0])])
+    number = int(starts[-1])
+    places, passed = np.empty(number, dtype=np.int32), np.empty(number, dtype=np.int8)
+    values, noise = np.empty((2, number), dtype=np.float32)
+    entries = places, passed, values, noise
+    run_parts(_collect, [(*part, matrix, levels, starts, *entries) for part in parts])
+    diagonal = np.array([normal_at(i, i) for i in range(d)])[:, None]
+
+    def product(x: FloatArray) -> FloatArray:
+        y = np.empty_like(x)
+        y[:, :many] = matrix @ x[:, :many] - matrix.diagonal()[:, None] * x[:, :many]
+        y[:, many:] = diagonal * x[:, many:]
+        run_parts(_move, [(*part, starts, *entries, x, y, many) for part in parts])
+        return y
+
+    found = largest_together(product, d, 2 * many)
+    energy, total = np.cumsum(sums.sum(axis=1), axis=1)
+    return Beyond(d - 1 - beyond.T, energy, total, found[:many], found[many:])
+
+
+def noise_size(n_features: int) -> float:
+    """The largest eigenvalue of noise of deviation 1, as `largest` has it."""
+    if n_features > _DRAWN:
+        return 2 * math.sqrt(n_features) * math.cos(math.pi / 18)
+    every = range(n_features)
+    return largest(np.array([[normal_at(i, j) for j in every] for i in every]))
+
+
+@compiled
+def _mixed(word: Any) -> Any:
+    """A word that looks random: splitmix64."""
+    word = (word ^ (word >> _S30)) * _FIRST
+    word = (word ^ (word >> _S27)) * _SECOND
+    return word ^ (word >> _S31)
+
+
+@compiled
+def normal_at(i: int, j: int) -> float:
+    """A standard normal for each pair, always the same, in either order."""
+    word = _mixed(np.uint64(min(i, j) * 2**32 + max(i, j)) * _STEP + _STEP)
+    first = (np.float64(word >> _S11) + 0.5) * 2.0**-53
+    second = np.float64(_mixed(word + _STEP) >> _S11) * 2.0**-53
+    return math.sqrt(-2.0 * math.log(first)) * math.cos(2.0 * math.pi * second)
+
+
+@compiled
+def _measure(
+    start: int,
+    stop: int,
+    matrix: FloatArray,
+    levels: FloatArray,
+    energy: FloatArray,
+    total: FloatArray,
+    sizes: IntArray,
+) -> None:
+    """Squares, sums and numbers of entries between one level and the next, by row."""
+    for i in range(start, stop):
+        for j in range(len(matrix)):
+            value = matrix[i, j]
+            passed = 0
+            for level in levels:
+                passed += abs(value) > level
+            if j != i:
+                sizes[i, passed] += 1
+                if passed < len(levels):
+                    energy[i, passed] += value * value
+                    total[i, passed] += value
+
+
+@compiled
+def _collect(
+    start: int,
+    stop: int,
+    matrix: FloatArray,
+    levels: FloatArray,
+    starts: IntArray,
+    places: npt.NDArray[np.int32],
+    passed: npt.NDArray[np.int8],
+    values: FloatArray,
+    noise: FloatArray,
+) -> None:
+    """List entries beyond the first level, with how many levels they are beyond."""
+    for i in range(start, stop):
+        at = starts[i]
+        for j in range(len(matrix)):
+            size = abs(matrix[i, j])
+            if size > levels[0] and j != i:
+                beyond = 0
+                for level in levels:
+                    beyond += size > level
+                places[at], passed[at] = j, beyond
+                values[at], noise[at] = matrix[i, j], normal_at(i, j)
+                at += 1
+
+
+@compiled
+def _move(
+    start: int,
+    stop: int,
+    starts: IntArray,
+    places: npt.NDArray[np.int32],
+    passed: npt.NDArray[np.int8],
+    values: FloatArray,
+    noise: FloatArray,
+    x: FloatArray,
+    y: FloatArray,
+    many: int,
+) -> None:
+    """Take the products of entries beyond a level from the left columns, add those of noise."""
+    for i in range(start, stop):
+        for at in range(starts[i], starts[i + 1]):
+            j = places[at]
+            for level in range(passed[at]):
+                y[i, level] -= values[at] * x[j, level]
+                y[i, many + level] += noise[at] * x[j, many + level]
+
 
 _THRESHOLDS = (2.0, 2.5, 3.0, 3.5, 4.0, math.inf)  # in deviations of an entry
 _FEW_THRESHOLDS = (3.0, math.inf)

@@ -12,7 +12,7 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov.accounting import Gaussian
-from hushcov.postprocess import normal_interval
+from hushcov.postprocess import normal_interval, thresholded_interval
 from hushcov.release.document import FOURTH_POWERS, Release, Tails
 
 #: The fourth moment of a normal column of variance 1.
@@ -263,3 +263,56 @@ def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArr
     tail = (np.maximum(kurtosis - _LONG, 0.0) + _LITTLE) * weight
     mean = float(np.average(tail, weights=weight))
     return alike + (1 - alike) * (tail / mean if mean > 0 else np.ones_like(tail))
+
+
+@dataclass(frozen=True, eq=False)
+class PairEnds:
+    """Intervals of pairs of these values, among features of these variances, as released.
+
+    All are in units of the scales. Intervals of values beyond the threshold, where it is not zero,
+    allow for having passed it.
+    """
+
+    release: Release
+    places: tuple[IntArray, IntArray]
+    values: FloatArray
+    variance: FloatArray
+    threshold: float
+    known: Coverage
+
+    def covariances(self, level: float) -> FloatArray:
+        """Return lower and upper ends for covariances."""
+        errors, kept = self.known.errors(self.release, self.places, self.values, self.variance)
+        return self._ends(self.values, errors, np.ones(len(self.values)), level) / kept
+
+    def correlations(self, level: float) -> FloatArray:
+        """Return lower and upper ends for correlations; NaN where a variance is not positive.
+
+        Their deviations are those of the three noisy entries, and (1 - r^2) / sqrt(n).
+        """
+        assert self.release.noise_sd is not None
+        assert self.release.n_sampled is not None
+        rows, columns = self.places
+        variance = np.where(self.variance > 0, self.variance, np.nan)
+        unit = np.sqrt(variance[rows] * variance[columns])
+        values = self.values / unit
+        pair, own = np.array(self.release.noise_sd)
+        with np.errstate(over="ignore"):  # a release on disk may hold any finite numbers
+            noise = pair**2 / (variance[rows] * variance[columns])
+            shares = (own / variance[rows]) ** 2 + (own / variance[columns]) ** 2
+            noise = noise + 0.25 * values**2 * shares
+        longer = np.maximum(self.known.kurtosis[rows], self.known.kurtosis[columns]) / NORMAL
+        sampling = np.maximum(1 - values**2, 0.0) ** 2 * np.maximum(longer, 1.0)
+        deviation = np.sqrt(noise + sampling / self.release.n_sampled)
+        return np.clip(self._ends(values, deviation, unit, level), -1.0, 1.0)
+
+    def _ends(
+        self, values: FloatArray, deviation: FloatArray, unit: FloatArray, level: float
+    ) -> FloatArray:
+        low, high = normal_interval(values, deviation, level)
+        if self.threshold > 0:
+            passed = (np.abs(self.values) > self.threshold) & np.isfinite(values)
+            low[passed], high[passed] = thresholded_interval(
+                values[passed], deviation[passed], self.threshold / unit[passed], level
+            )
+        return np.array([low, high])

@@ -191,6 +191,19 @@ class Making:
             f"{number(noise_sd, 2)}, because how many there are is not public; {bound}"
         )
 
+    @property
+    def complete_words(self) -> str | None:
+        """The released number of complete records, in words; None where none may be incomplete."""
+        return None if self.complete is None else complete_words(self.complete)
+
+
+def complete_words(found: Mapping[str, int]) -> str:
+    """Say how many records are complete, by the released number."""
+    return (
+        f"about {found['released']:,} of {found['of']:,} records are complete, released with "
+        f"noise of standard deviation {found['noise_sd']:,}"
+    )
+
 
 @dataclass(frozen=True, eq=False)
 class Release:

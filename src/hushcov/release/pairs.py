@@ -1,13 +1,50 @@
-"""Pairs of features of a matrix with their values, and the strongest of them."""
+"""One view of a release: its estimate, the pairs that stand out, and numbers with intervals.
+
+Estimators, the command line, exports and the report read what they show here, so that a number is
+the same wherever it appears.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
-from hushcov.postprocess import Matrix, is_sparse, row_blocks, stored_above, upper_pairs, values_at
+from hushcov.postprocess import (
+    Matrix,
+    is_noise,
+    is_sparse,
+    normal_interval,
+    row_blocks,
+    stored_above,
+    symmetric_sparse,
+    universal_threshold,
+    upper_pairs,
+    values_at,
+)
+from hushcov.release.coverage import Coverage, PairEnds, coverage
+from hushcov.release.document import Release
+from hushcov.release.estimate import estimate, factors_of, kept_entries, scales_of
+
+LEVEL = 0.95
+MOST_PAIRS = 600_000  # that are listed, or drawn in the heat map
+MOST_INTERVALS = 20_000  # of the pairs found, in a page or a sentence
+_UNTHRESHOLDED = 2  # pairs for each feature that are listed where nothing says which are noise
+_LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
+
+#: What makes a correlation noise.
+NOISE = "a correlation beyond 1, or none because a variance is not positive"
+#: How pairs came to count as found.
+KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
+
+Places = tuple[IntArray, IntArray]
+
+
+# ---- pairs of a matrix, and the strongest of them ----
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,15 +59,15 @@ class Pairs:
         return len(self.rows)
 
     def at(self, chosen: IndexArray | BoolArray | slice) -> Pairs:
-        """Some of the pairs."""
+        """Return some of the pairs."""
         return Pairs(self.rows[chosen], self.columns[chosen], self.values[chosen])
 
     def strongest_first(self) -> Pairs:
-        """All pairs by the size of their values; equal ones stay in order."""
+        """Return all pairs by the size of their values; equal ones stay in order."""
         return self.at(np.argsort(-np.abs(self.values), kind="stable"))
 
     def likely_first(self) -> Pairs:
-        """The same of correlations; those that only noise puts beyond 1 come last."""
+        """Return correlations by their size; those that only noise puts beyond 1 come last."""
         sizes = np.abs(self.values)
         return self.at(np.lexsort((-sizes, sizes > 1)))
 
@@ -54,7 +91,7 @@ class Scan:
 
 
 def scan(matrix: Matrix, factors: FloatArray, *, most: int, above: float = 0.0) -> Scan:
-    """The `most` strongest entries above the diagonal, of those whose size is more than `above`.
+    """Return the `most` strongest entries above the diagonal whose size is more than `above`.
 
     Entries are multiplied by the factors of their two features. What is not a finite number then
     is left out. Of a dense matrix only some rows are looked at at a time.
@@ -67,10 +104,6 @@ def scan(matrix: Matrix, factors: FloatArray, *, most: int, above: float = 0.0) 
         found = found if there.all() else found.at(there)
         kept = strongest(found, most)
         return Scan(kept, len(found), _cutoff(found, kept))
-    return _scan_dense(matrix, factors, most, above)
-
-
-def _scan_dense(matrix: FloatArray, factors: FloatArray, most: int, above: float) -> Scan:
     nowhere = np.empty(0, dtype=np.int64)
     held, total, left_out = Pairs(nowhere, nowhere, np.empty(0)), 0, 0.0
     for block in row_blocks(len(factors)):
@@ -79,11 +112,10 @@ def _scan_dense(matrix: FloatArray, factors: FloatArray, most: int, above: float
         sizes[~np.isfinite(sizes)] = 0.0
         total += int(np.count_nonzero(sizes > above))
         rows, columns = np.nonzero(sizes > max(above, left_out))
-        fresh = Pairs(rows + block.start, columns, values[rows, columns])
         together = Pairs(
-            np.concatenate([held.rows, fresh.rows]),
-            np.concatenate([held.columns, fresh.columns]),
-            np.concatenate([held.values, fresh.values]),
+            np.concatenate([held.rows, rows + block.start]),
+            np.concatenate([held.columns, columns]),
+            np.concatenate([held.values, values[rows, columns]]),
         )
         held = strongest(together, most)
         left_out = max(left_out, _cutoff(together, held) or 0.0)
@@ -91,7 +123,7 @@ def _scan_dense(matrix: FloatArray, factors: FloatArray, most: int, above: float
 
 
 def strongest(pairs: Pairs, most: int) -> Pairs:
-    """At most so many pairs, in their order."""
+    """Return at most so many pairs, in their order."""
     if len(pairs) <= most:
         return pairs
     kept = np.argpartition(np.abs(pairs.values), len(pairs) - most)[len(pairs) - most :]
@@ -99,27 +131,446 @@ def strongest(pairs: Pairs, most: int) -> Pairs:
 
 
 def _cutoff(pairs: Pairs, kept: Pairs) -> float | None:
-    """The size that no pair left out exceeds."""
+    """Return the size that no pair left out exceeds."""
     return None if len(kept) == len(pairs) else float(np.abs(kept.values).min(initial=np.inf))
 
 
-def ordered(selected: IntArray) -> tuple[IntArray, IntArray]:
-    """Rows and columns of pairs, the smaller one first, in the order of rows."""
-    rows, columns = selected.min(axis=0), selected.max(axis=0)
+def released_places(release: Release) -> Places:
+    """Return rows and columns of the selected pairs, the smaller one first, row by row."""
+    if is_sparse(release.integers):
+        return stored_above(release.integers)[:2]
+    assert release.selected is not None
+    rows, columns = release.selected.min(axis=0), release.selected.max(axis=0)
     order = np.lexsort((columns, rows))
     return rows[order], columns[order]
 
 
-def released_places(integers: Matrix, selected: IntArray) -> tuple[IntArray, IntArray]:
-    """The same of the pairs of a release; its sparse matrix has them in order."""
-    if is_sparse(integers):
-        rows, columns, _ = stored_above(integers)
+def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
+    """Return quotients, and 0 where nothing can be divided by."""
+    return np.divide(values, by, out=np.zeros_like(by), where=by > 0)
+
+
+# ---- what is shown of pairs and of variances ----
+
+
+@dataclass(frozen=True)
+class ShownPair:
+    """Two features, by their columns counted from 0, with everything that is shown of them.
+
+    A `correlation` may be beyond 1, which is noise; None says that a variance is not positive.
+    Intervals are None where the release has no single level of noise.
+    """
+
+    features: tuple[int, int]
+    covariance: float
+    correlation: float | None
+    interval: tuple[float, float] | None
+    correlation_interval: tuple[float, float] | None = None
+    noise_sd: float | None = None
+    holds: bool = True
+    outside: bool = False  # whether the estimate lies outside its own interval
+
+    @property
+    def noise(self) -> bool:
+        """Whether noise drowns the correlation."""
+        return self.correlation is None or bool(is_noise(np.array(self.correlation)))
+
+    @property
+    def correlation_outside(self) -> bool:
+        """Whether the correlation lies outside its own interval."""
+        if self.correlation is None or self.correlation_interval is None:
+            return False
+        low, high = self.correlation_interval
+        return not low <= self.correlation <= high
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the pair as plain, JSON-ready data."""
+        ends = self.interval, self.correlation_interval
+        interval, of_correlation = (None if each is None else list(each) for each in ends)
+        return {
+            "features": list(self.features),
+            "covariance": self.covariance,
+            "correlation": self.correlation,
+            "noise": self.noise,
+            "interval": interval,
+            "correlation_interval": of_correlation,
+            "outside_interval": self.outside,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class PairTable:
+    """Pairs in the unit of the data, an entry of every array each.
+
+    Parameters
+    ----------
+    rows, columns : ndarray
+        The two features of each pair, counted from 0.
+    covariance, lower, upper : ndarray
+        The estimate and its interval. Ends are NaN without a single level of noise, and infinite
+        for features that were not found.
+    correlation, correlation_lower, correlation_upper : ndarray
+        NaN where a variance is not positive; noise may put a correlation beyond 1.
+    noise_sd : ndarray
+        Standard deviation of the privacy noise of the covariance.
+    found, holds : ndarray of bool
+        Whether a pair stands out, and whether its intervals can be believed.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    covariance: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    correlation: FloatArray
+    correlation_lower: FloatArray
+    correlation_upper: FloatArray
+    noise_sd: FloatArray
+    found: BoolArray
+    holds: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def at(self, chosen: IndexArray | BoolArray | slice) -> PairTable:
+        """Return some of the pairs."""
+        return PairTable(*(getattr(self, each.name)[chosen] for each in fields(self)))
+
+    @property
+    def noise(self) -> BoolArray:
+        """Pairs whose correlation is beyond 1, or that have none."""
+        return is_noise(self.correlation)
+
+    def pairs(self) -> list[ShownPair]:
+        """Return the pairs one by one; a number that is not finite is None."""
+
+        def plain(values: FloatArray) -> list[float | None]:
+            return [value if np.isfinite(value) else None for value in values.tolist()]
+
+        def between(low: FloatArray, high: FloatArray) -> list[tuple[float, float] | None]:
+            ends = zip(plain(low), plain(high), strict=True)
+            return [None if a is None or b is None else (a, b) for a, b in ends]
+
+        room = 1e-9 * np.abs(self.covariance)  # rounding
+        out = (self.covariance < self.lower - room) | (self.covariance > self.upper + room)
+        columns = (
+            zip(self.rows.tolist(), self.columns.tolist(), strict=True),
+            self.covariance.tolist(),
+            plain(self.correlation),
+            between(self.lower, self.upper),
+            between(self.correlation_lower, self.correlation_upper),
+            plain(self.noise_sd),
+            self.holds.tolist(),
+            out.tolist(),
+        )
+        return [ShownPair(*each) for each in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class VarianceTable:
+    """Variances of all features in the unit of the data, with intervals that are not below zero."""
+
+    variance: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    noise_sd: FloatArray
+    holds: BoolArray
+
+    @property
+    def deviations(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Standard deviations and the ends of their intervals."""
+        value, low, high = (
+            np.sqrt(np.maximum(each, 0.0)) for each in (self.variance, self.lower, self.upper)
+        )
+        return value, low, high
+
+
+# ---- the view ----
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The estimate of a release, and what stands out in it.
+
+    Parameters
+    ----------
+    release : Release
+        The document; nothing else is read.
+    matrix : matrix
+        The estimate, in the unit of the data.
+    unit : ndarray
+        The standard deviation of each feature, as it was released; its scale where the released
+        variance is not positive.
+    lost : ndarray of bool
+        Features whose released variance is not positive.
+    rule : {"kept", "selected", "beyond", "strongest"}
+        How pairs count as found: by the threshold of the release, by having been selected, or by
+        a value that noise hardly reaches. Where nothing says which are noise, none counts as
+        found, and the strongest are listed.
+    threshold : float
+        What a found pair exceeds, in units of the scales.
+    """
+
+    release: Release
+    matrix: Matrix
+    unit: FloatArray
+    lost: BoolArray
+    rule: str
+    threshold: float
+
+    @property
+    def thresholded(self) -> bool:
+        """Whether the estimate leaves out pairs that the release holds."""
+        return self.rule == KEPT
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the release says what its values may be off by."""
+        return self.release.noise_sd is not None and self.release.n_sampled is not None
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """Scales of the features; ones where there are none."""
+        return scales_of(self.release)
+
+    @cached_property
+    def factors(self) -> FloatArray:
+        """What brings every feature to standard deviation 1; 0 for those that do not vary."""
+        return ratio(np.ones_like(self.unit), self.unit)
+
+    @property
+    def deviation(self) -> FloatArray:
+        """Released standard deviations in units of the scales."""
+        return ratio(self.unit, self.scale)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How sure released values are beyond their noise."""
+        return coverage(self.release)
+
+    @cached_property
+    def holds(self) -> BoolArray:
+        """For every feature, whether intervals of its entries can be believed."""
+        return interval_holds(self.release, self.coverage)
+
+    @cached_property
+    def shown(self) -> Scan:
+        """The strongest pairs of the estimate, over the standard deviations of their features."""
+        return scan(self.matrix, self.factors, most=MOST_PAIRS)
+
+    @property
+    def found(self) -> Pairs:
+        """The pairs found with their correlations, the strongest first; at most 600,000.
+
+        Where none counts as found these are the strongest.
+        """
+        return self._found[0]
+
+    @property
+    def n_found(self) -> int:
+        """How many pairs count as found."""
+        return self._found[1]
+
+    @cached_property
+    def _found(self) -> tuple[Pairs, int]:
+        release, most = self.release, MOST_PAIRS
+        if self.rule == STRONGEST:
+            most = max(1, _UNTHRESHOLDED * release.n_features)
+            return scan(self.matrix, self.factors, most=most).pairs.strongest_first(), 0
+        if release.selected is not None:
+            rows, columns = released_places(release)
+            passed = np.abs(values_at(release.integers, rows, columns)) * release.unit
+            there = passed > self.threshold
+            rows, columns, total = rows[there], columns[there], int(np.count_nonzero(there))
+        else:
+            ones, above = np.ones(release.n_features), self.threshold / release.unit
+            scanned = scan(release.integers, ones, most=most, above=above)
+            rows, columns, total = scanned.pairs.rows, scanned.pairs.columns, scanned.total
+        values = values_at(self.matrix, rows, columns) * (
+            self.factors[rows] * self.factors[columns]
+        )
+        found = Pairs(rows, columns, np.asarray(values, dtype=np.float64))
+        # Constants have no covariance, and a projection may move a pair to zero.
+        there = np.isfinite(found.values) & (found.values != 0)
+        total -= int(np.count_nonzero(~there))
+        return strongest(found.at(there), most).likely_first(), total
+
+    def correlations(self, pairs: Pairs) -> FloatArray:
+        """Return values of pairs, NaN where a variance is not positive."""
+        lost = self.lost[pairs.rows] | self.lost[pairs.columns]
+        return np.where(lost, np.nan, pairs.values)
+
+    def listed(self, most: int, level: float = LEVEL) -> PairTable:
+        """Return the first of the pairs found."""
+        pairs = self.found.at(slice(0, most))
+        return self.table((pairs.rows, pairs.columns), level)
+
+    def table(self, places: Places, level: float = LEVEL) -> PairTable:
+        """Return all that is shown of some pairs, in the order in which they are given.
+
+        Intervals are about the released values. Those of pairs that passed the threshold of the
+        release allow for that.
+        """
+        release, (rows, columns) = self.release, places
+        unit, size = self.unit[rows] * self.unit[columns], self.scale[rows] * self.scale[columns]
+        values = np.asarray(values_at(self.matrix, rows, columns), dtype=np.float64)
+        released = np.asarray(values_at(release.integers, rows, columns), dtype=np.float64)
+        released *= release.unit
+        lost = self.lost[rows] | self.lost[columns] | (unit == 0)
+        there = (np.abs(released) > self.threshold) & (values != 0) & (unit > 0)
+        ends, of_correlations = np.full((2, 2, len(rows)), np.nan)
+        if self.has_intervals:
+            limit = release.making.threshold if self.thresholded else 0.0
+            variance = np.asarray(release.integers.diagonal() * release.unit, dtype=np.float64)
+            pairs = PairEnds(release, places, released, variance, limit, self.coverage)
+            ends, of_correlations = pairs.covariances(level), pairs.correlations(level)
+            unresolved = np.isin(places, release.making.unresolved).any(axis=0)
+            ends[:, unresolved] = np.array([[-np.inf], [np.inf]])
+        with np.errstate(invalid="ignore"):  # no end is infinite times a scale of 0
+            lower, upper = ends * size
+        noise = np.nan if release.noise_sd is None else release.noise_sd[0]
+        return PairTable(
+            rows=rows,
+            columns=columns,
+            covariance=values,
+            lower=lower,
+            upper=upper,
+            correlation=np.divide(values, unit, out=np.full(len(unit), np.nan), where=~lost),
+            correlation_lower=of_correlations[0],
+            correlation_upper=of_correlations[1],
+            noise_sd=noise * size,
+            found=there & (self.rule != STRONGEST),
+            holds=self.holds[rows] & self.holds[columns],
+        )
+
+    def released(self, level: float = LEVEL, most: int = MOST_PAIRS) -> PairTable:
+        """Return the released pairs, those found first, the strongest of each first.
+
+        At most `most` of them.
+        """
+        places = self._released_places(most)
+        table = self.table(places, level)
+        value = np.abs(np.asarray(values_at(self.release.integers, *places), dtype=np.float64))
+        strength = np.where(table.found, np.nan_to_num(np.abs(table.correlation)), value)
+        noise = table.noise & table.found
+        return table.at(np.lexsort((table.columns, table.rows, -strength, noise, ~table.found)))
+
+    def _released_places(self, most: int) -> Places:
+        """Return released pairs, row before column: those found, and the strongest others."""
+        release, d, found = self.release, self.release.n_features, self.found
+        if len(found) >= most:
+            found = found.at(slice(0, most))
+            return found.rows, found.columns
+        if release.selected is not None:
+            rows, columns = released_places(release)
+        elif d * (d - 1) // 2 <= most:
+            rows, columns = np.triu_indices(d, 1)
+        else:
+            others = scan(release.integers, np.ones(d), most=most).pairs
+            rows = np.concatenate([found.rows, others.rows])
+            columns = np.concatenate([found.columns, others.columns])
+            _, first = np.unique(rows * d + columns, return_index=True)
+            rows, columns = rows[first], columns[first]
+        if len(rows) > most:
+            chosen = np.isin(rows * d + columns, found.rows * d + found.columns)
+            size = np.abs(values_at(release.integers, rows, columns)).astype(np.float64)
+            size[chosen] += size.max(initial=0.0) + 1
+            kept = np.sort(np.argpartition(-size, most - 1)[:most])
+            rows, columns = rows[kept], columns[kept]
         return rows, columns
-    return ordered(selected)
+
+    def variances(self, level: float = LEVEL) -> VarianceTable:
+        """Return the variances of all features."""
+        release, size = self.release, self.scale**2
+        ends = np.full((2, release.n_features), np.nan)
+        if self.has_intervals:
+            own = np.arange(release.n_features)
+            variance = np.asarray(release.integers.diagonal() * release.unit, dtype=np.float64)
+            deviation, kept = self.coverage.errors(release, (own, own), variance, variance)
+            ends = np.array(normal_interval(variance, deviation, level)) / kept * size
+            ends[:, list(release.making.unresolved)] = np.array([[0.0], [np.inf]])
+        noise = np.nan if release.noise_sd is None else release.noise_sd[1]
+        variance = np.asarray(self.matrix.diagonal(), dtype=np.float64)
+        lower, upper = np.maximum(ends, 0.0)
+        return VarianceTable(variance, lower, upper, noise * size, self.holds)
 
 
-def pairs_at(matrix: Matrix, places: tuple[IntArray, IntArray], factors: FloatArray) -> Pairs:
-    """The entries at these places, times the factors of their features."""
-    rows, columns = places
-    values = values_at(matrix, rows, columns) * (factors[rows] * factors[columns])
-    return Pairs(rows, columns, np.asarray(values, dtype=np.float64))
+def view(release: Release) -> View:
+    """Return the view of a release; pairs are looked for when they are first asked for."""
+    rule, threshold = rule_of(release)
+    matrix = estimate(release)
+    if not is_sparse(matrix) and np.count_nonzero(matrix) <= matrix.size // 2:
+        matrix = sparse.csr_array(matrix)
+    variances, usual = matrix.diagonal(), release.feature_scale
+    if usual is None:
+        usual = np.full(release.n_features, release.parameter("inputs", "scale") or 1.0)
+    unit = np.where(variances > 0, np.sqrt(np.maximum(variances, 0.0)), usual)
+    return View(release, matrix, unit, (unit > 0) & ~(variances > 0), rule, threshold)
+
+
+def rule_of(release: Release) -> tuple[str, float]:
+    """Return how pairs count as found, and what they must exceed in units of the scales."""
+    making = release.making
+    # Beside factors a threshold is for what they leave, and no pair of the estimate is zero.
+    factors = making.structure is not None and making.structure.rank > 0
+    if making.threshold > 0 and not factors:
+        return KEPT, making.threshold
+    selected = release.selected
+    if selected is not None and not release.of_candidates:
+        return SELECTED, 0.0
+    if release.noise_sd is not None and release.n_sampled is not None:
+        noise = release.noise_sd[0]
+        if 0 < noise < _LARGEST_NOISE:
+            pairs = None if selected is None else selected.shape[1]
+            return BEYOND, universal_threshold(noise, release.n_sampled, release.n_features, pairs)
+    if selected is not None:
+        return SELECTED, 0.0
+    d = release.n_features
+    pairs = (np.count_nonzero(release.integers) - np.count_nonzero(release.integers.diagonal())) / 2
+    return (SELECTED if pairs < d * (d - 1) / 2 else STRONGEST), 0.0
+
+
+def interval_holds(release: Release, known: Coverage | None = None) -> BoolArray:
+    """Return for every feature whether intervals of its entries can be believed, at level 0.95.
+
+    None can where there are no intervals.
+    """
+    if release.noise_sd is None or release.n_sampled is None:
+        return np.zeros(release.n_features, dtype=bool)
+    found = coverage(release) if known is None else known
+    least = found.smallest(release, LEVEL)
+    if least == np.inf:
+        return found.tame
+    above = max(least, release.making.threshold) / release.unit
+    ones = np.ones(release.n_features)
+    pairs = scan(release.integers, ones, most=MOST_PAIRS, above=above).pairs
+    values = pairs.values * release.unit
+    holds = found.holds(release, (pairs.rows, pairs.columns), values, LEVEL)
+    holds[list(release.making.unresolved)] = True  # infinite
+    return holds
+
+
+def covariance_intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
+    """Return the ends for every entry that was released and kept; NaN, or not stored, elsewhere.
+
+    They are those of `View.table` and `View.variances`; those of features that were not found are
+    infinite.
+    """
+    seen, kept = view(release), kept_entries(release, factors_of(release))
+    rows, columns, _ = upper_pairs(kept)
+    pairs, own = seen.table((rows, columns), level), seen.variances(level)
+
+    def matrix(of_pairs: FloatArray, of_variances: FloatArray, infinite: float) -> Any:
+        if is_sparse(kept):
+            return symmetric_sparse((rows, columns), of_pairs, of_variances)
+        found = np.full(kept.shape, np.nan)
+        found[rows, columns] = found[columns, rows] = of_pairs
+        np.fill_diagonal(found, of_variances)
+        if release.making.unresolved:
+            lost = np.isin(np.arange(len(found)), release.making.unresolved)
+            of_lost = (lost[:, None] | lost) & release.released & ~np.eye(len(found), dtype=bool)
+            found[of_lost] = infinite
+        return found
+
+    lower = matrix(pairs.lower, own.lower, -np.inf)
+    return lower, matrix(pairs.upper, own.upper, np.inf)

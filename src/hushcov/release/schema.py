@@ -14,10 +14,175 @@ import numpy as np
 from hushcov._arrays import IntArray
 from hushcov.accounting import RELATIONS, Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError, ReleaseError
-from hushcov.postprocess import Matrix, is_sparse
-from hushcov.release.columns import describe_pairs
+from hushcov.postprocess import Matrix, is_sparse, stored_above, symmetric_sparse, values_at
 from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
-from hushcov.release.stored import read_matrix, read_selected, wrong
+
+#: The longest list that `release.json` holds by itself.
+LONGEST = 10_000
+BANDWIDTH, WINDOWS = "bandwidth", "windows"
+
+
+def windows_of(selected: IntArray, n_features: int) -> IntArray | None:
+    """With how many of the next features each is paired, where that is all: windows, in order."""
+    counts = np.bincount(selected[0], minlength=n_features)
+    if len(counts) > n_features or not counts.any():
+        return None
+    same = np.array_equal(selected, of_windows(counts)) if _fits(counts) else False
+    return counts.astype(np.int64) if same else None
+
+
+def _fits(counts: IntArray) -> bool:
+    """Whether windows end with the last feature."""
+    room = np.arange(len(counts) - 1, -1, -1)
+    return bool(np.all((counts >= 0) & (counts <= room)))
+
+
+def of_windows(counts: IntArray) -> IntArray:
+    """Rows and columns of the pairs of windows, row by row."""
+    d, total = len(counts), int(counts.sum())
+    pairs = np.empty((2, total), dtype=np.int64)
+    pairs[0] = np.repeat(np.arange(d), counts)
+    pairs[1] = np.arange(total)
+    pairs[1] -= np.repeat(np.cumsum(counts) - counts - np.arange(1, d + 1), counts)
+    return pairs
+
+
+def band_counts(n_features: int, bandwidth: int) -> IntArray:
+    """With how many of the next features each is paired in a band."""
+    return np.minimum(bandwidth, np.arange(n_features - 1, -1, -1)).astype(np.int64)
+
+
+def describe_pairs(selected: IntArray | None, n_features: int) -> Any:
+    """Pairs as the document has them: listed, or as a bandwidth or windows where they are many."""
+    if selected is None or selected.size <= LONGEST:
+        return selected
+    windows = windows_of(selected, n_features)
+    if windows is None:
+        return selected
+    widest = int(windows.max())
+    band = np.array_equal(windows, band_counts(n_features, widest))
+    return {BANDWIDTH: widest} if band else {WINDOWS: windows}
+
+
+def read_pairs(form: Any, n_features: int, most: int) -> IntArray | None:
+    """The pairs of a bandwidth or of windows; None where this is neither, or more than `most`."""
+    if not isinstance(form, dict) or len(form) != 1:
+        return None
+    width, counts = form.get(BANDWIDTH), form.get(WINDOWS)
+    if type(width) is int and 0 < width < n_features:
+        counts = band_counts(n_features, width)
+    elif isinstance(counts, list) and all(type(each) is int for each in counts):
+        counts = np.array(counts, dtype=np.int64)
+    if not isinstance(counts, np.ndarray) or counts.dtype != np.int64:
+        return None
+    if counts.shape != (n_features,) or not _fits(counts) or not counts.sum() <= most:
+        return None
+    return of_windows(counts)
+
+
+_LARGEST_PLACE = 2**31  # of a feature
+
+
+def stored_integers(release: Release) -> IntArray:
+    """The integers as they are stored: a matrix, or the selected pairs and then the diagonal."""
+    if not is_sparse(release.integers):
+        return np.asarray(release.integers)
+    rows, columns = (
+        np.empty((2, 0), dtype=np.int64) if release.selected is None else release.selected
+    )
+    above = stored_above(release.integers)
+    if np.array_equal(above[0], rows) and np.array_equal(above[1], columns):
+        pairs = above[2]
+    else:
+        pairs = values_at(release.integers, rows, columns)
+    return np.concatenate([pairs, release.integers.diagonal()])
+
+
+def is_stored(release: Release) -> bool:
+    """Whether the matrix is what reading makes of `stored_integers`; it is not made twice."""
+    matrix, selected = release.integers, release.selected
+    if not is_sparse(matrix):
+        return _is_whole(matrix)
+    if selected is None or matrix.format != "csr" or matrix.dtype != np.int64:
+        return False
+    d = release.n_features
+    if matrix.nnz != 2 * selected.shape[1] + d or matrix.shape != (d, d):
+        return False
+    by_columns = matrix.tocsc()  # of a symmetric matrix the same, sorted
+    same = all(
+        np.array_equal(getattr(matrix, name), getattr(by_columns, name))
+        for name in ("indptr", "indices", "data")
+    )
+    return same and _are_stored(matrix, selected)
+
+
+def _are_stored(matrix: Matrix, selected: IntArray) -> bool:
+    """Whether these pairs, and no others, are what a sorted matrix stores above its diagonal."""
+    rows, columns, _ = stored_above(matrix)
+    if np.array_equal(rows, selected[0]) and np.array_equal(columns, selected[1]):
+        return True
+    d = matrix.shape[0]
+    return np.array_equal(
+        rows * d + columns, np.sort(selected.min(axis=0) * d + selected.max(axis=0))
+    )
+
+
+def _is_whole(matrix: Matrix) -> bool:
+    square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1] and matrix.dtype == np.int64
+    return bool(square and np.array_equal(matrix, matrix.T))
+
+
+def read_matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:
+    """The matrix that was stored, in the kind that it had."""
+    if integers.dtype != np.int64:
+        raise DamagedReleaseError("integers.npy must hold 64-bit integers")
+    if integers.ndim == 1:
+        n_pairs = len(integers) - d
+        if selected is None or selected.shape[1] != n_pairs:
+            wrong("selected", "one pair for each value in integers.npy that is not a variance")
+        return symmetric_sparse((selected[0], selected[1]), integers[:n_pairs], integers[n_pairs:])
+    if integers.shape != (d, d):
+        wrong("n_features", "the number of rows and of columns of integers.npy")
+    if not np.array_equal(integers, integers.T):
+        raise DamagedReleaseError("integers.npy must hold a symmetric matrix")
+    return integers
+
+
+def read_selected(pairs: object, d: int, most: int) -> IntArray | None:
+    """Rows and columns of the pairs that a document selects, at most so many; None for all."""
+    if pairs is None:
+        return None
+    if isinstance(pairs, dict):
+        found = read_pairs(pairs, d, most)
+        if found is None:
+            wrong("selected", "a bandwidth or windows of the features in integers.npy")
+        return found
+    if isinstance(pairs, list):
+        pairs = _pairs_of_lists(pairs)
+    if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.shape[:-1] != (2,):
+        wrong("selected", "null or two lists, rows and columns")
+    if pairs.size and not 0 <= pairs.min() <= pairs.max() < d:
+        wrong("selected", "made of features, counted from 0")
+    flat = np.sort(pairs.min(axis=0) * d + pairs.max(axis=0))
+    if np.any(flat[1:] == flat[:-1]) or np.any(pairs[0] == pairs[1]):
+        wrong("selected", "pairs of two features, each pair once")
+    return pairs
+
+
+def _pairs_of_lists(pairs: list[Any]) -> IntArray:
+    if len(pairs) != 2 or not all(type(p) is list for p in pairs):
+        wrong("selected", "null or two lists, rows and columns")
+    if len(pairs[0]) != len(pairs[1]):
+        wrong("selected", "two lists of one length")
+    if not all(type(i) is int and 0 <= i <= _LARGEST_PLACE for i in (*pairs[0], *pairs[1])):
+        wrong("selected", "made of features, counted from 0")
+    return np.array(pairs, dtype=np.int64).reshape(2, -1)
+
+
+def wrong(field: str, constraint: str) -> NoReturn:
+    """Refuse a document for one of its fields."""
+    raise DamagedReleaseError(f"{field} of release.json must be {constraint}, and is not")
+
 
 FORMAT = 7
 _FIELDS = (
@@ -63,19 +228,15 @@ def describe(release: Release) -> dict[str, Any]:
 def _describe_making(making: Making) -> dict[str, Any]:
     """Events of the parts are those of the guarantee, in their order: only counted here."""
     plain = {name: getattr(making, name) for name in _MAKING}
+    for name in ("complete", "counted", "tails", "structure"):
+        if plain[name] is not None:
+            plain[name] = (
+                dict(plain[name]) if isinstance(plain[name], Mapping) else asdict(plain[name])
+            )
+    if making.bounds is not None:
+        plain["bounds"] = [list(pair) for pair in making.bounds]
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
-    complete = None if making.complete is None else dict(making.complete)
-    counted = None if making.counted is None else dict(making.counted)
-    tails = None if making.tails is None else asdict(making.tails)
-    structure = None if making.structure is None else asdict(making.structure)
-    bounds = None if making.bounds is None else [list(pair) for pair in making.bounds]
-    listed = {
-        "counted": counted,
-        "bounds": bounds,
-        "unresolved": list(making.unresolved),
-        "tails": tails,
-    }
-    return plain | {"parts": parts, "complete": complete, "structure": structure} | listed
+    return plain | {"parts": parts, "unresolved": list(making.unresolved)}
 
 
 def parse(content: bytes | bytearray, name: str = "release.json") -> dict[str, Any]:
@@ -270,7 +431,7 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
     if not isinstance(fields, dict):
         wrong("making", "an object with named fields")
     _check_names("making of release.json", fields, _MAKING)
-    n = fields["n_records"]
+    n, name = fields["n_records"], fields["dataset"]
     if n is not None and not (type(n) is int and 0 < n <= _MOST_RECORDS):
         wrong("n_records", "null or a number of records")
     if type(fields["projected"]) is not bool:
@@ -279,14 +440,11 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
         wrong("scales", 'null, "given" or "released"')
     if fields["made"] is not None:
         _check_time("made", fields["made"])
-    name = fields["dataset"]
     if name is not None and not (isinstance(name, str) and name):
         wrong("dataset", "null or a name")
     (threshold,) = _numbers("threshold", [fields["threshold"]], 1)
-    if fields["shrunk"] is not None:
-        (share,) = _numbers("shrunk", [fields["shrunk"]], 1)
-        if share > 1:
-            wrong("shrunk", "null or a share from 0 to 1")
+    if fields["shrunk"] is not None and _numbers("shrunk", [fields["shrunk"]], 1)[0] > 1:
+        wrong("shrunk", "null or a share from 0 to 1")
     known = {
         "parts": _parts(fields["parts"], guarantee),
         "complete": _complete(fields["complete"]),
@@ -300,12 +458,20 @@ def _making(fields: object, guarantee: Guarantee, d: int) -> Making:
     return Making(**fields | known)
 
 
-def _structure(found: object, d: int) -> Structure | None:
+def _optional(name: str, found: object, expected: tuple[str, ...]) -> dict[str, Any] | None:
+    """Return an object with these fields, or None for null."""
     if found is None:
         return None
     if not isinstance(found, dict):
-        wrong("structure", "null or an object with named fields")
-    _check_names("structure of release.json", found, _STRUCTURE)
+        wrong(name, "null or an object with named fields")
+    _check_names(f"{name} of release.json", found, expected)
+    return found
+
+
+def _structure(given: object, d: int) -> Structure | None:
+    found = _optional("structure", given, _STRUCTURE)
+    if found is None:
+        return None
     if found["kind"] not in KINDS or not isinstance(found["why"], str):
         wrong("structure", f"of a kind among {', '.join(KINDS)}, with a reason")
     if type(found["rank"]) is not int or not 0 <= found["rank"] <= d:
@@ -329,49 +495,41 @@ def _unresolved(listed: object, d: int) -> tuple[int, ...]:
 def _bounds(listed: object, d: int) -> tuple[tuple[float | None, float | None], ...] | None:
     if listed is None:
         return None
-    wanted = "null, or low and high of every feature, each a number or null"
     if isinstance(listed, np.ndarray) and listed.ndim == 2:  # NaN for null
         listed = [[None if end != end else end for end in pair] for pair in listed.tolist()]  # noqa: PLR0124
-    if not isinstance(listed, list) or len(listed) != d:
-        wrong("bounds", wanted)
-    for pair in listed:
-        if not isinstance(pair, list) or len(pair) != 2:
-            wrong("bounds", wanted)
-        ends = [end for end in pair if end is not None]
-        if not all(type(end) in (int, float) and abs(end) <= _LARGEST_DOUBLE for end in ends):
-            wrong("bounds", wanted)
-        if len(ends) == 2 and ends[0] > ends[1]:
-            wrong("bounds", wanted)
+    if not isinstance(listed, list) or len(listed) != d or not all(map(_is_bound, listed)):
+        wrong("bounds", "null, or low and high of every feature, each a number or null")
     return tuple((low, high) for low, high in listed)
 
 
-def _tails(fields: object, d: int) -> Tails | None:
-    if fields is None:
+def _is_bound(pair: object) -> bool:
+    if not isinstance(pair, list) or len(pair) != 2:
+        return False
+    ends = [end for end in pair if end is not None]
+    plain = all(type(end) in (int, float) and abs(end) <= _LARGEST_DOUBLE for end in ends)
+    return plain and ends == sorted(ends)
+
+
+def _tails(given: object, d: int) -> Tails | None:
+    found = _optional("tails", given, _TAILS)
+    if found is None:
         return None
-    if not isinstance(fields, dict):
-        wrong("tails", "null or an object with named fields")
-    _check_names("tails of release.json", fields, _TAILS)
-    fourth = _numbers("fourth", fields["fourth"], d, signed=True)
-    return Tails(tuple(fourth), *_numbers("tails", [fields[name] for name in _TAILS[1:]], 3))
+    fourth = _numbers("fourth", found["fourth"], d, signed=True)
+    return Tails(tuple(fourth), *_numbers("tails", [found[name] for name in _TAILS[1:]], 3))
 
 
-def _complete(count: object) -> dict[str, int] | None:
+def _complete(given: object) -> dict[str, int] | None:
+    found = _optional("complete", given, _COMPLETE)
+    numbers = () if found is None else found.values()
+    if not all(type(each) is int and 0 <= each <= _MOST_RECORDS for each in numbers):
+        wrong("complete", "null or three whole numbers")
+    return found
+
+
+def _counted(given: object, guarantee: Guarantee) -> dict[str, Any] | None:
+    count = _optional("counted", given, COUNTED)
     if count is None:
         return None
-    if not isinstance(count, dict) or not all(type(each) is int for each in count.values()):
-        wrong("complete", "null or three whole numbers")
-    _check_names("complete of release.json", count, _COMPLETE)
-    if not all(0 <= each <= _MOST_RECORDS for each in count.values()):
-        wrong("complete", "null or three whole numbers")
-    return count
-
-
-def _counted(count: object, guarantee: Guarantee) -> dict[str, Any] | None:
-    if count is None:
-        return None
-    if not isinstance(count, dict):
-        wrong("counted", "null or an object with named fields")
-    _check_names("counted of release.json", count, COUNTED)
     if type(count["released"]) is not int or not 0 <= count["released"] <= _MOST_RECORDS:
         wrong("counted", "a number of records")
     (noise_sd,) = _numbers("counted", [count["noise_sd"]], 1)

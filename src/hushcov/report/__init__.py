@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from hushcov._lazy import lazy
 
 if TYPE_CHECKING:
-    from hushcov.report.figures import write_release_heatmap
+    from hushcov.report.figures import write_plan_figure, write_release_heatmap
     from hushcov.report.pages import check_pages
-    from hushcov.report.plan_figure import write_plan_figure
     from hushcov.report.sections import report_page, write_report
 
 __all__ = [
@@ -23,8 +22,7 @@ __all__ = [
 
 __getattr__ = lazy(
     __name__,
-    figures="write_release_heatmap",
+    figures="write_plan_figure write_release_heatmap",
     pages="check_pages",
-    plan_figure="write_plan_figure",
     sections="report_page write_report",
 )

@@ -14,10 +14,8 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.postprocess import is_noise, is_sparse, upper_pairs
-from hushcov.release.findings import Findings
 from hushcov.report.charts import decay_chart, order_chart
-from hushcov.report.pages import count, number
-from hushcov.report.subject import Subject
+from hushcov.report.pages import Subject, count, number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -57,13 +55,12 @@ class Along:
     """What the section on the order shows."""
 
     subject: Subject
-    findings: Findings
 
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Pairs with their correlations; those that are noise are left out."""
-        rows, columns, values = upper_pairs(self.findings.matrix)
-        factors = np.where(self.findings.lost, 0.0, self.findings.factors)
+        rows, columns, values = upper_pairs(self.subject.view.matrix)
+        factors = np.where(self.subject.view.lost, 0.0, self.subject.view.factors)
         values = values * (factors[rows] * factors[columns])
         good = ~is_noise(values) & (values != 0)
         return rows[good], columns[good], values[good]
@@ -161,7 +158,7 @@ class Along:
     @property
     def tiles(self) -> list[Tile]:
         """The first columns, and those around the strongest pairs, each as a small map."""
-        found, d = self.findings.found, self.subject.n_features
+        found, d = self.subject.view.found, self.subject.n_features
         starts, taken = [(0, "the first columns")], [0]
         for i in found.rows[:2_000].tolist():
             start = min(max(0, i - _SIDE // 2), max(0, d - _SIDE))
@@ -175,9 +172,9 @@ class Along:
     def _tile(self, start: int, why: str) -> Tile:
         subject, d = self.subject, self.subject.n_features
         end = min(d, start + _SIDE)
-        block = self.findings.matrix[start:end][:, start:end]
+        block = self.subject.view.matrix[start:end][:, start:end]
         dense = block.toarray() if is_sparse(block) else np.array(block)
-        factors = np.where(self.findings.lost, np.nan, self.findings.factors)[start:end]
+        factors = np.where(self.subject.view.lost, np.nan, self.subject.view.factors)[start:end]
         values = dense * np.multiply.outer(factors, factors)
         values[dense == 0] = 0.0
         cells = [

@@ -95,10 +95,10 @@ def estimate_chart(error: float, least: float, most: float) -> Markup:
 def error_chart(
     records: Sequence[int], errors: Sequence[float], here: int, *, label: str
 ) -> Markup:
-    """Predicted error against the number of records; the point `here` is that of the release."""
+    """Draw errors against the number of records; the point `here` is that of the release."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, _SIZE, _SIDES, "predicted error / norm of the covariance")
+        axes = _axes(figure, _SIZE, _SIDES, "error / norm of the covariance")
         axes.set_xlabel("number of records", color=ink("muted"))
         axes.set(xscale="log", yscale="log", xlim=(0.8 * min(records), 1.25 * max(records)))
         axes.set_ylim(0.7 * min(errors), 1.6 * max(*errors, 1.0))

@@ -1,24 +1,24 @@
-"""Figures of released correlations."""
+"""Figures in files of their own: released correlations, bands, and predicted errors."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov.exceptions import DataError
-from hushcov.postprocess import Matrix, is_noise, is_sparse
-from hushcov.release.findings import MOST_PAIRS
-from hushcov.release.pairs import scan
-from hushcov.report.order import opened_features, related_order
-from hushcov.report.pages import short
-from hushcov.report.style import caption, new_figure, write_png
-from hushcov.report.subject import printable
+from hushcov.planning import COMPARED_MODELS, Forecast, predicted
+from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
+from hushcov.release.pairs import MOST_PAIRS, scan
+from hushcov.report.along import condensed
+from hushcov.report.layout import opened_features, related_order
+from hushcov.report.pages import printable, short
+from hushcov.report.style import LOOKS, caption, new_figure, tidy, write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,11 +100,9 @@ def write_release_heatmap(
 ) -> Path:
     """Write `release_heatmap` as a PNG file, and return its path.
 
-    Of columns whose order means something, as a band: `hushcov.report.band.band_figure`.
+    Of columns whose order means something, as a band: `hushcov.report.figures.band_figure`.
     """
     if in_order and is_sparse(correlation) and correlation.shape[0] > _MOST_NAMES:
-        from hushcov.report.band import band_figure
-
         return write_png(path, band_figure(correlation))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
@@ -217,3 +215,173 @@ def _condensed(matrix: Matrix, order: IndexArray | None = None) -> FloatArray:
         largest = np.nan_to_num(np.abs(squares), nan=np.inf).argmax(axis=1)  # none counts as most
         condensed[start // width] = squares[np.arange(cells), largest]
     return condensed
+
+
+def band_figure(correlation: Matrix) -> Figure:
+    """Return a figure of released correlations of columns in a known order.
+
+    Columns go from left to right and distances downwards; a cell shows the strongest of its pairs.
+    """
+    check_square(correlation)
+    d = correlation.shape[0]
+    rows, columns, values = upper_pairs(correlation)
+    good = ~is_noise(values)
+    reach = int((columns - rows).max(initial=1))
+    cells = condensed(rows[good], columns[good], values[good], d, reach)
+    figure = new_figure(11, 5.2)
+    axes = figure.subplots()
+    limit = float(np.abs(cells).max(initial=0.0)) or 1.0
+    image = panel(axes, cells, min(1.0, limit), "Released correlations along the columns")
+    image.set_extent((-0.5, d - 0.5, reach + 0.5, 0.5))
+    axes.set_aspect("auto")
+    axes.set_xlabel("column, counted from 0")
+    axes.set_ylabel("columns apart")
+    axes.locator_params(axis="y", nbins=8, integer=True)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    colour_bar(image, [axes], shrink=0.6)
+    each = -(-d // cells.shape[1])
+    dots = f" A dot shows the strongest pair of {each:,} columns." if each > 1 else ""
+    lost = int(np.count_nonzero(~good))
+    grey = (
+        f" {lost:,} that are noise, beyond 1 or without a variance, are left out." if lost else ""
+    )
+    words = (
+        f"What to see: {len(values):,} pairs at most {reach:,} columns apart, neighbours on top. "
+        "Red ones vary together, blue ones in opposite directions, the stronger the darker; white "
+        f"is zero or was not released.{dots}{grey}"
+    )
+    caption(figure, words, width=135)
+    return figure
+
+
+Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records
+_TOP = 30.0  # errors far above 1 are all the same
+
+
+def plan_figure(
+    forecasts: Forecasts, *, title: str = "", target_error: float | None = None
+) -> Figure:
+    """Return predicted error against n, a panel a model, with a caption that says what to see.
+
+    Parameters
+    ----------
+    forecasts : mapping of int to sequence of Forecast
+        What to expect at each number of records; at least one forecast.
+    title : str
+        Size and budget of the plan.
+    target_error : float, optional
+        Errors up to here are shaded, relative to the covariance's norm.
+    """
+    if not any(forecasts.values()):
+        raise DataError("forecasts must hold at least one forecast: there is nothing to draw.")
+    figure = new_figure(12, 5.2)
+    panels = figure.subplots(1, len(COMPARED_MODELS), sharey=True)
+    for axes, model in zip(panels, COMPARED_MODELS, strict=True):
+        _plan_panel(axes, forecasts, model, target_error)
+    bottom, top = _limits(forecasts, target_error)
+    panels[0].set_ylim(bottom, top)
+    panels[0].set_ylabel("predicted operator-norm error\n(relative to the covariance's norm)")
+    _note(panels[0], 0.99, 1.05, "zero matrix", ha="right", va="bottom")
+    if target_error is not None:
+        _note(panels[0], 0.01, target_error / 1.05, f"target: at most {target_error:g}", va="top")
+    panels[0].legend(loc="lower left", frameon=False, fontsize=9)
+    figure.suptitle(f"Predicted error against the number of records: {title}", fontsize=11)
+    caption(figure, describe_plan(forecasts, target_error=target_error), width=150)
+    return figure
+
+
+def write_plan_figure(
+    path: str | Path, forecasts: Forecasts, *, title: str = "", target_error: float | None = None
+) -> Path:
+    """Write `plan_figure` as a PNG file, and return its path."""
+    figure = plan_figure(forecasts, title=title, target_error=target_error)
+    return write_png(path, figure)
+
+
+def describe_plan(forecasts: Forecasts, *, target_error: float | None = None) -> str:
+    """Say what the figure shows, from the forecasts themselves."""
+    goal = 1.0 if target_error is None else target_error
+    verb = "beats the zero matrix" if target_error is None else "reaches the shaded target"
+    parts = []
+    for name in _present(forecasts):
+        first = _first_below(forecasts, name, goal)
+        start = f"from {first:,} records on" if first is not None else "at no number shown"
+        parts.append(f"{name} {start}")
+    rough = (
+        " Open markers are rough: the mechanism's own search was not run."
+        if _any_rough(forecasts)
+        else ""
+    )
+    return (
+        f"What to see: which line is lowest, and where each {verb} on all three models: "
+        f"{'; '.join(parts)}. No data was used: the lines are for covariances like the "
+        f"models.{rough}"
+    )
+
+
+def _present(forecasts: Forecasts) -> list[str]:
+    names = {each.mechanism for row in forecasts.values() for each in row}
+    return [name for name in predicted() if name in names]
+
+
+def _any_rough(forecasts: Forecasts) -> bool:
+    return any(each.rough for row in forecasts.values() for each in row)
+
+
+def _curve(forecasts: Forecasts, mechanism: str) -> list[tuple[int, Forecast]]:
+    return [
+        (n, each) for n in sorted(forecasts) for each in forecasts[n] if each.mechanism == mechanism
+    ]
+
+
+def _first_below(forecasts: Forecasts, mechanism: str, goal: float) -> int | None:
+    """The smallest n shown from which on every model's error is at most the goal, or below 1."""
+    first = None
+    for n, each in reversed(_curve(forecasts, mechanism)):
+        worst = max(each.predicted_error[model] for model in COMPARED_MODELS)
+        if worst > goal or worst >= 1:
+            break
+        first = n
+    return first
+
+
+def _limits(forecasts: Forecasts, target_error: float | None) -> tuple[float, float]:
+    """The zero matrix, the target and every error that is not far above them."""
+    errors = [
+        each.predicted_error[model]
+        for row in forecasts.values()
+        for each in row
+        for model in COMPARED_MODELS
+    ]
+    shown = [*errors, 1.0] + ([] if target_error is None else [target_error])
+    return min(shown) / 1.6, max(min(max(shown) * 1.6, _TOP), 2.0)
+
+
+def _plan_panel(axes: Axes, forecasts: Forecasts, model: str, target_error: float | None) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for name in _present(forecasts):
+        colour, marker = LOOKS[list(predicted()).index(name) % len(LOOKS)]
+        curve = _curve(forecasts, name)
+        rough = any(each.rough for _, each in curve)
+        axes.plot(
+            [n for n, _ in curve],
+            [each.predicted_error[model] for _, each in curve],
+            color=colour,
+            marker=marker,
+            markersize=5,
+            linestyle="dotted" if rough else "solid",
+            linewidth=1.6,
+            markerfacecolor="white" if rough else colour,
+            label=f"{name} (rough)" if rough else name,
+        )
+    axes.axhline(1.0, color="black", linewidth=1.2, linestyle="dashed")
+    if target_error is not None:
+        axes.axhspan(1e-300, target_error, color="0.93", zorder=0)
+    axes.set_title(model, fontsize=11)
+    axes.set_xlabel("number of records")
+    tidy(axes, colour="0.9")
+
+
+def _note(axes: Axes, x: float, y: float, text: str, **alignment: Any) -> None:
+    axes.text(x, y, text, transform=axes.get_yaxis_transform(), fontsize=9, **alignment)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,11 @@ import numpy as np
 
 from hushcov._words import counted
 from hushcov._words import number as plain_number
-from hushcov.exceptions import MissingPackageError
+from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import is_noise
+from hushcov.release import Release
+from hushcov.release.description import Description, describe
+from hushcov.release.pairs import View
 from hushcov.report.style import EXTRA, new_figure
 
 if TYPE_CHECKING:
@@ -114,9 +119,9 @@ def percent(share: float) -> str:
     return f"{number(100 * share, 2)} %"
 
 
-def correlation(value: float, digits: int = 3) -> str:
+def correlation(value: float | None, digits: int = 3) -> str:
     """A correlation, said to be noise if it is beyond 1, or if there is none."""
-    if np.isnan(value):
+    if value is None or np.isnan(value):
         return "none: noise"
     return number(value, digits) + (": noise" if is_noise(np.array(value)) else "")
 
@@ -129,3 +134,135 @@ def pixels(value: float) -> str:
 def short(name: str, longest: int) -> str:
     """A name of at most this many characters."""
     return name if len(name) <= longest else name[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+LARGEST = 10**18  # as many records as any mechanism takes
+#: Pairs that a page lists.
+MOST_ROWS = 200
+_SHORTEST_NAME, _LONGEST_NAME = 12, 60
+_MOST_NAMES = 100_000  # that a page may have all of
+_MOST_NAME_BYTES = 4_000_000  # of all names together
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A release as a page shows it: its description, and the names of its features.
+
+    `parameters` of a release that was read from a file may be anything, so that every number in
+    them is looked at before it is used.
+    """
+
+    release: Release
+    names: Sequence[str]
+
+    @cached_property
+    def found(self) -> Description:
+        """What the release says of itself."""
+        return describe(self.release, MOST_ROWS)
+
+    @property
+    def view(self) -> View:
+        """Its numbers."""
+        return self.found.view
+
+    @property
+    def named(self) -> bool:
+        """Whether features have names; otherwise they are counted from 0."""
+        return self.release.column_names is not None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.release.n_features
+
+    @property
+    def told(self) -> bool:
+        """Whether there were records enough to tell whether intervals hold."""
+        return self.view.coverage.told
+
+    @property
+    def why_not(self) -> str:
+        """Why some intervals are not to be believed, in words."""
+        if self.told:
+            return (
+                "The interval may not hold: bounding the records may have taken too much off the "
+                "large values of a feature, as of one with long tails or of mostly zeros"
+            )
+        return (
+            "intervals hold if the columns are like normal ones; there are too few records at this "
+            "budget to tell"
+        )
+
+    @property
+    def candidates(self) -> int:
+        """Pairs of features that could be found."""
+        return self.found.candidates
+
+    @property
+    def pairs_word(self) -> str:
+        """What these are called."""
+        return "candidate pairs" if self.release.told_pairs else "pairs of features"
+
+    @property
+    def theorem(self) -> bool:
+        """Whether the constants are those of the paper's proof, which names the records needed."""
+        return "smallest_accurate_n" in self.release.parameters
+
+    @property
+    def inputs(self) -> Mapping[str, object]:
+        """The public inputs that the release names."""
+        found = self.release.parameters.get("inputs")
+        return found if isinstance(found, Mapping) else {}
+
+    def real(self, name: str) -> float | None:
+        """Return a public input that is a positive number; None if there is no sensible one."""
+        value = self.inputs.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or value > LARGEST:
+            return None
+        return float(value) if math.isfinite(value) and value > 0 else None
+
+
+def subject_of(release: Release) -> Subject:
+    """A release with the names of its features, or with their numbers."""
+    listed = release.column_names or tuple(map(str, range(release.n_features)))
+    if len(listed) != release.n_features:
+        raise ParameterError(
+            f"column_names must be as many as features, {release.n_features}, got {len(listed)}: "
+            "name every feature, or none."
+        )
+    many = release.n_features > _MOST_NAMES
+    return Subject(release, _Names(listed) if many else page_names(listed))
+
+
+class _Names(Sequence[str]):
+    """Names as a page shows them, of which few are asked for."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, place: Any) -> Any:
+        return short(printable(self._names[place][: _LONGEST_NAME + 1]), _LONGEST_NAME)
+
+
+def printable(text: str) -> str:
+    """Text of one line, without characters that steer how the text around them is shown."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def page_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names as the page shows them: of one line, and short enough for a page of bounded size."""
+    # Cut first, so that a name of a billion characters is not looked at in full.
+    cleaned = [printable(name[: _LONGEST_NAME + 1]) for name in names]
+    longest = _LONGEST_NAME
+    while longest > _SHORTEST_NAME and _size(cleaned, longest) > _MOST_NAME_BYTES:
+        longest = max(_SHORTEST_NAME, longest // 2)
+    return tuple(short(name, longest) for name in cleaned)
+
+
+def _size(names: Sequence[str], longest: int) -> int:
+    return sum(len(name[:longest].encode()) for name in names)

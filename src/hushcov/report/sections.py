@@ -6,14 +6,19 @@ public inputs, and from the sections that have modules of their own.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import string
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from hushcov._arrays import FloatArray
 from hushcov._version import __version__
 from hushcov._words import counted
 from hushcov.accounting import (
@@ -36,30 +41,473 @@ from hushcov.accounting.guarantee import (
     in_percent,
     largest_factor,
 )
+from hushcov.candidates import Candidates
 from hushcov.exceptions import HushcovError
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.planning import Request, comparable, compare, forecast
+from hushcov.postprocess import Matrix, is_noise, is_sparse, multiply_outer
+from hushcov.postprocess.structure import tridiagonals
 from hushcov.release import Part, Release, named_parts
-from hushcov.release.findings import LEVEL, NOISE, find
-from hushcov.release.preparation import preparation_words
-from hushcov.release.structure import (
+from hushcov.release.description import (
     error_words,
-    kind_words,
+    preparation_words,
     released_factors,
-    short_kind,
     verdict,
 )
+from hushcov.release.pairs import LEVEL, MOST_INTERVALS, NOISE, ShownPair, View, ratio
 from hushcov.report.along import Along, is_large
-from hushcov.report.charts import budget_chart, estimate_chart
-from hushcov.report.graph import graph
-from hushcov.report.outlook import outlook
-from hushcov.report.pages import count, number, page, percent, short
-from hushcov.report.pairs import heat_data, largest_pairs, search_data
-from hushcov.report.spectrum import spectrum_section
-from hushcov.report.subject import Subject, printable, subject_of
-from hushcov.report.variances import spread_rows, spreads
-from hushcov.steps.complete import complete_words
+from hushcov.report.charts import budget_chart, error_chart, estimate_chart, spectrum_chart
+from hushcov.report.layout import graph, opened_features, related_order
+from hushcov.report.pages import (
+    LARGEST,
+    Subject,
+    count,
+    number,
+    page,
+    percent,
+    printable,
+    short,
+    subject_of,
+)
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+
+_FIRST_ROWS = 20
+_OPENED = 120  # columns of a known order that a map shows at first
+_SEARCHED = 4_000  # pairs in which names are looked for, where there are very many features
+_LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
+_NARROWEST = 0.1  # correlation that the bars of the table reach at least
+_FARTHEST = 1.5  # and at most: noise puts some beyond 1
+_HALF_BAR = 118.0  # pixels from zero to the end of a bar
+
+Array = npt.NDArray[Any]
+
+
+# ---- the strongest pairs ----
+
+
+@dataclass(frozen=True)
+class PairRow:
+    """A pair in the table with the names of its features, and the noise on its correlation.
+
+    `bar` has the places of the ends and of the correlation in pixels from zero.
+    """
+
+    pair: ShownPair
+    names: tuple[str, str]
+    noise: float | None
+    bar: tuple[float, float, float] | None
+
+
+def largest_pairs(subject: Subject) -> dict[str, Any]:
+    """Return the strongest pairs, how many are not listed, and the correlation that bars reach."""
+    view, pairs = subject.view, subject.found.strongest
+    sizes = [abs(pair.correlation) for pair in pairs if pair.correlation is not None]
+    for pair in pairs:
+        sizes += [abs(end) for end in pair.correlation_interval or ()]
+    noisy = any(pair.noise for pair in pairs)
+    reach = min(_FARTHEST if noisy else 1.0, max(_NARROWEST, *sizes, 0.0))
+    rows = []
+    for pair in pairs:
+        i, j = pair.features
+        unit, bar = float(view.unit[i] * view.unit[j]), None
+        if pair.correlation_interval is not None and pair.correlation is not None:
+            ends = np.clip([*pair.correlation_interval, pair.correlation], -reach, reach)
+            bar = tuple((_HALF_BAR * ends / reach).tolist())
+        noise = None if pair.noise_sd is None or unit == 0 else pair.noise_sd / unit
+        rows.append(PairRow(pair, (subject.names[i], subject.names[j]), noise, bar))
+    return {
+        "first": rows[:_FIRST_ROWS],
+        "more": rows[_FIRST_ROWS:],
+        "rest": max(len(view.found), view.n_found) - len(rows),
+        "noise": noisy,
+        "reach": reach,
+        "uncovered": any(not pair.holds for pair in pairs),
+        "outside": any(pair.outside for pair in pairs),
+    }
+
+
+# ---- the heat map ----
+
+
+def heat_data(subject: Subject) -> dict[str, Any]:
+    """Return everything the map shows, arrays as text."""
+    view, d = subject.view, subject.n_features
+    pairs, found = view.shown.pairs, view.found
+    pairs = pairs.at(np.lexsort((pairs.columns, pairs.rows)))
+    narrow, noise = d <= 2**16, subject.release.noise_sd
+    starts = np.searchsorted(pairs.rows, np.arange(d + 1))
+    good = ~is_noise(view.correlations(pairs))
+    strongest = np.abs(pairs.values[good]).max(initial=0.0)
+    order, opened = np.arange(d), min(d, _OPENED)
+    if not subject.release.in_order:  # a known order is kept
+        order = related_order(d, found.rows, found.columns, view.correlations(found))
+        opened = opened_features(d, found.rows, found.columns)
+    listed = view.listed(MOST_INTERVALS if view.has_intervals else 1_000)
+    variances, size = view.variances(), view.unit[listed.rows] * view.unit[listed.columns]
+    return {
+        "features": d,
+        "names": list(subject.names) if subject.named else None,
+        "narrow": narrow,
+        "starts": _text(starts, "<u4"),
+        "columns": _text(pairs.columns, "<u2" if narrow else "<u4"),
+        "values": _text(_bounded(pairs.values), "<f4"),
+        "limit": min(1.0, float(strongest or 1.0)),
+        "cutoff": view.shown.cutoff,
+        "units": _text(view.unit, "<f8"),
+        "scales": _text(view.scale, "<f8"),
+        "variances": _text(variances.variance, "<f8"),
+        "varianceEnds": _ends(view, (variances.lower, variances.upper), view.unit**2),
+        "noise": None if noise is None else list(noise),
+        "found": {
+            "rows": _text(listed.rows, "<u4"),
+            "columns": _text(listed.columns, "<u4"),
+            "ends": _ends(view, (listed.lower, listed.upper), size),
+        },
+        "order": None if np.array_equal(order, np.arange(d)) else _text(order, "<u4"),
+        "opened": opened,
+        "unresolved": list(subject.release.making.unresolved),
+        "uncovered": np.flatnonzero(~view.holds).tolist(),
+    }
+
+
+def search_data(subject: Subject) -> dict[str, Any]:
+    """Return the strongest pairs of very many features, in which the page looks for names."""
+    places, entries = subject.release.positions, []
+    for pair in subject.view.listed(_SEARCHED).pairs():
+        i, j = pair.features
+        ends = pair.correlation_interval
+        inside = None if ends is None else [round(end, 4) for end in ends]
+        where = None if places is None else [int(places[i]), int(places[j])]
+        shown = None if pair.correlation is None else round(pair.correlation, 4)
+        entries.append([subject.names[i], subject.names[j], shown, inside, where])
+    return {"entries": entries}
+
+
+def _ends(view: View, ends: tuple[Array, Array], size: Array) -> list[str] | None:
+    """Ends of intervals over the standard deviations of their features."""
+    if not view.has_intervals:
+        return None
+    return [_text(_bounded(end / size), "<f4") for end in ends]
+
+
+def _bounded(values: Array) -> Array:
+    return np.clip(values, -_LARGEST_FLOAT, _LARGEST_FLOAT)
+
+
+def _text(values: Array, dtype: str) -> str:
+    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
+
+
+# ---- variances ----
+
+MOST_LISTED = 300  # features in the table; a search finds the others
+_QUANTILES = (
+    *((0.0, "the smallest"), (0.01, "1 % are below"), (0.25, "25 % are below")),
+    *((0.5, "half are below"), (0.75, "75 % are below"), (0.99, "99 % are below")),
+    (1.0, "the largest"),
+)
+_NONE, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A feature in words: its standard deviation and its variance, each with an interval."""
+
+    feature: int
+    name: str
+    deviation: str
+    deviation_ends: str
+    variance: str
+    variance_ends: str
+
+
+def spreads(subject: Subject) -> list[Spread]:
+    """Return the first features, in the order of the table."""
+    lost, table, found = set(subject.release.making.unresolved), subject.view.variances(), []
+    roots, low_roots, high_roots = table.deviations
+    for i in range(min(subject.n_features, MOST_LISTED)):
+        name, value, low, high = subject.names[i], table.variance[i], table.lower[i], table.upper[i]
+        if i in lost:
+            found.append(Spread(i, name, "not found", _NONE, "not found", _NONE))
+            continue
+        words = number(value) + (": noise" if value < 0 else "")
+        root = number(roots[i]) if value >= 0 else "none: noise"
+        ends = root_ends = _NONE
+        if np.isfinite([low, high]).all():
+            mark = "" if table.holds[i] else _UNCOVERED
+            ends = f"{number(low)} to {number(high)}{mark}"
+            root_ends = f"{number(low_roots[i])} to {number(high_roots[i])}{mark}"
+        found.append(Spread(i, name, root, root_ends, words, ends))
+    return found
+
+
+def spread_rows(view: View) -> list[list[str]]:
+    """Return standard deviations of very many features: quantiles, in words."""
+    variances = view.matrix.diagonal()
+    found = np.sqrt(variances[variances > 0])
+    if not len(found):
+        return []
+    levels = np.quantile(found, [share for share, _ in _QUANTILES])
+    return [
+        [words, number(float(level)), number(float(level) ** 2)]
+        for (_, words), level in zip(_QUANTILES, levels, strict=True)
+    ]
+
+
+# ---- eigenvalues ----
+
+_ALL = 1_000  # features up to which every eigenvalue is computed
+_LARGEST, _SMALLEST = 30, 10  # eigenvalues that are looked for where there are more features
+_LANCZOS_STEPS = 60
+_PRECISE = 0.001  # of an eigenvalue, as a share of the largest
+_RANKED = 10
+_LARGEST_FACTOR = 1e150  # of variances; products of two stay in the range of doubles
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenvalues:
+    """Eigenvalues from the largest on; `low` are the smallest ones where there is a gap."""
+
+    values: FloatArray
+    low: FloatArray
+    n_features: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether these are all eigenvalues."""
+        return len(self.values) == self.n_features
+
+
+def spectrum(view: View) -> Eigenvalues | None:
+    """Eigenvalues of the estimate in units of released standard deviations; None if they fail."""
+    d, matrix, factors = len(view.scale), view.matrix, view.factors
+    # A variance of nearly nothing, which is noise, may leave the range of doubles.
+    if not (np.square(factors) < _LARGEST_FACTOR).all() or not _finite(matrix, factors):
+        return None
+    if not len(view.shown.pairs):
+        return Eigenvalues(np.sort(matrix.diagonal() * factors**2)[::-1], np.empty(0), d)
+    if d <= _ALL:
+        dense = matrix.toarray() if is_sparse(matrix) else matrix.copy()
+        multiply_outer(dense, factors)
+        return Eigenvalues(np.linalg.eigvalsh(dense)[::-1], np.empty(0), d)
+    return Eigenvalues(*_extreme(matrix, factors), d)
+
+
+def _finite(matrix: Matrix, factors: FloatArray) -> bool:
+    """Whether the matrix and its image are made of numbers; without a copy of it."""
+    return bool(np.isfinite(factors * (matrix @ factors)).all())
+
+
+def _extreme(matrix: Matrix, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The largest and the smallest eigenvalues that a bounded number of steps finds."""
+    columns = factors[:, None]
+    inner, left = tridiagonals(
+        lambda x: columns * (matrix @ (columns * x)), len(factors), 1, _LANCZOS_STEPS
+    )
+    # Zero beside the diagonal: all that there is was found.
+    steps = 1 + int(np.argmin(np.append(np.diag(inner[0], 1), 0.0) > 0))
+    values, vectors = np.linalg.eigh(inner[0, :steps, :steps])
+    # How far each value is from a true one at most.
+    residuals = np.abs(left[0] * vectors[-1])
+    sure = residuals <= _PRECISE * np.abs(values).max()
+    most = len(sure) // 2
+    top = max(1, min(most, _LARGEST, int(np.argmin(np.append(sure[::-1], False)))))
+    bottom = max(1, min(most, _SMALLEST, int(np.argmin(np.append(sure, False)))))
+    return values[::-1][:top], values[:bottom][::-1]
+
+
+def error_reach(view: View) -> float | None:
+    """About the most that errors of the entries move an eigenvalue; None if noise is not one level.
+
+    Noise and sampling error of the entries shown make a symmetric matrix of independent entries.
+    Its norm is about twice the largest root of a row's summed variances.
+    """
+    noise, n = view.release.noise_sd, view.release.n_sampled
+    if noise is None or n is None:
+        return None
+    inverse = ratio(np.ones_like(view.scale), view.deviation**2)
+    if is_sparse(view.matrix):
+        pattern = (view.matrix != 0).astype(np.float64)
+        partners, around = pattern @ np.ones(len(inverse)) - 1, pattern @ inverse - inverse
+    else:
+        partners, around = np.full(len(inverse), len(inverse) - 1.0), inverse.sum() - inverse
+    pairs = (noise[0] * noise[0]) * inverse * np.maximum(around, 0.0) + np.maximum(partners, 0) / n
+    reach = 2 * math.sqrt(float((pairs + (noise[1] * inverse) ** 2 + 2 / n).max()))
+    return reach if math.isfinite(reach) else None
+
+
+def spectrum_section(view: View) -> dict[str, Any] | None:
+    """The largest eigenvalues, how far errors reach, and how many are below zero."""
+    found = spectrum(view)
+    if found is None:
+        return None
+    reach = error_reach(view)
+    values = np.concatenate([found.values, found.low])
+    return {
+        "found": found,
+        "reach": reach,
+        "sparse": is_sparse(view.matrix),
+        "above": 0 if reach is None else int(np.count_nonzero(found.values > 1 + reach)),
+        "negative": int(np.count_nonzero(values < -1e-9)),
+        "smallest": float(values.min()),
+        "rows": _listed(found),
+        "chart": spectrum_chart(found.values, reach),
+    }
+
+
+def _listed(found: Eigenvalues) -> list[list[str]]:
+    rows = [[str(rank), number(value)] for rank, value in enumerate(found.values[:_RANKED], 1)]
+    if len(found.low):
+        rows.append(["smallest", number(float(found.low[-1]))])
+    elif found.n_features > _RANKED:
+        rows.append([f"{found.n_features:,} (smallest)", number(float(found.values[-1]))])
+    return rows
+
+
+# ---- what more records would bring ----
+
+#: Of the records of a release, for which errors are predicted.
+MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
+_HERE = MULTIPLES.index(1)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The error of a release, and what it would be with other numbers of records.
+
+    It is predicted where the release does not tell it, and changes in the proportion that the
+    planner predicts for `mechanism`, which is not always the one that was run. `rows` have numbers
+    of records, errors, and the smallest correlations found.
+    """
+
+    mechanism: str
+    own: bool
+    rough: bool
+    rows: tuple[tuple[int, float, float | None], ...]
+
+    @property
+    def error(self) -> float:
+        """The error with as many records as there are."""
+        return self.rows[_HERE][1]
+
+    @property
+    def limit(self) -> float | None:
+        """The smallest correlation that is found nine times out of ten."""
+        return self.rows[_HERE][2]
+
+    @property
+    def saved(self) -> float:
+        """By how much the last multiple of the records would divide the error."""
+        return self.rows[_HERE][1] / self.rows[-1][1]
+
+    def table(self) -> tuple[list[str], list[list[str]], int]:
+        """Titles, a row for each number of records, and the place of the release among them."""
+        found = []
+        for multiple, (n, error, limit) in zip(MULTIPLES, self.rows, strict=True):
+            row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(n), number(error, 2)]
+            row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
+            found.append(row)
+        head = ["multiple", "records", "error", "smallest correlation found"]
+        if all(limit is None for _, _, limit in self.rows):
+            head, found = head[:-1], [row[:-1] for row in found]
+        return head, found, _HERE
+
+    def chart(self) -> Markup:
+        """Draw the error against the number of records."""
+        records, errors, _ = zip(*self.rows, strict=True)
+        label = "Error of this release, and with other numbers of records"
+        return error_chart(records, errors, _HERE, label=label)
+
+
+def outlook(subject: Subject, error: float | None) -> Outlook | None:
+    """Return what other numbers of records would bring; None where the planner cannot say.
+
+    `error` is that of the release, by its verdict; without one the prediction itself is returned.
+    """
+    listed, selected = subject.inputs.get("candidate_pairs"), subject.release.selected
+    lost = listed is not None and (selected is None or selected.shape[1] != listed)
+    if subject.theorem or lost:
+        return None
+    try:
+        mechanism, known = subject.release.name, comparable(_candidates(subject))
+        if mechanism not in known:
+            mechanism = compare(_inputs(subject)(1.0), refine=False).best.mechanism
+        inputs, rough = _inputs(subject), known[mechanism].slow
+        at = [inputs(multiple) for multiple in MULTIPLES]
+        found = [forecast(each, mechanism, rough=rough) for each in at]
+    except HushcovError:
+        return None
+    unit = 1.0 if error is None else error / found[_HERE].typical_error
+    rows = tuple(
+        (inputs.n_records, unit * each.typical_error, each.detection_limit)
+        for inputs, each in zip(at, found, strict=True)
+    )
+    own = mechanism == subject.release.name
+    return Outlook(mechanism, own, any(each.rough for each in found), rows)
+
+
+def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
+    """Return the public inputs of the release as a function of the multiple of its records."""
+    release, guarantee = subject.release, subject.release.guarantee
+    sparsity, scales = subject.inputs.get("row_sparsity"), release.making.scales
+    before = (scales == "released") + (release.making.complete is not None)
+    if release.location is not None:  # what was taken for means is not set aside again
+        before = 0
+    events = [event for part in release.making.parts[:before] for event in part.events]
+    mus = [event.mu for event in events if isinstance(event, Gaussian)]
+    here = ReleaseInputs(
+        n_records=release.making.n_records or 0,
+        n_features=subject.n_features,
+        row_sparsity=sparsity if type(sparsity) is int and 0 < sparsity <= LARGEST else 0,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
+        before=math.hypot(*mus),
+        most_before=math.hypot(*mus),
+        candidates=_candidates(subject),
+    )
+    if release.location is not None:  # the share for means falls with the records, too
+        sought = Request(
+            here.row_sparsity,
+            here.epsilon,
+            here.delta,
+            known_scale=scales == "given",
+            candidates=here.candidates,
+        )
+        return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
+    # The share for scales falls with the number of records, unless it was given.
+    usual = _usual_inputs(here, here.n_records).before
+    falls = scales == "released" and mus[-1:] != [] and math.isclose(mus[-1], usual)
+
+    def at(multiple: float) -> ReleaseInputs:
+        n = _multiple(here, multiple)
+        found = [*mus[:-1], _usual_inputs(here, n).before] if falls else mus
+        return replace(here, n_records=n, before=math.hypot(*found), most_before=math.hypot(*found))
+
+    return at
+
+
+def _candidates(subject: Subject) -> Candidates | None:
+    """The pairs that were said to be the only ones that may covary, as far as the release says."""
+    width, selected = subject.inputs.get("bandwidth"), subject.release.selected
+    if isinstance(width, int):
+        return Candidates.band(subject.n_features, width)
+    if "candidate_pairs" not in subject.inputs or selected is None:
+        return None
+    return Candidates.of_pairs(subject.n_features, selected[0], selected[1])
+
+
+def _multiple(here: ReleaseInputs, multiple: float) -> int:
+    return min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
+
+
+def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
+    """What a fit of so many records would plan with, if nothing but its budget was given."""
+    request = Request(here.row_sparsity, here.epsilon, here.delta, known_mean=True)
+    return request.inputs(n_records, here.n_features)
+
 
 _STYLES = ("colours.css", "base.css", "report.css", "screens.css")
 _PROGRAMS = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js", "variances.js")
@@ -89,27 +537,25 @@ def write_report(path: str | Path, release: Release) -> Path:
 
 def report_page(release: Release) -> str:
     """Return what `write_report` writes: a function of the document alone."""
-    subject = subject_of(release)
-    made = release.making.made
+    subject, made, found = subject_of(release), release.making.made, verdict(release)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        findings = find(release)
-        large = is_large(subject)
-        data = search_data(subject, findings) if large else heat_data(subject, findings)
-        along = release.in_order and release.selected is not None and len(findings.shown.pairs) > 0
+        view, large = subject.view, is_large(subject)
+        data = search_data(subject) if large else heat_data(subject)
+        along = release.in_order and release.selected is not None and len(view.shown.pairs) > 0
         return page(
             "report.html.j2",
             styles=_STYLES,
             programs=_LARGE_PROGRAMS if large else _PROGRAMS,
             data=data,
             large=large,
-            along=Along(subject, findings) if along else None,
+            along=Along(subject) if along else None,
             searched=len(data.get("entries", ())),
-            spread_rows=spread_rows(findings) if large else [],
+            spread_rows=spread_rows(view) if large else [],
             title=f"Private covariance of {_named(subject)}",
-            verdict=verdict(release),
+            verdict=found,
             subject=subject,
             release=release,
-            findings=findings,
+            view=view,
             mechanism=short(printable(release.name), 40),
             warnings=[printable(sentence) for sentence in release.warnings],
             promise=promise(subject),
@@ -118,13 +564,13 @@ def report_page(release: Release) -> str:
             structure=structure(subject),
             ordered=data.get("order") is not None,
             opened=data.get("opened"),
-            negative_variances=int(np.count_nonzero(findings.matrix.diagonal() < 0)),
-            shown_noise=int(np.count_nonzero(findings.noise(findings.shown.pairs))),
-            graph=None if large else graph(subject, findings),
-            largest=largest_pairs(subject, findings),
-            variances=[] if large else spreads(subject, findings),
-            spectrum=None if large else spectrum_section(subject, findings),
-            outlook=None if release.of_candidates or large else outlook(subject),
+            negative_variances=subject.found.negative,
+            shown_noise=int(is_noise(view.correlations(view.shown.pairs)).sum()),
+            graph=None if large else graph(subject),
+            largest=largest_pairs(subject),
+            variances=[] if large else spreads(subject),
+            spectrum=None if large else spectrum_section(view),
+            outlook=None if release.of_candidates or large else outlook(subject, found.error),
             parameters=parameters(release),
             made=None if made is None else printable(made[:19].replace("T", " ")),
             version=__version__,
@@ -177,13 +623,11 @@ def assumed(subject: Subject) -> dict[str, Any]:
         for name, value in subject.inputs.items()
         if isinstance(value, int | float)
     ]
-    words = complete_words(making.complete)
-    found = preparation_words(subject.release)
     counted = making.counted_words
     return {
         "inputs": listed,
-        "complete": words,
-        "found": found,
+        "complete": making.complete_words,
+        "found": preparation_words(subject.release),
         "counted": None if counted is None else printable(counted),
     }
 
@@ -210,8 +654,8 @@ def structure(subject: Subject) -> dict[str, Any] | None:
     ]
     return {
         "kind": found.kind,
-        "words": printable(kind_words(subject.release, found)),
-        "short": printable(short_kind(subject.release, found)),
+        "words": printable(subject.found.kind()),
+        "short": printable(subject.found.kind(short=True)),
         "factors": factors,
         "error_words": error_words(subject.release),
         "chart": estimate_chart(found.error, found.least, found.most),

@@ -1,6 +1,6 @@
 """Private steps that mechanisms share: each with its parameters, event, proof and words."""
 
-from hushcov.steps.complete import CompleteParameters, complete_parameters, complete_words
+from hushcov.steps.complete import CompleteParameters, complete_parameters
 from hushcov.steps.norms import NormBound
 from hushcov.steps.scales import ScaleParameters, scale_parameters
 from hushcov.steps.stage import Prepared, Stage
@@ -12,6 +12,5 @@ __all__ = [
     "ScaleParameters",
     "Stage",
     "complete_parameters",
-    "complete_words",
     "scale_parameters",
 ]

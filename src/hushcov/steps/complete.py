@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hushcov._validation import check_integer
 from hushcov.accounting import Budget
 from hushcov.exceptions import ParameterError, TooFewCompleteError
-from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
+from hushcov.release.document import complete_words
 from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.counts import count_complete
 from hushcov.sums.records import CompleteRecords, Progress, Records
@@ -100,20 +100,6 @@ class CompleteCount:
         """What the document of a release says of it."""
         n, sigma = self.parameters.n_records, self.parameters.sigma
         return {"released": self.released, "of": n, "noise_sd": sigma}
-
-
-def complete_words(found: object) -> str | None:
-    """Say what `CompleteCount.to_dict` says; None of anything else, as a document may hold."""
-    if not isinstance(found, Mapping):
-        return None
-    numbers = [found.get(name) for name in ("released", "of", "noise_sd")]
-    if not all(type(number) is int and 0 <= number <= LARGEST_CALIBRATED_N for number in numbers):
-        return None
-    released, n, sigma = numbers
-    return (
-        f"about {released:,} of {n:,} records are complete, released with noise of standard "
-        f"deviation {sigma:,}"
-    )
 
 
 def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:

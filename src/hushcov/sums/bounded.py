@@ -417,7 +417,7 @@ def _fill_squares(
 
 @exact_reduction
 def _round_and_square(y: FloatArray, multipliers: FloatArray, half_width: float) -> float:
-    """As `round_row`; return the squared norm."""
+    """Round as `round_row` does, and return the squared norm."""
     square = 0.0
     for i in range(len(y)):
         y[i] = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
@@ -447,7 +447,7 @@ def early_signs(n_records: int, n_features: int) -> int:
 def sum_and_keep_signs(
     records: Records, sums: Sequence[RowSums], *, keep: bool = True
 ) -> list[IntArray]:
-    """As `sum_together`, and where it spares a reading, keep signs for `sign_scores` of `records`.
+    """Sum as `sum_together` does, and keep signs for `sign_scores` where it spares a reading.
 
     That is where the records themselves are read for each sum: no compact copy of them is kept.
 

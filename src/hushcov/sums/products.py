@@ -38,7 +38,7 @@ _WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid
 
 @dataclass(frozen=True, eq=False)
 class ProductMap:
-    """What each record contributes: weighted products, how far it was scaled down, and its size.
+    """Contribution of each record: weighted products, how far it was scaled down, and its size.
 
     With y the record's integers on `grid`, z has `pair_weight` y_i y_j for each chosen pair and
     `diagonal_weight` (y_i^2 - `centre`) for each feature. The record contributes the integers

@@ -215,7 +215,7 @@ class Records(ABC):
     def map_sum_complete(
         self, block_function: BlockFunction, *, progress: Progress | None = None
     ) -> IntArray:
-        """As `map_sum`, but without the records that `CompleteRecords` made zeros.
+        """Sum as `map_sum` does, but without the records that `CompleteRecords` made zeros.
 
         Where zeros do not add zero, as in counts, the sum is still one over the complete records.
         Then `block_function` may also get blocks without rows.

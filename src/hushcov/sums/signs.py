@@ -285,7 +285,7 @@ def _add_full(words: WordArray, at: int, to: int, out: IntArray, second: IntArra
 
 @compiled
 def _add_masked(words: WordArray, nonzero: WordArray, at: int, to: int, out: IntArray) -> None:
-    """The same for one feature, whatever is zero."""
+    """Add products of one feature, whatever is zero."""
     for k in range(0, _CELL, 2 * _WIDTH):
         a0, a1 = words[at + k], words[at + k + _WIDTH]
         m0, m1 = nonzero[at + k], nonzero[at + k + _WIDTH]
@@ -370,7 +370,7 @@ class PackedSigns:
         self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
-        """As `sign_gram`, without reading a record again."""
+        """Return what `sign_gram` does, without reading a record again."""
         stop = self._n_features if stop is None else stop
         sums = np.zeros((stop - start, self._n_features - start), dtype=np.int64)
         for tile in self._tiles:

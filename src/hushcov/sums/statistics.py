@@ -376,7 +376,7 @@ def read_statistics(path: StatisticsPath) -> Statistics:
 
 
 class _InvalidError(Exception):
-    """What is wrong with the content of a file, and the cure."""
+    """An error in the content of a file, and the cure."""
 
 
 def _check_place(path: Path, place: Path, *, overwrite: bool) -> None:

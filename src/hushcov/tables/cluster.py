@@ -242,7 +242,7 @@ def computed(compute: Callable[[], _Computed]) -> _Computed:
 
 @dataclass(frozen=True)
 class Work:
-    """What a task does with its rows. Picklable: it is sent to the workers."""
+    """The sum that a task makes of its rows. Picklable: it is sent to the workers."""
 
     view: View
     block_function: BlockFunction

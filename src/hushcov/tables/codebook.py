@@ -124,7 +124,7 @@ class CodebookColumn:
         return {self._key(value): i for i, value in enumerate(self.values)}
 
     def _key(self, value: object) -> object:
-        """What a value is compared by."""
+        """Return the number or text by which a value is compared."""
         if self._numeric:
             return _number(value)
         if isinstance(value, bool | np.bool_):
@@ -181,7 +181,7 @@ def _number(value: object) -> float | None:
 
 @dataclass(frozen=True)
 class Codebook:
-    """What is publicly known of the columns of a table; never taken from the table itself.
+    """Public knowledge of the columns of a table; never taken from the table itself.
 
     Parameters
     ----------

@@ -190,7 +190,7 @@ class CompactRecords(WrappedRecords):
         return all(run_parts(_fill_integers, [(part, *public, own) for part, own in rows]))
 
     def _tensors(self) -> Iterator[Any]:
-        """The same values on a device, by the same operations on doubles."""
+        """Yield these values on a device, by the same operations on doubles."""
         records = self._records.unfilled()
         about = About(self._centre, self._reach)
         block: Any

@@ -19,10 +19,12 @@ from hushcov.lab.audit.attack import (
     trace,
     weighted_sums,
 )
-from hushcov.lab.audit.run import AUDITED, attacks_on, check_path
+from hushcov.lab.audit.run import attacks_on, check_path
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.parameters import RADIUS, sum_sigma
+from hushcov.peers.coinpress import transformed_gram
+from hushcov.peers.row_top_k import value_sigma
 from hushcov.sums.counts import log2_histogram
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -44,13 +46,6 @@ def test_datasets_that_are_not_neighbours_are_refused():
     for second in (other, np.zeros((4, 2))):
         with pytest.raises(ParameterError, match="differ in one"):
             Pair("two records", X, second)
-
-
-@pytest.mark.parametrize("mechanism", AUDITED)
-def test_attacks_are_on_neighbours_that_differ_and_follow_the_release(mechanism):
-    for attack in attacks_on(mechanism):
-        assert not np.array_equal(attack.pair.first, attack.pair.second)
-        check_path(attack, seed=5)
 
 
 def test_an_audit_that_no_longer_follows_the_release_is_refused(monkeypatch):
@@ -75,18 +70,75 @@ def gaussian_distance(attack):
     return math.sqrt(np.sum(change**2))
 
 
+@pytest.mark.parametrize("pair", ["sign flips", "flips among others", "axes", "disjoint halves"])
+def test_worst_pairs_of_the_gaussian_attain_its_sensitivity(pair):
+    attack = attack_named(f"gaussian/{pair}")
+    mu = attack.target.parameters.mu
+    assert 0.999 * mu <= gaussian_distance(attack) <= mu
+
+
+@pytest.mark.parametrize("pair", ["axes, equal bounds", "flips, equal bounds"])
+def test_worst_pairs_of_coinpress_attain_the_sensitivity_of_every_step(pair):
+    attack = attack_named(f"coinpress/{pair}")
+    p = attack.target.parameters
+    matrix = np.eye(2) * p.matrix_half_width  # what equal bounds of 1 leave
+    first, second = (
+        transformed_gram(ArrayRecords(rows), np.ones(2), p)(matrix)
+        for rows in (attack.pair.first, attack.pair.second)
+    )
+    for sigma, diagonal_sigma, mu in zip(p.sigmas, p.diagonal_sigmas, p.mus, strict=True):
+        change = np.triu(second - first) / sigma
+        np.fill_diagonal(change, np.diag(second - first) / diagonal_sigma)
+        assert 0.999 * mu <= math.sqrt(np.sum(change**2)) <= mu
+
+
+def row_top_k_grams(attack):
+    p = attack.target.parameters
+    grid = FeatureGrid(np.ones(p.inputs.n_features), p.radius, p.half_width)
+    return (
+        row_bounded_gram(ArrayRecords(rows), grid, None)
+        for rows in (attack.pair.first, attack.pair.second)
+    )
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        "gaussian/sign flips",
-        "gaussian/flips among others",
-        "gaussian/axes",
-        "gaussian/disjoint halves",
-    ],
+    "pair", ["one pair, flips", "all pairs, flips", "3 features, flips", "variances, huge or 0"]
 )
-def test_worst_pairs_of_the_gaussian_attain_its_sensitivity(name):
-    distance, mu = gaussian_distance(attack_named(name)), attack_named(name).target.parameters.mu
-    assert 0.999 * mu <= distance <= mu
+def test_worst_pairs_of_row_top_k_attain_the_sensitivity_of_its_values(pair):
+    attack = attack_named(f"row-top-k/{pair}")
+    first, second = row_top_k_grams(attack)
+    p = attack.target.parameters
+    entries = np.eye(len(first)) > 0
+    entries |= np.triu(np.full(first.shape, p.inputs.row_sparsity > 1))
+    sigma = value_sigma(*np.nonzero(np.triu(entries, 1)), p)
+    distance = math.sqrt(np.sum((first - second)[entries] ** 2.0)) / sigma
+    assert 0.999 * p.mu <= distance <= p.mu
+    assert attack.target.promise.gaussian
+
+
+@pytest.mark.parametrize("pair", ["edge, only picks", "edge, usual shares"])
+def test_edges_of_row_top_k_move_two_scores_of_every_row_as_far_as_they_can(pair):
+    attack = attack_named(f"row-top-k/{pair}")
+    first, second = row_top_k_grams(attack)
+    change = np.abs(second) - np.abs(first)
+    reach = attack.target.parameters.score_sensitivity
+    assert all(row.max() == reach and row.min() == -reach for row in change)
+    assert not attack.target.promise.gaussian
+
+
+@pytest.mark.parametrize("method", ["gauss", "eigen", "adaptive"])
+def test_the_attack_on_separate_is_as_sharp_as_the_claim(method):
+    """Six deviations of the measured mu are 0.35 at 600 runs on each dataset."""
+    attack = attack_named(f"separate-{method}/ends of spectrum")
+    weights = attack.statistics[0].weights
+    generator = np.random.default_rng(0)
+    first, second = (
+        np.array([draw(generator)[: len(weights)] @ weights for _ in range(600)])
+        for draw in map(attack.target.quick, (attack.pair.first, attack.pair.second))
+    )
+    mu = (second.mean() - first.mean()) / np.std(first)
+    claimed = np.sqrt(sum(event.mu**2 for event in attack.target.parameters.events))
+    assert 0.85 * claimed - 0.35 < mu < claimed + 0.35
 
 
 @pytest.mark.parametrize("name", ["scales/octaves", "scales/huge or zero"])

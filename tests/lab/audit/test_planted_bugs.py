@@ -1,129 +1,216 @@
-"""Mistakes planted in the mechanisms, each of which an audit must find.
+"""Mistakes planted in mechanisms and steps, each of which an audit must find.
 
 A measured epsilon above the claim is no accident: without the mistake it happens once in a
 million. Samplers are patched wherever their name is bound, so that whole releases have the same
-mistake and the audit's own check that it follows the release stays on.
+mistake and the audit's own check that it follows the release stays on. `test_audit.py` shows that
+each of these claims survives where nothing is planted.
 """
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
-import hushcov.lab.audit.attack
+import hushcov.lab.audit.attack as common
 import hushcov.lab.audit.gaussian
+import hushcov.lab.audit.preparation
 import hushcov.lab.audit.selection
-import hushcov.steps.scales
+from hushcov.genotypes import mechanism as genotypes
+from hushcov.lab.audit.gaussian import EigenSamplingTarget, all_steps
 from hushcov.lab.audit.run import attacks_on, run_attack
+from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import parameters as screened_parameters
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
+from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
+from hushcov.peers.coinpress import coinpress_parameters
+from hushcov.steps import preparation, scales
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
-from statistics_helpers import short_and_long
+from statistics_helpers import FALSE_ALARM, short_and_long
 
-FALSE_ALARM = 1e-6
-MODULES_WITH_NOISE = (
+WITH_NOISE = (
     gaussian,
-    hushcov.steps.scales,
+    genotypes,
+    preparation,
+    row_top_k,
+    scales,
     screened,
+    separate,
     values,
     hushcov.lab.audit.gaussian,
+    hushcov.lab.audit.preparation,
     hushcov.lab.audit.selection,
 )
 
 
-def attacked(mechanism, pair, runs):
-    attack = next(item for item in attacks_on(mechanism) if item.name == pair)
-    return run_attack(attack, runs, FALSE_ALARM, seed=11)
+def attack_on(mechanism, pair, kind="replace"):
+    return next(each for each in attacks_on(mechanism, kind) if each.name == pair)
 
 
-def is_caught(mechanism, pair, runs):
-    result = attacked(mechanism, pair, runs)
+def is_caught(attack, runs):
+    result = run_attack(attack, runs, FALSE_ALARM, seed=11)
     return not result.survives and result.measured_epsilon > result.claimed_epsilon
 
 
-def replace_noise(monkeypatch, noise):
-    for module in MODULES_WITH_NOISE:
-        if hasattr(module, "rounded_normal"):
-            monkeypatch.setattr(module, "rounded_normal", noise)
+def patch_everywhere(monkeypatch, name, function, modules=WITH_NOISE):
+    for module in modules:
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, function)
+
+
+slow = partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "pair", "runs"),
+    ("mechanism", "pair", "runs", "part"),
     [
-        ("gaussian", "sign flips", 1200),
-        ("scales", "octaves", 4000),  # 3 becomes 2, not 1.5
-        ("screened", "values, sign flips", 2000),
+        ("gaussian", "sign flips", 800, 2),
+        ("scales", "octaves", 4000, 2),  # 3 becomes 2, not 1.5
+        ("screened", "values, sign flips", 1200, 2),
+        ("location", None, 1200, 2),
+        ("centre", None, 1200, 2),
+        ("norms", None, 1200, 2),
+        ("row-top-k", "one pair, flips", 1200, 2),
+        ("coinpress", "axes, equal bounds", 1600, 2),
+        slow("coinpress", "axes among others", 2000, 2),
+        ("separate-gauss", "ends of spectrum", 1000, 2),
+        ("separate-eigen", "ends of spectrum", 1000, 2),
+        slow("separate-adaptive", "ends of spectrum", 1000, 2),
+        ("genotypes-frequencies", "flips among others", 400, 3),
+        slow("genotypes-frequencies", "flips among others", 1500, 2),
     ],
 )
-def test_noise_halved(monkeypatch, mechanism, pair, runs):
-    def halved(generator, sigma, size):
-        return rounded_normal(generator, (sigma + 1) // 2, size)
+def test_half_the_noise(monkeypatch, mechanism, pair, runs, part):
+    def less(generator, sigma, size):
+        return rounded_normal(generator, -(-sigma // part), size)
 
-    assert attacked(mechanism, pair, 1000).survives
-    replace_noise(monkeypatch, halved)
-    assert is_caught(mechanism, pair, runs)
-
-
-def test_factor_two_of_replacement_forgotten_by_the_gaussian(monkeypatch):
-    """The bound on one record taken for the bound on the difference of two."""
-    correct = gaussian.squared_sensitivity
-    monkeypatch.setattr(gaussian, "squared_sensitivity", lambda *args: correct(*args) / 4)
-    assert is_caught("gaussian", "sign flips", 2000)
+    patch_everywhere(monkeypatch, "rounded_normal", less)
+    attacks = attacks_on(mechanism) if pair is None else [attack_on(mechanism, pair)]
+    if mechanism.startswith("genotypes"):
+        attacks = [replace(each, statistics=each.statistics[:1], slowness=1) for each in attacks]
+    assert any(is_caught(attack, runs) for attack in attacks)
 
 
-def test_factor_two_of_replacement_forgotten_by_the_screened_values(monkeypatch):
-    def forgetful(norm_bound, neighbours):
-        return norm_bound**2 + sum(x**2 for x in screened_parameters.ranges(norm_bound))
+@pytest.mark.parametrize(
+    ("module", "name", "forgetful", "mechanism", "pair", "runs"),
+    [
+        # The bound on one record taken for the bound on the difference of two.
+        (
+            gaussian,
+            "squared_sensitivity",
+            lambda right, *a: right(*a) / 4,
+            "gaussian",
+            "sign flips",
+            2000,
+        ),
+        (
+            screened_parameters,
+            "squared_sum_sensitivity",
+            lambda _, bound, __: bound**2 + sum(x**2 for x in screened_parameters.ranges(bound)),
+            "screened",
+            "values, sign flips",
+            2000,
+        ),
+        # Noise for half the distance by which a record moves the counts, rounded up to 2.
+        (
+            scales,
+            "smallest_sigma",
+            lambda right, square, mu: right(square // 4, mu),
+            "scales",
+            "huge or zero",
+            4000,
+        ),
+        # Noise for one lone feature in place of four.
+        (
+            row_top_k,
+            "values_squared_sensitivity",
+            lambda right, _, *a: right(1, *a),
+            "row-top-k",
+            "variances, huge or 0",
+            2000,
+        ),
+    ],
+)
+def test_sensitivity_forgotten(monkeypatch, module, name, forgetful, mechanism, pair, runs):
+    monkeypatch.setattr(module, name, partial(forgetful, getattr(module, name)))
+    assert is_caught(attack_on(mechanism, pair), runs)
 
-    monkeypatch.setattr(screened_parameters, "squared_sum_sensitivity", forgetful)
-    assert is_caught("screened", "values, sign flips", 2000)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["replace", "add-remove"])
+def test_half_of_what_one_person_moves_forgotten(monkeypatch, kind):
+    right = genotypes.squared_movement
+    monkeypatch.setattr(genotypes, "squared_movement", lambda *a: right(*a) // 4)
+    attack = attack_on("genotypes-frequencies", "flips among others", kind)
+    assert is_caught(replace(attack, statistics=attack.statistics[:1], slowness=1), 1500)
 
 
-def test_factor_two_of_replacement_forgotten_by_the_scales(monkeypatch):
-    """Noise for half the distance by which a record moves the counts, rounded up to 2."""
-    correct = hushcov.steps.scales.smallest_sigma
-    monkeypatch.setattr(
-        hushcov.steps.scales, "smallest_sigma", lambda square, mu: correct(square // 4, mu)
-    )
-    assert is_caught("scales", "huge or zero", 4000)
-
-
-def test_norm_clipping_skipped_by_the_gaussian(monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "mechanism", "pair", "runs"),
+    [
+        (gaussian, "gaussian", "sign flips", 400),
+        (coinpress, "coinpress", "axes, equal bounds", 400),
+        (separate, "separate-gauss", "sign flips", 600),
+        (eigen_sampling, "eigen-sampling", "huge or 0, 1 feat.", 3000),
+    ],
+)
+def test_norm_clipping_skipped(monkeypatch, module, mechanism, pair, runs):
     def unclipped(records, grid, norm_bound, *, progress=None):
         return row_bounded_gram(records, grid, None, progress=progress)
 
-    for module in (gaussian, hushcov.lab.audit.attack):
-        monkeypatch.setattr(module, "row_bounded_gram", unclipped)
-    assert is_caught("gaussian", "sign flips", 400)
+    patch_everywhere(monkeypatch, "row_bounded_gram", unclipped, (module, common))
+    assert is_caught(attack_on(mechanism, pair), runs)
 
 
 def test_norm_clipping_skipped_by_the_screened_values(monkeypatch):
     correct = ProductMap.sum
 
     def unclipped(self, records, *, progress=None):
-        return correct(dataclasses.replace(self, norm_bound=2**26), records, progress=progress)
+        return correct(replace(self, norm_bound=2**26), records, progress=progress)
 
     monkeypatch.setattr(ProductMap, "sum", unclipped)
-    assert is_caught("screened", "values, huge or 0", 400)
+    assert is_caught(attack_on("screened", "values, huge or 0"), 400)
+
+
+def test_norm_clipping_skipped_by_the_centre(monkeypatch):
+    """Sums of records clipped in their coordinates alone move farther than the noise allows."""
+
+    def unbounded(records, grid, norm_bound):
+        def steps(block):
+            clipped = np.clip(np.rint(block * grid.multipliers), -grid.half_width, grid.half_width)
+            return clipped.sum(axis=0).astype(np.int64)
+
+        return steps
+
+    def unbounded_sums(records, *bounds):
+        return records.map_sum(unbounded(records, *bounds))
+
+    monkeypatch.setattr(preparation, "bounded_sums_of", unbounded)
+    monkeypatch.setattr(hushcov.lab.audit.preparation, "bounded_sums", unbounded_sums)
+    assert is_caught(attacks_on("centre")[0], 1000)
 
 
 @pytest.mark.parametrize(
-    "mechanism",
-    ["screened", pytest.param("screened-candidates", marks=pytest.mark.slow)],
+    ("module", "mechanism", "pair"),
+    [
+        (screened, "screened", "edge, two pairs"),
+        slow(screened, "screened-candidates", "edge, two pairs"),
+        (row_top_k, "row-top-k", "edge, only picks"),
+    ],
 )
-def test_selection_noise_dropped(monkeypatch, mechanism):
+def test_selection_noise_dropped(monkeypatch, module, mechanism, pair):
     def exact(generator, scores, rate, count):
         return np.sort(np.argsort(-scores, kind="stable")[:count])
 
-    monkeypatch.setattr(screened, "gumbel_top", exact)
-    result = attacked(mechanism, "edge, two pairs", 3000)
+    monkeypatch.setattr(module, "gumbel_top", exact)
+    result = run_attack(attack_on(mechanism, pair), 2000, FALSE_ALARM, seed=11)
     assert not result.survives
     assert result.method == "Clopper-Pearson"
 
@@ -136,7 +223,7 @@ def test_gate_noise_reused(monkeypatch):
         return np.full(size, correct(self, generator, 1)[0])
 
     monkeypatch.setattr(Schedule, "draw_gate_noise", reused)
-    result = attacked("multiscale-value", "sign flips", 1500)
+    result = run_attack(attack_on("multiscale-value", "sign flips"), 800, FALSE_ALARM, seed=11)
     assert not result.survives
     assert result.statistic == "fitted"
 
@@ -154,16 +241,81 @@ def test_diagonal_released_twice_or_more(monkeypatch, times):
 
     monkeypatch.setattr(gaussian, "symmetric_noise", noise)
     # Flips leave squares as they are and cannot see it; two axes differ in nothing else.
-    assert attacked("gaussian", "sign flips", 1000).survives
-    assert is_caught("gaussian", "axes", runs)
+    assert not is_caught(attack_on("gaussian", "sign flips"), 500)
+    assert is_caught(attack_on("gaussian", "axes"), runs)
 
 
-def test_lower_triangle_with_noise_of_its_own(monkeypatch):
-    correct = gaussian.symmetric_noise
+@short_and_long("times", 8, 1)
+def test_lower_triangle_with_noise_of_its_own(monkeypatch, times):
+    """Drawn so many times, of which an attacker takes the mean."""
+    correct, runs = gaussian.symmetric_noise, {8: 600, 1: 6000}[times]
 
     def noise(*arguments):
-        first, second = correct(*arguments), correct(*arguments)
-        return np.triu(first) + np.tril(second, -1)
+        lower = sum(correct(*arguments) for _ in range(times)) // times
+        return np.triu(correct(*arguments)) + np.tril(lower, -1)
 
     monkeypatch.setattr(gaussian, "symmetric_noise", noise)
-    assert is_caught("gaussian", "sign flips", 6000)
+    assert is_caught(attack_on("gaussian", "sign flips"), runs)
+
+
+@short_and_long("mechanism", "candidates", "candidates-width")
+def test_noise_of_the_values_of_candidates_is_too_small(monkeypatch, mechanism):
+    correct = pairs.release_values
+
+    def released(records, products, mu, *others):
+        return correct(records, products, 4 * mu, *others)
+
+    monkeypatch.setattr(pairs, "release_values", released)
+    assert is_caught(replace(attack_on(mechanism, "pair among real ones"), slowness=1), 200)
+
+
+def test_whole_budget_spent_in_every_step_of_coinpress(monkeypatch):
+    """Each step by itself keeps the promise: only all of them together break it."""
+    attack = attack_on("coinpress", "axes, equal bounds")
+    once = coinpress_parameters(attack.target.parameters.inputs, n_steps=1)
+    sigmas = {"sigmas": once.sigmas * 3, "diagonal_sigmas": once.diagonal_sigmas * 3}
+    spendthrift = replace(attack.target.parameters, **sigmas)
+    correct = coinpress.symmetric_noise
+
+    def whole(generator, d, sigma, diagonal_sigma):
+        return correct(generator, d, once.sigmas[0], once.diagonal_sigmas[0])
+
+    monkeypatch.setattr(coinpress, "symmetric_noise", whole)
+    assert is_caught(replace(attack, statistics=(all_steps(attack.pair, spendthrift),)), 2600)
+
+
+def test_eigenvalues_or_counts_without_noise(monkeypatch):
+    monkeypatch.setattr(separate, "rounded_normal", lambda g, sigma, size: np.zeros(size, int))
+    for mechanism in ("separate-eigen", "separate-adaptive"):
+        assert is_caught(attack_on(mechanism, "ends of spectrum"), 400)
+
+
+def test_replacement_forgotten_by_the_eigenvalues(monkeypatch):
+    """A third of what eigenvalues move by, and all of the budget spent on them."""
+    correct = separate.eigenvalue_sensitivity
+    monkeypatch.setattr(separate, "eigenvalue_sensitivity", lambda *a: correct(*a) // 3)
+    greedy = partial(separate.separate_parameters, eigenvalue_share=0.9)
+    monkeypatch.setattr(hushcov.lab.audit.gaussian, "separate_parameters", greedy)
+    assert is_caught(attack_on("separate-eigen", "ends of spectrum"), 1000)
+
+
+def test_half_the_laplace_noise_of_sampled_eigenvalues(monkeypatch):
+    right = eigen_sampling.discrete_laplace
+    monkeypatch.setattr(
+        eigen_sampling, "discrete_laplace", lambda g, scale, size: right(g, scale // 2, size)
+    )
+    assert is_caught(attack_on("eigen-sampling", "huge or 0, 1 feat."), 3000)
+
+
+def test_directions_and_eigenvalues_at_four_times_the_budget(monkeypatch):
+    """At epsilon 1, a smaller claim, which few runs are enough to break."""
+    laplace, law = eigen_sampling.discrete_laplace, eigen_sampling.Bingham
+    monkeypatch.setattr(
+        eigen_sampling, "discrete_laplace", lambda g, scale, size: laplace(g, scale // 4, size)
+    )
+    monkeypatch.setattr(eigen_sampling, "Bingham", lambda matrix, rate: law(matrix, 4 * rate))
+    attack = attack_on("eigen-sampling", "copies, 2 feat.")
+    inputs = replace(attack.target.parameters.inputs, epsilon=1.0)
+    parameters = eigen_sampling.eigen_sampling_parameters(inputs, row_norm=1.0)
+    target = EigenSamplingTarget(parameters, attack.pair)
+    assert is_caught(replace(attack, target=target, slowness=1), 2000)

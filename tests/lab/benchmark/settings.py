@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hushcov.lab.benchmark.cells import Cell, Cost, Fit, Ladder, Point, Prediction, Preset
+from hushcov.lab.benchmark.cells import Cell, Cost, Fit, Point, PredictedErrors, Preset, SizeLadder
 from hushcov.lab.benchmark.contenders import CONTENDERS
 from hushcov.lab.benchmark.results import Results
 from hushcov.lab.benchmark.work import Benchmark
@@ -24,8 +24,8 @@ TINY = Preset(
     grid_sparsities=(2,),
     grid_seeds=1,
     grid_entries=1_600,
-    map_features=Ladder(4, 8, 2),
-    map_records=Ladder(100, 400, 2),
+    map_features=SizeLadder(4, 8, 2),
+    map_records=SizeLadder(100, 400, 2),
 )
 #: Contenders that take no time.
 CHEAP = ("gaussian", "empirical", "zero")
@@ -54,7 +54,9 @@ def _made_up(key: tuple[object, ...]) -> Cell:
     assert isinstance(point, Point)
     if kind == "prediction":
         scale = math.sqrt(point.n_features / point.n_records)
-        return Prediction(point, {name: (2 + i) * scale for i, name in enumerate(mechanisms())})
+        return PredictedErrors(
+            point, {name: (2 + i) * scale for i, name in enumerate(mechanisms())}
+        )
     name = str(rest[-1])
     skipped = "too many features." if name == _LIMITED and point.n_features > 4 else None
     if kind == "cost":

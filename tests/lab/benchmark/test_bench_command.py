@@ -17,7 +17,7 @@ from hushcov.lab.benchmark.cells import CELLS, PRESETS, Cell
 from hushcov.lab.benchmark.contenders import CONTENDERS
 from hushcov.lab.benchmark.figures import write_figures
 from hushcov.lab.benchmark.results import Results
-from hushcov.lab.benchmark.work import Benchmark, Work
+from hushcov.lab.benchmark.work import Benchmark, OpenWork
 
 from .settings import TINY, finished
 
@@ -39,12 +39,12 @@ def instant(monkeypatch):
     """Every cell that is left is made up at once, and no figure drawn; returns what was asked."""
     asked = []
 
-    def run(work: Work, workers: int, keep: Callable[[Cell], object]) -> None:
+    def run(work: OpenWork, workers: int, keep: Callable[[Cell], object]) -> None:
         asked.append((work.n_cells, workers))
         for cell in finished().cells if work.n_cells else ():
             keep(cell)
 
-    monkeypatch.setattr(Work, "run", run)
+    monkeypatch.setattr(OpenWork, "run", run)
     monkeypatch.setattr(bench, "write_figures", _empty_figure)
     return asked
 
@@ -131,14 +131,3 @@ def test_folders_of_other_benchmarks_are_refused(instant):
         assert f"benchmark of {reason}" in result.stderr
         assert "--output" in result.stderr
     assert Path("out", CELLS).read_bytes() == before
-
-
-def test_a_corrupt_file_of_cells_is_refused(instant):
-    run("-o", "out")
-    path = Path("out", CELLS)
-    content = path.read_text().splitlines()
-    content[2] = content[2][:-5]
-    path.write_text("\n".join(content) + "\n")
-    result = run("-o", "out")
-    assert result.exit_code == 6
-    assert "line 3" in result.stderr

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushcov.cli.drawing import short
 from hushcov.lab.benchmark import figures
 from hushcov.lab.benchmark.cells import Cost, Fit
 from hushcov.lab.benchmark.contenders import CONTENDERS
@@ -95,10 +94,6 @@ def test_crossover_rings_where_the_prediction_fails(results):
     assert len(figures.crossover_figure(changed).axes[0].lines) == 4
 
 
-def test_map_edges_lie_between_sizes():
-    assert figures._edges([10, 40, 160]) == pytest.approx([5, 20, 80, 320])
-
-
 def test_cost_has_a_bar_for_each_contender(results):
     few = Results(results.benchmark, [*results.cells, Cost(TINY.base, "zero", 1e-5, None)])
     figure = figures.cost_figure(few)
@@ -148,8 +143,3 @@ def test_families_are_drawn_where_there_are_any(tmp_path, monkeypatch):
     private = [each.name for each in results.contenders if each.private and not each.chooses]
     assert all(value < 1 for value in over_best(results, private[0]).values())
     assert all(value > 1 for value in over_best(results, private[1]).values())
-
-
-def test_short_numbers():
-    assert [short(value) for value in (1e-6, 0.25, 4.0)] == ["1e-6", "0.25", "4"]
-    assert CONTENDERS["zero"].look.plot()["marker"] == ""

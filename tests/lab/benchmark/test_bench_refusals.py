@@ -8,7 +8,7 @@ import pytest
 
 from hushcov.lab.benchmark.cells import CELLS, PRESETS, Journal
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.work import Benchmark, Work
+from hushcov.lab.benchmark.work import Benchmark, OpenWork
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_worker_that_is_ended_is_one_line(refused, monkeypatch, error, code):
     def ended(*_, **__):
         raise error
 
-    monkeypatch.setattr(Work, "run", ended)
+    monkeypatch.setattr(OpenWork, "run", ended)
     assert "fewer --workers" in refused(code, "bench")
 
 

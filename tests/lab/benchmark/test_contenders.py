@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hushcov.mechanisms.gaussian.room import GaussianNoise
 
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.lab.benchmark import contenders
 from hushcov.lab.benchmark.cells import Point
-from hushcov.lab.benchmark.contenders import CONTENDERS, Setting, check_contenders
+from hushcov.lab.benchmark.contenders import CONTENDERS, ContenderSetting, check_contenders
 from hushcov.lab.benchmark.work import measure
-from hushcov.mechanisms.gaussian.room import GaussianNoise
 from hushcov.planning import mechanisms
 
 POINT = Point("block", 2_000, 5, 2, 2.0)
@@ -71,7 +71,7 @@ def test_every_mechanism_of_the_registry_is_a_contender(monkeypatch):
     new = {each.name: each for each in contenders._contenders()}["brand-new"]
     assert new.title == "brand new"
     assert new.private
-    estimator = new.build(Setting(POINT, np.ones(POINT.n_features), 0))
+    estimator = new.build(ContenderSetting(POINT, np.ones(POINT.n_features), 0))
     assert isinstance(estimator, PrivateSparseCovariance)
     assert estimator.mechanism == new.name
     assert new.look.colour not in {each.look.colour for each in CONTENDERS.values()}

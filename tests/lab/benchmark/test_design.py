@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from hushcov.lab.benchmark.cells import AXES, PRESETS, Ladder
+from hushcov.lab.benchmark.cells import AXES, PRESETS, SizeLadder
 from hushcov.lab.benchmark.work import Benchmark, measure, measure_cost, missing_work, predict
 from hushcov.simulate import MODELS
 
@@ -66,7 +66,7 @@ def test_grid_leaves_out_what_is_too_large():
 
 
 def test_ladders_have_equal_ratios():
-    assert Ladder(10, 1_000, 5).values() == (10, 32, 100, 316, 1_000)
+    assert SizeLadder(10, 1_000, 5).values() == (10, 32, 100, 316, 1_000)
 
 
 def test_points_speak():

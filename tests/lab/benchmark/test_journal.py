@@ -7,10 +7,18 @@ import os
 
 import pytest
 
-from hushcov.lab.benchmark.cells import CELLS, Cost, Fit, Journal, Prediction, from_line, to_line
+from hushcov.lab.benchmark.cells import (
+    CELLS,
+    Cost,
+    Fit,
+    Journal,
+    PredictedErrors,
+    from_line,
+    to_line,
+)
 from hushcov.lab.benchmark.work import Benchmark
 
-from .settings import CHEAP, TINY, finished
+from .settings import CHEAP, TINY
 
 IDENTITY = Benchmark(TINY, CHEAP).identity()
 EXAMPLES = [
@@ -18,7 +26,7 @@ EXAMPLES = [
     Fit(TINY.base, 1, "eigen-sampling", skipped="at most 100 features."),
     Cost(TINY.base, "gaussian", 0.5, 12.25),
     Cost(TINY.base, "zero", 1e-6),
-    Prediction(TINY.base, {"gaussian": 0.5, "screened": 0.25}),
+    PredictedErrors(TINY.base, {"gaussian": 0.5, "screened": 0.25}),
 ]
 
 
@@ -120,8 +128,3 @@ def test_one_program_at_a_time(tmp_path):
         Journal(tmp_path, IDENTITY)
     with Journal(tmp_path, IDENTITY):
         pass  # free again
-
-
-def test_made_up_cells_are_whole(tmp_path):
-    for cell in finished().cells:
-        assert from_line(to_line(cell)) == cell

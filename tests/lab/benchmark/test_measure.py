@@ -11,7 +11,7 @@ from hushcov.estimators import GaussianCovariance
 from hushcov.exceptions import PrivacyConditionError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.benchmark.cells import DELTA, Point
-from hushcov.lab.benchmark.contenders import CONTENDERS, Contender, Look
+from hushcov.lab.benchmark.contenders import CONTENDERS, Contender, PlotStyle
 from hushcov.lab.benchmark.work import measure, measure_cost, predict
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import forecast, predicted
@@ -51,7 +51,7 @@ def contender(monkeypatch):
             told.append((setting, kind()))
             return told[-1][1]
 
-        contender = Contender("new", "new", build, Look("black", "x"), **options)
+        contender = Contender("new", "new", build, PlotStyle("black", "x"), **options)
         monkeypatch.setitem(CONTENDERS, "new", contender)
         return told
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from hushcov import __version__
-from hushcov.lab.benchmark.cells import Fit, Prediction
+from hushcov.lab.benchmark.cells import Fit, PredictedErrors
 from hushcov.lab.benchmark.contenders import CONTENDERS
 from hushcov.lab.benchmark.results import EXPONENTS, Results, predicted_rates
 from hushcov.lab.benchmark.work import Benchmark
@@ -64,9 +64,9 @@ def test_nothing_beats_the_zero_matrix():
         if contender.private
     ]
     assert changed(results, *hopeless).measured_winner(point) == "zero"
-    predicted = changed(results, Prediction(point, {"gaussian": 1.0}))
+    predicted = changed(results, PredictedErrors(point, {"gaussian": 1.0}))
     assert predicted.predicted_winner(point) == "zero"
-    both = changed(results, *hopeless, Prediction(point, {"gaussian": 2.0})).sizes(2)[0]
+    both = changed(results, *hopeless, PredictedErrors(point, {"gaussian": 2.0})).sizes(2)[0]
     assert (both.predicted, both.measured, both.agrees) == ("zero", "zero", True)
 
 

@@ -15,7 +15,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import AdaptiveParameters
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.release import Release
-from hushcov.release.findings import estimate, factors_of
+from hushcov.release.estimate import estimate, factors_of
 from mechanisms.adaptive.settings import (
     blocks,
     correlations,

@@ -34,7 +34,8 @@ from hushcov.mechanisms.candidates.width import (
     hidden_norm,
 )
 from hushcov.release import Release
-from hushcov.release.findings import estimate, intervals
+from hushcov.release.estimate import estimate
+from hushcov.release.pairs import covariance_intervals
 from hushcov.sums.signs import candidate_sign_sums
 from mechanisms.adaptive.tape import OtherStepError, Tape
 
@@ -242,7 +243,9 @@ def test_slow_decay_is_tapered_and_the_estimate_says_so(rows):
     before, after = (estimate(each).toarray() for each in (found.release_, tapered))
     for lag, weight in enumerate((1.0, 1.0, 0.5, 0.0)):
         np.testing.assert_allclose(np.diag(after, lag), weight * np.diag(before, lag))
-    for one, other in zip(intervals(found.release_, 0.9), intervals(tapered, 0.9), strict=True):
+    for one, other in zip(
+        covariance_intervals(found.release_, 0.9), covariance_intervals(tapered, 0.9), strict=True
+    ):
         np.testing.assert_array_equal(one.toarray(), other.toarray())
     for odd in ([3, 1], "1, 3", [1], None, [0.5, 2]):
         whole = Release(**vars(tapered) | {"parameters": made | {"taper": odd}})

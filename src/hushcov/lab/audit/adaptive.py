@@ -93,11 +93,11 @@ class AdaptiveTarget(Target):
         return release_adaptive(prepared, self.parameters, budget, entropy)
 
     def quick(self, rows: FloatArray) -> Draw:
-        """A whole release each time."""
+        """Return a whole release each time."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The matrix in the unit of the records, and its noise."""
+        """Return the matrix in the unit of the records, and its noise."""
         release = self.release(rows, entropy)
         return flat(release.integers * release.unit, release.noise_sd)
 
@@ -112,7 +112,7 @@ class PartTarget(Target):
         """Run the part, and return what it releases."""
 
     def quick(self, rows: FloatArray) -> Draw:
-        """The part itself each time, with a new clock."""
+        """Return the part itself each time, with a new clock."""
         records = self._records(rows)
         return lambda generator: self._run(records, Entropy(generator, private=False))
 
@@ -330,11 +330,11 @@ class CandidatesTarget(Target):
         return release_candidates(prepared, self.parameters, budget, entropy)
 
     def quick(self, rows: FloatArray) -> Draw:
-        """A whole release each time."""
+        """Return a whole release each time."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The matrix in the unit of the records."""
+        """Return the matrix in the unit of the records."""
         release = self.release(rows, entropy)
         return flat(np.asarray(release.integers.toarray() * release.unit))
 
@@ -346,7 +346,7 @@ def _target(pair: Pair, width: int, *, adaptive_width: bool) -> CandidatesTarget
 
 
 def _attacks(name: str, turn: Turn, *, adaptive_width: bool) -> tuple[Attack, ...]:
-    """A weak pair and a record at its bound; and a band whose record flips its signs."""
+    """Return a weak pair and a record at its bound; and a band whose record flips its signs."""
     weak = weak_pair(turn)
     flips = turn(sign_flips(RECORDS, FEATURES, HUGE))
     one = _target(weak, 1, adaptive_width=adaptive_width)

@@ -92,7 +92,7 @@ class Pair:
 
 
 def replacement(name: str, before: FloatArray, after: FloatArray, others: FloatArray) -> Pair:
-    """A record replaced by another one, in front of records that stay."""
+    """Return a record replaced by another one, in front of records that stay."""
     return Pair(name, np.vstack([before, others]), np.vstack([after, others]))
 
 
@@ -101,12 +101,12 @@ Turn = Callable[[Pair], Pair]
 
 
 def replaced(pair: Pair) -> Pair:
-    """The pair itself."""
+    """Return the pair itself."""
     return pair
 
 
 def removed(pair: Pair) -> Pair:
-    """The first record is there, or it is not."""
+    """Turn the replacement into a removal: the first record is there, or it is not."""
     return replace(pair, second=pair.first[1:], neighbours=Neighbours(ADD_REMOVE))
 
 
@@ -161,18 +161,18 @@ def sign_flips_among_others(n_records: int, n_features: int, size: float) -> Pai
 
 
 def axes(n_records: int, n_features: int, size: float) -> Pair:
-    """A record along one axis against one along another: only squares change."""
+    """Return a record along one axis against one along another: only squares change."""
     return _alone("axes", size * np.eye(n_features)[0], size * np.eye(n_features)[-1], n_records)
 
 
 def disjoint(n_records: int, n_features: int, size: float) -> Pair:
-    """A record on the first half of the features against one on the second half."""
+    """Return a record on the first half of the features against one on the second half."""
     before = np.where(np.arange(n_features) < n_features // 2, size, 0.0)
     return _alone("disjoint halves", before, size - before, n_records)
 
 
 def huge_or_zero(n_records: int, n_features: int) -> Pair:
-    """A record far beyond every bound against one of zeros, all others zero."""
+    """Return a record far beyond every bound against one of zeros, all others zero."""
     return _alone("huge or zero", np.full(n_features, HUGE), np.zeros(n_features), n_records)
 
 
@@ -235,7 +235,7 @@ def _alternating(n_features: int) -> FloatArray:
 
 
 def changing_pairs(n_features: int) -> list[tuple[int, int]]:
-    """The pairs of features whose product changes sign in `edge_of_selection`."""
+    """Return the pairs of features whose product changes sign in `edge_of_selection`."""
     half = (n_features + 1) // 2
     return [(i, j) for i in range(half) for j in range(half, n_features)]
 
@@ -295,11 +295,11 @@ class Target(ABC):
         """Summarise the records, and return what draws an output."""
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The output of a whole release: the leading part of what `quick` draws."""
+        """Return the output of a whole release: the leading part of what `quick` draws."""
         return flat(self.release(rows, entropy).integers)
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
-        """A whole release of records at scale 1."""
+        """Return a whole release of records at scale 1."""
         scale, n = np.ones(rows.shape[1]), self.parameters.inputs.n_records
         return type(self).release_by(records_of(rows, n), scale, self.parameters, entropy)
 
@@ -351,7 +351,7 @@ class Statistic:
     weights: FloatArray | None = None
 
     def fitted(self, first: FloatArray, second: FloatArray) -> FloatArray:
-        """The weights, from runs (rows) on both datasets where they are not fixed."""
+        """Return the weights, from runs (rows) on both datasets where they are not fixed."""
         return linear_discriminant(first, second) if self.weights is None else self.weights
 
 
@@ -380,7 +380,7 @@ def outer_change(before: FloatArray, after: FloatArray) -> FloatArray:
 
 
 def trace(n_features: int) -> Statistic:
-    """The trace of the released matrix."""
+    """Return the trace of the released matrix."""
     return Statistic("trace", np.eye(n_features).ravel())
 
 

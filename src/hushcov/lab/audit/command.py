@@ -50,13 +50,12 @@ def _show_list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if not wanted or ctx.resilient_parsing:
         return
     kind = ctx.params.get("neighbours") or REPLACE
-    facts(console(), ((name, _described(name, kind)) for name in audited(kind)))
+    listed = []
+    for name in audited(kind):
+        pairs = "; ".join(attack.name for attack in attacks_on(name, kind))
+        listed.append((name, pairs if is_handmade(name, kind) else f"{pairs} (whole releases)"))
+    facts(console(), listed)
     ctx.exit()
-
-
-def _described(name: str, kind: str) -> str:
-    pairs = "; ".join(attack.name for attack in attacks_on(name, kind))
-    return pairs if is_handmade(name, kind) else f"{pairs} (whole releases)"
 
 
 @click.command(cls=Command, name="audit")
@@ -121,7 +120,11 @@ def command(
     runs = runs if runs is not None else QUICK_RUNS if quick else DEFAULT_RUNS
     started = time.perf_counter()
     names = audited(neighbours) if mechanism == "all" else (mechanism,)
-    results = _attack(names, neighbours, runs, seed)
+    n_attacks = sum(len(attacks_on(name, neighbours)) for name in names)
+    results: list[AuditResult] = []
+    with steps(n_attacks * BATCHES) as step:
+        for name in names:
+            results += audit(name, neighbours=neighbours, runs=runs, seed=seed, progress=step)
     seconds = time.perf_counter() - started
     survive = all(result.survives for result in results)
     if figure is not None:
@@ -134,15 +137,6 @@ def command(
     else:
         _print(results, seconds, figure)
     ctx.exit(0 if survive else CHECK_FAILED)
-
-
-def _attack(names: tuple[str, ...], kind: str, runs: int, seed: int) -> list[AuditResult]:
-    n_attacks = sum(len(attacks_on(name, kind)) for name in names)
-    results: list[AuditResult] = []
-    with steps(n_attacks * BATCHES) as step:
-        for name in names:
-            results += audit(name, neighbours=kind, runs=runs, seed=seed, progress=step)
-    return results
 
 
 def _print(results: list[AuditResult], seconds: float, figure: Path | None) -> None:

@@ -61,8 +61,8 @@ from hushcov.peers.coinpress import (
 from hushcov.peers.eigen_sampling import EigenSamplingParameters
 from hushcov.peers.separate import NAME as SEPARATE
 from hushcov.peers.separate import (
-    Choice,
     MatrixNoise,
+    SeparateChoice,
     SeparateParameters,
     choose,
     draw_counts,
@@ -103,7 +103,7 @@ class GaussianTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, or their weighted sum."""
+        """Return the released integers, or their weighted sum."""
         return self._seen(self.release(rows, entropy).integers)
 
     def _seen(self, integers: IntArray) -> FloatArray:
@@ -140,7 +140,7 @@ class ScalesTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The noisy counts of a whole release."""
+        """Return the noisy counts of a whole release."""
         records = records_of(rows, self.parameters.n_records)
         scales = release_scales(records, self.parameters, entropy)
         return flat(scales.noisy_counts.ravel()[self.moved])
@@ -216,7 +216,7 @@ class CoinPressTarget(Target):
 
 
 def all_steps(pair: Pair, parameters: CoinPressParameters) -> Statistic:
-    """The best weights for the matrices of all steps, if none of them turns the records."""
+    """Return the best weights for the matrices of all steps, if none of them turns the records."""
     d, least = pair.n_features, min(parameters.sigmas)
     change = outer_change(pair.first[0], pair.second[0])
     weights = [np.zeros(d * d)]  # of the released integers, which follow from the matrices
@@ -272,7 +272,7 @@ class SeparateTarget(Target):
     release_by = release_separate
 
     def statistics(self, pair: Pair) -> tuple[Statistic, ...]:
-        """The log-likelihood ratio of all noisy integers, and what counts say alone.
+        """Return the log-likelihood ratio of all noisy integers, and what counts say alone.
 
         While the choice stays the declared one, no statistic tells the datasets better apart than
         the first.
@@ -280,8 +280,8 @@ class SeparateTarget(Target):
         first, second = _Exact(self.parameters, pair.first), _Exact(self.parameters, pair.second)
         declared, sigma = self.parameters.method, self.parameters.histogram_sigma
         method = declared if sigma is None else "gauss"
-        gram, eigenvalues, noise = first.sums(Choice(method, self.parameters.norm_bound))
-        other_gram, others, _ = second.sums(Choice(method, self.parameters.norm_bound))
+        gram, eigenvalues, noise = first.sums(SeparateChoice(method, self.parameters.norm_bound))
+        other_gram, others, _ = second.sums(SeparateChoice(method, self.parameters.norm_bound))
         change = np.triu(other_gram - gram).astype(np.float64)
         deviation = np.full(change.shape, float(noise.sigma))
         np.fill_diagonal(deviation, float(noise.diagonal_sigma))
@@ -301,7 +301,7 @@ class SeparateTarget(Target):
         exact = _Exact(parameters, rows)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            choice = Choice(parameters.method, parameters.norm_bound)
+            choice = SeparateChoice(parameters.method, parameters.norm_bound)
             seen: list[IntArray] = []
             if parameters.histogram_sigma is not None:
                 seen.append(draw_counts(generator, exact.counts, parameters))
@@ -316,7 +316,7 @@ class SeparateTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, and noisy counts if there are any."""
+        """Return the released integers, and noisy counts if there are any."""
         release = self.release(rows, entropy)
         return flat(release.integers, release.parameters["noisy_counts"] or [])
 
@@ -330,7 +330,7 @@ class _Exact:
         self.counts = norm_histogram(ArrayRecords(rows), grid, edges)
 
         @remembered
-        def sums(choice: Choice) -> tuple[IntArray, IntArray | None, MatrixNoise]:
+        def sums(choice: SeparateChoice) -> tuple[IntArray, IntArray | None, MatrixNoise]:
             """Gram matrix, eigenvalues if they are released, and the noise of both."""
             gram = bounded_gram(rows, parameters, choice.norm_bound)
             noise = matrix_noise(parameters, choice.method, choice.norm_bound)
@@ -341,7 +341,7 @@ class _Exact:
 
 
 def ends_of_the_spectrum(n_features: int, shorter: float) -> Pair:
-    """A record along the first axis against one along the last, by `shorter` times as long.
+    """Return a record along the first axis against one along the last, by `shorter` times as long.
 
     The other records lie along the axes, more on each than on the one before. So the first record
     raises the largest eigenvalue and its replacement the smallest, and no order changes.
@@ -434,7 +434,7 @@ def _eigen_sampling(name: str) -> tuple[Attack, ...]:
 
 
 def _among_copies(n_features: int) -> Pair:
-    """A record among copies of itself against one orthogonal to it.
+    """Return a record among copies of itself against one orthogonal to it.
 
     The largest eigenvalue falls and the second rises, by as much as a record can do, and
     directions near the replacement become likelier.

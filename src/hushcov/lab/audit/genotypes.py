@@ -72,7 +72,7 @@ class GenotypeTarget(Target):
         return _seen(self.release(rows, entropy))
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
-        """A whole release."""
+        """Return a whole release."""
         records, known = open_genotypes(rows), self.frequencies
         return release_genotypes(records, self.parameters, entropy, frequencies=known)
 
@@ -106,33 +106,22 @@ class _Block:
         self.products = remembered(block.products)
 
 
-def _flips() -> Pair:
-    """(2, 2, 2, ..) against (2, 0, 2, ..): all products of neighbouring variants change sign.
+def _pairs() -> tuple[Pair, ...]:
+    """(2, 2, 2, ..) against (2, 0, 2, ..), against (0, 0, 0, ..), and against missing calls.
 
-    Others have these, or 2 less each of these, so that sums are near zero and frequencies 1/2.
+    In the first all products of neighbouring variants change sign, in the second all counts of
+    alleles move as far as they can. Others have these, or 2 less each of these, so that sums are
+    near zero and frequencies 1/2.
     """
-    same, flipped = _records()
-    others = np.tile(np.stack([same, flipped, 2 - same, 2 - flipped]), (_OTHERS // 4, 1))
-    return replacement("flips among others", same, flipped, others)
-
-
-def _opposite() -> Pair:
-    """(2, 2, 2, ..) against (0, 0, 0, ..): all counts of alleles move as far as they can."""
-    same, _ = _records()
-    others = np.tile(np.stack([same, 2 - same]), (_OTHERS // 2, 1))
-    return replacement("opposite", same, 2 - same, others)
-
-
-def _called() -> Pair:
-    """(2, 2, 2, ..) against nothing but missing calls."""
-    same, _ = _records()
-    others = np.tile(np.stack([same, 2 - same]), (_OTHERS // 2, 1))
-    return replacement("called or missing", same, np.full(_VARIANTS, np.nan), others)
-
-
-def _records() -> tuple[FloatArray, FloatArray]:
     same = np.full(_VARIANTS, 2.0)
-    return same, np.where(np.arange(_VARIANTS) % 2 == 0, 2.0, 0.0)
+    flipped = np.where(np.arange(_VARIANTS) % 2 == 0, 2.0, 0.0)
+    others = np.tile(np.stack([same, 2 - same]), (_OTHERS // 2, 1))
+    mixed = np.tile(np.stack([same, flipped, 2 - same, 2 - flipped]), (_OTHERS // 4, 1))
+    return (
+        replacement("flips among others", same, flipped, mixed),
+        replacement("opposite", same, 2 - same, others),
+        replacement("called or missing", same, np.full(_VARIANTS, np.nan), others),
+    )
 
 
 def _statistics(pair: Pair) -> tuple[Statistic, ...]:
@@ -150,7 +139,7 @@ def _attacks(name: str, turn: Turn = replaced, *, known: bool = False) -> tuple[
     """All attacks; with `known` frequencies are public, so that integers are known, too."""
     frequencies = np.full(_VARIANTS, 0.5) if known else None
     found = []
-    for pair in (turn(each) for each in (_flips(), _opposite(), _called())):
+    for pair in map(turn, _pairs()):
         inputs = ReleaseInputs(
             pair.n_records,
             _VARIANTS,

@@ -144,7 +144,7 @@ def _octaves(name: str) -> tuple[Attack, ...]:
         return signed_octaves(ArrayRecords(rows), zeros, zeros, every).ravel()
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """As every look does: counts, then the noise of the look."""
+        """Count, then add the noise of the look, like every look."""
         sigma = smallest_sigma(2 * FEATURES, _mu(2 * FEATURES))
         counts = exact(rows)
         return flat(counts + rounded_normal(entropy.generator, sigma, len(counts)))
@@ -179,7 +179,7 @@ class CountTarget(Target):
         return Promise(self.counting.count_epsilon, 0.0, gaussian=False)
 
     def quick(self, rows: FloatArray) -> Draw:
-        """The count itself each time."""
+        """Return the count itself each time."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:

@@ -91,17 +91,17 @@ class RegisteredTarget(Target):
         return promised(guarantee.epsilon, guarantee.delta, guarantee.events)
 
     def quick(self, rows: FloatArray) -> Draw:
-        """A whole release each time."""
+        """Return a whole release each time."""
         return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
-        """A whole release of records at scale 1."""
+        """Return a whole release of records at scale 1."""
         records = records_of(rows, self.inputs.n_records)
         prepared = Prepared(records, np.ones(rows.shape[1]))
         return self.plan.release(prepared, self.plan.budget(private=entropy.private), entropy)
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, and which entries were released."""
+        """Return the released integers, and which entries were released."""
         release = self.release(rows, entropy)
         return flat(release.integers, release.released)
 
@@ -245,10 +245,18 @@ def run_attack(
     """Run both datasets, choose a rule on half of the outputs, and count its errors on the rest."""
     check_path(attack, seed)
     runs = max(_FEWEST_RUNS, runs // attack.slowness)
-    outputs = [
-        _outputs(attack, attack.target.quick(rows), _generator(attack, seed, side), runs, progress)
-        for side, rows in enumerate((attack.pair.first, attack.pair.second))
-    ]
+    outputs = []
+    for side, rows in enumerate((attack.pair.first, attack.pair.second)):
+        draw = attack.target.quick(rows)
+        # Streams of their own, whatever else is attacked.
+        stream = zlib.crc32(f"{attack.mechanism}/{attack.name}".encode())
+        generator = np.random.default_rng([seed, stream, side])
+        batches = []
+        for part in np.array_split(np.arange(runs), BATCHES // 2):
+            if progress is not None:
+                progress(f"{attack.mechanism}: {attack.name}")
+            batches.append(np.stack([draw(generator) for _ in part]))
+        outputs.append(np.concatenate(batches))
     promise = attack.target.promise
     chosen, counted = zip(*(np.split(output, [runs // 2]) for output in outputs), strict=True)
     candidates = []
@@ -288,28 +296,6 @@ def check_path(attack: Attack, seed: int = 0) -> None:
                 )
 
 
-def _outputs(
-    attack: Attack,
-    draw: Draw,
-    generator: np.random.Generator,
-    runs: int,
-    progress: Progress | None,
-) -> FloatArray:
-    """Outputs (rows) of all runs on one dataset."""
-    batches = []
-    for part in np.array_split(np.arange(runs), BATCHES // 2):
-        if progress is not None:
-            progress(f"{attack.mechanism}: {attack.name}")
-        batches.append(np.stack([draw(generator) for _ in part]))
-    return np.concatenate(batches)
-
-
-def _generator(attack: Attack, seed: int, side: int) -> np.random.Generator:
-    """Streams of their own, whatever else is attacked."""
-    name = zlib.crc32(f"{attack.mechanism}/{attack.name}".encode())
-    return np.random.default_rng([seed, name, side])
-
-
 @dataclass(frozen=True)
 class Rule:
     """Say "second" where sign * value > threshold.
@@ -342,7 +328,7 @@ def rate_upper(errors: npt.ArrayLike, runs: int, alarm_rate: float) -> FloatArra
 def epsilon_lower(
     false_positive_rate: FloatArray, miss_rate: FloatArray, delta: float
 ) -> FloatArray:
-    """The epsilon without which no test has errors this rare; below 0 it says nothing.
+    """Return the epsilon without which no test has errors this rare; below 0 it says nothing.
 
     (epsilon, delta)-DP says 1 - miss_rate <= e^epsilon false_positive_rate + delta.
     """
@@ -359,7 +345,7 @@ def mu_lower(false_positive_rate: FloatArray, miss_rate: FloatArray) -> FloatArr
 def measured_epsilon(
     rule: Rule, first: FloatArray, second: FloatArray, promise: Promise, alarm_rate: float
 ) -> float:
-    """A lower bound on epsilon at the promised delta, by a rule that was chosen beforehand.
+    """Return a lower bound on epsilon at the promised delta, by a rule that was chosen beforehand.
 
     If the mechanism keeps its promise, this is above the promised epsilon with probability
     `alarm_rate` at most. Where the promise is one Gaussian curve, the errors bound its mu, and
@@ -379,14 +365,17 @@ def measured_epsilon(
 def best_rule(
     first: FloatArray, second: FloatArray, promise: Promise, alarm_rate: float
 ) -> tuple[Rule, float]:
-    """The rule with the largest lower bound on these runs, and that bound (mu or epsilon).
+    """Return the rule with the largest lower bound on these runs, and that bound (mu or epsilon).
 
     The bound is for comparing rules: on the runs that chose the rule it is too large.
     """
     best = (Rule(1, 0.0, False), -math.inf)
     for sign in (1, -1):
         ordered = np.sort(sign * first), np.sort(sign * second)
-        thresholds = _thresholds(*ordered)
+        # Values of both samples, dense at either end, where the rarest errors are.
+        both = np.sort(np.concatenate(ordered))
+        ranks = np.geomspace(1, len(both) / 2, _THRESHOLDS).astype(np.int64) - 1
+        thresholds = np.unique(both[np.concatenate([ranks, len(both) - 1 - ranks])])
         positives = len(first) - np.searchsorted(ordered[0], thresholds, side="right")
         misses = np.searchsorted(ordered[1], thresholds, side="right")
         rates = (
@@ -400,10 +389,3 @@ def best_rule(
             if bounds[top] > best[1]:
                 best = Rule(sign, float(thresholds[top]), swapped), float(bounds[top])
     return best
-
-
-def _thresholds(first: FloatArray, second: FloatArray) -> FloatArray:
-    """Values of both samples, dense at either end, where the rarest errors are."""
-    both = np.sort(np.concatenate([first, second]))
-    ranks = np.geomspace(1, len(both) / 2, _THRESHOLDS).astype(np.int64) - 1
-    return np.unique(both[np.concatenate([ranks, len(both) - 1 - ranks])])

@@ -70,7 +70,6 @@ from hushcov.peers.row_top_k import (
     release_row_top_k,
     row_top_k_parameters,
 )
-from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import FeatureGrid
@@ -140,15 +139,12 @@ class ScreenedTarget(Target):
         """Return the selection, and the noisy sums of pairs and of the diagonal."""
         release, upper = self.release(rows, entropy), np.triu_indices(rows.shape[1], 1)
         sums = release.integers[upper] // DIAGONAL_WEIGHT
-        squares = (np.diag(release.integers) - self._centre(release)) // PAIR_WEIGHT
-        return flat(release.released[upper], sums, squares)
-
-    def _centre(self, release: Release) -> int:
-        """Return the integer that the release added to every square."""
         shrinkage = release.parameters["shrinkage"]
         assert isinstance(shrinkage, float)
         centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
-        return round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)
+        centre = round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)  # added to every square
+        squares = (np.diag(release.integers) - centre) // PAIR_WEIGHT
+        return flat(release.released[upper], sums, squares)
 
     def _output(self, rows: IntArray, columns: IntArray, sums: IntArray) -> FloatArray:
         d, n_pairs = self.parameters.inputs.n_features, self.n_pairs
@@ -227,42 +223,27 @@ class RowTopKTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, and where they are."""
+        """Return the released integers, and where they are."""
         release = self.release(rows, entropy)
         return flat(release.integers, release.released)
 
 
-def _row_top_k(mechanism: str) -> tuple[Attack, ...]:
-    return (*_value_attacks(mechanism), *_selection_attacks(mechanism))
-
-
-def _value_attacks(mechanism: str) -> tuple[Attack, ...]:
+def _row_attacks(mechanism: str) -> tuple[Attack, ...]:
     """With every pair released, or none, nothing is selected and only values are attacked.
 
-    The pairs attain the sensitivity of a pair, of two groups at once, of an odd group, and of
-    features that are alone.
+    These pairs attain the sensitivity of a pair, of two groups at once, of an odd group, and of
+    features that are alone. In the others two partners have tied scores in every row: one is raised
+    and the other lowered, all the way. In one attack nearly all of the budget is for selecting, in
+    the other as much as is usual.
     """
     n = RECORDS
     one, four, odd = (sign_flips(n, d, HUGE) for d in (2, 4, 3))
-    alone = huge_or_zero(n, 4)
-    return tuple(
-        _row_attack(mechanism, replace(pair, name=name), row_sparsity)
-        for pair, name, row_sparsity in (
-            (one, "one pair, flips", 2),
-            (four, "all pairs, flips", 4),
-            (odd, "3 features, flips", 3),
-            (alone, "variances, huge or 0", 1),
-        )
-    )
-
-
-def _selection_attacks(mechanism: str) -> tuple[Attack, ...]:
-    """Two partners with tied scores in every row: one is raised and the other lowered, all the way.
-
-    In one attack nearly all of the budget is for selecting, in the other as much as is usual.
-    """
-    tied = edge_of_selection(4, HUGE, 60, 0)
+    alone, tied = huge_or_zero(n, 4), edge_of_selection(4, HUGE, 60, 0)
     return (
+        _row_attack(mechanism, replace(one, name="one pair, flips"), 2),
+        _row_attack(mechanism, replace(four, name="all pairs, flips"), 4),
+        _row_attack(mechanism, replace(odd, name="3 features, flips"), 3),
+        _row_attack(mechanism, replace(alone, name="variances, huge or 0"), 1),
         _row_attack(mechanism, replace(tied, name="edge, only picks"), 2, selection_share=0.95),
         _row_attack(mechanism, replace(tied, name="edge, usual shares"), 2),
     )
@@ -305,7 +286,7 @@ class MultiscaleTarget(Target):
         return draw
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
-        """The released integers, and which are not zero."""
+        """Return the released integers, and which are not zero."""
         release = release_multiscale(self._moments(rows), self.parameters, entropy)
         return _with_support(release.integers)
 
@@ -365,7 +346,7 @@ HANDMADE: Handmade = {
         "": _screened,
         "candidates": partial(_screened, known=True),
     },
-    row_top_k.NAME: {"": _row_top_k},
+    row_top_k.NAME: {"": _row_attacks},
 }
 
 TURNED: dict[str, Turned] = {

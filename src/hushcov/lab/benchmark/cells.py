@@ -7,6 +7,7 @@ before the next one counts.
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import math
 import os
@@ -57,7 +58,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Ladder:
+class SizeLadder:
     """Numbers from `first` to `last` in equal ratios, rounded to whole ones."""
 
     first: int
@@ -93,8 +94,8 @@ class Preset:
     grid_sparsities: tuple[int, ...]
     grid_seeds: int
     grid_entries: int  # records times features, at most: the size of the data in memory
-    map_features: Ladder
-    map_records: Ladder
+    map_features: SizeLadder
+    map_records: SizeLadder
     families: tuple[str, ...] = ()
 
     def family(self, name: str) -> Point:
@@ -129,18 +130,14 @@ class Preset:
         """Every point that is measured, with its number of seeds; those of most work first."""
         seeds = dict.fromkeys(self._grids(), self.grid_seeds)
         seeds |= dict.fromkeys(map(self.family, self.families), self.grid_seeds)
-        seeds |= dict.fromkeys(self._sweeps(), self.seeds)
+        for model, axis in itertools.product(self.models, AXES):
+            seeds |= dict.fromkeys(self.sweep(axis, model), self.seeds)
         return dict(sorted(seeds.items(), key=lambda item: (-item[0].work, item[0])))
 
     def predicted(self) -> list[Point]:
         """Every point at which mechanisms are predicted."""
         maps = [point for k in self.grid_sparsities for point in self.map(k)]
         return list(dict.fromkeys([*self._grids(), *maps]))
-
-    def _sweeps(self) -> Iterator[Point]:
-        for model in self.models:
-            for axis in AXES:
-                yield from self.sweep(axis, model)
 
     def _grids(self) -> Iterator[Point]:
         for k in self.grid_sparsities:
@@ -162,8 +159,8 @@ PRESETS = {
         grid_sparsities=(5, 20),
         grid_seeds=1,
         grid_entries=20_000_000,
-        map_features=Ladder(25, 400, 5),
-        map_records=Ladder(300, 100_000, 6),
+        map_features=SizeLadder(25, 400, 5),
+        map_records=SizeLadder(300, 100_000, 6),
         families=UNTOLD,
     ),
     "full": Preset(
@@ -180,8 +177,8 @@ PRESETS = {
         grid_sparsities=(5, 20),
         grid_seeds=3,
         grid_entries=300_000_000,
-        map_features=Ladder(25, 2_000, 14),
-        map_records=Ladder(1_000, 1_000_000, 19),
+        map_features=SizeLadder(25, 2_000, 14),
+        map_records=SizeLadder(1_000, 1_000_000, 19),
         families=UNTOLD,
     ),
 }
@@ -236,7 +233,7 @@ class Cost:
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictedErrors:
     """Predicted errors of the mechanisms that can be planned, relative to the truth's norm."""
 
     point: Point
@@ -251,11 +248,11 @@ class Prediction:
         return f"prediction, {self.point.size}"
 
 
-Cell = Fit | Cost | Prediction
-_KINDS: dict[str, type[Fit] | type[Cost] | type[Prediction]] = {
+Cell = Fit | Cost | PredictedErrors
+_KINDS: dict[str, type[Fit] | type[Cost] | type[PredictedErrors]] = {
     "fit": Fit,
     "cost": Cost,
-    "prediction": Prediction,
+    "prediction": PredictedErrors,
 }
 
 
@@ -315,8 +312,14 @@ class Journal:
         folder.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = self.path.open("a+b")
         try:
-            self._lock()
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()
+        except BlockingIOError:
+            self._file.close()
+            raise BlockingIOError(
+                f"{folder} is in use by another benchmark: wait for it to end, or choose another "
+                "folder with --output."
+            ) from None
         except BaseException:
             self._file.close()
             raise
@@ -331,15 +334,6 @@ class Journal:
 
     def __exit__(self, *error: object) -> None:
         self._file.close()
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BlockingIOError(
-                f"{self.path.parent} is in use by another benchmark: wait for it to end, or choose "
-                "another folder with --output."
-            ) from None
 
     def _write(self, line: str) -> None:
         self._file.write(line.encode())

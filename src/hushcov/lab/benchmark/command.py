@@ -74,7 +74,11 @@ def command(
     cure = "each is a process with a core of its own, at best."
     workers = usable_cores() if workers is None else workers
     check_integer("workers", workers, at_least=1, at_most=_MOST_WORKERS, cure=cure)
-    names = tuple(CONTENDERS) if contenders is None else _named(contenders)
+    names = (
+        tuple(CONTENDERS)
+        if contenders is None
+        else check_contenders([name.strip() for name in contenders.split(",")])
+    )
     benchmark = Benchmark(PRESETS[preset], names)
     folder = Path(f"bench-{preset}") if output is None else output
     _check_folder(folder)
@@ -95,10 +99,6 @@ def command(
         paragraph(out, f"written: {path}")
     if missing is not None:
         paragraph(out, f"not drawn: {missing}")
-
-
-def _named(contenders: str) -> tuple[str, ...]:
-    return check_contenders([name.strip() for name in contenders.split(",")])
 
 
 def _check_folder(folder: Path) -> None:
@@ -182,11 +182,10 @@ def _table(rows: Sequence[dict[str, Any]]) -> Table:
         table.add_row(
             Text(row["contender"], style="bold green" if best else ""),
             row["privacy"],
-            *(_cell(row[name]) for name in ("error", "recall", "precision", "seconds")),
+            *(
+                "-" if row[name] is None else number(row[name], 3)
+                for name in ("error", "recall", "precision", "seconds")
+            ),
             "-" if row["megabytes"] is None else f"{row['megabytes']:,.0f}",
         )
     return table
-
-
-def _cell(value: float | None) -> str:
-    return "-" if value is None else number(value, 3)

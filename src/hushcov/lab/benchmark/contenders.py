@@ -36,7 +36,7 @@ class Estimator(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class ContenderSetting:
     """Public inputs that every contender gets, and a seed for its noise."""
 
     point: Point
@@ -59,11 +59,11 @@ class Setting:
         }
 
 
-Build = Callable[[Setting], Estimator]
+Build = Callable[[ContenderSetting], Estimator]
 
 
 @dataclass(frozen=True)
-class Look:
+class PlotStyle:
     """Colour, marker and line of one contender."""
 
     colour: str
@@ -93,7 +93,7 @@ class Contender:
     name: str
     title: str
     build: Build
-    look: Look
+    look: PlotStyle
     privacy: str = APPROXIMATE
     chooses: bool = False
     most_features: int | None = None
@@ -122,9 +122,9 @@ class _ZeroMatrix:
 
 
 def _private(name: str, **options: Any) -> Build:
-    """A class of `hushcov`; it is imported when it is built."""
+    """Return a class of `hushcov`; it is imported when it is built."""
 
-    def build(setting: Setting) -> Estimator:
+    def build(setting: ContenderSetting) -> Estimator:
         kind = getattr(hushcov, name)
         known = inspect.signature(kind).parameters
         told = {key: value for key, value in setting.told().items() if key in known}
@@ -134,13 +134,13 @@ def _private(name: str, **options: Any) -> Build:
     return build
 
 
-def _thresholded(setting: Setting) -> Estimator:
+def _thresholded(setting: ContenderSetting) -> Estimator:
     return hushcov.ThresholdedCovariance(
         rule="hard", threshold="adaptive", assume_centered=True, store_precision=False
     )
 
 
-def _empirical(setting: Setting) -> Estimator:
+def _empirical(setting: ContenderSetting) -> Estimator:
     from sklearn.covariance import EmpiricalCovariance
 
     estimator: Estimator = EmpiricalCovariance(assume_centered=True, store_precision=False)
@@ -153,15 +153,15 @@ _AUTO = Contender(
     "auto",
     "hushcov, automatic choice",
     _private("PrivateSparseCovariance"),
-    Look(BLUE, "o", width=2.6),
+    PlotStyle(BLUE, "o", width=2.6),
     chooses=True,
 )
 # Mechanisms in the order of the registry take these, and after the last the first again.
-_LOOKS = (
-    *(Look(SKY, "*", (0, (4, 2)), 1.6), Look(VERMILION, "s"), Look(ORANGE, "^"), Look(PURPLE, "D")),
-    *(Look(GREEN, "v"), Look("#CC6677", "H"), Look("#999933", "P"), Look("#332288", "X")),
-    *(Look("#117733", "h"), Look("#661100", "p"), Look("#44AA99", "d")),
+_COLOURS = (
+    *(VERMILION, ORANGE, PURPLE, GREEN, "#CC6677", "#999933", "#332288", "#117733"),
+    *("#661100", "#44AA99"),
 )
+_LOOKS = (PlotStyle(SKY, "*", (0, (4, 2)), 1.6), *map(PlotStyle, _COLOURS, "s^DvHPXhpd"))
 # Mechanisms that are measured with other options than their usual ones, and under which names.
 _VARIANTS = {
     SEPARATE: (
@@ -169,17 +169,17 @@ _VARIANTS = {
             SEPARATE,
             "SeparateCov (Dong et al.)",
             _private("SeparateCovariance", method="separate"),
-            Look("#882255", "<"),
+            PlotStyle("#882255", "<"),
         ),
         Contender(
             "separate-adaptive",
             "AdaptiveCov (Dong et al.)",
             _private("SeparateCovariance", method="adaptive"),
-            Look("#AA4499", ">", "dashed"),
+            PlotStyle("#AA4499", ">", "dashed"),
         ),
     )
 }
-_GREY, _PALE_GREY = Look("0.35", ".", "dotted"), Look("0.6", ".", "dotted")
+_GREY, _PALE_GREY = PlotStyle("0.35", ".", "dotted"), PlotStyle("0.6", ".", "dotted")
 _WITHOUT_PRIVACY = (
     Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
     Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
@@ -187,14 +187,14 @@ _WITHOUT_PRIVACY = (
         ZERO,
         "zero matrix",
         lambda _: _ZeroMatrix(),
-        Look("black", "", (0, (6, 3)), 1.0),
+        PlotStyle("black", "", (0, (6, 3)), 1.0),
         NOT_PRIVATE,
     ),
 )
 
 
-def _named(mechanism: Mechanism, look: Look) -> Contender:
-    """A mechanism of the registry."""
+def _named(mechanism: Mechanism, look: PlotStyle) -> Contender:
+    """Return a mechanism of the registry."""
     kind, options = mechanism.estimator or (
         "PrivateSparseCovariance",
         {"mechanism": mechanism.name},
@@ -211,23 +211,15 @@ def _named(mechanism: Mechanism, look: Look) -> Contender:
 
 
 def _contenders() -> Iterator[Contender]:
-    """The default, every mechanism of the registry, and what is not private."""
+    """Return the default, every mechanism of the registry, and what is not private."""
     yield _AUTO
     for (name, mechanism), look in zip(mechanisms().items(), itertools.cycle(_LOOKS), strict=False):
         yield from _VARIANTS.get(name, (_named(mechanism, look),))
     yield from _WITHOUT_PRIVACY
 
 
-def _by_name(contenders: Iterator[Contender]) -> dict[str, Contender]:
-    found: dict[str, Contender] = {}
-    for each in contenders:
-        assert each.name not in found, f"two contenders are called {each.name}"
-        found[each.name] = each
-    return found
-
-
 #: Every contender by name, in the order of tables and legends.
-CONTENDERS = _by_name(_contenders())
+CONTENDERS = {each.name: each for each in _contenders()}
 
 
 def check_contenders(names: Sequence[str]) -> tuple[str, ...]:

@@ -4,17 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING
-
-from hushcov.cli.drawing import finish, short
-from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO
-from hushcov.lab.benchmark.results import Results
-from hushcov.report.style import new_figure, tidy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushcov.cli.drawing import log_ticks, power
+from hushcov.cli.drawing import finish, log_ticks, power, short
 from hushcov.lab.benchmark.cells import AXES, DELTA, Cost, Point
-from hushcov.lab.benchmark.contenders import Look
+from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, PlotStyle
 from hushcov.lab.benchmark.results import (
     EPSILON,
     EXPONENTS,
@@ -33,12 +22,13 @@ from hushcov.lab.benchmark.results import (
     RATE_DELTA,
     TARGET_ERROR,
     Curve,
+    ErrorSpread,
     Rates,
+    Results,
     Size,
-    Spread,
 )
 from hushcov.planning import predicted
-from hushcov.report.style import GREEN, PURPLE, write_png
+from hushcov.report.style import GREEN, PURPLE, new_figure, tidy, write_png
 from hushcov.simulate import MODELS
 
 if TYPE_CHECKING:
@@ -78,7 +68,7 @@ def families_figure(results: Results) -> Figure:
 
 
 def over_best(results: Results, contender: str) -> dict[str, float]:
-    """The error on each family over that of the best private contender besides."""
+    """Return the error on each family over that of the best private contender besides."""
     found = {}
     for family in results.benchmark.preset.families:
         error = _error(results, family, contender)
@@ -135,7 +125,7 @@ _LABELS = {
     "epsilon": "privacy budget epsilon",
 }
 _TITLES = {"multiscale": "multiscale threshold tests", "kumar": "Kumar et al."}
-_LINES = {"multiscale": Look(PURPLE, "D"), "kumar": Look(GREEN, "v")}
+_LINES = {"multiscale": PlotStyle(PURPLE, "D"), "kumar": PlotStyle(GREEN, "v")}
 _SYMBOLS = {"row_sparsity": "k", "n_features": "d"}
 _REGIONS = (*predicted(), ZERO)
 _PALE = 0.45  # how much of a region's colour is left, so that markers stand out
@@ -216,7 +206,7 @@ def _base(results: Results, model: str) -> Point:
     return replace(results.benchmark.preset.base, model=model)
 
 
-def _line(results: Results, axis: str, model: str, contender: str) -> list[Spread]:
+def _line(results: Results, axis: str, model: str, contender: str) -> list[ErrorSpread]:
     points = results.benchmark.preset.sweep(axis, model)
     return [results.spread(point, contender) for point in points]
 

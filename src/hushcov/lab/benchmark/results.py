@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import os
 import platform
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ import sklearn
 from hushcov._version import __version__
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import PublicInputs
-from hushcov.lab.benchmark.cells import AXES, DELTA, Cell, Cost, Fit, Point, Prediction
+from hushcov.lab.benchmark.cells import AXES, DELTA, Cell, Cost, Fit, Point, PredictedErrors
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Contender
 from hushcov.lab.benchmark.work import Benchmark
 from hushcov.paper.parameters import smallest_n, theorem_parameters
@@ -95,7 +96,7 @@ def _curve(quantity: str, values: tuple[int, ...], fixed: dict[str, int]) -> Cur
 
 
 @dataclass(frozen=True)
-class Spread:
+class ErrorSpread:
     """Results of one contender at one point over the seeds, or why it was skipped."""
 
     point: Point
@@ -142,14 +143,14 @@ class Results:
         """Records that the two theorems ask for."""
         return predicted_rates()
 
-    def spread(self, point: Point, contender: str) -> Spread:
+    def spread(self, point: Point, contender: str) -> ErrorSpread:
         """Median and range over the seeds."""
         fits = self._fits(point, contender)
         reasons = [fit.skipped for fit in fits if fit.skipped is not None]
         if reasons:
-            return Spread(point, contender, 0, skipped=reasons[0])
+            return ErrorSpread(point, contender, 0, skipped=reasons[0])
         errors = [fit.error for fit in fits if fit.error is not None]
-        return Spread(
+        return ErrorSpread(
             point,
             contender,
             len(fits),
@@ -168,16 +169,16 @@ class Results:
 
     def predicted_errors(self, point: Point) -> dict[str, float]:
         """Predicted error of each mechanism at a point of the map or of the grid."""
-        cell = self._cells[Prediction(point, {}).key]
-        assert isinstance(cell, Prediction)
+        cell = self._cells[PredictedErrors(point, {}).key]
+        assert isinstance(cell, PredictedErrors)
         return dict(cell.errors)
 
     def predicted_winner(self, point: Point) -> str:
-        """The mechanism of the smallest predicted error; `ZERO` if none is below 1."""
+        """Return the mechanism of the smallest predicted error; `ZERO` if none is below 1."""
         return _best(self.predicted_errors(point))
 
     def measured_winner(self, point: Point) -> str:
-        """The private contender of the smallest median error; `ZERO` if none is below 1."""
+        """Return the private contender of the smallest median error; `ZERO` if none is below 1."""
         return _best(dict(self.ranking(point)))
 
     def ranking(self, point: Point) -> list[tuple[str, float]]:
@@ -258,13 +259,10 @@ class Results:
             text, [*asdict(self.benchmark.preset.base), "contender", "seed", *_FIT_COLUMNS]
         )
         writer.writeheader()
-        writer.writerows(_flat(asdict(fit)) for fit in self._all_fits())
+        for point, contender in itertools.product(self._seeds, self.contenders):
+            fits = self._fits(point, contender.name)
+            writer.writerows(_flat(asdict(fit)) for fit in fits)
         return text.getvalue()
-
-    def _all_fits(self) -> Iterator[Fit]:
-        for point in self._seeds:
-            for contender in self.contenders:
-                yield from self._fits(point, contender.name)
 
     def _fits(self, point: Point, contender: str) -> list[Fit]:
         keys = (Fit(point, seed, contender).key for seed in range(self._seeds[point]))
@@ -278,7 +276,7 @@ def _best(errors: dict[str, float]) -> str:
 
 
 def _flat(content: dict[str, Any]) -> dict[str, Any]:
-    """A point's fields beside the others."""
+    """Return a point's fields beside the others."""
     return dict(content.pop("point")) | content
 
 
@@ -395,7 +393,7 @@ def fitted_slope(x: Sequence[float], y: Sequence[float]) -> float:
 
 
 def _entry_error(inputs: PublicInputs, n: int) -> float:
-    """The bound tau + lambda on the error of every noisy entry."""
+    """Return the bound tau + lambda on the error of every noisy entry."""
     d, beta = inputs.n_features, inputs.failure_probability
     radius = printed_radius(n, d, beta)
     noise = printed_laplace_scale(
@@ -428,7 +426,7 @@ def _inputs(
     delta: float,
     failure_probability: float,
 ) -> PublicInputs:
-    """The inputs checked, at scale 1; the number of records is what is asked for."""
+    """Return the inputs checked, at scale 1; the number of records is what is asked for."""
     return PublicInputs(
         n_records=1,
         n_features=n_features,

@@ -37,8 +37,8 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, Prediction, Preset
-from hushcov.lab.benchmark.contenders import CONTENDERS, Estimator, Setting
+from hushcov.lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, PredictedErrors, Preset
+from hushcov.lab.benchmark.contenders import CONTENDERS, ContenderSetting, Estimator
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.planning import forecast, predicted
 from hushcov.simulate import MODELS, gaussian_records, sparse_covariance, structured_covariance
@@ -90,7 +90,7 @@ def run_tasks(
 
 
 def usable_cores() -> int:
-    """The cores this program may use, which can be fewer than the machine has."""
+    """Return the cores this program may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -191,12 +191,12 @@ class Benchmark:
             for name in self.contenders
             for seed in range(seeds)
         ]
-        predictions = [Prediction(point, {}).key for point in self.preset.predicted()]
+        predictions = [PredictedErrors(point, {}).key for point in self.preset.predicted()]
         return fits + predictions + [Cost(self.preset.base, name).key for name in self.contenders]
 
 
 @dataclass(frozen=True)
-class Work:
+class OpenWork:
     """Tasks that are left: those that share workers, and those with processes of their own."""
 
     n_cells: int
@@ -209,15 +209,22 @@ class Work:
         run_tasks(self.alone, min(workers, _MOST_TIMED), keep, fresh=True)
 
 
-def missing_work(benchmark: Benchmark, cells: Iterable[Cell]) -> Work:
+def missing_work(benchmark: Benchmark, cells: Iterable[Cell]) -> OpenWork:
     """Return the cells that are not finished."""
     done = {cell.key for cell in cells}
     left = [key for key in benchmark.cell_keys() if key not in done]
     base = benchmark.preset.base
     costs = [name for name in benchmark.contenders if Cost(base, name).key not in done]
-    return Work(
+    # One task for each number of features: predictions at one share what is computed first.
+    ahead = [
+        each for each in benchmark.preset.predicted() if PredictedErrors(each, {}).key not in done
+    ]
+    ahead.sort(key=_columns)
+    groups = itertools.groupby(ahead, key=_columns)
+    predictions = [Task(predict, (list(points),)) for _, points in groups]
+    return OpenWork(
         n_cells=len(left),
-        shared=(*_fits(benchmark, done), *_predictions(benchmark.preset, done)),
+        shared=(*_fits(benchmark, done), *predictions),
         alone=tuple(Task(measure_cost, (base, name)) for name in costs),
     )
 
@@ -234,14 +241,6 @@ def _fits(benchmark: Benchmark, done: Collection[tuple[object, ...]]) -> list[Ta
         parts = [[each] for each in left] if point.work > _SEED_BY_SEED else [left]
         tasks += [Task(measure, (point, part)) for part in parts if part]
     return tasks
-
-
-def _predictions(preset: Preset, done: Collection[tuple[object, ...]]) -> list[Task]:
-    """One task for each number of features: predictions at one share what is computed first."""
-    left = [point for point in preset.predicted() if Prediction(point, {}).key not in done]
-    left.sort(key=_columns)
-    groups = itertools.groupby(left, key=_columns)
-    return [Task(predict, (list(points),)) for _, points in groups]
 
 
 def _columns(point: Point) -> tuple[int, int]:
@@ -286,7 +285,7 @@ def measure_cost(point: Point, name: str) -> Iterator[Cost]:
     yield Cost(point, name, seconds, peak)
 
 
-def predict(points: Sequence[Point]) -> Iterator[Prediction]:
+def predict(points: Sequence[Point]) -> Iterator[PredictedErrors]:
     """Predicted errors of every mechanism, roughly for slow ones; no data is drawn."""
     for point in points:
         size = point.n_records, point.n_features, point.row_sparsity
@@ -298,7 +297,7 @@ def predict(points: Sequence[Point]) -> Iterator[Prediction]:
             except PrivacyConditionError:
                 continue
             errors[name] = found.predicted_error[point.model]
-        yield Prediction(point, errors)
+        yield PredictedErrors(point, errors)
 
 
 def _fit(point: Point, seed: int, name: str, X: FloatArray, truth: FloatArray) -> Fit:
@@ -329,7 +328,7 @@ def _draw(point: Point, seed: int) -> FloatArray:
 
 
 def _built(name: str, point: Point, seed: int, truth: FloatArray) -> Estimator:
-    return CONTENDERS[name].build(Setting(point, np.sqrt(np.diag(truth)), seed))
+    return CONTENDERS[name].build(ContenderSetting(point, np.sqrt(np.diag(truth)), seed))
 
 
 def _timed(estimator: Estimator, X: FloatArray) -> float:
@@ -341,7 +340,7 @@ def _timed(estimator: Estimator, X: FloatArray) -> float:
 
 @contextmanager
 def _expected_warnings() -> Iterator[None]:
-    """A benchmark seeds its noise, and goes where nothing can be estimated, on purpose."""
+    """Silence warnings of seeded noise and hopeless sizes, which a benchmark means to have."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)
         warnings.simplefilter("ignore", AccuracyWarning)

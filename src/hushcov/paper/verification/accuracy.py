@@ -191,7 +191,7 @@ def scalar_identity(setting: Setting) -> Claim:
 
 
 def conditional_mean(setting: Setting, sample: IdealSample) -> Claim:
-    """The sampler's average is the paper's integral, entry by entry."""
+    """Check that the sampler's average is the paper's integral, entry by entry."""
     entries = sample.statistic[sample.able]
     formula = mean_formula(entries, setting.parameters)
     error = np.sqrt(sample.exact.variance / sample.draws)
@@ -210,7 +210,7 @@ def conditional_mean(setting: Setting, sample: IdealSample) -> Claim:
 
 
 def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
-    """The mean that the sampler's binomial probabilities imply."""
+    """Return the mean that the sampler's binomial probabilities imply."""
     schedule = setting.parameters.schedule
     total = np.zeros(len(entries))
     for level in schedule.levels:
@@ -226,7 +226,7 @@ def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
 
 
 def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
-    """The conditional mean misses S by at most t_0 in every entry."""
+    """Check that the conditional mean misses S by at most t_0 in every entry."""
     schedule, t_0 = setting.parameters.schedule, setting.base_threshold
     # The omitted integral itself: no difference of nearly equal numbers is taken.
     omitted = fired_length(
@@ -280,7 +280,7 @@ def off_support(setting: Setting, runs: Sequence[Run]) -> Claim:
 
 
 def mean_error(setting: Setting, runs: Sequence[Run]) -> Claim:
-    """The conditional mean misses Sigma by at most 17/16 k t_0 in operator norm."""
+    """Check that the conditional mean misses Sigma by at most 17/16 k t_0 in operator norm."""
     k = setting.inputs.row_sparsity
     unit = k * setting.base_threshold
     return at_most(
@@ -296,7 +296,7 @@ def mean_error(setting: Setting, runs: Sequence[Run]) -> Claim:
 
 
 def matrix_variance(setting: Setting, sample: IdealSample) -> Claim:
-    """The matrix variance v of the ideal estimator is at most kL/rho."""
+    """Check that the matrix variance v of the ideal estimator is at most kL/rho."""
     parameters = setting.parameters
     bound = parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
     exact = exact_variance(setting, sample)
@@ -350,7 +350,7 @@ def log_bernstein_failure(setting: Setting, variance: float) -> float:
 
 
 def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
-    """The fluctuation stays below the lemma's radius, except with probability beta/20."""
+    """Check that the fluctuation is below the lemma's radius, except with probability beta/20."""
     parameters = setting.parameters
     beta = parameters.inputs.failure_probability
     variance = parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
@@ -370,7 +370,7 @@ def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSam
 
 
 def concentration_radius(setting: Setting) -> Claim:
-    """The lemma's radius is at most half the target."""
+    """Check that the lemma's radius is at most half the target."""
     parameters, inputs = setting.parameters, setting.inputs
     variance = inputs.row_sparsity * parameters.n_levels / parameters.test_rate
     u = math.log(40 * inputs.n_features / inputs.failure_probability)

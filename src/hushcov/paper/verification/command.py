@@ -226,24 +226,20 @@ def _table(claims: tuple[Claim, ...]) -> Table:
     table.add_column("holds", no_wrap=True)
     for claim in claims:
         values = (claim.bound, claim.measured, claim.second)
+        margin = "any" if claim.margin == float("inf") else _value(claim.margin, claim.logarithmic)
+        verdict = Text("empty", "yellow") if claim.vacuous else Text("yes", "green")
         table.add_row(
             claim.name,
             claim.source.replace("Lemma", "Lem").replace("Theorem", "Thm"),
             *(_value(value, claim.logarithmic) for value in values),
-            _margin(claim),
-            _verdict(claim),
+            margin,
+            verdict if claim.holds else Text("NO", "bold red"),
         )
     return table
 
 
-def _verdict(claim: Claim) -> Text:
-    if not claim.holds:
-        return Text("NO", style="bold red")
-    return Text("empty", style="yellow") if claim.vacuous else Text("yes", style="green")
-
-
 def _value(value: float, logarithmic: bool) -> str:
-    """A number, or a power of ten given by its logarithm, in at most ten characters."""
+    """Return a number, or a power of ten given by its logarithm, in at most ten characters."""
     if not logarithmic:
         return number(value, 3)
     if value == float("-inf"):
@@ -251,11 +247,6 @@ def _value(value: float, logarithmic: bool) -> str:
     if abs(value) < 4:
         return number(10**value, 3)
     return f"10^{number(value, 3 if abs(value) < 1e3 else 2)}"
-
-
-def _margin(claim: Claim) -> str:
-    margin = claim.margin
-    return "any" if margin == float("inf") else _value(margin, claim.logarithmic)
 
 
 def _print_legend(out: Console, claims: tuple[Claim, ...]) -> None:
@@ -275,7 +266,9 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1, 1.35))
     _runs_panel(left, verifications)
     _records_panel(right, sweeps)
-    floor = _mean_share(verifications)
+    first = verifications[0].setting
+    # 17/16 k t_0 over the target: 17/4096 whatever the setting.
+    floor = 17 / 16 * first.inputs.row_sparsity * first.base_threshold / first.target
     for axes in (left, right):
         axes.set_yscale("log")
         axes.axhline(1.0, color="black", linewidth=1.2)
@@ -315,12 +308,6 @@ def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> 
         f"{100 * (spread - 1):.0f} %. Dotted: smallest n with the privacy condition; dashed: with "
         "the r and b conditions too."
     )
-
-
-def _mean_share(verifications: Sequence[Verification]) -> float:
-    """17/16 k t_0 over the target: 17/4096 whatever the setting."""
-    setting = verifications[0].setting
-    return 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold / setting.target
 
 
 def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:

@@ -46,7 +46,7 @@ _CUTS = 400  # candidate cuts between "irrelevant" and "able to fire"
 
 
 def quota_use(setting: Setting, *, seed: int = 0) -> Claim:
-    """The active tests of the large entries fit the quota of their level."""
+    """Check that the active tests of the large entries fit the quota of their level."""
     generator = np.random.default_rng(seed)
     truth = np.abs(setting.truth[setting.upper])
     drawn = worst = 0.0
@@ -90,7 +90,7 @@ def log_quota_failure(setting: Setting) -> float:
 
 
 def quota_event(setting: Setting) -> Claim:
-    """The quota event fails with probability at most L e^-H = beta/(80 d) <= beta/40."""
+    """Check that the quota event fails with probability at most L e^-H = beta/(80 d) <= beta/40."""
     inputs, schedule = setting.inputs, setting.parameters.schedule
     markov = log_sum(
         [
@@ -214,16 +214,6 @@ def loudest(setting: Setting, seed: int) -> FloatArray:
     return setting.draw_covariance(seed, inputs.scale**2 * np.eye(inputs.n_features))
 
 
-def _largest_factor(setting: Setting, entries: FloatArray, bound: float) -> float:
-    """How much larger every selection noise could be before the coupling bound is lost."""
-    low, high = -10.0, 15.0  # of the natural logarithm
-    for _ in range(20):
-        middle = (low + high) / 2
-        kept = log_coupling_failure(setting, entries, math.exp(middle)) <= bound
-        low, high = (middle, high) if kept else (low, middle)
-    return math.exp(low)
-
-
 def coupling(setting: Setting, *, seed: int = 0) -> Claim:
     """Actual and ideal output differ with probability at most beta/20."""
     S, mild = loudest(setting, seed), setting.draw_covariance(seed)
@@ -233,7 +223,12 @@ def coupling(setting: Setting, *, seed: int = 0) -> Claim:
     if math.isinf(measured):
         detail = "no test can fire at a level that selects"
     else:
-        factor = _largest_factor(setting, S, bound)
+        low, high = -10.0, 15.0  # natural logarithms of how much larger every noise could be
+        for _ in range(20):
+            middle = (low + high) / 2
+            kept = log_coupling_failure(setting, S, math.exp(middle)) <= bound
+            low, high = (middle, high) if kept else (low, middle)
+        factor = math.exp(low)
         detail = f"Sigma = sigma^2 I and the model; would hold up to {factor:.3g} b_l"
     return at_most(
         "coupling",
@@ -304,7 +299,9 @@ def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Claim:
     generator = np.random.default_rng(seed)
     moved = 0
     for pair in range(_PAIRS):
-        rows = _wild_rows(generator, (_ROWS, columns), grid.radius)
+        # Inside the radius, at it, and absurdly far outside.
+        size = generator.choice([0.3, 1.0, 1e3, 1e250], size=(_ROWS, 1))
+        rows = grid.radius * size * generator.standard_normal((_ROWS, columns))
         if pair == 0:
             rows[0] = grid.radius
             rows[1] = grid.radius * np.where(np.arange(columns) % 2, -1, 1)
@@ -326,12 +323,17 @@ def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Claim:
 
 
 def query_sensitivity(setting: Setting) -> Claim:
-    """The selected queries together move by at most Delta sqrt(A) in l2."""
+    """Check that the selected queries together move by at most Delta sqrt(A) in l2."""
     parameters = setting.parameters
     exact = _budget(parameters, parameters.quotas)
     again = read_again(parameters.inputs).query_budget
     # Every entry that this pair moves by Delta is queried as often as the quota allows.
-    moved = _most_moved_entries(parameters)
+    # These are (h, h, ...) and (h, -h, h, ...).
+    grid = _grid(parameters)
+    rows = np.full((2, parameters.inputs.n_features), grid.radius)
+    rows[1, 1::2] *= -1
+    change = np.triu(_gram_change(rows, grid))
+    moved = int(np.count_nonzero(np.abs(change) == 2 * grid.half_width**2))
     counts = [
         min(s_ell, moved * m_ell)
         for s_ell, m_ell in zip(parameters.quotas, parameters.repetitions, strict=True)
@@ -352,7 +354,7 @@ def query_sensitivity(setting: Setting) -> Claim:
 
 
 def budget_size(setting: Setting) -> Claim:
-    """A is at most 65 d rho k L + 260 H / (3 t_0^2)."""
+    """Check that A is at most 65 d rho k L + 260 H / (3 t_0^2)."""
     parameters, inputs = setting.parameters, setting.inputs
     bound = (
         65 * inputs.n_features * parameters.test_rate * inputs.row_sparsity * parameters.n_levels
@@ -381,16 +383,6 @@ def _budget(parameters: TheoremParameters, counts: tuple[int, ...] | list[int]) 
     return sum(terms, Fraction(0))
 
 
-def _most_moved_entries(parameters: TheoremParameters) -> int:
-    """Entries that move by the full sensitivity between (h, h, ...) and (h, -h, h, ...)."""
-    grid = _grid(parameters)
-    d = parameters.inputs.n_features
-    rows = np.full((2, d), grid.radius)
-    rows[1, 1::2] *= -1
-    change = np.triu(_gram_change(rows, grid))
-    return int(np.count_nonzero(np.abs(change) == 2 * grid.half_width**2))
-
-
 def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
     """Gram of all rows but the second, minus Gram of all rows but the first: neighbours."""
     one = second_moments(open_records(np.delete(rows, 1, axis=0)), grid).gram
@@ -398,14 +390,8 @@ def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
     return np.asarray(one - other)
 
 
-def _wild_rows(generator: np.random.Generator, shape: tuple[int, int], radius: float) -> FloatArray:
-    """Rows inside the radius, at it, and absurdly far outside."""
-    size = generator.choice([0.3, 1.0, 1e3, 1e250], size=(shape[0], 1))
-    return np.asarray(radius * size * generator.standard_normal(shape))
-
-
 def selection_range(setting: Setting) -> Claim:
-    """The one-shot Laplace theorem covers the budgets and sizes it is used with."""
+    """Check that the one-shot Laplace theorem covers the budgets and sizes it is used with."""
     parameters, inputs = setting.parameters, setting.inputs
     L = parameters.n_levels
     delta = inputs.delta / (32 * L)
@@ -424,7 +410,7 @@ def selection_range(setting: Setting) -> Claim:
 
 
 def selection_calibration(setting: Setting) -> Claim:
-    """The accountant certifies each selecting level at (eps/(8L), delta/(32L))."""
+    """Check that the accountant certifies each selecting level at (eps/(8L), delta/(32L))."""
     parameters, inputs = setting.parameters, setting.inputs
     L = parameters.n_levels
     spent, again = [0.0], [0.0]
@@ -540,7 +526,7 @@ def eta_condition(setting: Setting) -> Claim:
 
 
 def transcript_budget(setting: Setting) -> Claim:
-    """The transcript spends (3 eps/8, 5 delta/32)."""
+    """Check that the transcript spends (3 eps/8, 5 delta/32)."""
     inputs, L = setting.inputs, setting.parameters.n_levels
     epsilon, delta = Fraction(inputs.epsilon), Fraction(inputs.delta)
     exact = (L * (epsilon / (8 * L)) + epsilon / 4, L * (delta / (32 * L)) + delta / 8)
@@ -567,7 +553,7 @@ def transcript_budget(setting: Setting) -> Claim:
 
 
 def total_delta(setting: Setting) -> Claim:
-    """The transcript and the sampler's finite precision together stay within delta."""
+    """Check that the transcript and the sampler's finite precision together stay within delta."""
     inputs = setting.inputs
     try:
         guarantee = certify(setting.parameters, private=False, exact_statistic=True)

@@ -138,7 +138,7 @@ def clopper_pearson(successes: int, runs: int, confidence: float = 0.95) -> floa
     return float(special.betaincinv(successes, runs - successes + 1, 1 - confidence))
 
 
-class Moments(NamedTuple):
+class IdealMoments(NamedTuple):
     """Mean and variance of the ideal estimator's entries, given S; and the fourth cumulant."""
 
     mean: FloatArray
@@ -193,7 +193,7 @@ def correction_by_moments(r: float, clip: float) -> float:
 
 
 def fire_probability(sizes: FloatArray, level: Level, schedule: Schedule) -> FloatArray:
-    """The probability that a test of a level is active and fires, for each |S_e|."""
+    """Return the probability that a test of a level is active and fires, for each |S_e|."""
     q, able = np.zeros(len(sizes)), sizes > (1 - schedule.gate_clip) * level.threshold
     ends = level.threshold, 2 * level.threshold
     fired = fired_length(sizes[able], *ends, schedule.gate_noise, schedule.gate_clip)
@@ -201,7 +201,7 @@ def fire_probability(sizes: FloatArray, level: Level, schedule: Schedule) -> Flo
     return q
 
 
-def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> Moments:
+def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> IdealMoments:
     """Cumulants of the ideal estimator at each entry of S, level by level."""
     schedule = parameters.schedule
     size, sign = np.abs(entries), np.sign(entries)
@@ -213,11 +213,11 @@ def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> Moments
         mean += weight * level.repetitions * q
         variance += weight**2 * spread
         fourth += weight**4 * spread * (1 - 6 * q * (1 - q))
-    return Moments(sign * mean, variance, fourth)
+    return IdealMoments(sign * mean, variance, fourth)
 
 
 def mean_formula(entries: FloatArray, parameters: TheoremParameters) -> FloatArray:
-    """The paper's conditional mean, (1/kappa) int_{t_0}^{t_L} E psi(S_e/t + Z) dt."""
+    """Return the paper's conditional mean, (1/kappa) int_{t_0}^{t_L} E psi(S_e/t + Z) dt."""
     schedule, t = parameters.schedule, parameters.thresholds
     size = np.abs(entries)
     able = size > (1 - schedule.gate_clip) * t[0]
@@ -337,13 +337,13 @@ class Setting:
         return self.inputs.target_error * self.inputs.scale**2
 
     def draw_covariance(self, seed: int, truth: FloatArray | None = None) -> FloatArray:
-        """The upper triangle of one S of n Gaussian records with covariance `truth`."""
+        """Return the upper triangle of one S of n Gaussian records with covariance `truth`."""
         sigma = self.truth if truth is None else truth
         moments = wishart_moments(sigma, self.parameters.inputs.n_records, random_state=seed)
         return np.asarray(moments.covariance[self.upper])
 
     def symmetric(self, upper: FloatArray) -> FloatArray:
-        """The full matrix of an upper triangle."""
+        """Return the full matrix of an upper triangle."""
         d = self.parameters.inputs.n_features
         matrix = np.zeros((d, d))
         rows, columns = self.upper
@@ -405,7 +405,7 @@ class IdealSample:
     draws: int
     average: FloatArray
     variance: FloatArray
-    exact: Moments
+    exact: IdealMoments
 
 
 @dataclass(frozen=True)
@@ -452,7 +452,7 @@ def _run(setting: Setting, generator: np.random.Generator) -> Run:
 def estimate(
     setting: Setting, S: FloatArray, schedule: Schedule, generator: np.random.Generator
 ) -> FloatArray:
-    """The upper triangle of one output of Algorithm 1 with the given schedule."""
+    """Return the upper triangle of one output of Algorithm 1 with the given schedule."""
     gates = sample_exact(S / setting.base_threshold, schedule, generator)
     return np.asarray(schedule.integers(gates) * schedule.unit)
 
