@@ -58,6 +58,9 @@ def certified_epsilon(parameters: Any) -> float:
 def spent_epsilon(parameters: Any) -> float:
     """What the steps cost; a release spends them before they are drawn."""
     mus = getattr(parameters, "mus", None) or (parameters.mu,)
+    budget = parameters.budget()
+    for place, mu in enumerate(mus):
+        budget.gaussian(mu, f"step {place}")
     return compose((Gaussian(math.hypot(*mus)),), delta=1e-6).epsilon
 
 

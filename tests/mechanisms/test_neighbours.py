@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
+from hushcov.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import AdaptiveParameters, release_adaptive
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
@@ -16,12 +16,12 @@ from hushcov.noise import Entropy
 from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
 from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
 from hushcov.peers.separate import release_separate, separate_parameters
-from hushcov.steps import Prepared
+from hushcov.steps import Prepared, norms
 from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
 from mechanisms.screened.settings import DESIGN
-from moved import shares
+from moved import Recorder, shares
 
 N, D = 60, 4
 HUGE = 1e9
@@ -203,3 +203,63 @@ def test_units_that_are_combined_move_by_no_more_than_what_is_charged(
     gaussian, widest = np.max(found, axis=0)
     assert least <= gaussian <= 1 + 1e-9
     assert widest <= 1 + 1e-9
+
+
+class Spending(Recorder):
+    """Every draw, and how many steps were spent before it."""
+
+    def __init__(self, monkeypatch):
+        super().__init__()
+        self.spent, self.draws = 0, []
+        for name in ("_take", "fixed"):
+            monkeypatch.setattr(Budget, name, self._watched(getattr(Budget, name)))
+
+    def _watched(self, correct):
+        def spend(budget, *cost):
+            self.spent += 1
+            return correct(budget, *cost)
+
+        return spend
+
+    def add(self, *drawn):
+        self.draws.append(self.spent)
+        return super().add(*drawn)
+
+    def select(self, *drawn):
+        self.draws.append(self.spent)
+        return super().select(*drawn)
+
+    @property
+    def sound(self):
+        """Whether no draw comes before its own spending."""
+        return all(spent > place for place, spent in enumerate(self.draws))
+
+
+def watched(monkeypatch, name):
+    plan, release_by, _ = MECHANISMS[name]
+    rng = np.random.default_rng(0)
+    parameters = plan(ReleaseInputs(400, 12, 2, 4.0, 1e-5))
+    found = Spending(monkeypatch)
+    found.install(monkeypatch)
+    found.start()
+    records = ArrayRecords(rng.standard_normal((400, 12)))
+    release_by(records, np.ones(12), parameters, Entropy(rng, private=False))
+    return found
+
+
+# Others spend several draws as one step.
+@pytest.mark.parametrize("name", ["gaussian", "screened", "adaptive", "coinpress"])
+def test_every_draw_is_spent_before(monkeypatch, name):
+    found = watched(monkeypatch, name)
+    assert found.draws
+    assert found.sound
+
+
+def test_a_step_that_is_not_spent_is_found(monkeypatch):
+    """A wrong implementation: the histogram of norms is released for nothing."""
+
+    def forgets(counts, mu, neighbours, budget, entropy, **_):
+        return counts + norms.rounded_normal(entropy.generator, 9, len(counts)), 9
+
+    monkeypatch.setattr(norms, "release_counts", forgets)
+    assert not watched(monkeypatch, "adaptive").sound

@@ -12,7 +12,7 @@ from budgets import ample, squared
 from hushcov.accounting import ONE_REPLACED
 from hushcov.exceptions import ParameterError
 from hushcov.noise import Entropy
-from hushcov.steps import Prepared, stage
+from hushcov.steps import Prepared, norms
 from hushcov.steps.preparation import (
     WIDEST,
     Preparation,
@@ -192,5 +192,5 @@ def test_one_bin_beyond_noise_is_not_taken_for_the_longest_records(monkeypatch):
         seen = np.flatnonzero(counts > 4 * sigma)
         return int(seen[-1]) if len(seen) else None
 
-    monkeypatch.setattr(stage, "_last_bin", last_bin)
+    monkeypatch.setattr(norms, "_last_bin", last_bin)
     assert min(share_below_the_bound(seed) for seed in range(40)) < 0.05

@@ -34,7 +34,7 @@ from hushcov.exceptions import PrivacyConditionError
 
 #: A budget is met with this to spare, far more than the roundings of mu.
 WITHIN = 1 - 2.0**-40
-_ROUNDING = 1e-9  # of a budget, which is not listed as unspent
+_NEGLIGIBLE = 1e-9  # of a budget, which is not listed as unspent
 _ABOVE = 1 + 2.0**-44  # makes up for roundings of what is taken
 #: What is listed where a budget was certified for more than was run.
 UNSPENT = "nothing: this was certified, and not needed"
@@ -214,7 +214,7 @@ class Budget:
         so that nobody gets it back.
         """
         listed: list[tuple[str, float | Event]] = list(self._spent.items())
-        if self.left > _ROUNDING * self.mu**2:
+        if self.left > _NEGLIGIBLE * self.mu**2:
             listed.append((UNSPENT, self.left))
         times = [place for place, (_, cost) in enumerate(listed) if isinstance(cost, float)]
         found = []

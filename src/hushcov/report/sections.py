@@ -456,20 +456,16 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
     before = (scales == "released") + (release.making.complete is not None)
     if release.location is not None:  # what was taken for means is not set aside again
         before = 0
-    spent = [
-        event.mu
-        for part in release.making.parts[:before]
-        for event in part.events
-        if isinstance(event, Gaussian)
-    ]
+    events = [event for part in release.making.parts[:before] for event in part.events]
+    mus = [event.mu for event in events if isinstance(event, Gaussian)]
     here = ReleaseInputs(
         n_records=release.making.n_records or 0,
         n_features=subject.n_features,
         row_sparsity=sparsity if type(sparsity) is int and 0 < sparsity <= LARGEST else 0,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        before=math.hypot(*spent),
-        most_before=math.hypot(*spent),
+        before=math.hypot(*mus),
+        most_before=math.hypot(*mus),
         candidates=_candidates(subject),
     )
     if release.location is not None:  # the share for means falls with the records, too
@@ -483,13 +479,12 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
         return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
     # The share for scales falls with the number of records, unless it was given.
     usual = _usual_inputs(here, here.n_records).before
-    others = math.sqrt(max(0.0, here.before**2 - usual**2))
-    falls = scales == "released" and math.isclose(math.hypot(*spent[-1:]), usual)
+    falls = scales == "released" and mus[-1:] != [] and math.isclose(mus[-1], usual)
 
     def at(multiple: float) -> ReleaseInputs:
         n = _multiple(here, multiple)
-        before = math.hypot(others, _usual_inputs(here, n).before) if falls else here.before
-        return replace(here, n_records=n, before=before, most_before=before)
+        found = [*mus[:-1], _usual_inputs(here, n).before] if falls else mus
+        return replace(here, n_records=n, before=math.hypot(*found), most_before=math.hypot(*found))
 
     return at
 

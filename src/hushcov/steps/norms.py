@@ -18,7 +18,6 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.postprocess import lost_beyond
 from hushcov.sums.counts import norm_histogram
-from hushcov.sums.gram import unit_norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import Records
 
@@ -320,6 +319,8 @@ def release_unit_bound(
     -------
     Neighbours: those of the inputs; no precondition. See `release_counts`: a unit is in one bin.
     """
+    from hushcov.sums.gram import unit_norm_histogram
+
     d, together = inputs.n_features, inputs.neighbours.together
     counts, sigma = release_counts(
         unit_norm_histogram(records, grid, together), mu, inputs.neighbours, budget, entropy
