@@ -26,8 +26,7 @@ from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
-from hushcov.steps import complete, norms, preparation, scales, unit_centre
-from hushcov.steps.location import state
+from hushcov.steps import complete, location, norms, preparation, scales, unit_centre
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
@@ -41,7 +40,7 @@ ADDED = (
     (probe, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (scales, "rounded_normal"),
-    (state, "rounded_normal"),
+    (location, "rounded_normal"),
     (preparation, "rounded_normal"),
     (unit_centre, "rounded_normal"),
     (norms, "rounded_normal"),

@@ -16,16 +16,8 @@ from budgets import ample, spent
 from hushcov.accounting import smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.noise import entropy_source
-from hushcov.steps.location import (
-    LocationParameters,
-    Units,
-    cells,
-    descent,
-    find_location,
-    octaves,
-    search,
-    state,
-)
+from hushcov.steps import location, octaves
+from hushcov.steps.location import LocationParameters, LookUnits, find_location
 from hushcov.sums.counts import SMALLEST_EXPONENT
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, short_and_long
@@ -143,7 +135,7 @@ def test_records_of_another_size_are_refused(shape):
         )
 
 
-units = st.builds(Units, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histograms)
+units = st.builds(LookUnits, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histograms)
 
 
 @given(
@@ -155,7 +147,7 @@ units = st.builds(Units, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histogr
 def test_no_path_spends_more_than_was_charged(n, mu, d, later):
     parameters = LocationParameters(n, d, mu)
     spent = ()
-    for look, each in enumerate([Units(octaves=d), *later]):
+    for look, each in enumerate([LookUnits(octaves=d), *later]):
         spends = parameters.look_mu(look, each, spent)
         if spends is None:
             continue
@@ -170,14 +162,14 @@ def test_the_shares_of_looks():
     def share(look, each, spent=()):
         return parameters.look_mu(look, each, spent) ** 2 / MU**2
 
-    assert share(0, Units(octaves=1000)) == pytest.approx(0.04)
+    assert share(0, LookUnits(octaves=1000)) == pytest.approx(0.04)
     aim = 2 * 2000 * (22 / (30_000 * MU)) ** 2
-    assert share(1, Units(cells=1000)) == pytest.approx(aim)
-    assert share(1, Units(octaves=1000)) == pytest.approx(0.08)
-    assert share(2, Units(refined=1000)) == pytest.approx(2 * 1000 * (40 / (30_000 * MU)) ** 2)
+    assert share(1, LookUnits(cells=1000)) == pytest.approx(aim)
+    assert share(1, LookUnits(octaves=1000)) == pytest.approx(0.08)
+    assert share(2, LookUnits(refined=1000)) == pytest.approx(2 * 1000 * (40 / (30_000 * MU)) ** 2)
     nearly_all = (math.sqrt(0.33) * MU,)
-    assert share(1, Units(octaves=1000), nearly_all) == pytest.approx(0.02)
-    assert parameters.look_mu(5, Units(both=1000), (parameters.largest_mu,)) is None
+    assert share(1, LookUnits(octaves=1000), nearly_all) == pytest.approx(0.02)
+    assert parameters.look_mu(5, LookUnits(both=1000), (parameters.largest_mu,)) is None
 
 
 # Privacy
@@ -188,7 +180,7 @@ class Spy:
 
     def __init__(self, monkeypatch):
         self.looks = []
-        look_mu, noisy = LocationParameters.look_mu, state.Look.noisy
+        look_mu, noisy = LocationParameters.look_mu, location.Look.noisy
 
         def spied_mu(parameters, number, each, spent):
             mu = look_mu(parameters, number, each, spent)
@@ -202,8 +194,8 @@ class Spy:
             return found
 
         monkeypatch.setattr(LocationParameters, "look_mu", spied_mu)
-        monkeypatch.setattr(state.Look, "noisy", spied_noisy)
-        for module, name in ((search, "signed_octaves"), (descent, "cell_counts")):
+        monkeypatch.setattr(location.Look, "noisy", spied_noisy)
+        for module, name in ((location, "signed_octaves"), (location, "cell_counts")):
             monkeypatch.setattr(module, name, self.spied(getattr(module, name)))
 
     def spied(self, function):
@@ -314,7 +306,7 @@ def test_what_is_released_follows_from_the_noisy_counts(monkeypatch):
         spy = Spy(patch)
         expected = find(X)
     replayed = iter([noisy for look in spy.looks for *_, noisy in look[3]])
-    monkeypatch.setattr(state.Look, "noisy", lambda look, counts: next(replayed))
+    monkeypatch.setattr(location.Look, "noisy", lambda look, counts: next(replayed))
     found = find(np.zeros_like(X), seed=9)
     np.testing.assert_array_equal(found.centre, expected.centre)
     np.testing.assert_array_equal(found.scale, expected.scale)
@@ -468,7 +460,7 @@ def test_the_share_of_complete_records_says_what_all_is(monkeypatch):
     def halved(function):
         return lambda records, *asked: function(ArrayRecords(X[: N // 2]), *asked)
 
-    for module, name in ((search, "signed_octaves"), (descent, "cell_counts")):
+    for module, name in ((location, "signed_octaves"), (location, "cell_counts")):
         monkeypatch.setattr(module, name, halved(getattr(module, name)))
     with pytest.warns(SeededNoiseWarning):
         entropy = entropy_source(0)
@@ -484,7 +476,7 @@ def test_the_share_of_complete_records_says_what_all_is(monkeypatch):
 
 def exact_counts(x, centre=0.0):
     zeros = np.zeros(1)
-    return search.signed_octaves(ArrayRecords(x[:, None]), zeros + centre, zeros, np.array([0]))[
+    return location.signed_octaves(ArrayRecords(x[:, None]), zeros + centre, zeros, np.array([0]))[
         0
     ].astype(float)
 
@@ -588,7 +580,7 @@ def test_normal_laws_in_cells_without_noise(sd, n_cells):
     counts = 1e4 * np.diff(stats.norm.cdf(edges, centre[:, None], sd), axis=1)
     parents = None if n_cells == 64 else counts.reshape(3, 4, 64).sum(axis=2)
     for spread, expected in zip(
-        cells.read_spreads(counts, parents, 20.0, 10_000, 6.0), centre, strict=True
+        octaves.read_spreads(counts, parents, 20.0, 10_000, 6.0), centre, strict=True
     ):
         assert spread.centre == pytest.approx(expected, abs=0.7)
         assert sd / 1.45 < spread.scale < sd * 1.45  # the laws are this far apart
@@ -599,14 +591,14 @@ def test_normal_laws_in_cells_without_noise(sd, n_cells):
 def test_two_clusters_in_cells_and_half_of_a_mixture():
     two = np.zeros((1, 64))
     two[0, [5, 6, 50, 51]] = 2500
-    (spread,) = cells.read_spreads(two, None, 20.0, 10_000, 6.0)
+    (spread,) = octaves.read_spreads(two, None, 20.0, 10_000, 6.0)
     assert spread.scale == pytest.approx(22.5, rel=0.01)
     assert spread.centre == pytest.approx(28.5)
     assert spread.reach == pytest.approx(23.5)
     half = 4000 * np.diff(stats.norm.cdf(np.arange(257), 120.3, 2.0))[None]
     parents = half.reshape(1, 4, 64).sum(axis=2)
-    assert cells.read_spreads(half, parents, 2.0, 10_000, 6.0) == [None]
-    (whole,) = cells.read_spreads(half, parents, 2.0, 4_000, 6.0)
+    assert octaves.read_spreads(half, parents, 2.0, 10_000, 6.0) == [None]
+    (whole,) = octaves.read_spreads(half, parents, 2.0, 4_000, 6.0)
     assert whole.centre == pytest.approx(120.3, abs=0.5)
 
 
@@ -614,12 +606,12 @@ def test_two_clusters_in_cells_and_half_of_a_mixture():
 def test_what_lies_in_two_cells_is_opened_with_its_neighbours(place):
     counts = np.zeros((1, 64))
     counts[0, place : place + 2] = 5000
-    assert cells.concentrated(counts, 10_000, 100.0, 5.0).all()
-    first = cells.first_opened(counts[0])
+    assert octaves.concentrated(counts, 10_000, 100.0, 5.0).all()
+    first = octaves.first_opened(counts[0])
     assert first == place - 1
-    assert cells.opened_counts(counts[0], first).tolist() == [0, 5000, 5000, 0]
+    assert octaves.opened_counts(counts[0], first).tolist() == [0, 5000, 5000, 0]
     wide = np.full((1, 64), 10_000 / 64)
-    assert not cells.concentrated(wide, 10_000, 100.0, 5.0).any()
+    assert not octaves.concentrated(wide, 10_000, 100.0, 5.0).any()
 
 
 def noisy_columns(mean, n_columns, *, n=30_000, sigma=212.0):

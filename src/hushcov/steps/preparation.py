@@ -190,7 +190,7 @@ class Preparation(Stage):
 
         And about the variance of a feature in squared scales, where squares were released.
         """
-        from hushcov.steps.location.known import inside
+        from hushcov.steps.location import inside
         from hushcov.sums.bounded import sum_together
 
         n_found = int(found.found.sum())

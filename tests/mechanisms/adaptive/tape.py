@@ -16,7 +16,7 @@ import hushcov.mechanisms.adaptive.matrix
 import hushcov.mechanisms.adaptive.probe
 import hushcov.mechanisms.screened.values
 import hushcov.steps.complete
-import hushcov.steps.location.state
+import hushcov.steps.location
 import hushcov.steps.norms
 import hushcov.steps.preparation
 import hushcov.steps.scales
@@ -26,7 +26,7 @@ from hushcov.noise import gumbel_top, rounded_normal
 ARRAYS = (
     hushcov.mechanisms.adaptive.probe,
     hushcov.mechanisms.screened.values,
-    hushcov.steps.location.state,
+    hushcov.steps.location,
     hushcov.steps.norms,
     hushcov.steps.preparation,
     hushcov.steps.scales,
