@@ -26,7 +26,7 @@ from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
-from hushcov.steps import complete, location, norms, preparation, scales, unit_centre
+from hushcov.steps import complete, location, norms, preparation, scales
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
@@ -42,7 +42,6 @@ ADDED = (
     (scales, "rounded_normal"),
     (location, "rounded_normal"),
     (preparation, "rounded_normal"),
-    (unit_centre, "rounded_normal"),
     (norms, "rounded_normal"),
     (genotypes, "rounded_normal"),
 )

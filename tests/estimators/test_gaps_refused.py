@@ -42,9 +42,9 @@ from hushcov.steps.preparation import (
     release_squares,
     release_tails,
     release_tilts,
+    release_unit_centre,
 )
 from hushcov.steps.scales import release_scales, scale_parameters
-from hushcov.steps.unit_centre import release_unit_centre
 from hushcov.sums.bounded import bounded_sums, unit_means
 from hushcov.sums.counts import (
     cell_counts,

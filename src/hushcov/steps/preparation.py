@@ -23,7 +23,7 @@ from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
 from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_bins, release_norms
 from hushcov.steps.stage import Prepared, Stage
-from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of
+from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
 from hushcov.sums.counts import norm_counts_of, sign_sums
 from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds
 from hushcov.sums.products import ProductMap
@@ -32,6 +32,7 @@ from hushcov.sums.rows import RowSums
 
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
+
 
 # Fourth powers, in squared variances: the largest that counts follows from the noise that it brings
 # to a mean of them, within bounds. Their unit has so many bits of the grid at variance 1.
@@ -316,7 +317,6 @@ def _centre_of_units(
     records: Records, scale: FloatArray, mu: float, neighbours: Neighbours, entropy: Entropy
 ) -> tuple[FloatArray, float]:
     """The same where units are bounded as one."""
-    from hushcov.steps.unit_centre import release_unit_centre
 
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     bound = centre_bound(grid, int(np.count_nonzero(scale)))
@@ -478,3 +478,42 @@ def moved_by(squares: FloatArray, noise: float) -> FloatArray:
 def square_noise(n_records: float, n_found: int, mu: float) -> float:
     """About the noise of mean squares, in squared scales."""
     return 2 * SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)
+
+
+# Means of records whose units are bounded as one: what a unit's records add up to is shorter.
+
+
+_FACTOR_PART = 4  # norm bound over the range of the number that says how far a unit was shrunk
+_LEAST_KEPT = 0.02
+
+
+def release_unit_centre(
+    records: Records,
+    grid: FeatureGrid,
+    row_bound: int,
+    mu: float,
+    neighbours: Neighbours,
+    entropy: Entropy,
+) -> tuple[FloatArray, float]:
+    """Means of records, and their noise in units of the scales.
+
+    `row_bound` is what the norm of one record is bounded by elsewhere, in steps of the grid.
+
+    The bound is what independent records add up to. Those of a unit that are alike are shrunk, and
+    means divided by what the mean record is shrunk by, so that they have the noise of one record.
+
+    Privacy
+    -------
+    Neighbours: as given; no precondition. A unit adds integers of norm at most B, and a number of
+    a smaller range: `docs/proofs/preparation.md`, step 10.
+    """
+    n, together = records.n_records, neighbours.together
+    bound = max(_FACTOR_PART, math.floor(row_bound * math.sqrt(together)))
+    factor_range = bound // _FACTOR_PART
+    sums = unit_means(records, grid, bound, factor_range, together)  # proof: step 10
+    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2) + factor_range**2
+    sigma = smallest_sigma(neighbours.shared(square), mu)  # proof: step 11
+    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
+    kept = min(1.0, max(_LEAST_KEPT, noisy[-1] * together / (n * factor_range)))
+    step = grid.step / (n * kept)
+    return np.asarray(noisy[:-1] * step * grid.feature_scale), sigma * step

@@ -133,7 +133,7 @@ def unit_means(
     Privacy
     -------
     Nothing here is private by itself. Whatever a unit is, what it adds has norm at most `bound`,
-    beside a number from 0 to `factor_range`: `docs/proofs/unit_centre.md`.
+    beside a number from 0 to `factor_range`: `docs/proofs/preparation.md`, step 10.
     """
     grid.check_features(records.n_features)
     largest = max(records.n_rows * grid.half_width, factor_range * most_rows)
