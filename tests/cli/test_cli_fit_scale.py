@@ -13,7 +13,7 @@ from scipy import sparse
 from hushcov.cli import forecasts
 from hushcov.estimators import scaled
 from hushcov.planning import fit_memory, registry
-from hushcov.planning.memory import PICTURES
+from hushcov.planning.registry import PICTURES
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables import compact

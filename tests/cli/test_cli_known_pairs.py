@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from hushcov.planning import fit_memory
-from hushcov.planning.memory import PICTURES
+from hushcov.planning.registry import PICTURES
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 

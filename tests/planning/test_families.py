@@ -16,7 +16,7 @@ from hushcov.mechanisms.screened import plan_screened
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.planning import Request, forecast_families
 from hushcov.planning.cautions import hopeless
-from hushcov.planning.families import families, family_error, guesses, smallest_for
+from hushcov.planning.comparison import families, family_error, guesses, smallest_for
 from hushcov.predicting import DENSE, FACTOR, Forecast
 from hushcov.simulate import gaussian_records
 
@@ -93,12 +93,12 @@ def test_nothing_is_hopeless_while_a_strong_factor_could_be_found():
     assert _with(1.2, None).hopeless
     assert _with(1.2, 1.0).hopeless
     assert not _with(1.2, 0.4).hopeless
-    refused = hopeless(inputs, _with(1.2, 1.0), "records")
+    refused = hopeless(inputs, _with(1.2, 1.0))
     assert refused.error is HopelessError
-    warned = hopeless(inputs, _with(1.2, 0.4), "records")
+    warned = hopeless(inputs, _with(1.2, 0.4))
     assert (warned.error, warned.category) == (None, AccuracyWarning)
     assert "only factors" in warned.sentence
-    assert hopeless(inputs, _with(0.5, 1.0), "records") is None
+    assert hopeless(inputs, _with(0.5, 1.0)) is None
 
 
 def test_the_default_looks_for_no_factor_where_the_output_is_sparse():

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from estimators.settings import fit
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.exceptions import CapacityError
-from hushcov.planning import check_memory, fit_memory, mechanisms, memory, registry, total_memory
+from hushcov.planning import check_memory, fit_memory, mechanisms, registry, total_memory
 
 D, N = 1200, 4500
 PUBLIC = {
@@ -49,10 +49,10 @@ def test_what_a_fit_allocates_is_what_was_predicted(rows, mechanism, sparse):
     fit(estimator, rows, hopeless=True)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    blocks = memory._BLOCKS * 2048 * D * 8  # these rows are in memory: no block is made
+    blocks = registry._BLOCKS * 2048 * D * 8  # these rows are in memory: no block is made
     predicted = fit_memory(mechanism, N, D, sparse=sparse, prepared=False)
-    predicted -= memory._PROCESS + blocks
-    assert peak < predicted < peak + memory._FIXED + 0.25 * peak
+    predicted -= registry._PROCESS + blocks
+    assert peak < predicted < peak + registry._FIXED + 0.25 * peak
 
 
 def test_the_compact_copy_of_a_prepared_fit_is_predicted():
@@ -66,9 +66,9 @@ def test_the_compact_copy_of_a_prepared_fit_is_predicted():
     tracemalloc.stop()
     copy = fit_memory("gaussian", *rows.shape) - fit_memory("gaussian", *rows.shape, prepared=False)
     assert copy == 2 * rows.size
-    blocks = memory._BLOCKS * 4 * 2**20  # these rows are in memory: no block is made
-    predicted = fit_memory("gaussian", *rows.shape) - memory._PROCESS - blocks
-    assert copy < peak < predicted < peak + memory._FIXED + 0.25 * peak
+    blocks = registry._BLOCKS * 4 * 2**20  # these rows are in memory: no block is made
+    predicted = fit_memory("gaussian", *rows.shape) - registry._PROCESS - blocks
+    assert copy < peak < predicted < peak + registry._FIXED + 0.25 * peak
 
 
 @pytest.mark.parametrize("mechanism", mechanisms())
@@ -103,12 +103,12 @@ def test_what_the_system_says(monkeypatch, tmp_path):
     physical = total_memory()
     assert physical > 10**8
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(memory, "_CONTAINER_LIMIT", limit)
+    monkeypatch.setattr(registry, "_CONTAINER_LIMIT", limit)
     for text, expected in (("max\n", None), ("123456789\n", 123456789), ("9" * 30, None)):
         limit.write_text(text)
-        assert memory.total_memory() == (expected or max(physical, memory.total_memory()))
-    monkeypatch.setattr(memory.os, "sysconf", _refuse)
-    assert memory.total_memory() is None
+        assert registry.total_memory() == (expected or max(physical, registry.total_memory()))
+    monkeypatch.setattr(registry.os, "sysconf", _refuse)
+    assert registry.total_memory() is None
     check_memory("gaussian", 10, 10**6)
 
 

@@ -33,7 +33,7 @@ from hushcov.planning import (
     default_mechanism,
     forecast_families,
 )
-from hushcov.planning.memory import COMPILING, reader_memory
+from hushcov.planning.registry import COMPILING, reader_memory
 from hushcov.postprocess import Matrix
 from hushcov.release import Making, Release, SigningKey
 from hushcov.release.description import Description, describe, noise_words, structure_dict, verdict

@@ -29,7 +29,7 @@ from hushcov.planning import (
     predicted,
     smallest_n,
 )
-from hushcov.planning.memory import LARGEST_DENSE, PICTURES
+from hushcov.planning.registry import LARGEST_DENSE, PICTURES
 
 # Smallest number of records by mechanism and reference model; None where there is none.
 Smallest = dict[str, dict[str, int | None]]

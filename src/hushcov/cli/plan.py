@@ -58,7 +58,7 @@ from hushcov.planning import (
     predicted,
     told,
 )
-from hushcov.planning.families import (
+from hushcov.planning.comparison import (
     USUAL_SPARSITY,
     families,
     forecast_families,

@@ -22,7 +22,7 @@ from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.options import ESTIMANDS, check_given, check_parameters
 from hushcov.planning import Plan, Request
-from hushcov.planning.memory import LARGEST_DENSE
+from hushcov.planning.registry import LARGEST_DENSE
 from hushcov.release import Release
 from hushcov.sums.grids import check_feature_scale
 

@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
 from hushcov.planning.cautions import Caution, hopeless_because, large_delta
-from hushcov.planning.memory import total_memory
 from hushcov.planning.plan import Plan, Request
 from hushcov.planning.registry import (
     check_memory,
@@ -17,12 +16,19 @@ from hushcov.planning.registry import (
     named,
     predicted,
     told,
+    total_memory,
 )
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 if TYPE_CHECKING:
-    from hushcov.planning.comparison import Comparison, compare, smallest_n
-    from hushcov.planning.families import Families, Family, forecast_families
+    from hushcov.planning.comparison import (
+        Comparison,
+        Families,
+        Family,
+        compare,
+        forecast_families,
+        smallest_n,
+    )
 
 __all__ = [
     "COMPARED_MODELS",
@@ -54,6 +60,5 @@ __all__ = [
 
 __getattr__ = lazy(
     __name__,
-    comparison="Comparison compare smallest_n",
-    families="Families Family forecast_families",
+    comparison="Comparison Families Family compare forecast_families smallest_n",
 )

@@ -6,9 +6,11 @@ A new mechanism is one more line here. Mechanisms are loaded when they are first
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +19,12 @@ from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import Mechanism
-from hushcov.planning.memory import process_memory, total_memory
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 from hushcov.sums.records import default_block_rows
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+
 
 _LARGEST_LOST = 200  # features of a reference of which some are lost
 # The room in `hushcov`, and the mechanism in it, in the order of tables; first the
@@ -214,3 +216,53 @@ def check_memory(
         f"{size} need about {memory(needed)} of memory for the {mechanism} "
         f"mechanism, and {memory(there)} are there: {cure} Nothing was spent on it."
     )
+
+
+# How much memory a fit takes, from its size alone: it depends on few records only.
+
+
+#: Features up to which an estimate is a dense matrix where nothing else is asked for.
+LARGEST_DENSE = 10_000
+# Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
+_PROCESS = 280 * 10**6
+# What pyarrow adds to it.
+_ARROW = 20 * 10**6
+# Blocks of rows that are there at the same time: of files of columns one being read, one waiting
+# and one in use, of others one.
+_BLOCKS_READ, _BLOCKS = 3, 1
+# Working arrays whose size depends on nothing.
+_FIXED = 50 * 10**6
+#: What a command takes beside its fit, to draw the heat map and to write the report.
+PICTURES = 65 * 10**6
+#: What compiling takes, the first time that a fit runs on a computer.
+COMPILING = 80 * 10**6
+# Linux: what a container may use. "max" in the file says that there is no limit.
+_CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+
+
+def process_memory(n_features: int, rows: int, *, reader: int = 0) -> int:
+    """Bytes of the process and of the blocks of rows that are there at the same time.
+
+    `reader` is what reading files takes beside them.
+    """
+    block = _BLOCKS * rows * n_features * 8
+    return _PROCESS + _FIXED + block + reader_memory(n_features, rows, reader)
+
+
+def reader_memory(n_features: int, rows: int, reader: int) -> int:
+    """Bytes that reading files adds: pyarrow, what it holds, and blocks that are there early."""
+    early = (_BLOCKS_READ - _BLOCKS) * rows * n_features * 8
+    return _ARROW + reader + early if reader else 0
+
+
+def total_memory() -> int | None:
+    """Bytes of memory that this process may use; None where the system does not say."""
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+    try:
+        limit = int(_CONTAINER_LIMIT.read_text())
+    except (OSError, ValueError):
+        limit = physical
+    return min(physical, limit)
