@@ -509,6 +509,12 @@ TABLE = (
 )
 
 
+def shared_by(estimator: Any) -> tuple[str, ...]:
+    """Return the shared options that a class of estimators has as parameters."""
+    known = estimator._get_param_names()
+    return tuple(option.name for option in TABLE if option.shared and option.name in known)
+
+
 @dataclass(frozen=True)
 class Taker:
     """A way to fit with options of its own: which it takes, which it needs, and why not others.

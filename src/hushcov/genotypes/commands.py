@@ -41,7 +41,7 @@ from hushcov.cli.output import (
 from hushcov.exceptions import ParameterError
 from hushcov.genotypes.estimator import CountedGenotypes, GenotypeCovariance
 from hushcov.genotypes.mechanism import NAME, GenotypePlan
-from hushcov.options import ALLOWED, Option, Taker
+from hushcov.options import ALLOWED, Option, Taker, shared_by
 from hushcov.planning import Caution
 from hushcov.release import Making
 from hushcov.tables.sources import DeclaredRecords
@@ -125,7 +125,7 @@ def _prepare(
     Where the number of records is not public, it is released first.
     """
     known = {name: options[name] for name in _KNOWN if options[name] is not None}
-    known |= {name: options[name] for name in ("ledger", "dataset")}
+    known |= {name: options[name] for name in shared_by(GenotypeCovariance)}
     known |= {ALLOWED[each]: "warn" for each in options["allow"]}
     if isinstance(known.get("bandwidth"), str):
         known["window_bp"] = int(known.pop("bandwidth").removesuffix(BASE_PAIRS))

@@ -13,7 +13,7 @@ from hushcov.accounting import Guarantee
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.fitting import Job, Settled, Slice
 from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.options import Taker
+from hushcov.options import Taker, shared_by
 from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
 from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import TheoremParameters
@@ -109,7 +109,7 @@ def _prepare(
         )
     source, found, _ = settle()
     known = {name: found[name] for name in ("epsilon", "delta", "row_sparsity")}
-    others = ("assume_centered", "device", "ledger", "dataset", "on_large_delta")
+    others = ("assume_centered", "device", "on_large_delta", *shared_by(MultiscaleCovariance))
     known |= {name: found[name] for name in others if name in found}
     estimator = MultiscaleCovariance(**known, scale=found["feature_scale"], store_precision=False)
     plan = estimator.public_parameters(source.records.n_records, source.records.n_features)
