@@ -13,7 +13,7 @@ from pathlib import Path
 from hushcov.planning import mechanisms
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hushcov"
-MOST_MODULES = 60  # of ours, for the estimator to start with
+MOST_MODULES = 58  # of ours, for the estimator to start with
 LONGEST_MODULE, LONGEST_FUNCTION = 900, 60
 # The benchmark sets two theorems side by side, one of which has the name of its mechanism. An audit
 # tries the methods of SeparateCovariance, one of which has the name of another mechanism.
@@ -119,17 +119,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 61_850,
-    "modules": 294,
-    "lines of the core": 54_730,
-    "modules of the core": 260,
-    "private helpers used once": 760,
-    "class names used twice": 19,
-    "docstrings that begin with What, The same, Whose or That": 397,
-    "options of fit": 44,
+    "lines of source": 58_169,
+    "modules": 201,
+    "lines of the core": 43_069,
+    "modules of the core": 157,
+    "private helpers used once": 606,
+    "class names used twice": 0,
+    "docstrings that begin with What, The same, Whose or That": 32,
+    "options of fit": 36,
     "pages of documentation": 40,
-    "words of documentation": 63_900,
-    "lines of tests": 57_850,
+    "words of documentation": 58_910,
+    "lines of tests": 55_571,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, predicting
-from hushcov.mechanisms.gaussian import prediction as gaussian
+from hushcov.mechanisms.gaussian import room as gaussian
 from hushcov.mechanisms.screened import planner as screened
 from hushcov.paper import room as multiscale
 from hushcov.planning import comparison

@@ -107,6 +107,8 @@ def test_columns_without_variance_are_named_and_zero(centred, tmp_path):
     assert estimator.unresolved_features_.tolist() == [3]
     assert not estimator.covariance_[3].any()
     lower, upper = estimator.covariance_interval()
+    assert lower[3, 3] == 0  # a variance
+    lower[3, 3] = -np.inf
     for end, infinite in ((lower, -np.inf), (upper, np.inf)):
         assert np.all(end[3] == infinite)
         assert np.all(end[:, 3] == infinite)

@@ -430,7 +430,7 @@ def _used_before(source: Any, how: How) -> Sums:
         lambda: est.fit(other),
     )[how.choices % 3]
 
-    def release(plan: Any, records: Any, entropy: Any) -> Any:
+    def release(plan: Any, records: Any, budget: Any, entropy: Any) -> Any:
         neighbours = plan.request.neighbours
         if (neighbours.relation, neighbours.most_rows) != ("replace", 1):
             raise AssertionError("a plan for other neighbours is run on these records")

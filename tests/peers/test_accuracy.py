@@ -197,7 +197,8 @@ def test_separate_charges_scales_norms_and_the_matrix(method, known):
     assert len(events) == 1 + ("feature_scale" not in known) + (method == "adaptive")
     assert fitted.method_ in ("gauss", "separate")
     assert method in ("adaptive", fitted.method_)
-    assert 0 < fitted.row_norm_ <= fitted.parameters_.row_norm
+    # Chosen on the grid of what was left, which is not quite that of the plan.
+    assert 0 < fitted.row_norm_ <= fitted.parameters_.row_norm * (1 + 1e-4)
 
 
 # Pure privacy.

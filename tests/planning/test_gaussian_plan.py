@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters, prediction, release_gaussian
-from hushcov.mechanisms.gaussian.prediction import predict_gaussian
+from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian, room
+from hushcov.mechanisms.gaussian.room import predict_gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
 from hushcov.postprocess import hard_threshold, universal_threshold
@@ -57,7 +57,7 @@ def test_predictions_are_close_to_measured_medians(
 @pytest.mark.parametrize(("d", "largest"), [(300, 1000), (901, 150)])
 def test_noise_dominates_like_a_symmetric_gaussian_matrix(d, largest, monkeypatch):
     """At small n the full error is 2 sd sqrt(d), also where the reference has fewer features."""
-    monkeypatch.setattr(prediction, "_FEATURES", largest)
+    monkeypatch.setattr(room, "_FEATURES", largest)
     inputs = inputs_for(5_000, d, 3)
     sd = gaussian_parameters(inputs).noise_sd
     variance = reference("block", d, 3, largest).variance
@@ -96,6 +96,6 @@ def test_predictions_are_fixed_and_nobody_can_spoil_them():
     kept = dict(first)
     first["block"] = -1.0
     assert predict_gaussian(inputs, threshold=True) == kept
-    prediction._medians.cache_clear()
-    prediction._setting.cache_clear()
+    room._medians.cache_clear()
+    room._setting.cache_clear()
     assert predict_gaussian(inputs, threshold=True) == kept

@@ -161,7 +161,7 @@ class Budget:
 
     @property
     def start_time(self) -> float:
-        """What the next bounded-range step takes beside its own time: something at the first."""
+        """Time that the next bounded-range step takes beside its own: something at the first."""
         assert self.rate is not None
         return 0.0 if self._started else -math.log(self.late) / self.rate
 
@@ -208,7 +208,7 @@ class Budget:
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[Event, ...]], ...]:
-        """What was released, in words, with what is charged for it.
+        """Names of what was released, with what is charged for it.
 
         What was certified and not spent is a part, too: how much that is may depend on the records,
         so that nobody gets it back.

@@ -462,7 +462,7 @@ def _by_norm(found: Spectrum, k: int, norm: float) -> _One:
 
 
 def _error_norm(release: Release, found: Spectrum) -> float | None:
-    """What the norm of the error is at most, where not all pairs were released; None where they
+    """Bound the norm of the error where not all pairs were released; None where they
     were, NaN where nothing says.
     """
     if found.of.complete:

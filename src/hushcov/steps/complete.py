@@ -97,7 +97,7 @@ class CompleteCount:
         return self.noisy > max(_FEWEST * n, _FEWEST_DEVIATIONS * sigma)
 
     def to_dict(self) -> dict[str, int]:
-        """What the document of a release says of it."""
+        """Return it as the document of a release has it."""
         n, sigma = self.parameters.n_records, self.parameters.sigma
         return {"released": self.released, "of": n, "noise_sd": sigma}
 

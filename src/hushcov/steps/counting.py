@@ -42,12 +42,12 @@ class Counting:
 
     @property
     def count_epsilon(self) -> float:
-        """What the count spends."""
+        """Epsilon of the count."""
         return _COUNT * self.epsilon
 
     @property
     def sizes_epsilon(self) -> float:
-        """What the sizes of units spend; 0 where they are not looked at."""
+        """Epsilon of the sizes of units; 0 where they are not looked at."""
         return _SIZES * self.epsilon if self.chooses else 0.0
 
     @property
@@ -122,12 +122,12 @@ class Counted:
 
     @property
     def paid(self) -> str:
-        """What is to be said to people who get no estimate after it."""
+        """Sentence for people who get no estimate after it."""
         spent = number(self.guarantee.epsilon)
         return f"The number of records was released before, and its epsilon of {spent} is spent."
 
     def to_dict(self) -> dict[str, Any]:
-        """What the document of a release says of it."""
+        """Return it as the document of a release has it."""
         return {
             "released": self.released,
             "noise_sd": math.sqrt(2) * self.scale,
@@ -139,12 +139,12 @@ class Counted:
 
 @dataclass(frozen=True, eq=False)
 class CountedHere(Counted):
-    """The same with the records themselves, which are not to be kept with it."""
+    """A count with the records themselves, which are not to be kept with it."""
 
     records: CountedRecords = field(kw_only=True)
 
     def alone(self) -> Counted:
-        """What was released."""
+        """Released count alone."""
         kept = {name: value for name, value in vars(self).items() if name != "records"}
         return Counted(**kept)
 

@@ -1,4 +1,4 @@
-"""What the search for centres and scales may spend, and what it hands on.
+"""Private centres and scales of features, wherever they lie: looks at noisy counts.
 
 Shares are of mu^2, where mu is that of a Gaussian mechanism with the whole budget. How much a look
 gets depends on public and released numbers alone.
@@ -107,11 +107,11 @@ class LocationParameters:
         return math.sqrt(_ALL_LOOKS) * self.total_mu  # proof: step 3
 
     def first_mu(self) -> float | None:
-        """What the first look spends; None if too few records are there to find anything."""
+        """Cost of the first look; None if too few records are there to find anything."""
         return self.look_mu(0, LookUnits(octaves=self.n_features), ())
 
     def expected(self, known: float = 0.0) -> Found:
-        """What is expected to be found, from public numbers; see `Found`.
+        """Return what is expected to be found, from public numbers; see `Found`.
 
         A share of the features is `known`: those with public bounds always are found.
         """
@@ -124,7 +124,7 @@ class LocationParameters:
         return Found(known + (1 - known) * share, every, strain)
 
     def look_mu(self, look: int, units: LookUnits, spent: tuple[float, ...]) -> float | None:
-        """What look number `look` (from 0) spends after others, or None if it is not made."""
+        """Return the cost of look number `look` (from 0), or None if it is not made."""
         share = self._share(look, units)
         left = Fraction(self.largest_mu) ** 2 - sum(Fraction(mu) ** 2 for mu in spent)
         square = min(share * self.total_mu**2, float(left))
@@ -222,7 +222,7 @@ class ColumnPlace:
 
 @dataclass(eq=False)
 class Column:
-    """What is known of a column from the looks so far; settled if it has no way."""
+    """Knowledge of a column from the looks so far; settled if it has no way."""
 
     index: int
     way: Way | None = Way.OCTAVES
@@ -357,7 +357,7 @@ def _by_bounds(column: Column, n: int) -> ColumnPlace:
 
 
 def keep_within(found: Location, bounds: Bounds | None) -> Location:
-    """The same with no centre outside its bounds, and no scale or reach that they rule out."""
+    """Move centres inside their bounds, and limit scales and reaches by them."""
     if bounds is None:
         return found
     half = bounds.half_width
@@ -608,7 +608,7 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What two octaves of a column hold, by sign, and their ends; the noise; the pooled scale."""
+    """Contents of two octaves of a column, by sign, their ends, the noise, the pooled scale."""
 
     look: Look
     held: list[float]
@@ -617,7 +617,7 @@ class _Seen:
     pooled: float
 
     def result(self, column: Column, reading: octaves.Reading, centred: float) -> ColumnPlace:
-        """What the reading says; the pooled scale if the centre was right, to `centred` scales."""
+        """Return the place by the reading; the pooled scale if the centre was right, to `centred` scales."""
         scale = octaves.chosen_scale(reading, self.pooled, centred)
         reach = reading.reach(scale, self.look.low_reach)
         return ColumnPlace(column.centre + reading.offset, scale, reach)

@@ -95,7 +95,7 @@ def release_norms(
 
 @dataclass(frozen=True)
 class NormBound:
-    """What was released of the norms of records, in units of the scales.
+    """Released bound on the norms of records, in units of the scales.
 
     `norm` is the bound that balances noise and what is cut off, `shrunk` about which share of the
     records is beyond it, and `typical` the median of the squared norm over the number of features.
@@ -241,7 +241,7 @@ class Mass:
 
     @classmethod
     def with_tail(cls, counts: IntArray, sigma: int, middle: FloatArray) -> Mass | None:
-        """The same where it goes on beyond the last bin that is seen, in noise, as it fell."""
+        """Extend the mass beyond the last bin that is seen, as it fell."""
         last = _last_seen(counts, sigma)
         if last is None:
             return None

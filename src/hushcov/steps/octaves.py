@@ -154,7 +154,7 @@ ANYWHERE = moments()
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What the noisy counts of one column say: moments about the old centre, and the range.
+    """Reading of the noisy counts of one column: moments about the old centre, and the range.
 
     `shares` are those of all records, by sign and octave; `offset` is to be added to the centre.
     `used` are the signed bins of the range, and `end` the exponent at which it ends. `mass` is the

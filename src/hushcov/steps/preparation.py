@@ -120,7 +120,7 @@ class Preparation(Stage):
 
     @property
     def expected(self) -> Found:
-        """What is expected to be found, from public numbers."""
+        """Expected result, from public numbers."""
         if self.bounds is None or self.bounds.constant.all():
             return self._looks.expected()
         return self._looks.expected(float(np.mean(self.bounds.finite[~self.bounds.constant])))
@@ -279,7 +279,7 @@ class Preparation(Stage):
 
 
 def centre_sums(records: Records, scale: FloatArray) -> RowSums:
-    """What the centre is released from."""
+    """Return the sums that the centre is released from."""
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     return bounded_sums_of(records, grid, centre_bound(grid, int(np.count_nonzero(scale))))
 
@@ -316,7 +316,7 @@ def release_centre(
 def _centre_of_units(
     records: Records, scale: FloatArray, mu: float, neighbours: Neighbours, entropy: Entropy
 ) -> tuple[FloatArray, float]:
-    """The same where units are bounded as one."""
+    """Release the centre where units are bounded as one."""
 
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     bound = centre_bound(grid, int(np.count_nonzero(scale)))
@@ -324,7 +324,7 @@ def _centre_of_units(
 
 
 def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
-    """What squares are released from; their bound follows from the noise."""
+    """Return the map that squares are released from; its bound follows from the noise."""
     d = int(np.count_nonzero(scale))
     width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
     grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
@@ -397,7 +397,7 @@ def release_tilts(
 
 @dataclass(frozen=True, eq=False)
 class _Fourths:
-    """What tails are released from: fourth powers on a grid, in units of so many bits."""
+    """Fourth powers on a grid, in units of so many bits, that tails are released from."""
 
     grid: FeatureGrid
     bits: int

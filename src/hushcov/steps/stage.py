@@ -1,4 +1,4 @@
-"""What every stage is: one private step before a mechanism, and what it hands on."""
+"""Interface of a private step before a mechanism, and what it hands on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hushcov.sums.records import Records
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What a stage or a mechanism starts with: records, and what was released before.
+    """Input of a step or a mechanism: records, and what was released before.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
 from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
 from hushcov.peers.coinpress import coinpress_parameters
-from hushcov.steps import preparation, scales
+from hushcov.steps import norms, preparation, scales
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
 from statistics_helpers import FALSE_ALARM, short_and_long
@@ -38,6 +38,7 @@ from statistics_helpers import FALSE_ALARM, short_and_long
 WITH_NOISE = (
     gaussian,
     genotypes,
+    norms,
     preparation,
     row_top_k,
     scales,
@@ -223,7 +224,7 @@ def test_gate_noise_reused(monkeypatch):
         return np.full(size, correct(self, generator, 1)[0])
 
     monkeypatch.setattr(Schedule, "draw_gate_noise", reused)
-    result = run_attack(attack_on("multiscale-value", "sign flips"), 800, FALSE_ALARM, seed=11)
+    result = run_attack(attack_on("multiscale-value", "sign flips"), 1500, FALSE_ALARM, seed=11)
     assert not result.survives
     assert result.statistic == "fitted"
 

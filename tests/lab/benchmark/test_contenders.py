@@ -11,7 +11,7 @@ from hushcov.lab.benchmark import contenders
 from hushcov.lab.benchmark.cells import Point
 from hushcov.lab.benchmark.contenders import CONTENDERS, ContenderSetting, check_contenders
 from hushcov.lab.benchmark.work import measure
-from hushcov.mechanisms.gaussian.mechanism import GaussianNoise
+from hushcov.mechanisms.gaussian.room import GaussianNoise
 from hushcov.planning import mechanisms
 
 POINT = Point("block", 2_000, 5, 2, 2.0)

@@ -60,7 +60,7 @@ _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 
 
 @dataclass
-class _Run:
+class _CandidateRun:
     """One release under way: what is fixed, and what is known of its ladder."""
 
     records: Records
@@ -107,7 +107,7 @@ def release_candidates(
     budget.part = parameters.part  # proof: step 1
     if parameters.selects:
         parameters.expect(budget)
-    run = _Run(prepared.records, scale, parameters, entropy, budget, prepared)
+    run = _CandidateRun(prepared.records, scale, parameters, entropy, budget, prepared)
     size = float(known.n_pairs), math.sqrt(1 + parameters.partners)
     values = release_narrowed(  # proof: step 2
         prepared.records, scale, inputs, known.pairs, _steps(run), size, budget, entropy
@@ -115,7 +115,7 @@ def release_candidates(
     return _document(run, values, sparse=sparse)
 
 
-def _steps(run: _Run) -> list[Narrowing]:
+def _steps(run: _CandidateRun) -> list[Narrowing]:
     """The looks before the last one; what each leaves follows from what was released by then."""
     parameters = run.parameters
     units = parameters.inputs.neighbours.together > 1
@@ -131,7 +131,7 @@ def _steps(run: _Run) -> list[Narrowing]:
     return [every] if units else []
 
 
-def _up_to_a_width(run: _Run) -> Callable[[PairValues], BoolArray]:
+def _up_to_a_width(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
     """Keep the width whose estimated risk is least, with the noise that it will have."""
 
     def keep(first: PairValues) -> BoolArray:
@@ -147,7 +147,7 @@ def _up_to_a_width(run: _Run) -> Callable[[PairValues], BoolArray]:
     return keep
 
 
-def _that_matter(run: _Run) -> Callable[[PairValues], BoolArray]:
+def _that_matter(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
     """Keep all where many matter, and else what a ladder over the candidates selects.
 
     Of a band it may be all up to a width that many matter of.
@@ -172,7 +172,7 @@ def _that_matter(run: _Run) -> Callable[[PairValues], BoolArray]:
     return keep
 
 
-def _climbed(run: _Run, places: tuple[IntArray, IntArray]) -> Ladder:
+def _climbed(run: _CandidateRun, places: tuple[IntArray, IntArray]) -> Ladder:
     """A ladder over the signs of the candidates, climbed to its end."""
     inputs, tilt = run.parameters.inputs, run.given.tilt
     screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
@@ -184,14 +184,14 @@ def _climbed(run: _Run, places: tuple[IntArray, IntArray]) -> Ladder:
     return ladder
 
 
-def _noise_norm(run: _Run, real: float) -> float:
+def _noise_norm(run: _CandidateRun, real: float) -> float:
     """The norm of the noise if so many pairs got most of what is left."""
     real = max(real, run.d / 4)
     noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.budget.left))
     return band_norm(2 * real / run.d + 1, run.d) * detection_deviation(noise, run.sampled)
 
 
-def _that_stand_out(run: _Run) -> Callable[[PairValues], BoolArray]:
+def _that_stand_out(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
     """Drop what looks like noise, after a ladder."""
 
     def keep(found: PairValues) -> BoolArray:
@@ -202,7 +202,7 @@ def _that_stand_out(run: _Run) -> Callable[[PairValues], BoolArray]:
     return keep
 
 
-def _document(run: _Run, values: PairValues, *, sparse: bool) -> Release:
+def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Release:
     """The released values, and what they were found to be."""
     unit = values.noise_sd[0] / FINE
     pairs = np.rint(values.pairs / unit).astype(np.int64)
@@ -236,7 +236,7 @@ def _document(run: _Run, values: PairValues, *, sparse: bool) -> Release:
     )
 
 
-def _choice(run: _Run, values: PairValues) -> Choice:
+def _choice(run: _CandidateRun, values: PairValues) -> Choice:
     """What becomes of the values: all are kept, or tapered, or those above a threshold."""
     deviation = run.deviation(values)
     if run.ladder is not None:
@@ -248,7 +248,7 @@ def _choice(run: _Run, values: PairValues) -> Choice:
     return choose(values, deviation, run.d, width)
 
 
-def _structure(run: _Run, values: PairValues, choice: Choice) -> Structure:
+def _structure(run: _CandidateRun, values: PairValues, choice: Choice) -> Structure:
     """What was found, with its error: noise, sampling, and what was taken off."""
     weights = np.where(np.abs(values.pairs) > choice.threshold, 1.0, 0.0)
     if choice.taper is not None:
@@ -267,7 +267,7 @@ def _structure(run: _Run, values: PairValues, choice: Choice) -> Structure:
     return with_errors(found, (noise, choice.lost, cut), sampling, norm, every)
 
 
-def _why(run: _Run, values: PairValues, choice: Choice) -> str:
+def _why(run: _CandidateRun, values: PairValues, choice: Choice) -> str:
     """What was looked at and what is kept of it, in a sentence."""
     known, rest = f"only {run.parameters.candidates.words} were looked at", "all of them are kept"
     if run.ladder is not None:

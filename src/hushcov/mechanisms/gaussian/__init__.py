@@ -1,13 +1,9 @@
 """Gaussian noise on the whole second-moment matrix: Analyze Gauss, calibrated exactly."""
 
 from hushcov.mechanisms.gaussian.mechanism import (
-    GAUSSIAN,
-    GAUSSIAN_THRESHOLD,
     LARGEST_HALF_WIDTH,
     RADIUS,
-    GaussianNoise,
     GaussianParameters,
-    PlannedGaussian,
     balanced_row_norm,
     exact_half_width,
     gaussian_parameters,
@@ -20,7 +16,13 @@ from hushcov.mechanisms.gaussian.mechanism import (
     symmetric_noise,
     unit_sigmas,
 )
-from hushcov.mechanisms.gaussian.prediction import predict_gaussian
+from hushcov.mechanisms.gaussian.room import (
+    GAUSSIAN,
+    GAUSSIAN_THRESHOLD,
+    GaussianNoise,
+    PlannedGaussian,
+    predict_gaussian,
+)
 
 __all__ = [
     "GAUSSIAN",

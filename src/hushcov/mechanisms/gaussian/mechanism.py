@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,24 +18,12 @@ from scipy import special
 from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer, check_real
-from hushcov._words import noise_level, number
 from hushcov.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, DataError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.room import (
-    SCALES,
-    Facts,
-    Mechanism,
-    MechanismPlan,
-    budget_words,
-    certified_words,
-)
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.postprocess import detection_deviation, universal_threshold
-from hushcov.predicting import NINE_OF_TEN, Forecast
 from hushcov.release import Making, Release, parts_of
-from hushcov.steps import Prepared
-from hushcov.steps.norms import WIDEST, release_unit_bound
+from hushcov.steps.norms import release_unit_bound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import Progress, Records
@@ -469,137 +456,3 @@ def unit_sigmas(bound: int, mu: float, neighbours: Neighbours) -> tuple[int, int
     moved = neighbours.moved(replaced=Fraction(bound**2), removed=Fraction(bound**2, 2))
     sigma = smallest_sigma(neighbours.shared(moved), mu)  # proof: step 7
     return sigma, math.isqrt(2 * sigma**2) + 1
-
-
-@dataclass(frozen=True)
-class PlannedGaussian(MechanismPlan[GaussianParameters]):
-    """The Gaussian mechanism, with entries below `level` set to zero.
-
-    `given` is that level where it was a number of one's own, and so is `row_norm`.
-    """
-
-    mechanism: GaussianNoise
-    level: float = 0.0
-    given: float | None = None
-    row_norm: float | None = None
-
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
-        """See `release_gaussian`; the bound follows the released norms, unless it is one's own."""
-        inputs, known = self.parameters.inputs, {"row_norm": self.row_norm}
-        if prepared.norm is not None and self.row_norm is None:
-            known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
-        parameters = gaussian_parameters(inputs, mu=budget.mu_left, **known)
-        return release_gaussian(
-            prepared.records, prepared.feature_scale, parameters, entropy, budget=budget
-        )
-
-    def threshold(self, release: Release) -> float:
-        """The one given, or what the noise as it came out asks for."""
-        assert release.noise_sd is not None
-        return self.mechanism.level(release.noise_sd[0], self.parameters.inputs, self.given)
-
-    @property
-    def detection_limit(self) -> float | None:
-        """The smallest correlation that passes nine times out of ten; None without a threshold."""
-        if not self.level:
-            return None
-        noise_sd, n = self.parameters.noise_sd, self.parameters.inputs.n_sampled
-        return min(1.0, self.level + NINE_OF_TEN * detection_deviation(noise_sd, n))
-
-    def facts(self, before: str = SCALES) -> Facts:
-        """See `MechanismPlan.facts`."""
-        parameters, inputs = self.parameters, self.parameters.inputs
-        pairs = f"all {inputs.n_features * (inputs.n_features - 1) // 2:,} pairs are released"
-        bound = number(parameters.norm_bound * parameters.step, 3)
-        clipped = f"records, in units of the scales, are scaled down to norm {bound}"
-        kept = f"entries below a correlation of {number(self.level, 2)} are set to zero"
-        return [
-            ("budget", budget_words(inputs, before, {}, "the values")),
-            ("values", f"{clipped}; {pairs}"),
-            ("noise", noise_level(parameters.noise_sd, inputs.n_sampled)),
-            (
-                "threshold",
-                kept if self.level else "none: every pair is released, and none is set to zero",
-            ),
-            ("certified", certified_words(self.budget())),
-        ]
-
-
-class GaussianNoise(Mechanism):
-    """Every pair with the same noise."""
-
-    universal: ClassVar[bool] = False  # whether a threshold follows from the noise
-
-    name = NAME
-    title = "Gaussian"
-    predicted = True
-    no_limit = "every pair gets a value, and none is set to zero"
-    takes_candidates = True
-    estimator = ("GaussianCovariance", {"threshold": None})
-
-    def plan(
-        self,
-        inputs: ReleaseInputs,
-        *,
-        sparse: bool = False,
-        row_norm: float | None = None,
-        level: float | None = None,
-    ) -> MechanismPlan[Any]:
-        """See `Mechanism.plan`; `level` is a threshold of one's own.
-
-        There is a forecast where norms are bounded as public inputs say. Of
-        candidates that are known it is a single look at all of them, in their own room.
-        """
-        if inputs.candidates is not None:
-            from hushcov.mechanisms.candidates import CANDIDATES
-
-            universal = self.universal and level is None
-            return CANDIDATES.plan(
-                inputs, sparse=sparse, single=True, level=level or 0.0, universal=universal
-            )
-        parameters = gaussian_parameters(inputs, row_norm=row_norm)
-        planned = self.thresholded(parameters, level, usual=row_norm is None)
-        return replace(planned, row_norm=row_norm)
-
-    def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
-        """See `Mechanism.forecast`; by its own name also where candidates are known."""
-        return replace(super().forecast(inputs, rough=rough), mechanism=self.name)
-
-    def thresholded(
-        self, parameters: GaussianParameters, level: float | None, *, usual: bool
-    ) -> PlannedGaussian:
-        """These parameters with a threshold, and a forecast where both are as `usual`."""
-        known = parameters.noise_sd, parameters.inputs
-        planned = PlannedGaussian(self, parameters, None, self.level(*known, level), level)
-        if not usual or (level is not None and level != self.level(*known, None)):
-            return planned
-        from hushcov.mechanisms.gaussian.prediction import predict_gaussian
-
-        errors = predict_gaussian(parameters.inputs, threshold=planned.level > 0)
-        limit = planned.detection_limit if parameters.inputs.n_features > 1 else None
-        forecast = Forecast(self.name, errors, limit)
-        return replace(planned, forecast=forecast)
-
-    def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
-        """The threshold: the one given, or none."""
-        return given or 0.0
-
-
-class GaussianThreshold(GaussianNoise):
-    """The same, with entries that noise alone may have made set to zero."""
-
-    universal = True
-    takes_candidates = False  # by this name alone: an estimator tells it of its threshold
-    name = f"{NAME}-threshold"
-    title = "Gaussian + threshold"
-    no_limit = "one feature has no pairs"
-    estimator = ("GaussianCovariance", {"threshold": "universal"})
-
-    def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
-        """The threshold: the one given, or the largest of as many entries of noise."""
-        if given is not None:
-            return given
-        return universal_threshold(noise_sd, inputs.n_sampled, inputs.n_features)
-
-
-GAUSSIAN, GAUSSIAN_THRESHOLD = GaussianNoise(), GaussianThreshold()
