@@ -617,7 +617,7 @@ class _Seen:
     pooled: float
 
     def result(self, column: Column, reading: octaves.Reading, centred: float) -> ColumnPlace:
-        """Return the place by the reading; the pooled scale if the centre was right, to `centred` scales."""
+        """Return the place; the pooled scale if the centre was right, to `centred` scales."""
         scale = octaves.chosen_scale(reading, self.pooled, centred)
         reach = reading.reach(scale, self.look.low_reach)
         return ColumnPlace(column.centre + reading.offset, scale, reach)
