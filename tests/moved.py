@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hushcov.accounting import BoundedRange, Clocked, Gaussian
+from hushcov.accounting import BoundedRange, Budget, Clocked, Gaussian
 from hushcov.noise import gumbel_top, rounded_normal
 
 # Modules that add noise to one number, which they make a Python integer first.
@@ -26,6 +26,7 @@ class Recorder:
 
     def __init__(self):
         self.released, self.runs, self.place = [], [], 0
+        self.etas = []  # what a budget was asked for, for selections on its clock
 
     def start(self):
         """The next release: the first is kept, others repeat what it released."""
@@ -75,6 +76,14 @@ class Recorder:
                 monkeypatch.setattr(module, "symmetric_noise", self._matrix)
             if hasattr(module, "gumbel_top"):
                 monkeypatch.setattr(module, "gumbel_top", self.select)
+
+        spend = Budget.select
+
+        def select(budget, eta, count, *rest, **named):
+            self.etas.append((eta, count))
+            spend(budget, eta, count, *rest, **named)
+
+        monkeypatch.setattr(Budget, "select", select)
 
     def _array(self, generator, sigma, size):
         return _Noise.of(rounded_normal(generator, sigma, size), self, sigma)
@@ -146,4 +155,9 @@ def shares(monkeypatch, release, first, second, events):
         for (length, _), (start, _) in zip(ranges, pairwise(places), strict=True):
             event = charged[int(np.searchsorted(ends, start, side="right")) - 1]
             widest = max(widest, length / event.eta)
+    if recorder.etas:
+        clocked = recorder.etas[: len(recorder.etas) // 2]
+        assert [count for _, count in clocked] == [count for _, (_, count) in ranges]
+        for (length, _), (eta, _) in zip(ranges, clocked, strict=True):
+            widest = max(widest, length / eta)
     return np.sqrt(square / allowed) if allowed else 0.0, widest

@@ -119,7 +119,7 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 58_169,
+    "lines of source": 58_170,
     "modules": 201,
     "lines of the core": 43_069,
     "modules of the core": 157,
@@ -129,7 +129,7 @@ WEIGHT = {
     "options of fit": 36,
     "pages of documentation": 40,
     "words of documentation": 58_910,
-    "lines of tests": 55_571,
+    "lines of tests": 55_628,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

@@ -157,10 +157,11 @@ def test_a_ledger_pays_for_a_search_that_scores_public_rows(ledger):
     assert search.fit(RECORDS).best_params_["row_sparsity"] in (2, 3)
     assert charges(ledger) == 5  # two candidates, two folds, and the refit
     assert search.best_estimator_.receipt_ == ledger.history("people")[-1]
-    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    # Noise may make an estimate singular, whose score is minus infinity.
+    assert not np.isnan(search.cv_results_["mean_test_score"]).any()
     pipeline = make_pipeline(FunctionTransformer(), estimator)
     options = {"cv": 2, "scoring": of_public_rows, "error_score": "raise"}
-    assert np.isfinite(model_selection.cross_val_score(pipeline, RECORDS, **options)).all()
+    assert not np.isnan(model_selection.cross_val_score(pipeline, RECORDS, **options)).any()
     assert charges(ledger) == 7
 
 

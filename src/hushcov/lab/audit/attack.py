@@ -287,7 +287,8 @@ class Target(ABC):
         """Claim of the mechanism."""
         inputs = self.parameters.inputs
         budget = getattr(self.parameters, "budget", None)
-        events = () if budget is None else budget().certificate.events
+        known = getattr(self.parameters, "events", ())
+        events = known if budget is None else budget().certificate.events
         return promised(inputs.epsilon, inputs.delta, events)
 
     @abstractmethod
