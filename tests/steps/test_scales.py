@@ -301,14 +301,3 @@ def test_values_too_small_to_count_are_constant(value):
 def test_values_too_large_to_count_get_the_largest_scale(value):
     released = scales_of(np.full((2000, 3), value), mu=1.0)
     assert ((released.scale > 2.0**63) & (released.scale < 2.0**68)).all()
-
-
-def test_progress_is_reported():
-    seen = []
-    release_scales(
-        ArrayRecords(np.ones((10, 2)), block_rows=4),
-        scale_parameters(10, 2, 1.0),
-        entropy_source(),
-        progress=seen.append,
-    )
-    assert seen == [4, 4, 2]

@@ -349,9 +349,9 @@ def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
     for screen in (SignScreen(), CentredSigns(tilt)):
         records = ArrayRecords(X, block_rows=700)
         if kept:
-            records.kept_signs = signs.KeptSigns(PackedSigns(records), weakref.ref(records))
+            records.kept_signs = PackedSigns(records), weakref.ref(records)
         listed = screen.sums_of(records, i[places], j[places])
-        expected = screen.sums(ArrayRecords(X), None)
+        expected = screen.sums(ArrayRecords(X))
         np.testing.assert_array_equal(listed, expected[places])
     none = np.empty(0, dtype=np.int64)
     assert len(candidate_sign_sums(ArrayRecords(X), none, none)[0]) == 0

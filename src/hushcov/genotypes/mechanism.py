@@ -17,7 +17,6 @@ from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov._words import number
 from hushcov.accounting import (
-    REPLACE,
     WITHIN,
     Budget,
     Neighbours,
@@ -522,9 +521,10 @@ def release_bound(
 def _check_size(records: GenotypeRecords, parameters: GenotypeParameters) -> None:
     """Refuse other variants than planned for, and, where it is public, another number of people."""
     inputs = parameters.inputs
-    public = inputs.neighbours.relation == REPLACE
     sizes = [("variants", records.n_features, inputs.n_features)]
-    sizes += [("records", records.n_records, inputs.n_records)] if public else []
+    sizes += (
+        [("records", records.n_records, inputs.n_records)] if inputs.neighbours.public_size else []
+    )
     for what, found, declared in sizes:
         if found != declared:
             raise DataError(

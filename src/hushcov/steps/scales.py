@@ -24,7 +24,7 @@ from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT, log2_histogram
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.
@@ -127,8 +127,6 @@ def release_scales(
     records: Records,
     parameters: ScaleParameters,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> FeatureScales:
     """Release the scale of every feature of records whose mean is zero.
 
@@ -154,7 +152,7 @@ def release_scales(
             "size."
         )
     check_entropy(entropy)
-    counts = log2_histogram(records, progress=progress)
+    counts = log2_histogram(records)
     noise = rounded_normal(entropy.generator, parameters.sigma, counts.size)
     counts += noise.reshape(counts.shape)  # proof: step 2
     scale, uncertain = estimate_scales(counts, parameters)  # proof: step 3

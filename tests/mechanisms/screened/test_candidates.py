@@ -63,9 +63,9 @@ def test_scores_are_those_of_all_pairs_and_move_by_no_more(tables, data):
     for screen in every_screen(d):
         whole = np.zeros((d, d), dtype=np.int64)
         whole[np.triu_indices(d, 1)] = screen.scores(first, None)
-        found = screen.scores(first, None, candidates)
+        found = screen.scores(first, candidates)
         np.testing.assert_array_equal(found, whole[rows, columns])
-        moved = np.abs(screen.scores(second, None, candidates) - found)
+        moved = np.abs(screen.scores(second, candidates) - found)
         assert moved.max(initial=0) <= screen.sensitivity(ONE_REPLACED)
 
 

@@ -22,7 +22,7 @@ from hushcov.postprocess import largest_of, noise_norm, over_rows
 from hushcov.steps.norms import WIDEST, NormBound, UnitBound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 #: Of the clock, for which noise must fit into integers.
 LEAST_SHARE = 1e-3
@@ -46,7 +46,6 @@ class WholeMatrix:
         *,
         widest: bool,
         units: UnitBound | None = None,
-        progress: Progress | None = None,
     ) -> None:
         radius = WIDEST if widest else RADIUS
         d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
@@ -57,16 +56,12 @@ class WholeMatrix:
         self._of_units = units is not None
         if units is None:
             self._bound = norm_in_steps(norm, d, radius, half_width)
-            self._gram = row_bounded_gram(
-                records, grid, self._bound, progress=progress
-            )  # proof: step 4
+            self._gram = row_bounded_gram(records, grid, self._bound)  # proof: step 4
         else:
             from hushcov.sums.gram import unit_bounded_gram
 
             self._bound = max(1, math.floor(units.norm / grid.step**2))
-            self._gram = unit_bounded_gram(
-                records, grid, self._bound, together, progress=progress
-            )  # proof: step 8
+            self._gram = unit_bounded_gram(records, grid, self._bound, together)  # proof: step 8
         self._neighbours = inputs.neighbours
         cut = bound.cut if units is None else units.cut
         self._half_width, self._unit = half_width, grid.step**2 / n / (1 - cut)

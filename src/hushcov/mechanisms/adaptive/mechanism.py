@@ -67,7 +67,7 @@ from hushcov.steps.norms import (
 )
 from hushcov.steps.stage import Prepared
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
@@ -91,7 +91,6 @@ class _Run:
     budget: Budget
     norm: NormBound
     given: Prepared
-    progress: Progress | None = None
     units: UnitBound | None = None
 
     @property
@@ -124,7 +123,6 @@ def release_adaptive(
     entropy: Entropy,
     *,
     sparse: bool = False,
-    progress: Progress | None = None,
 ) -> Release:
     """Look, select and release; with `sparse` the whole matrix is never looked at.
 
@@ -140,7 +138,7 @@ def release_adaptive(
     budget.part = parameters.part
     parameters.expect(budget)
     norm = prepared.norm or _released_norm(records, scale, inputs, budget, entropy)
-    run = _Run(records, scale, parameters, entropy, budget, norm, prepared, progress)
+    run = _Run(records, scale, parameters, entropy, budget, norm, prepared)
     if inputs.neighbours.together > 1 and not sparse:
         run.units = _unit_bound(run)
     if not (sparse or _worth_selecting(run)):
@@ -202,7 +200,7 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     """
     tilt, d = run.given.tilt, run.d
     screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
-    sums = screen.sums(run.records, run.progress)  # proof: step 2
+    sums = screen.sums(run.records)  # proof: step 2
     probe = None
     if probed:
         mu = math.sqrt(PROBE * run.budget.left)
@@ -283,7 +281,6 @@ def _whole(run: _Run) -> WholeMatrix:
         run.budget.left,
         widest=run.given.norm is not None,
         units=run.units,
-        progress=run.progress,
     )
 
 

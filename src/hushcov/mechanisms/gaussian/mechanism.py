@@ -26,7 +26,7 @@ from hushcov.release import Making, Release, parts_of
 from hushcov.steps.norms import release_unit_bound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 NAME = "gaussian"
@@ -307,7 +307,6 @@ def release_gaussian(
     entropy: Entropy,
     *,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Sum the bounded records, and return their noisy Gram matrix.
 
@@ -324,11 +323,9 @@ def release_gaussian(
     budget = parameters.budget(private=entropy.private) if budget is None else budget
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     if inputs.neighbours.together > 1:
-        return _of_units(records, feature_scale, parameters, budget, entropy, progress)
+        return _of_units(records, feature_scale, parameters, budget, entropy)
     budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
-    gram = row_bounded_gram(
-        records, grid, parameters.norm_bound, progress=progress
-    )  # proof: step 1
+    gram = row_bounded_gram(records, grid, parameters.norm_bound)  # proof: step 1
     return _noisy(gram, grid.feature_scale, parameters, budget, entropy)
 
 
@@ -338,7 +335,6 @@ def _of_units(
     parameters: GaussianParameters,
     budget: Budget,
     entropy: Entropy,
-    progress: Progress | None,
 ) -> Release:
     """The same where units are bounded as one, at a bound that takes a part of the budget."""
     from hushcov.sums.gram import unit_bounded_gram
@@ -352,7 +348,7 @@ def _of_units(
     found = release_unit_bound(*args)  # proof: step 7
     bound = max(1, math.floor(found.norm / grid.step**2))
     together = inputs.neighbours.together
-    gram = unit_bounded_gram(records, grid, bound, together, progress=progress)
+    gram = unit_bounded_gram(records, grid, bound, together)
     sigmas = unit_sigmas(bound, for_values, inputs.neighbours)  # proof: step 7
     budget.gaussian(for_values, parameters.part)
     gram += symmetric_noise(entropy.generator, len(gram), *sigmas)

@@ -21,7 +21,7 @@ from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 NAME = "screened"
 
@@ -34,7 +34,6 @@ def release_screened(
     *,
     sparse: bool = False,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Screen, and release the values of the selected pairs and the diagonal.
 
@@ -55,17 +54,15 @@ def release_screened(
     scale = check_feature_scale(feature_scale, d)
     for part, event in parameters.selections:
         budget.fixed(event, part)
-    rows, columns = select_pairs(records, parameters, entropy, progress=progress)
+    rows, columns = select_pairs(records, parameters, entropy)
     budget.part = parameters.part
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
     if parameters.inputs.neighbours.together > 1:
-        args = (records, grid, (rows, columns), parameters, budget, entropy, progress)
+        args = (records, grid, (rows, columns), parameters, budget, entropy)
         return _document(_values_of_units(*args), parameters, budget, sparse=sparse)
     products, mu = product_map(grid, rows, columns, parameters.norm_bound), budget.mu_left
     budget.gaussian(mu)  # proof: step 6
-    values = release_values(
-        records, products, mu, parameters.inputs.neighbours, entropy, progress=progress
-    )
+    values = release_values(records, products, mu, parameters.inputs.neighbours, entropy)
     return _document(values, parameters, budget, sparse=sparse)
 
 
@@ -76,13 +73,12 @@ def _values_of_units(
     parameters: ScreenedParameters,
     budget: Budget,
     entropy: Entropy,
-    progress: Progress | None,
 ) -> Values:
     """Values where the records of a unit are bounded as one; see `release_unit_values`."""
     inputs = parameters.inputs
     size = float(min(len(places[0]), possible_pairs(inputs))), (inputs.row_sparsity + 1) / 2
     args = (records, grid, places, size, inputs.neighbours, budget, entropy)
-    return release_unit_values(*args, progress=progress)  # proof: step 11
+    return release_unit_values(*args)  # proof: step 11
 
 
 def _document(
@@ -96,8 +92,6 @@ def select_pairs(
     records: Records,
     parameters: ScreenedParameters,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Rows and columns of the selected pairs, i < j, in order.
 
@@ -115,7 +109,7 @@ def select_pairs(
     if not parameters.levels:
         return _all_pairs(parameters)  # proof: step 12
     # proof: step 1
-    scores = parameters.scoring.scores(records, progress, candidates)
+    scores = parameters.scoring.scores(records, candidates)
     selected = np.empty(0, dtype=np.int64)
     for level in parameters.levels:
         # proof: step 2

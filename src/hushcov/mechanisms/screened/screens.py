@@ -15,7 +15,7 @@ from hushcov._compiled import compiled, run_parts, threads
 from hushcov.accounting import Neighbours
 from hushcov.candidates import Candidates
 from hushcov.steps.preparation import TILT_UNIT
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 from hushcov.sums.signs import candidate_sign_sums, sign_scores
 
 TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a correlation
@@ -41,26 +41,20 @@ class SignScreen:
         """The variances of what is multiplied, about."""
         return np.ones(n_features)
 
-    def sums(self, records: Records, progress: Progress | None) -> npt.NDArray[Any]:
+    def sums(self, records: Records) -> npt.NDArray[Any]:
         """Scores with their signs, pair by pair."""
-        return sign_scores(
-            records, lambda products, *_: products, records.n_rows, progress=progress
-        )
+        return sign_scores(records, lambda products, *_: products, records.n_rows)
 
-    def sums_of(
-        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
-    ) -> IntArray:
+    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
         """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
-        return candidate_sign_sums(records, rows, columns, progress=progress)[0]
+        return candidate_sign_sums(records, rows, columns)[0]
 
-    def scores(
-        self, records: Records, progress: Progress | None, candidates: Candidates | None = None
-    ) -> npt.NDArray[Any]:
+    def scores(self, records: Records, candidates: Candidates | None = None) -> npt.NDArray[Any]:
         """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
         if candidates is None:
-            sums = self.sums(records, progress)
+            sums = self.sums(records)
         else:
-            sums = self.sums_of(records, *candidates.pairs, progress)  # proof: step 12
+            sums = self.sums_of(records, *candidates.pairs)  # proof: step 12
         return np.asarray(np.abs(sums, out=sums))
 
 
@@ -83,7 +77,7 @@ class CentredSigns(SignScreen):
         size = np.abs(np.array(self.tilt)) / TILT_UNIT
         return np.asarray((1 - size) / (1 + size))
 
-    def sums(self, records: Records, progress: Progress | None) -> npt.NDArray[Any]:
+    def sums(self, records: Records) -> npt.NDArray[Any]:
         """See `SignScreen.sums`; exact integers, rounded towards zero once."""
         n = records.n_rows  # each of them has its means taken off
         tilt = np.array(self.tilt, dtype=np.int64)
@@ -95,13 +89,11 @@ class CentredSigns(SignScreen):
             run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
             return products
 
-        return sign_scores(records, score, n * self.resolution, progress=progress)
+        return sign_scores(records, score, n * self.resolution)
 
-    def sums_of(
-        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
-    ) -> IntArray:
+    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
         """See `SignScreen.sums_of`; the same integers as in `sums`."""
-        products, sums = candidate_sign_sums(records, rows, columns, progress=progress)
+        products, sums = candidate_sign_sums(records, rows, columns)
         tilt = np.array(self.tilt, dtype=np.int64)
         cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64).tolist()
         fixed = sums, tilt, TILT_UNIT + np.abs(tilt), records.n_rows, self.resolution

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import ADD_REMOVE, REPLACE, WITHIN, Budget, Neighbours
+from hushcov.accounting import WITHIN, Budget, Neighbours
 from hushcov.mechanisms.screened.parameters import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
@@ -19,7 +19,7 @@ from hushcov.noise import Entropy
 from hushcov.steps.norms import Mass, release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 _LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
 _REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
@@ -30,7 +30,7 @@ _LAST = 1 - _FIRST - 2 * _NORMS
 
 def sum_movement(neighbours: Neighbours) -> float:
     """About how far one record moves the sums of products, over the bound on norms."""
-    return {REPLACE: _REPLACED, ADD_REMOVE: _REMOVED}[neighbours.relation]
+    return neighbours.moved(replaced=_REPLACED, removed=_REMOVED)
 
 
 def root_square(n_pairs: int, n_features: int) -> float:
@@ -83,8 +83,6 @@ def release_unit_values(
     neighbours: Neighbours,
     budget: Budget,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> Values:
     """Values of units that are bounded as one: a first look is taken off before the second.
 
@@ -103,14 +101,14 @@ def release_unit_values(
     def look(means: IntArray | None, for_norms: float, for_values: float) -> Values:
         widest = int(together * widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
         products = product_map(grid, *places, widest, together, means)
-        counts = products.norm_histogram(records, progress=progress)
+        counts = products.norm_histogram(records)
         noisy = release_counts(counts, for_norms, neighbours, budget, entropy)  # proof: step 11
         moved = for_values * together / sum_movement(neighbours)
         bound = chosen_bound(*noisy, products, records.n_records, size, moved)
         products = product_map(grid, *places, bound, together, means)
         budget.gaussian(for_values)
         args = (records, products, for_values, neighbours, entropy)
-        return release_values(*args, progress=progress)  # proof: step 11
+        return release_values(*args)  # proof: step 11
 
     first = look(None, parts[0], parts[1])
     means = mean_products(*first.in_scales, product_map(grid, *places, 1, together))

@@ -22,7 +22,7 @@ from hushcov.mechanisms.screened.parameters import (
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 _SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
 
@@ -83,8 +83,6 @@ def release_values(
     mu: float,
     neighbours: Neighbours,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> Values:
     """Sum the bounded products, add noise, and undo weights, centre and shrinkage.
 
@@ -100,7 +98,7 @@ def release_values(
         )
     n, d = records.n_records, records.n_features
     sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 6
-    sums = products.sum(records, progress=progress)  # proof: step 4
+    sums = products.sum(records)  # proof: step 4
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 6
     unit = n * _integers_per_square(products.grid)
     n_pairs = len(products.rows)
