@@ -20,11 +20,12 @@ from hushcov.paper.verification import accuracy, privacy
 from hushcov.paper.verification import simulation as numerics
 from hushcov.paper.verification.accuracy import N_CLAIMS, Verification, to_dict, verify_setting
 from hushcov.paper.verification.simulation import (
+    Check,
     Claim,
     IdealSample,
+    Numbers,
     Run,
     Setting,
-    at_most,
     correction_by_moments,
     draw_ideal,
     estimate,
@@ -158,8 +159,8 @@ def test_the_second_reading_agrees_with_the_first(
 
 
 def test_a_claim_that_broke_down_does_not_hold() -> None:
-    claim = at_most("name", "source", "statement", bound=1.0, measured=math.nan, second=0.0)
-    assert claim.holds is False
+    broken_down = Check(lambda: Numbers(1.0, math.nan, 0.0), "name", "source", "statement")
+    assert broken_down().holds is False
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -469,9 +470,9 @@ def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.flo
     return np.asarray(moments.gram[upper] * factor)
 
 
-def symmetric(upper: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.int64]:
+def symmetric(upper: npt.NDArray[Any], n_features: int) -> npt.NDArray[Any]:
     """Return the whole matrix of its upper triangle."""
-    matrix = np.zeros((n_features, n_features), dtype=np.int64)
+    matrix = np.zeros((n_features, n_features), dtype=upper.dtype)
     rows, columns = np.triu_indices(n_features)
     matrix[rows, columns] = upper
     matrix[columns, rows] = upper

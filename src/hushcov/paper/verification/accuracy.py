@@ -6,8 +6,9 @@ the ideal estimator (2); its fluctuation (3). `verify_theorem` checks all claims
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -20,14 +21,16 @@ from hushcov.paper.verification.privacy import log_coupling_failure, loudest
 from hushcov.paper.verification.simulation import (
     FALSE_ALARM,
     LOG10,
+    Check,
     Claim,
     IdealSample,
+    Numbers,
     Progress,
     Run,
     Setting,
     Sweep,
     agree,
-    at_most,
+    claim,
     clopper_pearson,
     correction_by_moments,
     draw_ideal,
@@ -40,6 +43,7 @@ from hushcov.paper.verification.simulation import (
     log_two_sided_by_quadrature,
     mean_formula,
     simulate_runs,
+    unwatched,
 )
 
 # With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds
@@ -48,11 +52,61 @@ BERNSTEIN = 1 / 6
 # psi_1 norm of a centred product of sigma-sub-Gaussian coordinates: 8/3 sigma^2 from
 # E exp(x X^2) <= (1 - 2 x sigma^2)^(-1/2), and sigma^2 / ln 2 for its mean.
 PRODUCT_NORM = 8 / 3 + 1 / math.log(2)
+DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
 _IDENTITY_TOLERANCE = 1e-9  # far above quadrature error (1e-13), far below kappa - 1 at default
 
 
-def clipping(setting: Setting) -> Claim:
-    """No coordinate of n Gaussian records passes R, except with probability beta/20."""
+@claim(
+    "final error",
+    "Theorem 1",
+    "||Sigma_hat - Sigma||_op <= alpha sigma^2 with frequency >= 1 - beta; unit alpha sigma^2",
+)
+def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
+    beta = setting.inputs.failure_probability
+    ratios = np.array([run.error for run in runs]) / setting.target
+    within = int(np.sum(ratios <= 1))
+    proved = 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold
+    proved += bernstein_radius(setting, exact_variance(setting, sample))
+    detail = (
+        f"{within} of {len(ratios)} runs, largest {ratios.max():.4g}; 95 % Clopper-Pearson: "
+        f"frequency >= {clopper_pearson(within, len(ratios)):.3f}; "
+        "second: 17/16 k t_0 plus Bernstein's radius"
+    )
+    measured = np.quantile(ratios, 1 - beta, method="inverted_cdf")
+    return Numbers(1.0, measured, proved / setting.target, detail)
+
+
+@claim(
+    "failure probability",
+    "Theorem 1",
+    "P(error > alpha sigma^2) <= beta/10 + beta/20 + beta/20 = beta/5 < beta",
+    logarithmic=True,
+)
+def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0) -> Numbers:
+    inputs = setting.inputs
+    beta = inputs.failure_probability
+    parts = {
+        "clipping": log_any(
+            log_two_sided(setting.parameters.clip_radius / inputs.scale),
+            float(inputs.n_records) * inputs.n_features,
+        ),
+        "covariance": min(0.0, log_covariance_failure(setting)),
+        "coupling": log_coupling_failure(setting, loudest(setting, seed)),
+        "concentration": log_bernstein_failure(setting, exact_variance(setting, sample)),
+    }
+    detail = f"sum of the computed parts, led by {max(parts, key=parts.__getitem__)}; "
+    total, second = min(0.0, log_sum(parts.values())), beta / 10 + beta / 20 + beta / 20
+    bound, second = math.log(beta / 5), math.log(second)
+    return Numbers(bound, total, second, detail + "second: the paper's sum")
+
+
+@claim(
+    "clipping",
+    "Lemma 1",
+    "P(a coordinate passes R) <= 2nd exp(-R^2/(2 sigma^2)) <= beta/20",
+    logarithmic=True,
+)
+def clipping(setting: Setting) -> Numbers:
     parameters, inputs = setting.parameters, setting.inputs
     count = float(inputs.n_records) * inputs.n_features
     radius = parameters.clip_radius / inputs.scale
@@ -61,17 +115,9 @@ def clipping(setting: Setting) -> Claim:
     # Coordinates of a record are dependent; Sidak's inequality makes independence the worst case.
     measured = log_any(log_two_sided(radius), count)
     second = log_any(log_two_sided_by_quadrature(radius), count)
-    return at_most(
-        "clipping",
-        "Lemma 1",
-        "P(a coordinate passes R) <= 2nd exp(-R^2/(2 sigma^2)) <= beta/20",
-        bound=bound / LOG10,
-        measured=measured / LOG10,
-        second=second / LOG10,
-        also=union <= bound + 1e-9 and agree(measured, second),
-        detail=f"Gaussian coordinates of variance sigma^2; union bound 10^{union / LOG10:.3f}",
-        logarithmic=True,
-    )
+    detail = f"Gaussian coordinates of variance sigma^2; union bound 10^{union / LOG10:.3f}"
+    also = union <= bound + 1e-9 and agree(measured, second)
+    return Numbers(bound, measured, second, detail, also)
 
 
 def log_covariance_failure(setting: Setting, deviation: float | None = None) -> float:
@@ -83,8 +129,12 @@ def log_covariance_failure(setting: Setting, deviation: float | None = None) -> 
     return float(special.logsumexp(logs, b=counts))
 
 
-def covariance_event(setting: Setting, runs: Sequence[Run]) -> Claim:
-    """E_cov: every entry of S is within t_0/16 of Sigma, except with probability beta/10."""
+@claim(
+    "covariance event",
+    "Lemma 1",
+    "||S - Sigma||_max <= t_0/16 with frequency >= 1 - beta/10; unit t_0/16",
+)
+def covariance_event(setting: Setting, runs: Sequence[Run]) -> Numbers:
     inputs = setting.inputs
     radius = setting.base_threshold / 16
     ratios = np.array([run.deviation for run in runs]) / radius
@@ -99,44 +149,33 @@ def covariance_event(setting: Setting, runs: Sequence[Run]) -> Claim:
     )
     norm = PRODUCT_NORM * inputs.scale**2
     needed = math.log(40 * inputs.n_features**2 / beta) * norm**2 / (BERNSTEIN * radius**2)
-    return at_most(
-        "covariance event",
-        "Lemma 1",
-        "||S - Sigma||_max <= t_0/16 with frequency >= 1 - beta/10; unit t_0/16",
-        bound=1.0,
-        measured=float(quantile),
-        second=math.exp(log_factor),
-        detail=f"{int(np.sum(ratios <= 1))} of {len(ratios)} draws, largest {ratios.max():.3g}; "
+    detail = (
+        f"{int(np.sum(ratios <= 1))} of {len(ratios)} draws, largest {ratios.max():.3g}; "
         "second: radius at which the union of entry tails is beta/20; "
-        f"every sub-Gaussian law: n >= {needed:.2g} suffices (c = 1/6)",
+        f"every sub-Gaussian law: n >= {needed:.2g} suffices (c = 1/6)"
     )
+    return Numbers(1.0, quantile, math.exp(log_factor), detail)
 
 
-def scalar_bernstein(setting: Setting) -> Claim:
-    """Lemma 6 with an explicit constant, for squares of Gaussians at tau = t_0/16."""
+@claim(
+    "scalar Bernstein",
+    "Lemma 6",
+    "P(|mean of X^2 - 1| > tau) <= 2 exp(-c n min(tau^2/K^2, tau/K)), c = 1/6",
+    logarithmic=True,
+)
+def scalar_bernstein(setting: Setting) -> Numbers:
     inputs = setting.inputs
     n, tau = inputs.n_records, setting.base_threshold / 16 / inputs.scale**2
     K = _centred_square_norm()
     bound = math.log(2) - BERNSTEIN * n * min((tau / K) ** 2, tau / K)
-    one = np.ones(1)
+    one, half = np.ones(1), n / 2
     measured = float(log_product_deviation(one, one, tau, n)[0])
-    shape = n / 2
-    upper, lower = (
-        special.gammaincc(shape, shape * (1 + tau)),
-        special.gammainc(shape, shape * (1 - tau)),
-    )
-    exact = float(upper + lower)
-    return at_most(
-        "scalar Bernstein",
-        "Lemma 6",
-        "P(|mean of X^2 - 1| > tau) <= 2 exp(-c n min(tau^2/K^2, tau/K)), c = 1/6",
-        bound=bound / LOG10,
-        measured=measured / LOG10,
-        second=math.log10(exact) if exact > 0 else -math.inf,
-        also=exact <= math.exp(measured) * (1 + 1e-6),
-        detail=f"tau = t_0/16, K = {K:.4f}; measured: Chernoff; second: exact chi-square tail",
-        logarithmic=True,
-    )
+    upper = special.gammaincc(half, half * (1 + tau))
+    exact = float(upper + special.gammainc(half, half * (1 - tau)))
+    second = math.log(exact) if exact > 0 else -math.inf
+    detail = f"tau = t_0/16, K = {K:.4f}; measured: Chernoff; second: exact chi-square tail"
+    also = exact <= math.exp(measured) * (1 + 1e-6)
+    return Numbers(bound, measured, second, detail, also)
 
 
 def _centred_square_norm() -> float:
@@ -152,81 +191,66 @@ def _centred_square_norm() -> float:
     return float(optimize.brentq(excess, 2.2, 8.0, xtol=1e-10))
 
 
-def gate_correction(setting: Setting) -> Claim:
-    """kappa = E[1/(1-Z)] lies in [1, 4/3]."""
+@claim("gate correction", "Lemma 2", "1 <= kappa <= 4/3")
+def gate_correction(setting: Setting) -> Numbers:
     schedule = setting.parameters.schedule
     second = correction_by_moments(schedule.gate_noise, schedule.gate_clip)
     kappa = schedule.gate_correction
-    return at_most(
-        "gate correction",
-        "Lemma 2",
-        "1 <= kappa <= 4/3",
-        bound=4 / 3,
-        measured=kappa,
-        second=second,
-        also=kappa >= 1 - 1e-15 and agree(kappa, second, 1e-12),
-        detail=f"kappa - 1 = {kappa - 1:.3g}; second: sum of the moments of Z",
-    )
+    detail = f"kappa - 1 = {kappa - 1:.3g}; second: sum of the moments of Z"
+    also = kappa >= 1 - 1e-15 and agree(kappa, second, 1e-12)
+    return Numbers(4 / 3, kappa, second, detail, also)
 
 
-def scalar_identity(setting: Setting) -> Claim:
-    """(1/kappa) int_0^inf E psi(a/t + Z) dt = a."""
+@claim("scalar identity", "Lemma 2", "(1/kappa) int_0^inf E psi(a/t + Z) dt = a; relative residual")
+def scalar_identity(setting: Setting) -> Numbers:
     schedule = setting.parameters.schedule
     r, clip = schedule.gate_noise, schedule.gate_clip
     top = setting.inputs.scale**2
-    sizes = np.array([0.5, 1.0, 3.3]) * setting.base_threshold
-    sizes = np.append(sizes, [top / 7, top])
+    sizes = np.append(np.array([0.5, 1.0, 3.3]) * setting.base_threshold, [top / 7, top])
     by_thresholds = np.array([fired_length_by_thresholds(float(a), r, clip) for a in sizes])
     by_noise = fired_length(sizes, 0.0, math.inf, r, clip)
     residuals = np.abs(np.stack([by_thresholds, by_noise]) / (sizes * schedule.gate_correction) - 1)
-    return at_most(
-        "scalar identity",
-        "Lemma 2",
-        "(1/kappa) int_0^inf E psi(a/t + Z) dt = a; relative residual",
-        bound=_IDENTITY_TOLERANCE,
-        measured=float(residuals[0].max()),
-        second=float(residuals[1].max()),
-        detail=f"{len(sizes)} values of a from t_0/2 to sigma^2; integrated over t, then over Z",
-    )
+    detail = f"{len(sizes)} values of a from t_0/2 to sigma^2; integrated over t, then over Z"
+    return Numbers(_IDENTITY_TOLERANCE, residuals[0].max(), residuals[1].max(), detail)
 
 
-def conditional_mean(setting: Setting, sample: IdealSample) -> Claim:
-    """Check that the sampler's average is the paper's integral, entry by entry."""
+@claim(
+    "conditional mean",
+    "Lemma 2",
+    "E[Sigma_id | S] = (1/kappa) int_{t_0}^{t_L} E psi(S_e/t + Z) dt; standard errors",
+)
+def conditional_mean(setting: Setting, sample: IdealSample) -> Numbers:
     entries = sample.statistic[sample.able]
     formula = mean_formula(entries, setting.parameters)
     error = np.sqrt(sample.exact.variance / sample.draws)
     limit = float(-special.ndtri(FALSE_ALARM / (2 * max(1, len(entries)))))
-    return at_most(
-        "conditional mean",
-        "Lemma 2",
-        "E[Sigma_id | S] = (1/kappa) int_{t_0}^{t_L} E psi(S_e/t + Z) dt; standard errors",
-        bound=limit,
-        measured=float(np.max(np.abs(sample.average - formula) / error, initial=0.0)),
-        second=float(np.max(np.abs(kernel_mean(setting, entries) - formula) / error, initial=0.0)),
-        detail=f"{sample.draws} draws of {len(entries)} entries, false alarm 1e-6; resolves "
-        f"{limit * error.max(initial=0.0) / setting.base_threshold:.2g} t_0; "
-        "second: the sampler's own probabilities",
+    measured, second = (
+        np.max(np.abs(mean - formula) / error, initial=0.0)
+        for mean in (sample.average, kernel_mean(setting, entries))
     )
+    detail = (
+        f"{sample.draws} draws of {len(entries)} entries, false alarm 1e-6; resolves "
+        f"{limit * error.max(initial=0.0) / setting.base_threshold:.2g} t_0; "
+        "second: the sampler's own probabilities"
+    )
+    return Numbers(limit, measured, second, detail)
 
 
 def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
     """Return the mean that the sampler's binomial probabilities imply."""
     schedule = setting.parameters.schedule
     total = np.zeros(len(entries))
+    law = -math.inf, math.inf, 1.0, schedule.gate_noise, schedule.gate_clip
     for level in schedule.levels:
-        fired = [
-            gate_masses(
-                float(alpha), -math.inf, math.inf, 1.0, schedule.gate_noise, schedule.gate_clip
-            )[0]
-            for alpha in np.abs(entries) / level.threshold
-        ]
+        alphas = np.abs(entries) / level.threshold
+        fired = [gate_masses(float(alpha), *law)[0] for alpha in alphas]
         expected = level.repetitions * level.activation * np.array(fired)
         total += expected / (schedule.gate_correction * schedule.test_rate * level.threshold)
     return np.asarray(np.sign(entries) * total)
 
 
-def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
-    """Check that the conditional mean misses S by at most t_0 in every entry."""
+@claim("bias", "Lemma 2", "||E[Sigma_id | S] - S||_max <= t_0; unit t_0")
+def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
     schedule, t_0 = setting.parameters.schedule, setting.base_threshold
     # The omitted integral itself: no difference of nearly equal numbers is taken.
     omitted = fired_length(
@@ -234,99 +258,89 @@ def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
     )
     # In the second route such a difference is taken, so it may be off by a few roundings of S.
     rounding = 2.0**-50 * max(run.largest_entry for run in runs)
-    return at_most(
-        "bias",
-        "Lemma 2",
-        "||E[Sigma_id | S] - S||_max <= t_0; unit t_0",
-        bound=1.0,
-        measured=float(omitted.max()) / schedule.gate_correction / t_0,
-        second=(max(run.bias for run in runs) - rounding) / t_0,
-        detail="the omitted integral over [0, t_0]; t_0/kappa is attained at every entry above "
+    return Numbers(
+        1.0,
+        float(omitted.max()) / schedule.gate_correction / t_0,
+        (max(run.bias for run in runs) - rounding) / t_0,
+        "the omitted integral over [0, t_0]; t_0/kappa is attained at every entry above "
         f"5 t_0/4; second: formula minus S, largest over {len(runs)} draws",
     )
 
 
-def top_threshold(setting: Setting, runs: Sequence[Run]) -> Claim:
-    """No gate can open above t_L, so nothing is cut off at the top."""
+@claim("top threshold", "Lemma 2", "4/3 |S_e| < 2 sigma^2 <= t_L < 4 sigma^2; unit sigma^2")
+def top_threshold(setting: Setting, runs: Sequence[Run]) -> Numbers:
     scale2 = setting.inputs.scale**2
     t_L = setting.parameters.thresholds[-1]
-    return at_most(
-        "top threshold",
-        "Lemma 2",
-        "4/3 |S_e| < 2 sigma^2 <= t_L < 4 sigma^2; unit sigma^2",
-        bound=t_L / scale2,
-        measured=4 / 3 * max(run.largest_entry for run in runs) / scale2,
-        second=4 / 3 * (1 + setting.base_threshold / 16 / scale2),
-        also=2 * scale2 <= t_L * (1 + 1e-12) and t_L < 4 * scale2,
-        detail="second: the largest S_e possible on E_cov",
-    )
+    measured = 4 / 3 * max(run.largest_entry for run in runs) / scale2
+    second = 4 / 3 * (1 + setting.base_threshold / 16 / scale2)
+    also = 2 * scale2 <= t_L * (1 + 1e-12) and t_L < 4 * scale2
+    detail = "second: the largest S_e possible on E_cov"
+    return Numbers(t_L / scale2, measured, second, detail, also)
 
 
-def off_support(setting: Setting, runs: Sequence[Run]) -> Claim:
-    """Where Sigma is zero no gate opens, so the output is exactly zero there."""
+@claim(
+    "off the support",
+    "Lemma 2",
+    "|S_e/T + Z| <= 1/16 + 1/4 < 1 where Sigma_e = 0, so the output there is 0",
+)
+def off_support(setting: Setting, runs: Sequence[Run]) -> Numbers:
     noise = setting.parameters.schedule.gate_clip
     nonzero = sum(run.false_entries for run in runs)
     quiet = max(run.quiet_entry for run in runs) / setting.base_threshold
-    return at_most(
-        "off the support",
-        "Lemma 2",
-        "|S_e/T + Z| <= 1/16 + 1/4 < 1 where Sigma_e = 0, so the output there is 0",
-        bound=1 / 16 + noise,
-        measured=quiet + noise,
-        second=quiet + noise if nonzero == 0 else math.inf,
-        also=1 / 16 + noise < 1,
-        detail=f"{nonzero} nonzero outputs off the support in {len(runs)} runs",
+    bound, second = 1 / 16 + noise, quiet + noise if nonzero == 0 else math.inf
+    detail = f"{nonzero} nonzero outputs off the support in {len(runs)} runs"
+    return Numbers(bound, quiet + noise, second, detail, also=bound < 1)
+
+
+@claim(
+    "error of the mean",
+    "Lemma 2",
+    "||E[Sigma_id | S] - Sigma||_op <= 17/16 k t_0 = 17/4096 alpha sigma^2; unit k t_0",
+)
+def mean_error(setting: Setting, runs: Sequence[Run]) -> Numbers:
+    unit = setting.inputs.row_sparsity * setting.base_threshold
+    measured = max(run.mean_error for run in runs) / unit
+    second = max(run.bias + run.deviation for run in runs) / setting.base_threshold
+    also = agree(17 / 16 * unit, 17 / 4096 * setting.target, 1e-12)
+    detail = "second: row sums, k (||mean - S||_max + ||S - Sigma||_max)"
+    return Numbers(17 / 16, measured, second, detail, also)
+
+
+@claim(
+    "matrix variance", "Lemma 3", "v = ||sum_c E[W_c^2 | S]||_op <= kL/rho, centred; unit kL/rho"
+)
+def matrix_variance(setting: Setting, sample: IdealSample) -> Numbers:
+    bound = proved_variance(setting)
+    exact, drawn = (
+        largest_row_sum(setting, sample, each) for each in (sample.exact.variance, sample.variance)
     )
-
-
-def mean_error(setting: Setting, runs: Sequence[Run]) -> Claim:
-    """Check that the conditional mean misses Sigma by at most 17/16 k t_0 in operator norm."""
-    k = setting.inputs.row_sparsity
-    unit = k * setting.base_threshold
-    return at_most(
-        "error of the mean",
-        "Lemma 2",
-        "||E[Sigma_id | S] - Sigma||_op <= 17/16 k t_0 = 17/4096 alpha sigma^2; unit k t_0",
-        bound=17 / 16,
-        measured=max(run.mean_error for run in runs) / unit,
-        second=max(run.bias + run.deviation for run in runs) / setting.base_threshold,
-        also=agree(17 / 16 * unit, 17 / 4096 * setting.target, 1e-12),
-        detail="second: row sums, k (||mean - S||_max + ||S - Sigma||_max)",
-    )
-
-
-def matrix_variance(setting: Setting, sample: IdealSample) -> Claim:
-    """Check that the matrix variance v of the ideal estimator is at most kL/rho."""
-    parameters = setting.parameters
-    bound = parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
-    exact = exact_variance(setting, sample)
-    drawn = _largest_row_sum(setting, sample, sample.variance)
     # Sampling spread of the total: Var(s^2) = (fourth cumulant + 2 variance^2) / draws.
     moments = sample.exact
     total = float(moments.variance.sum())
-    spread = math.sqrt(
-        float(np.sum(moments.fourth_cumulant + 2 * moments.variance**2)) / sample.draws
-    )
+    spread = np.sum(moments.fourth_cumulant + 2 * moments.variance**2)
+    spread = math.sqrt(float(spread) / sample.draws)
     deviation = abs(float(sample.variance.sum()) - total) / spread if spread else 0.0
-    return at_most(
-        "matrix variance",
-        "Lemma 3",
-        "v = ||sum_c E[W_c^2 | S]||_op <= kL/rho, centred; unit kL/rho",
-        bound=1.0,
-        measured=exact / bound,
-        second=drawn / bound,
-        also=deviation <= float(-special.ndtri(FALSE_ALARM / 2)),
-        detail="exact binomial variances; second: sample variances of the drawn estimators, "
-        f"whose total is {deviation:.2f} standard errors off",
+    detail = (
+        "exact binomial variances; second: sample variances of the drawn estimators, "
+        f"whose total is {deviation:.2f} standard errors off"
     )
+    also = deviation <= float(-special.ndtri(FALSE_ALARM / 2))
+    return Numbers(1.0, exact / bound, drawn / bound, detail, also)
+
+
+def proved_variance(setting: Setting) -> float:
+    """kL/rho."""
+    parameters = setting.parameters
+    return parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
 
 
 def exact_variance(setting: Setting, sample: IdealSample) -> float:
     """v: the largest row sum of entry variances, because every B_e^2 is diagonal."""
-    return _largest_row_sum(setting, sample, sample.exact.variance)
+    return largest_row_sum(setting, sample, sample.exact.variance)
 
 
-def _largest_row_sum(setting: Setting, sample: IdealSample, values: FloatArray) -> float:
+def largest_row_sum(setting: Setting, sample: IdealSample, values: FloatArray) -> float:
+    """Return the largest sum of a row, of values at the entries that can fire."""
     upper = np.zeros(len(sample.statistic))
     upper[sample.able] = values
     return float(setting.symmetric(upper).sum(axis=1).max())
@@ -349,97 +363,36 @@ def log_bernstein_failure(setting: Setting, variance: float) -> float:
     return min(0.0, math.log(2 * parameters.inputs.n_features) + exponent)
 
 
-def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
-    """Check that the fluctuation is below the lemma's radius, except with probability beta/20."""
-    parameters = setting.parameters
-    beta = parameters.inputs.failure_probability
-    variance = parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
+@claim(
+    "matrix concentration",
+    "Lemma 3",
+    "||Sigma_id - mean||_op <= sqrt(2kLu/rho) + 4u/(3 rho t_0); unit alpha sigma^2",
+)
+def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
+    beta, unit = setting.inputs.failure_probability, setting.target
     fluctuations = np.array([run.fluctuation for run in runs])
     measured = np.quantile(fluctuations, 1 - beta / 20, method="inverted_cdf")
-    return at_most(
-        "matrix concentration",
-        "Lemma 3",
-        "||Sigma_id - mean||_op <= sqrt(2kLu/rho) + 4u/(3 rho t_0); unit alpha sigma^2",
-        bound=bernstein_radius(setting, variance) / setting.target,
-        measured=float(measured) / setting.target,
-        second=bernstein_radius(setting, exact_variance(setting, sample)) / setting.target,
-        also=measured <= bernstein_radius(setting, exact_variance(setting, sample)),
-        detail=f"(1 - beta/20)-quantile of {len(runs)} runs, u = log(40d/beta); "
-        "second: the same radius with the exact variance",
+    bound = bernstein_radius(setting, proved_variance(setting))
+    second = bernstein_radius(setting, exact_variance(setting, sample))
+    detail = (
+        f"(1 - beta/20)-quantile of {len(runs)} runs, u = log(40d/beta); "
+        "second: the same radius with the exact variance"
     )
+    return Numbers(bound / unit, measured / unit, second / unit, detail, measured <= second)
 
 
-def concentration_radius(setting: Setting) -> Claim:
-    """Check that the lemma's radius is at most half the target."""
+@claim(
+    "radius", "Lemma 3", "sqrt(2kLu/rho) + 4u/(3 rho t_0) <= alpha sigma^2 / 2; unit alpha sigma^2"
+)
+def concentration_radius(setting: Setting) -> Numbers:
     parameters, inputs = setting.parameters, setting.inputs
-    variance = inputs.row_sparsity * parameters.n_levels / parameters.test_rate
     u = math.log(40 * inputs.n_features / inputs.failure_probability)
     H, L = parameters.log_factor, parameters.n_levels
     simplified = math.sqrt(2 * u / (4096 * H)) + 1024 * u / (3 * 4096 * L * H)
-    measured = bernstein_radius(setting, variance) / setting.target
-    return at_most(
-        "radius",
-        "Lemma 3",
-        "sqrt(2kLu/rho) + 4u/(3 rho t_0) <= alpha sigma^2 / 2; unit alpha sigma^2",
-        bound=0.5,
-        measured=measured,
-        second=simplified,
-        also=math.isclose(measured, simplified, rel_tol=1e-9) and u <= H and L >= 11,
-        detail=f"u = {u:.2f} <= H = {H:.2f}, L = {L} >= 11; second: the paper's simplified form",
-    )
-
-
-Check = Callable[[], Claim]
-
-N_CLAIMS = 32
-DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
-
-
-def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Claim:
-    """The released matrix is within alpha sigma^2 of Sigma with frequency at least 1 - beta."""
-    beta = setting.inputs.failure_probability
-    ratios = np.array([run.error for run in runs]) / setting.target
-    within = int(np.sum(ratios <= 1))
-    proved = 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold
-    proved += bernstein_radius(setting, exact_variance(setting, sample))
-    return at_most(
-        "final error",
-        "Theorem 1",
-        "||Sigma_hat - Sigma||_op <= alpha sigma^2 with frequency >= 1 - beta; unit alpha sigma^2",
-        bound=1.0,
-        measured=float(np.quantile(ratios, 1 - beta, method="inverted_cdf")),
-        second=proved / setting.target,
-        detail=f"{within} of {len(ratios)} runs, largest {ratios.max():.4g}; 95 % Clopper-Pearson: "
-        f"frequency >= {clopper_pearson(within, len(ratios)):.3f}; "
-        "second: 17/16 k t_0 plus Bernstein's radius",
-    )
-
-
-def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0) -> Claim:
-    """Everything that can go wrong, added up, stays below beta/5."""
-    inputs = setting.inputs
-    beta = inputs.failure_probability
-    parts = {
-        "clipping": log_any(
-            log_two_sided(setting.parameters.clip_radius / inputs.scale),
-            float(inputs.n_records) * inputs.n_features,
-        ),
-        "covariance": min(0.0, log_covariance_failure(setting)),
-        "coupling": log_coupling_failure(setting, loudest(setting, seed)),
-        "concentration": log_bernstein_failure(setting, exact_variance(setting, sample)),
-    }
-    total = min(0.0, log_sum(list(parts.values())))
-    largest = max(parts, key=lambda name: parts[name])
-    return at_most(
-        "failure probability",
-        "Theorem 1",
-        "P(error > alpha sigma^2) <= beta/10 + beta/20 + beta/20 = beta/5 < beta",
-        bound=math.log10(beta / 5),
-        measured=total / LOG10,
-        second=math.log10(beta / 10 + beta / 20 + beta / 20),
-        detail=f"sum of the computed parts, led by {largest}; second: the paper's sum",
-        logarithmic=True,
-    )
+    measured = bernstein_radius(setting, proved_variance(setting)) / setting.target
+    detail = f"u = {u:.2f} <= H = {H:.2f}, L = {L} >= 11; second: the paper's simplified form"
+    also = agree(measured, simplified) and u <= H and L >= 11
+    return Numbers(0.5, measured, simplified, detail, also)
 
 
 @dataclass(frozen=True)
@@ -462,10 +415,9 @@ class Verification:
 
     def to_dict(self) -> dict[str, object]:
         """Return JSON-ready data."""
-        inputs = self.setting.inputs
         return {
             "model": self.setting.model,
-            "inputs": asdict(inputs),
+            "inputs": asdict(self.setting.inputs),
             "holds": self.holds,
             "claims": [claim.to_dict() for claim in self.claims],
             "relative_errors": self.relative_errors,
@@ -486,56 +438,25 @@ def to_dict(
 
 
 def verify_setting(
-    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress | None = None, *, seed: int = 0
+    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress = unwatched, *, seed: int = 0
 ) -> Verification:
     """Check Theorem 1 and its lemmas on simulated runs; `progress` hears of each run and claim."""
     simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
+    sample = draw_ideal(setting, seed=seed)
+    known = {"setting": setting, "runs": simulated, "sample": sample, "seed": seed}
     claims = []
-    for check in (*_accuracy(setting, simulated, seed), *_privacy(setting, seed)):
-        claims.append(check())
-        if progress is not None:
-            progress(1)
+    for check in CHECKS:
+        taken = inspect.signature(check.measure).parameters.keys() & known.keys()
+        claims.append(check(**{name: known[name] for name in taken}))
+        progress(1)
     return Verification(setting, simulated, tuple(claims))
 
 
-def _accuracy(setting: Setting, runs: Sequence[Run], seed: int) -> list[Check]:
-    sample = draw_ideal(setting, seed=seed)
-    return [
-        lambda: final_error(setting, runs, sample),
-        lambda: failure_probability(setting, sample, seed=seed),
-        lambda: clipping(setting),
-        lambda: covariance_event(setting, runs),
-        lambda: scalar_bernstein(setting),
-        lambda: gate_correction(setting),
-        lambda: scalar_identity(setting),
-        lambda: conditional_mean(setting, sample),
-        lambda: bias(setting, runs, sample),
-        lambda: top_threshold(setting, runs),
-        lambda: off_support(setting, runs),
-        lambda: mean_error(setting, runs),
-        lambda: matrix_variance(setting, sample),
-        lambda: matrix_concentration(setting, runs, sample),
-        lambda: concentration_radius(setting),
-        lambda: privacy.quota_use(setting, seed=seed),
-        lambda: privacy.quota_event(setting),
-        lambda: privacy.selection_noise(setting),
-        lambda: privacy.noise_event(setting),
-        lambda: privacy.coupling(setting, seed=seed),
-        lambda: privacy.coupling_in_law(setting, seed=seed),
-    ]
-
-
-def _privacy(setting: Setting, seed: int) -> list[Check]:
-    return [
-        lambda: privacy.entry_sensitivity(setting, seed=seed),
-        lambda: privacy.selection_range(setting),
-        lambda: privacy.selection_calibration(setting),
-        lambda: privacy.query_sensitivity(setting),
-        lambda: privacy.budget_size(setting),
-        lambda: privacy.gate_noise(setting),
-        lambda: privacy.gaussian_protection(setting),
-        lambda: privacy.noise_clipping(setting),
-        lambda: privacy.eta_condition(setting),
-        lambda: privacy.transcript_budget(setting),
-        lambda: privacy.total_delta(setting),
-    ]
+#: Every claim, in the order in which they are printed.
+CHECKS = tuple(
+    found
+    for names in (globals(), vars(privacy))
+    for found in names.values()
+    if isinstance(found, Check)
+)
+N_CLAIMS = len(CHECKS)

@@ -7,6 +7,7 @@ selection, gate noise, and the budgets (7 to 12).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,16 +18,16 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import OneShotLaplace, compose, gaussian_delta
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.paper.mechanism import certify
-from hushcov.paper.parameters import Level, TheoremParameters
+from hushcov.paper.parameters import Level
 from hushcov.paper.samplers import sample_exact
 from hushcov.paper.verification.simulation import (
     FALSE_ALARM,
     LOG10,
-    Claim,
+    Numbers,
     Sampler,
     Setting,
     agree,
-    at_most,
+    claim,
     fire_probability,
     ideal_schedule,
     log_any,
@@ -34,7 +35,6 @@ from hushcov.paper.verification.simulation import (
     log_poisson_chernoff,
     log_sum,
     log_two_sided,
-    read_again,
 )
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
@@ -43,10 +43,17 @@ from hushcov.tables.sources import open_records
 _QUOTA_DRAWS = 100
 _LAW_DRAWS = 4
 _CUTS = 400  # candidate cuts between "irrelevant" and "able to fire"
+_PAIRS = 40
+_ROWS = 6  # records of a random dataset: only the replaced one moves the sums
+_MOST_COLUMNS = 50
 
 
-def quota_use(setting: Setting, *, seed: int = 0) -> Claim:
-    """Check that the active tests of the large entries fit the quota of their level."""
+@claim(
+    "quota use",
+    "Lemma 4",
+    "B_l <= s_l at every level, B_l the active tests of entries >= t_l/2; unit s_l",
+)
+def quota_use(setting: Setting, *, seed: int = 0) -> Numbers:
     generator = np.random.default_rng(seed)
     truth = np.abs(setting.truth[setting.upper])
     drawn = worst = 0.0
@@ -55,133 +62,83 @@ def quota_use(setting: Setting, *, seed: int = 0) -> Claim:
         B = generator.binomial(tests, level.activation, size=_QUOTA_DRAWS)
         drawn = max(drawn, float(B.max()) / level.quota)
         worst = max(worst, _largest_group(setting, level) / level.quota)
-    return at_most(
-        "quota use",
-        "Lemma 4",
-        "B_l <= s_l at every level, B_l the active tests of entries >= t_l/2; unit s_l",
-        bound=1.0,
-        measured=drawn,
-        second=worst,
-        detail=f"largest of {_QUOTA_DRAWS} draws; second: every test of the most entries any "
-        "k-sparse Sigma can have, active or not",
-    )
+    detail = f"largest of {_QUOTA_DRAWS} draws; second: every test of the most entries any "
+    return Numbers(1.0, drawn, worst, detail + "k-sparse Sigma can have, active or not")
 
 
 def _largest_group(setting: Setting, level: Level) -> int:
     """Most tests that B_l can count for any Sigma of the model class: |K_l| m_l."""
     inputs = setting.inputs
     per_row = min(inputs.row_sparsity, 4 * inputs.scale**4 / level.threshold**2)
-    entries = min(
-        math.floor(inputs.n_features * per_row * (1 + 1e-12)), level.candidates // level.repetitions
-    )
-    return entries * level.repetitions
+    entries = math.floor(inputs.n_features * per_row * (1 + 1e-12))
+    return min(entries, level.candidates // level.repetitions) * level.repetitions
 
 
 def log_quota_failure(setting: Setting) -> float:
     """log P(some B_l > s_l) for the worst Sigma, by binomial numerics."""
     return log_sum(
-        [
-            log_binomial_above(
-                level.quota, _largest_group(setting, level), level.activation, level.inactivation
-            )
-            for level in setting.parameters.schedule.levels
-        ]
+        log_binomial_above(lv.quota, _largest_group(setting, lv), lv.activation, lv.inactivation)
+        for lv in setting.parameters.schedule.levels
     )
 
 
-def quota_event(setting: Setting) -> Claim:
-    """Check that the quota event fails with probability at most L e^-H = beta/(80 d) <= beta/40."""
-    inputs, schedule = setting.inputs, setting.parameters.schedule
+@claim("quota event", "Lemma 4", "P(some B_l > s_l) <= L e^-H <= beta/40", logarithmic=True)
+def quota_event(setting: Setting) -> Numbers:
     markov = log_sum(
-        [
-            (math.e - 1) * _largest_group(setting, level) * level.activation - level.quota
-            for level in schedule.levels
-            if level.selection_scale is not None
-        ]
+        (math.e - 1) * _largest_group(setting, level) * level.activation - level.quota
+        for level, _ in setting.selecting
     )
-    return at_most(
-        "quota event",
-        "Lemma 4",
-        "P(some B_l > s_l) <= L e^-H <= beta/40",
-        bound=math.log10(inputs.failure_probability / 40),
-        measured=log_quota_failure(setting) / LOG10,
-        second=markov / LOG10,
-        also=setting.parameters.n_levels * math.exp(-setting.parameters.log_factor)
-        <= inputs.failure_probability / 40,
-        detail="binomial tail for the worst Sigma; second: the paper's exponential Markov bound",
-        logarithmic=True,
-    )
+    most = setting.inputs.failure_probability / 40
+    detail = "binomial tail for the worst Sigma; second: the paper's exponential Markov bound"
+    also = setting.parameters.n_levels * math.exp(-setting.parameters.log_factor) <= most
+    return Numbers(math.log(most), log_quota_failure(setting), markov, detail, also)
 
 
-def selection_noise(setting: Setting) -> Claim:
-    """Every selection noise scale is at most 1/(64 Gamma)."""
-    parameters = setting.parameters
-    again = read_again(parameters.inputs)
+@claim("selection noise", "Lemma 5", "b_l <= 1/(64 Gamma) at every level that selects")
+def selection_noise(setting: Setting) -> Numbers:
+    parameters, again = setting.parameters, setting.again
     scales = [b or 0.0 for b in parameters.selection_scales]
     selecting = sum(b > 0 for b in scales)
-    return at_most(
-        "selection noise",
-        "Lemma 5",
-        "b_l <= 1/(64 Gamma) at every level that selects",
-        bound=1 / (64 * parameters.union_log),
-        measured=max(scales),
-        second=max(again.selection_scales),
-        also=len(scales) == len(again.selection_scales)
-        and all(agree(*pair) for pair in zip(scales, again.selection_scales, strict=True))
-        and agree(parameters.union_log, again.union_log),
-        detail=f"{selecting} of {len(scales)} levels select; second: 80-digit decimals",
+    same = len(scales) == len(again.selection_scales)
+    same = same and all(map(agree, scales, again.selection_scales))
+    return Numbers(
+        1 / (64 * parameters.union_log),
+        max(scales),
+        max(again.selection_scales),
+        f"{selecting} of {len(scales)} levels select; second: 80-digit decimals",
+        also=same and agree(parameters.union_log, again.union_log),
         vacuous=selecting == 0,
     )
 
 
 def log_noise_failure(setting: Setting) -> float:
     """log P(some selection noise passes 1/32), over all candidates of levels that select."""
-    return log_sum(
-        [
-            log_any(-1 / (32 * level.selection_scale), level.candidates)
-            for level in setting.parameters.schedule.levels
-            if level.selection_scale is not None
-        ]
-    )
+    return log_sum(log_any(-1 / (32 * b), level.candidates) for level, b in setting.selecting)
 
 
-def noise_event(setting: Setting) -> Claim:
-    """Some selection noise passes 1/32 with probability at most M e^(-2 Gamma) <= beta/40."""
+@claim(
+    "noise event",
+    "Lemma 4",
+    "P(some |zeta_c| > 1/32) <= M e^(-2 Gamma) <= beta/40",
+    logarithmic=True,
+)
+def noise_event(setting: Setting) -> Numbers:
     parameters = setting.parameters
     bound = math.log(parameters.inputs.failure_probability / 40)
     total = math.log(sum(parameters.candidates)) - 2 * parameters.union_log
-    union = log_sum(
-        [
-            math.log(level.candidates) - 1 / (32 * level.selection_scale)
-            for level in parameters.schedule.levels
-            if level.selection_scale is not None
-        ]
-    )
-    return at_most(
-        "noise event",
-        "Lemma 4",
-        "P(some |zeta_c| > 1/32) <= M e^(-2 Gamma) <= beta/40",
-        bound=bound / LOG10,
-        measured=log_noise_failure(setting) / LOG10,
-        second=union / LOG10,
-        also=total <= bound,
-        detail=f"M e^(-2 Gamma) = 10^{total / LOG10:.1f}; second: union bound",
-        logarithmic=True,
-        vacuous=math.isinf(union),
-    )
+    union = log_sum(math.log(level.candidates) - 1 / (32 * b) for level, b in setting.selecting)
+    detail = f"M e^(-2 Gamma) = 10^{total / LOG10:.1f}; second: union bound"
+    measured, empty = log_noise_failure(setting), math.isinf(union)
+    return Numbers(bound, measured, union, detail, also=total <= bound, vacuous=empty)
 
 
-def log_dropped(level: Level, entries: FloatArray, clip: float, factor: float = 1.0) -> float:
-    """Log of a bound on P(a level drops a test that could fire), given S.
+def log_dropped(level: Level, b: float, entries: FloatArray, clip: float) -> float:
+    """Log of a bound on P(a level drops a test that could fire), given S and its noise b.
 
     For any cut x: either a test with query above 1 - clip has its noisy score below x, or more
     than s tests have theirs above x. The first is a union bound, the second Chernoff's, and the
     best cut counts. Scores are shifted by one: a test of entry e has at most |S_e|/t + zeta.
     """
-    b = level.selection_scale
-    if b is None:
-        return -math.inf
-    b *= factor
     alpha = np.sort(np.abs(entries) / level.threshold)
     loud = len(alpha) - int(np.searchsorted(alpha, 1 - clip, side="right"))
     if loud == 0:
@@ -202,10 +159,8 @@ def log_dropped(level: Level, entries: FloatArray, clip: float, factor: float = 
 
 def log_coupling_failure(setting: Setting, entries: FloatArray, factor: float = 1.0) -> float:
     """Log of a bound on P(actual != ideal | S), every selection noise multiplied by `factor`."""
-    schedule = setting.parameters.schedule
-    return log_sum(
-        [log_dropped(level, entries, schedule.gate_clip, factor) for level in schedule.levels]
-    )
+    clip = setting.parameters.schedule.gate_clip
+    return log_sum(log_dropped(level, b * factor, entries, clip) for level, b in setting.selecting)
 
 
 def loudest(setting: Setting, seed: int) -> FloatArray:
@@ -214,8 +169,8 @@ def loudest(setting: Setting, seed: int) -> FloatArray:
     return setting.draw_covariance(seed, inputs.scale**2 * np.eye(inputs.n_features))
 
 
-def coupling(setting: Setting, *, seed: int = 0) -> Claim:
-    """Actual and ideal output differ with probability at most beta/20."""
+@claim("coupling", "Lemma 4", "P(Sigma_hat != Sigma_id) <= beta/20 on E_cov", logarithmic=True)
+def coupling(setting: Setting, *, seed: int = 0) -> Numbers:
     S, mild = loudest(setting, seed), setting.draw_covariance(seed)
     measured = max(log_coupling_failure(setting, entries) for entries in (S, mild))
     bound = math.log(setting.inputs.failure_probability / 20)
@@ -228,53 +183,35 @@ def coupling(setting: Setting, *, seed: int = 0) -> Claim:
             middle = (low + high) / 2
             kept = log_coupling_failure(setting, S, math.exp(middle)) <= bound
             low, high = (middle, high) if kept else (low, middle)
-        factor = math.exp(low)
-        detail = f"Sigma = sigma^2 I and the model; would hold up to {factor:.3g} b_l"
-    return at_most(
-        "coupling",
-        "Lemma 4",
-        "P(Sigma_hat != Sigma_id) <= beta/20 on E_cov",
-        bound=bound / LOG10,
-        measured=measured / LOG10,
-        second=paper / LOG10,
-        detail=detail + "; second: the paper's quota and noise events",
-        logarithmic=True,
-        vacuous=math.isinf(measured),
-    )
+        detail = f"Sigma = sigma^2 I and the model; would hold up to {math.exp(low):.3g} b_l"
+    detail += "; second: the paper's quota and noise events"
+    return Numbers(bound, measured, paper, detail, vacuous=math.isinf(measured))
 
 
-def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sample_exact) -> Claim:
-    """At levels that select, drawn gate counts follow the law without selection."""
-    schedule = setting.parameters.schedule
-    S = loudest(setting, seed)
+@claim(
+    "coupling in law",
+    "Lemma 4",
+    "gates drawn with selection follow Binomial(m_l, p_l g); standard errors",
+)
+def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sample_exact) -> Numbers:
+    schedule, S = setting.parameters.schedule, loudest(setting, seed)
     generator = np.random.default_rng(seed)
-    deviations: list[float] = []
-    controls: list[float] = []
+    deviations, controls = [0.0], [0.0]
     tested = 0
-    for level in schedule.levels:
-        if level.selection_scale is None:
-            continue
+    for level, _ in setting.selecting:
         alone = replace(schedule, levels=(level,))
-        kept = ideal_schedule(alone)
         q = fire_probability(np.abs(S), level, schedule)
         tested += int(np.count_nonzero(q))
-        for tests, scores in ((alone, deviations), (kept, controls)):
-            total = sum(
-                sampler(S / level.threshold, tests, generator)[0] for _ in range(_LAW_DRAWS)
-            )
-            scores.append(_deviation(np.asarray(total), _LAW_DRAWS * level.repetitions, q))
-    return at_most(
-        "coupling in law",
-        "Lemma 4",
-        "gates drawn with selection follow Binomial(m_l, p_l g); standard errors",
-        # Two sides, and two samples that must both pass.
-        bound=float(-special.ndtri(FALSE_ALARM / (4 * max(1, tested)))),
-        measured=max(deviations, default=0.0),
-        second=max(controls, default=0.0),
-        detail=f"Sigma = sigma^2 I, {_LAW_DRAWS} draws of {tested} counts at {len(deviations)} "
-        "levels that select, false alarm 1e-6; second: drawn without selection",
-        vacuous=tested == 0,
+        for tests, scores in ((alone, deviations), (ideal_schedule(alone), controls)):
+            drawn = [sampler(S / level.threshold, tests, generator)[0] for _ in range(_LAW_DRAWS)]
+            scores.append(_deviation(sum(drawn), _LAW_DRAWS * level.repetitions, q))
+    # Two sides, and two samples that must both pass.
+    bound = float(-special.ndtri(FALSE_ALARM / (4 * max(1, tested))))
+    detail = (
+        f"Sigma = sigma^2 I, {_LAW_DRAWS} draws of {tested} counts at {len(deviations) - 1} "
+        "levels that select, false alarm 1e-6; second: drawn without selection"
     )
+    return Numbers(bound, max(deviations), max(controls), detail, vacuous=tested == 0)
 
 
 def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:
@@ -286,15 +223,10 @@ def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:
     return float(np.max(-special.ndtri(np.minimum(tail, 0.5)), initial=0.0))
 
 
-_PAIRS = 40
-_ROWS = 6  # records of a random dataset: only the replaced one moves the sums
-_MOST_COLUMNS = 50
-
-
-def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Claim:
-    """Replacing one record moves an entry of S by at most Delta = 2 R^2 / n."""
+@claim("entry sensitivity", "Lemma 7", "|S_e(D) - S_e(D')| <= Delta = 2 R^2/n")
+def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Numbers:
     parameters = setting.parameters
-    grid = _grid(parameters)
+    grid = IntegerGrid(parameters.clip_radius, IntegerGrid.largest_half_width)
     columns = min(parameters.inputs.n_features, _MOST_COLUMNS)
     generator = np.random.default_rng(seed)
     moved = 0
@@ -308,79 +240,13 @@ def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Claim:
         moved = max(moved, int(np.abs(_gram_change(rows, grid)).max()))
     # In units of S an integer step weighs (R/h)^2 / n, an exact rational.
     unit = (Fraction(parameters.clip_radius) / grid.half_width) ** 2 / parameters.inputs.n_records
-    again = read_again(parameters.inputs).sensitivity
-    return at_most(
-        "entry sensitivity",
-        "Lemma 7",
-        "|S_e(D) - S_e(D')| <= Delta = 2 R^2/n",
-        bound=parameters.entry_sensitivity,
-        measured=float(moved * unit),
-        second=again,
-        also=moved == 2 * grid.half_width**2 and agree(parameters.entry_sensitivity, again),
-        detail=f"integer Gram of {_PAIRS} neighbouring pairs; (R, R) against (R, -R) attains it; "
-        "second: 80-digit decimals",
+    bound, again = parameters.entry_sensitivity, setting.again.sensitivity
+    detail = (
+        f"integer Gram of {_PAIRS} neighbouring pairs; (R, R) against (R, -R) attains it; "
+        "second: 80-digit decimals"
     )
-
-
-def query_sensitivity(setting: Setting) -> Claim:
-    """Check that the selected queries together move by at most Delta sqrt(A) in l2."""
-    parameters = setting.parameters
-    exact = _budget(parameters, parameters.quotas)
-    again = read_again(parameters.inputs).query_budget
-    # Every entry that this pair moves by Delta is queried as often as the quota allows.
-    # These are (h, h, ...) and (h, -h, h, ...).
-    grid = _grid(parameters)
-    rows = np.full((2, parameters.inputs.n_features), grid.radius)
-    rows[1, 1::2] *= -1
-    change = np.triu(_gram_change(rows, grid))
-    moved = int(np.count_nonzero(np.abs(change) == 2 * grid.half_width**2))
-    counts = [
-        min(s_ell, moved * m_ell)
-        for s_ell, m_ell in zip(parameters.quotas, parameters.repetitions, strict=True)
-    ]
-    attained = _budget(parameters, counts)
-    bound = parameters.entry_sensitivity * math.sqrt(parameters.query_budget)
-    return at_most(
-        "query sensitivity",
-        "Lemma 8",
-        "||F_j(D) - F_j(D')||_2 <= Delta sqrt(A), A = sum s_l/t_l^2; unit Delta sqrt(A)",
-        bound=1.0,
-        measured=parameters.entry_sensitivity * math.sqrt(attained) / bound,
-        second=parameters.entry_sensitivity * math.sqrt(exact) / bound,
-        also=exact == again,
-        detail=f"attained by alternating signs ({moved} entries move by Delta), thresholds at t_l; "
-        "second: s_l/t_l^2 summed in rationals",
-    )
-
-
-def budget_size(setting: Setting) -> Claim:
-    """Check that A is at most 65 d rho k L + 260 H / (3 t_0^2)."""
-    parameters, inputs = setting.parameters, setting.inputs
-    bound = (
-        65 * inputs.n_features * parameters.test_rate * inputs.row_sparsity * parameters.n_levels
-        + 260 * parameters.log_factor / (3 * setting.base_threshold**2)
-    )
-    return at_most(
-        "query budget",
-        "Lemma 11",
-        "A <= 65 d rho k L + 260 H/(3 t_0^2); unit the right side",
-        bound=1.0,
-        measured=parameters.query_budget / bound,
-        second=float(read_again(inputs).query_budget) / bound,
-        detail=f"A = {parameters.query_budget:.6g}; second: exact rationals",
-    )
-
-
-def _grid(parameters: TheoremParameters) -> IntegerGrid:
-    return IntegerGrid(parameters.clip_radius, IntegerGrid.largest_half_width)
-
-
-def _budget(parameters: TheoremParameters, counts: tuple[int, ...] | list[int]) -> Fraction:
-    """Sum of counts / t_l^2, exactly: t_0 is a rational of the inputs."""
-    inputs = parameters.inputs
-    t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * inputs.row_sparsity)
-    terms = (count / (t_0 * 2**ell) ** 2 for ell, count in enumerate(counts))
-    return sum(terms, Fraction(0))
+    also = moved == 2 * grid.half_width**2 and agree(bound, again)
+    return Numbers(bound, float(moved * unit), again, detail, also)
 
 
 def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
@@ -390,88 +256,112 @@ def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
     return np.asarray(one - other)
 
 
-def selection_range(setting: Setting) -> Claim:
-    """Check that the one-shot Laplace theorem covers the budgets and sizes it is used with."""
-    parameters, inputs = setting.parameters, setting.inputs
-    L = parameters.n_levels
-    delta = inputs.delta / (32 * L)
-    fewest = min(parameters.candidates)
-    return at_most(
-        "selection range",
-        "Lemma 7",
-        "eps' = eps/(8L) <= 0.2, delta' = delta/(32L) <= 0.05, M_l >= 2",
-        bound=0.2,
-        measured=inputs.epsilon / (8 * L),
-        second=1 / 88,
-        also=L >= 11 and delta <= 0.05 and fewest >= 2,
-        detail=f"L = {L} >= 11, delta' = {delta:.3g}, smallest M_l = {fewest:,}; "
-        "second: 1/88, the largest eps' the theorem's ranges allow",
+@claim(
+    "selection range", "Lemma 7", "eps' = eps/(8L) <= 0.2, delta' = delta/(32L) <= 0.05, M_l >= 2"
+)
+def selection_range(setting: Setting) -> Numbers:
+    parameters, inputs, L = setting.parameters, setting.inputs, setting.parameters.n_levels
+    delta, fewest = inputs.delta / (32 * L), min(parameters.candidates)
+    detail = (
+        f"L = {L} >= 11, delta' = {delta:.3g}, smallest M_l = {fewest:,}; "
+        "second: 1/88, the largest eps' the theorem's ranges allow"
     )
+    also = L >= 11 and delta <= 0.05 and fewest >= 2
+    return Numbers(0.2, inputs.epsilon / (8 * L), 1 / 88, detail, also)
 
 
-def selection_calibration(setting: Setting) -> Claim:
-    """Check that the accountant certifies each selecting level at (eps/(8L), delta/(32L))."""
-    parameters, inputs = setting.parameters, setting.inputs
-    L = parameters.n_levels
+@claim(
+    "selection budget",
+    "Lemma 7",
+    "each J_l is (eps/(8L), delta/(32L))-private: b_l is large enough; unit eps/(8L)",
+)
+def selection_calibration(setting: Setting) -> Numbers:
+    parameters, inputs, L = setting.parameters, setting.inputs, setting.parameters.n_levels
     spent, again = [0.0], [0.0]
-    for level in parameters.schedule.levels:
-        if level.selection_scale is None:
-            continue
-        gap = parameters.entry_sensitivity / level.threshold
-        event = OneShotLaplace(
-            gap, level.selection_scale, level.quota, level.candidates, inputs.delta / (32 * L)
-        )
+    for level, b in setting.selecting:
+        gap, delta = parameters.entry_sensitivity / level.threshold, inputs.delta / (32 * L)
+        event = OneShotLaplace(gap, b, level.quota, level.candidates, delta)
         spent.append(event.certified_epsilon or math.inf)
         log_term = math.log(level.candidates) + math.log(32 * L / inputs.delta)
-        again.append(8 * gap * math.sqrt(level.quota * log_term) / level.selection_scale)
-    return at_most(
-        "selection budget",
-        "Lemma 7",
-        "each J_l is (eps/(8L), delta/(32L))-private: b_l is large enough; unit eps/(8L)",
-        bound=1.0,
-        measured=max(spent) * 8 * L / inputs.epsilon,
-        second=max(again) * 8 * L / inputs.epsilon,
-        detail=f"{len(spent) - 1} levels select; the accountant's reading of Qiao, Su and Zhang, "
-        "Theorem 2.2; second: formula inverted",
-        vacuous=len(spent) == 1,
+        again.append(8 * gap * math.sqrt(level.quota * log_term) / b)
+    detail = (
+        f"{len(spent) - 1} levels select; the accountant's reading of Qiao, Su and Zhang, "
+        "Theorem 2.2; second: formula inverted"
     )
+    measured, second = (max(each) * 8 * L / inputs.epsilon for each in (spent, again))
+    return Numbers(1.0, measured, second, detail, vacuous=len(spent) == 1)
 
 
-def gate_noise(setting: Setting) -> Claim:
-    """r is at most 1/(8 sqrt(Gamma))."""
+@claim(
+    "query sensitivity",
+    "Lemma 8",
+    "||F_j(D) - F_j(D')||_2 <= Delta sqrt(A), A = sum s_l/t_l^2; unit Delta sqrt(A)",
+)
+def query_sensitivity(setting: Setting) -> Numbers:
     parameters, inputs = setting.parameters, setting.inputs
-    again = read_again(inputs)
+    # Every entry that this pair moves by Delta is queried as often as the quota allows.
+    # These are (h, h, ...) and (h, -h, h, ...).
+    grid = IntegerGrid(parameters.clip_radius, IntegerGrid.largest_half_width)
+    rows = np.full((2, inputs.n_features), grid.radius)
+    rows[1, 1::2] *= -1
+    change = np.triu(_gram_change(rows, grid))
+    moved = int(np.count_nonzero(np.abs(change) == 2 * grid.half_width**2))
+    t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * inputs.row_sparsity)
+
+    def spent(counts: Iterable[int]) -> Fraction:
+        """Sum of counts / t_l^2, exactly."""
+        return sum((n / (t_0 * 2**ell) ** 2 for ell, n in enumerate(counts)), Fraction(0))
+
+    exact = spent(parameters.quotas)
+    attained = spent(map(min, parameters.quotas, (moved * m for m in parameters.repetitions)))
+    Delta = parameters.entry_sensitivity
+    unit = Delta * math.sqrt(parameters.query_budget)
+    detail = (
+        f"attained by alternating signs ({moved} entries move by Delta), thresholds at t_l; "
+        "second: s_l/t_l^2 summed in rationals"
+    )
+    measured, second = (Delta * math.sqrt(each) / unit for each in (attained, exact))
+    return Numbers(1.0, measured, second, detail, also=exact == setting.again.query_budget)
+
+
+@claim("query budget", "Lemma 11", "A <= 65 d rho k L + 260 H/(3 t_0^2); unit the right side")
+def budget_size(setting: Setting) -> Numbers:
+    parameters, inputs, A = setting.parameters, setting.inputs, setting.parameters.query_budget
+    bound = 65 * inputs.n_features * parameters.test_rate * inputs.row_sparsity
+    bound *= parameters.n_levels
+    bound += 260 * parameters.log_factor / (3 * setting.base_threshold**2)
+    again = float(setting.again.query_budget)
+    return Numbers(1.0, A / bound, again / bound, f"A = {A:.6g}; second: exact rationals")
+
+
+@claim("gate noise", "Lemma 11", "r <= 1/(8 sqrt(Gamma))")
+def gate_noise(setting: Setting) -> Numbers:
+    parameters, inputs, again = setting.parameters, setting.inputs, setting.again
     L, H, gamma = parameters.n_levels, parameters.log_factor, parameters.union_log
     rate = inputs.row_sparsity * math.sqrt(inputs.n_features) / inputs.target_error / inputs.epsilon
     log_nd = math.log(80.0 * inputs.n_records * inputs.n_features / inputs.failure_probability)
     constant = inputs.n_records / (rate * log_nd * L**1.5 * math.sqrt(H) * gamma**1.5)
-    return at_most(
-        "gate noise",
-        "Lemma 11",
-        "r <= 1/(8 sqrt(Gamma))",
-        bound=1 / (8 * math.sqrt(gamma)),
-        measured=parameters.gate_noise,
-        second=again.gate_noise,
-        also=agree(parameters.gate_noise, again.gate_noise) and agree(gamma, again.union_log),
-        detail=f"n is {constant:.3g} times the privacy term of the theorem's sample size; "
-        "second: 80-digit decimals",
+    detail = (
+        f"n is {constant:.3g} times the privacy term of the theorem's sample size; "
+        "second: 80-digit decimals"
     )
+    r, bound = parameters.gate_noise, 1 / (8 * math.sqrt(gamma))
+    also = agree(r, again.gate_noise) and agree(gamma, again.union_log)
+    return Numbers(bound, r, again.gate_noise, detail, also)
 
 
-def gaussian_protection(setting: Setting) -> Claim:
-    """Gaussian gate noise of scale r is (eps/4, delta/16)-private."""
+@claim(
+    "Gaussian protection",
+    "Lemma 12",
+    "F_j + N(0, r^2 I) is (eps/4, delta/16)-private; its exact delta, unit delta/16",
+)
+def gaussian_protection(setting: Setting) -> Numbers:
     parameters, inputs = setting.parameters, setting.inputs
     mu = parameters.entry_sensitivity * math.sqrt(parameters.query_budget) / parameters.gate_noise
-    return at_most(
-        "Gaussian protection",
-        "Lemma 12",
-        "F_j + N(0, r^2 I) is (eps/4, delta/16)-private; its exact delta, unit delta/16",
-        bound=1.0,
-        measured=gaussian_delta(mu, inputs.epsilon / 4) / (inputs.delta / 16),
-        second=_hockey_stick(mu, inputs.epsilon / 4) / (inputs.delta / 16),
-        detail=f"mu = {mu:.4g}; exact curve of the Gaussian mechanism; second: hockey-stick "
-        "integral",
-    )
+    epsilon, unit = inputs.epsilon / 4, inputs.delta / 16
+    detail = f"mu = {mu:.4g}; exact curve of the Gaussian mechanism; second: hockey-stick integral"
+    measured, second = gaussian_delta(mu, epsilon), _hockey_stick(mu, epsilon)
+    return Numbers(1.0, measured / unit, second / unit, detail)
 
 
 def _hockey_stick(mu: float, epsilon: float) -> float:
@@ -486,47 +376,36 @@ def _hockey_stick(mu: float, epsilon: float) -> float:
     return float(integrate.quad(integrand, 0, max(0.0, mu - start) + 20, epsabs=0, limit=200)[0])
 
 
-def noise_clipping(setting: Setting) -> Claim:
-    """Clipping the gate noise at 1/4 costs at most eta in total variation."""
+@claim(
+    "noise clipping",
+    "Lemma 9",
+    "TV = P(some |G_a| > 1/4) <= eta = 2 S_star exp(-1/(32 r^2))",
+    logarithmic=True,
+)
+def noise_clipping(setting: Setting) -> Numbers:
     parameters = setting.parameters
     edge = parameters.schedule.gate_clip / parameters.gate_noise
     measured = log_any(log_two_sided(edge), parameters.total_quota)
     # Mills' ratio: P(g > x) < phi(x)/x.
     mills = math.log(2 * parameters.total_quota / edge) - 0.5 * edge * edge
     second = min(0.0, mills - 0.5 * math.log(2 * math.pi))
-    return at_most(
-        "noise clipping",
-        "Lemma 9",
-        "TV = P(some |G_a| > 1/4) <= eta = 2 S_star exp(-1/(32 r^2))",
-        bound=parameters.log_clipping_slack / LOG10,
-        measured=measured / LOG10,
-        second=second / LOG10,
-        detail="exact probability over S_star independent Gaussians; second: Mills' ratio",
-        logarithmic=True,
-    )
+    detail = "exact probability over S_star independent Gaussians; second: Mills' ratio"
+    return Numbers(parameters.log_clipping_slack, measured, second, detail)
 
 
-def eta_condition(setting: Setting) -> Claim:
-    """(1 + e^(eps/4)) eta is at most delta/16: the precondition of the privacy proof."""
+@claim("eta condition", "Lemma 11", "(1 + e^(eps/4)) eta <= delta/16", logarithmic=True)
+def eta_condition(setting: Setting) -> Numbers:
     parameters, inputs = setting.parameters, setting.inputs
     factor = math.log1p(math.exp(inputs.epsilon / 4))
     measured = factor + parameters.log_clipping_slack
-    again = factor + read_again(inputs).log_clipping_slack
-    return at_most(
-        "eta condition",
-        "Lemma 11",
-        "(1 + e^(eps/4)) eta <= delta/16",
-        bound=math.log10(inputs.delta / 16),
-        measured=measured / LOG10,
-        second=again / LOG10,
-        also=agree(measured, again),
-        detail=f"holds from n = {parameters.smallest_private_n:,} on; second: 80-digit decimals",
-        logarithmic=True,
-    )
+    again = factor + setting.again.log_clipping_slack
+    detail = f"holds from n = {parameters.smallest_private_n:,} on; second: 80-digit decimals"
+    bound = math.log(inputs.delta / 16)
+    return Numbers(bound, measured, again, detail, also=agree(measured, again))
 
 
-def transcript_budget(setting: Setting) -> Claim:
-    """Check that the transcript spends (3 eps/8, 5 delta/32)."""
+@claim("transcript budget", "Lemma 10", "(J, V) is (3 eps/8, 5 delta/32)-private; the larger share")
+def transcript_budget(setting: Setting) -> Numbers:
     inputs, L = setting.inputs, setting.parameters.n_levels
     epsilon, delta = Fraction(inputs.epsilon), Fraction(inputs.delta)
     exact = (L * (epsilon / (8 * L)) + epsilon / 4, L * (delta / (32 * L)) + delta / 8)
@@ -538,36 +417,23 @@ def transcript_budget(setting: Setting) -> Claim:
         composed = (bound.epsilon, bound.delta)
     except PrivacyConditionError:
         spent = composed = (math.inf, math.inf)
-    ratios = np.array([spent, composed]) / np.array([float(value) for value in claimed])
-    return at_most(
-        "transcript budget",
-        "Lemma 10",
-        "(J, V) is (3 eps/8, 5 delta/32)-private; the larger share",
-        bound=1.0,
-        measured=float(ratios[0].max()),
-        second=float(ratios[1].max()),
-        also=exact == claimed,
-        detail="what a release certifies; in rationals eps/8 + eps/4 and delta/32 + delta/8 are "
-        "exactly that; second: the accountant",
+    first, second = np.array([spent, composed]) / np.array([float(value) for value in claimed])
+    detail = (
+        "what a release certifies; in rationals eps/8 + eps/4 and delta/32 + delta/8 are "
+        "exactly that; second: the accountant"
     )
+    return Numbers(1.0, first.max(), second.max(), detail, also=exact == claimed)
 
 
-def total_delta(setting: Setting) -> Claim:
-    """Check that the transcript and the sampler's finite precision together stay within delta."""
-    inputs = setting.inputs
+@claim("total delta", "Theorem 1", "5 delta/32 + numerical delta <= delta; unit delta")
+def total_delta(setting: Setting) -> Numbers:
+    unit = setting.inputs.delta
     try:
         guarantee = certify(setting.parameters, private=False, exact_statistic=True)
         numerical = guarantee.numerical_delta
         stated = guarantee.transcript_delta + numerical
     except PrivacyConditionError:
         numerical = stated = math.inf
-    exact = Fraction(5, 32) * Fraction(inputs.delta)
-    return at_most(
-        "total delta",
-        "Theorem 1",
-        "5 delta/32 + numerical delta <= delta; unit delta",
-        bound=1.0,
-        measured=(float(exact) + numerical) / inputs.delta,
-        second=stated / inputs.delta,
-        detail=f"numerical delta {numerical:.3g}; second: the guarantee of a release",
-    )
+    measured = float(Fraction(5, 32) * Fraction(unit)) + numerical
+    detail = f"numerical delta {numerical:.3g}; second: the guarantee of a release"
+    return Numbers(1.0, measured / unit, stated / unit, detail)
