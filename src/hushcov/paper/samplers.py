@@ -459,7 +459,8 @@ def _keep_all(
     silent = level.inactivation + level.activation * masses[2]
     counts = np.full(able, level.repetitions, dtype=np.int64)
     gates = np.zeros(len(alpha), dtype=np.int64)
-    gates[:able] = _fire(generator, counts, *(level.activation * masses[:2]), silent)
+    same, opposite = level.activation * masses[:2]
+    gates[:able] = _fire(generator, counts, same, opposite, silent)
     return gates
 
 

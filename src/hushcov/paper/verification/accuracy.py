@@ -245,7 +245,7 @@ def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
         alphas = np.abs(entries) / level.threshold
         fired = [gate_masses(float(alpha), *law)[0] for alpha in alphas]
         expected = level.repetitions * level.activation * np.array(fired)
-        total += expected / (schedule.gate_correction * schedule.test_rate * level.threshold)
+        total += expected * schedule.weight(level)
     return np.asarray(np.sign(entries) * total)
 
 
@@ -317,8 +317,9 @@ def matrix_variance(setting: Setting, sample: IdealSample) -> Numbers:
     # Sampling spread of the total: Var(s^2) = (fourth cumulant + 2 variance^2) / draws.
     moments = sample.exact
     total = float(moments.variance.sum())
-    spread = np.sum(moments.fourth_cumulant + 2 * moments.variance**2)
-    spread = math.sqrt(float(spread) / sample.draws)
+    spread = math.sqrt(
+        float(np.sum(moments.fourth_cumulant + 2 * moments.variance**2)) / sample.draws
+    )
     deviation = abs(float(sample.variance.sum()) - total) / spread if spread else 0.0
     detail = (
         "exact binomial variances; second: sample variances of the drawn estimators, "

@@ -80,11 +80,10 @@ def log_binomial_above(limit: int, count: int, success: float, failure: float) -
         return 0.0
     rest = count - k
     divergence = k * math.log(k / (count * success))
+    spread = 0.0
     if rest:
         divergence += rest * math.log(rest / (count * failure))
         spread = 0.5 * math.log(count / (2 * math.pi * k * rest))
-    else:
-        spread = 0.0
     ratio = rest / (k + 1) * success / failure
     return min(0.0, 1 / (12 * count) + spread - divergence - math.log1p(-ratio))
 
@@ -207,7 +206,7 @@ def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> IdealMo
     mean, variance, fourth = np.zeros((3, len(entries)))
     for level in schedule.levels:
         q = np.clip(fire_probability(size, level, schedule), 0.0, 1.0)
-        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold)
+        weight = schedule.weight(level)
         spread = level.repetitions * q * (1 - q)
         mean += weight * level.repetitions * q
         variance += weight**2 * spread
@@ -500,24 +499,15 @@ def records_sweep(setting: Setting) -> list[int]:
 
 
 def error_against_records(
-    setting: Setting,
-    records: Sequence[int],
-    *,
-    seed: int = 0,
-    progress: Progress = unwatched,
+    setting: Setting, records: Sequence[int], *, seed: int = 0, progress: Progress = unwatched
 ) -> Sweep:
     """Run the mechanism a few times at each number of records."""
     errors = []
     for index, n_records in enumerate(records):
         inputs = replace(setting.inputs, n_records=n_records)
         here = Setting(setting.model, theorem_parameters(inputs))
-        ratios = []
-        for generator in _streams(seed + 1 + index, SWEEP_RUNS):
-            S = here.draw_covariance(int(generator.integers(_LARGEST_SEED)))
-            released = estimate(here, S, here.parameters.schedule, generator)
-            ratios.append(operator_norm_error(here.symmetric(released), here.truth) / here.target)
-            progress(1)
-        errors.append(tuple(ratios))
+        runs = simulate_runs(here, SWEEP_RUNS, seed=seed + 1 + index, progress=progress)
+        errors.append(tuple(run.error / here.target for run in runs))
     return Sweep(setting, tuple(records), tuple(errors))
 
 
@@ -554,10 +544,8 @@ class Claim:
     def to_dict(self) -> dict[str, object]:
         """Return JSON-ready data; a number that is not finite becomes None."""
         values = asdict(self) | {"margin": self.margin}
-        return {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in values.items()
-        }
+        infinite = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
+        return values | dict.fromkeys(infinite)
 
 
 class Numbers(NamedTuple):
