@@ -28,7 +28,7 @@ from hushcov.cli.errors import CHECK_FAILED
 from hushcov.cli.options import INTEGER, NUMBER, Command
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
-from hushcov.paper.verification.accuracy import (
+from hushcov.paper.verification.claims import (
     DEFAULT_RUNS,
     N_CLAIMS,
     Verification,
