@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee, Neighbours
+from hushcov._validation import check_integer, check_real, shown
+from hushcov.accounting import ADD_REMOVE, REPLACE, Guarantee, Neighbours
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import (
@@ -201,7 +201,6 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     def _request(self) -> None:
         check_given(self, "epsilon", "delta")
         check_parameters(self)
-        check_choice("neighbours", self.neighbours, tuple(RELATIONS))
 
     def fit_plan(self, n_records: int, n_features: int) -> GenotypeParameters:
         """Settle everything that a fit of this size settles before it reads a record.

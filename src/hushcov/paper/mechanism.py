@@ -274,6 +274,7 @@ def calibrated_budget(parameters: CalibratedParameters, *, private: bool = True)
     Neighbours: replace one record; no precondition. The selections are bounded-range events, the
     queries one Gaussian, and rounding is charged; `docs/proofs/multiscale.md`, steps 9 to 11.
     """
+    check_capacity(parameters.schedule)
     inputs, numerical = parameters.inputs, parameters.numerical_delta
     composition_delta(inputs.delta, numerical)
     return Budget(
@@ -305,7 +306,6 @@ def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> 
     `exact_statistic` says that S is given as it is (a simulation), not rounded from integers.
     """
     if isinstance(parameters, CalibratedParameters):
-        check_capacity(parameters.schedule)
         return calibrated_budget(parameters, private=private).certificate
     parameters.require_unaltered()
     check_capacity(parameters.schedule)

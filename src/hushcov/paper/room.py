@@ -50,7 +50,7 @@ from hushcov.paper.mechanism import (
     release_multiscale,
 )
 from hushcov.paper.parameters import Level, Schedule, level_table
-from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS, check_capacity
+from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS
 from hushcov.predicting import (
     COMPARED_MODELS,
     REFERENCE_MODELS,
@@ -181,7 +181,7 @@ def _precision(
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class PredictedErrors:
     """Errors of calibrated parameters on a reference, in units of scale^2."""
 
     parameters: CalibratedParameters
@@ -374,12 +374,12 @@ def score_design(inputs: CalibratedInputs, reconstruction: str, design: Design) 
     errors = []
     for model in REFERENCE_MODELS:
         size = model, inputs.n_features, inputs.row_sparsity
-        draws = Prediction(draft, reference(*size, _FEATURES)).errors(_SEEDS)
+        draws = PredictedErrors(draft, reference(*size, _FEATURES)).errors(_SEEDS)
         errors.append(statistics.fmean(min(x, 1 + 0.01 * math.log(max(x, 1))) for x in draws))
         if values:
             # Added, not compared: a design that misses an entry every other time is worse than its
             # median says, and harder to predict.
-            errors[-1] += Prediction(draft, reference(*size, _FULL_FEATURES)).largest_miss()
+            errors[-1] += PredictedErrors(draft, reference(*size, _FULL_FEATURES)).largest_miss()
     return statistics.fmean(errors)
 
 
@@ -464,7 +464,7 @@ def _predictions(
     """Median over a few draws of a schedule's error on each reference model."""
     size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
     refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
-    draws = {model: Prediction(parameters, ref).errors(seeds) for model, ref in refs.items()}
+    draws = {model: PredictedErrors(parameters, ref).errors(seeds) for model, ref in refs.items()}
     return {model: statistics.median(errors) for model, errors in draws.items()}
 
 
@@ -480,7 +480,6 @@ class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
 
     def budget(self, *, private: bool = True) -> Budget:
         """See `calibrated_budget`."""
-        check_capacity(self.parameters.schedule)
         return calibrated_budget(self.parameters, private=private)
 
     def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
