@@ -14,7 +14,7 @@ import hushcov
 from estimators.settings import skip_search
 from golden.releases import BUDGET, FREE, cases, records
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.noise import entropy_source
 from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Making, Release

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import DataError
-from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
+from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
 from hushcov.steps.preparation import TILT_UNIT
 from hushcov.sums import bounded, rows, signs
 from hushcov.sums.bounded import bounded_sums_of, sum_and_keep_signs

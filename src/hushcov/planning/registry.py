@@ -30,10 +30,10 @@ _LARGEST_LOST = 200  # features of a reference of which some are lost
 # The room in `hushcov`, and the mechanism in it, in the order of tables; first the
 # default. Those whose error is predicted, and the others.
 _PREDICTED = (
-    "mechanisms.adaptive:ADAPTIVE",
-    "mechanisms.screened:SCREENED",
-    "mechanisms.gaussian:GAUSSIAN_THRESHOLD",
-    "mechanisms.gaussian:GAUSSIAN",
+    "mechanisms.adaptive.room:ADAPTIVE",
+    "mechanisms.screened.room:SCREENED",
+    "mechanisms.gaussian.room:GAUSSIAN_THRESHOLD",
+    "mechanisms.gaussian.room:GAUSSIAN",
     "paper.room:MULTISCALE",
 )
 _OTHERS = (
@@ -46,8 +46,8 @@ _OTHERS = (
 # nothing of the whole table otherwise.
 _TOLD = (
     "mechanisms.candidates:CANDIDATES",
-    "mechanisms.screened:SCREENED",
-    "mechanisms.gaussian:GAUSSIAN",
+    "mechanisms.screened.room:SCREENED",
+    "mechanisms.gaussian.room:GAUSSIAN",
 )
 
 

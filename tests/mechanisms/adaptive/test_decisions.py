@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.mechanisms.adaptive.ladder import Ladder
+from hushcov.mechanisms.adaptive.pairs import Ladder
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
 from hushcov.sums.counts import norm_histogram

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from hushcov.accounting import ONE_REPLACED
 from hushcov.candidates import Candidates
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
+from hushcov.mechanisms.screened.room import plan_screened
+from hushcov.mechanisms.screened.values import (
+    CentredSigns,
     ScreenLevel,
+    SignScreen,
     level_sizes,
-    plan_screened,
-    release_screened,
     screened_parameters,
-    select_pairs,
 )
-from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from mechanisms.screened.test_selection import draw, literal_law, p_value, records_with, with_levels

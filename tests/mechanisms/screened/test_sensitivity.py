@@ -16,11 +16,12 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.accounting import ONE_REPLACED
 from hushcov.mechanisms.screened import mechanism
-from hushcov.mechanisms.screened.parameters import (
+from hushcov.mechanisms.screened.values import (
     RADIUS,
+    CentredSigns,
+    SignScreen,
     squared_sum_sensitivity,
 )
-from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords

@@ -45,22 +45,21 @@ from hushcov.lab.audit.attack import (
     tied,
     tied_few,
 )
-from hushcov.mechanisms.adaptive import (
+from hushcov.mechanisms.adaptive.mechanism import WholeMatrix, look_at_signs, release_adaptive
+from hushcov.mechanisms.adaptive.pairs import (
+    FIRST_LOOK,
+    NAME,
     AdaptiveParameters,
     Ladder,
-    WholeMatrix,
-    look_at_signs,
-    release_adaptive,
     release_pairs,
 )
-from hushcov.mechanisms.adaptive.parameters import FIRST_LOOK, NAME
+from hushcov.mechanisms.candidates import NAME as CANDIDATES
 from hushcov.mechanisms.candidates import (
     CandidateParameters,
     candidate_parameters,
     release_candidates,
 )
-from hushcov.mechanisms.candidates.parameters import NAME as CANDIDATES
-from hushcov.mechanisms.screened import CentredSigns, SignScreen
+from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.release import Release
 from hushcov.steps.norms import NormBound

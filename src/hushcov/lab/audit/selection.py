@@ -43,16 +43,18 @@ from hushcov.lab.audit.attack import (
     sign_flips_among_others,
     summed,
 )
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
+from hushcov.mechanisms.screened.values import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    RADIUS,
     ScreenedDesign,
     ScreenedParameters,
     product_map,
-    release_screened,
     screened_parameters,
-    select_pairs,
+    sum_sigma,
 )
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.paper.mechanism import (

@@ -1,26 +1,20 @@
-"""Adaptive release: look at the whole, climb the ladder, and spend the rest where it helps most.
-
-Every decision follows from public or released numbers, and every step takes its time from one
-clock before it is run.
-"""
+"""The whole matrix, looked at more than once: exact sums, and the mean of their noisy copies."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray, Matrix
-from hushcov._triangle import pairs_beyond
+from hushcov._triangle import mirror, pairs_beyond, spread_pairs
 from hushcov._words import number
-from hushcov.accounting import Budget
+from hushcov.accounting import Budget, smallest_sigma
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive.errors import FINE, kept_of, with_errors
-from hushcov.mechanisms.adaptive.ladder import Ladder
-from hushcov.mechanisms.adaptive.matrix import LEAST_SHARE, WholeMatrix, uneven_noise
-from hushcov.mechanisms.adaptive.pairs import PairValues, release_pairs, value_noise
-from hushcov.mechanisms.adaptive.parameters import (
+from hushcov.mechanisms.adaptive.pairs import (
+    FINE,
     FIRST_LOOK,
     KEEP,
     NAME,
@@ -28,21 +22,26 @@ from hushcov.mechanisms.adaptive.parameters import (
     PROBE,
     WEAKEST,
     AdaptiveParameters,
+    Ladder,
+    PairValues,
     clock_dict,
+    kept_of,
+    release_pairs,
+    value_noise,
+    with_errors,
 )
-from hushcov.mechanisms.adaptive.probe import (
-    Probe,
-    look_at_matrix,
-    look_at_signs,
-    missing_share,
-    sees,
-)
-from hushcov.mechanisms.gaussian import (
+from hushcov.mechanisms.gaussian.mechanism import (
+    NOISE_STRIP,
     RADIUS,
     exact_half_width,
+    noise_sigmas,
+    norm_in_steps,
+    symmetric_noise,
+    unit_sigmas,
 )
-from hushcov.mechanisms.screened import CentredSigns, SignScreen, pair_of
-from hushcov.noise import Entropy, check_entropy
+from hushcov.mechanisms.screened.mechanism import pair_of
+from hushcov.mechanisms.screened.values import TO_CORRELATION, CentredSigns, SignScreen
+from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import (
     Candidate,
     beside,
@@ -51,12 +50,15 @@ from hushcov.postprocess import (
     detection_deviation,
     entry_deviation,
     largest,
+    largest_of,
     leading_direction,
+    noise_norm,
     over_rows,
     signal_norm,
     symmetric_sparse,
 )
 from hushcov.release import Making, Release, Structure, parts_of
+from hushcov.steps import Prepared
 from hushcov.steps.norms import (
     WIDEST,
     NormBound,
@@ -65,9 +67,204 @@ from hushcov.steps.norms import (
     release_norms,
     release_unit_bound,
 )
-from hushcov.steps.stage import Prepared
+from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
 from hushcov.sums.records import Progress, Records
+
+#: Of the clock, for which noise must fit into integers.
+LEAST_SHARE = 1e-3
+
+
+class WholeMatrix:
+    """Second moments of bounded records, and what was released of them.
+
+    What the bound on norms takes off the trace is put back, to all entries alike. `mean` is the
+    mean of all looks, weighted by their precision, in units of the scales; `noise_sd`
+    has the deviations of its noise off and on the diagonal.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        inputs: ReleaseInputs,
+        bound: NormBound,
+        time: float,
+        *,
+        widest: bool,
+        units: UnitBound | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        radius = WIDEST if widest else RADIUS
+        d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
+        norm = bound.norm if units is None else math.sqrt(units.norm / together)
+        norm = min(norm, radius * math.sqrt(d))
+        half_width = exact_half_width(inputs, radius, norm, math.sqrt(LEAST_SHARE * time))
+        grid = FeatureGrid(feature_scale, radius, half_width)
+        self._of_units = units is not None
+        if units is None:
+            self._bound = norm_in_steps(norm, d, radius, half_width)
+            self._gram = row_bounded_gram(
+                records, grid, self._bound, progress=progress
+            )  # proof: step 4
+        else:
+            from hushcov.sums.gram import unit_bounded_gram
+
+            self._bound = max(1, math.floor(units.norm / grid.step**2))
+            self._gram = unit_bounded_gram(
+                records, grid, self._bound, together, progress=progress
+            )  # proof: step 8
+        self._neighbours = inputs.neighbours
+        cut = bound.cut if units is None else units.cut
+        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - cut)
+        self._precision: FloatArray = np.zeros(2)
+        self.mean: FloatArray = np.zeros((d, d))
+
+    def after(self, before: WholeMatrix, trust: float) -> WholeMatrix:
+        """Take looks at another bound, with what the error of that bound leaves of their weight."""
+        self._precision, self.mean = trust * before._precision, before.mean
+        return self
+
+    def look(self, mu: float, budget: Budget, entropy: Entropy) -> None:
+        """Release the matrix once more.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. The upper triangle moves by at most `mu`
+        deviations of its noise, whose time is taken before it is drawn.
+        """
+        budget.gaussian(mu)  # proof: step 4
+        d = len(self._gram)
+        if self._of_units:
+            sigmas = unit_sigmas(self._bound, mu, self._neighbours)  # proof: step 8
+        else:
+            sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
+        drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
+        weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2
+        share = weights / (self._precision + weights)
+        before, unit = self.mean, self._unit
+        fresh = drawn.diagonal() * unit
+        diagonal = before.diagonal() + share[1] * (fresh - before.diagonal())
+        mean = np.empty((d, d))
+
+        def average(rows: slice) -> None:
+            mean[rows] = before[rows] + share[0] * (drawn[rows] * unit - before[rows])
+
+        over_rows(average, d)
+        np.fill_diagonal(mean, diagonal)
+        self.mean = mean
+        self._precision = self._precision + weights
+
+    @property
+    def noise_sd(self) -> tuple[float, float]:
+        """Deviations of the noise of the mean off and on the diagonal."""
+        off, on = 1 / np.sqrt(self._precision)
+        return float(off), float(on)
+
+
+def uneven_noise(whole: WholeMatrix, norm: float) -> float:
+    """How much larger the noise is over the norm in deviations of the features than in scales."""
+    noise, floor = whole.noise_sd, 3 * whole.noise_sd[1]
+    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), floor))
+    factors /= factors.max()
+    in_deviations = noise_norm(factors, *noise) / largest_of(
+        lambda x: factors * (whole.mean @ (factors * x)), len(factors)
+    )
+    return max(1.0, in_deviations * norm / noise_norm(np.ones(len(factors)), *noise))
+
+
+# A first look at all pairs: by their signs, which is cheap, or by their products.
+
+
+_LEAST_VARIANCE = 0.5  # of centred signs, on average
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """About the covariance in units of the scales, and the noise of an entry, off the diagonal.
+
+    `whole` has the sums behind it where it was a look at the matrix itself: the look is not lost.
+    """
+
+    mean: FloatArray
+    noise_sd: float
+    whole: WholeMatrix | None = None
+
+    @cached_property
+    def energy(self) -> float:
+        """The sum of all squares."""
+        return float(np.vdot(self.mean, self.mean))
+
+
+def look_at_matrix(whole: WholeMatrix, mu: float, budget: Budget, entropy: Entropy) -> Probe:
+    """A look at the matrix itself; see `WholeMatrix.look`."""
+    whole.look(mu, budget, entropy)
+    return Probe(whole.mean, whole.noise_sd[0], whole)
+
+
+def sees(screen: SignScreen, n_features: int) -> bool:
+    """Whether signs show nearly as much as products: those of skewed features hardly differ."""
+    return float(screen.variances(n_features).mean()) > _LEAST_VARIANCE
+
+
+def look_at_signs(
+    sums: IntArray,
+    screen: SignScreen,
+    inputs: ReleaseInputs,
+    typical: float,
+    mu: float,
+    budget: Budget,
+    entropy: Entropy,
+) -> Probe:
+    """Release the sums of products of signs of all pairs, and make a covariance of them.
+
+    `typical` is about the variance of a feature, in squared scales.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. What a record adds to all pairs has a norm of
+    at most sqrt(d (d - 1) / 2) and a distance of at most d from what another adds, and rounding a
+    sum moves it by less than 1.
+    The noise makes that `mu` deviations, whose time is taken before it is drawn.
+    """
+    n, d = inputs.n_records, inputs.n_features
+    root = math.isqrt(d * (d - 1) // 2) + 1
+    moved = inputs.neighbours.moved(replaced=d, removed=min(d, root))
+    sensitivity = screen.resolution * moved + screen.rounding * root
+    budget.gaussian(mu)  # proof: step 7
+    sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
+    variances = screen.variances(d)
+    unit = typical / float(variances.mean())
+    in_scales = TO_CORRELATION * unit / (n * screen.resolution)
+    mean = np.empty((d, d))
+    for start in range(0, len(sums), NOISE_STRIP):
+        part = sums[start : start + NOISE_STRIP]
+        noisy = part + rounded_normal(entropy.generator, sigma, len(part))
+        spread_pairs(start, noisy * in_scales, mean)
+    mirror(mean)
+    np.fill_diagonal(mean, variances * unit)
+    # Sampling errors are larger by the same factor as scores.
+    sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / inputs.n_sampled)
+    return Probe(mean, math.hypot(sigma * in_scales, sampling))
+
+
+def missing_share(seen: Probe, norm: NormBound) -> float:
+    """Which share of what a bound cuts off is missing in the direction of the largest eigenvalue.
+
+    For normal records the squared norm has the variance 2 F^2, F^2 being the sum of all squared
+    eigenvalues, and directions have parts of it in proportion to the squares of theirs. What varies
+    beyond that comes from heavy tails, which all directions have in proportion to their variance.
+    """
+    mean, d, noise = seen.mean, len(seen.mean), seen.noise_sd
+    trace = float(np.trace(mean))
+    top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d, 0.0)
+    energy = max(seen.energy - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
+    normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
+    return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
+
+
+# Adaptive release: look at the whole, climb the ladder, and spend the rest where it helps most.
+
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder

@@ -8,15 +8,17 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Budget
-from hushcov.mechanisms.screened.parameters import (
+from hushcov.mechanisms.screened.values import (
     RADIUS,
     ScreenedParameters,
+    Values,
     norm_spread,
     possible_pairs,
+    product_map,
+    release_unit_values,
+    release_values,
     shrunk_part,
 )
-from hushcov.mechanisms.screened.units import release_unit_values
-from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
