@@ -36,8 +36,8 @@ from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.release.estimate import estimate
 from hushcov.simulate import wishart_moments
+from hushcov.steps import Prepared
 from hushcov.steps.norms import NormBound
-from hushcov.steps.stage import Prepared
 
 Matrix = npt.NDArray[np.float64]
 EPSILON, DELTA = 0.1, 1e-6  # so little that sampling errors do not matter below 1e7 records

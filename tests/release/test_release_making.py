@@ -22,9 +22,10 @@ from hushcov.release.document import UNNAMED
 from hushcov.release.estimate import estimate
 from hushcov.release.pairs import view
 from hushcov.simulate import wishart_moments
-from hushcov.steps import CompleteParameters, ScaleParameters
+from hushcov.steps.complete import CompleteParameters
 from hushcov.steps.location import LocationParameters
 from hushcov.steps.preparation import Preparation
+from hushcov.steps.scales import ScaleParameters
 from hushcov.tables.sources import ArrayRecords
 
 COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released

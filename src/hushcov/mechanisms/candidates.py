@@ -1,4 +1,8 @@
-"""What a release of known candidates settles beforehand: a clock, and how it may be spent."""
+"""Release of known candidates: the values of pairs of which it is public that they may covary.
+
+Every decision follows from public or released numbers, and every step takes its time from one
+clock before it is run.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -212,17 +217,6 @@ def band_norm(row: float, n_features: int) -> float:
     return 2 * math.sqrt(row) + worst / float(max(1.0, row) ** (1 / 3))
 
 
-def tapers(width: int) -> list[Taper]:
-    """Bands that are cut or tapered, up to a width; the whole band is the first."""
-    every = np.unique(np.geomspace(1, width + 1, _MOST_WIDTHS).astype(np.int64) - 1)
-    found = [Taper(width, width + 1)]
-    for each in every.tolist()[::-1]:
-        found.append(Taper(each, each + 1))
-        if each >= 2:
-            found.append(Taper(each // 2, each + 1))
-    return found
-
-
 def best_taper(lags: Lags, n_features: int, noise: FloatArray) -> tuple[Taper, float, float]:
     """The one with the least estimated risk, with it, and with what it takes off.
 
@@ -230,8 +224,14 @@ def best_taper(lags: Lags, n_features: int, noise: FloatArray) -> tuple[Taper, f
     """
     width = len(noise) - 1
     places = np.arange(1, width + 1)
+    tapers = [Taper(width, width + 1)]  # the whole band, then others that are cut or tapered
+    lengths = np.unique(np.geomspace(1, width + 1, _MOST_WIDTHS).astype(np.int64) - 1)
+    for length in lengths.tolist()[::-1]:
+        tapers.append(Taper(length, length + 1))
+        if length >= 2:
+            tapers.append(Taper(length // 2, length + 1))
     best: tuple[float, Taper, float] | None = None
-    for each in tapers(width):
+    for each in tapers:
         weights = each.weights(places)
         row = OWN + 2 * float(weights @ weights)
         lost = lags.lost(weights)
@@ -348,9 +348,6 @@ def _errors(inputs: ReleaseInputs, number: float, row: int, time: float) -> dict
     return found
 
 
-# Release of known candidates: the values of pairs of which it is public that they may covary.
-
-
 _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 
 
@@ -414,16 +411,25 @@ def _steps(run: _CandidateRun) -> list[Narrowing]:
     """The looks before the last one; what each leaves follows from what was released by then."""
     parameters = run.parameters
     units = parameters.inputs.neighbours.together > 1
+
+    def every(found: PairValues) -> BoolArray:
+        return np.ones(len(found.pairs), dtype=bool)
+
     if parameters.adaptive_width and parameters.candidates.n_pairs:
         return [Narrowing(WIDTH_LOOK, _up_to_a_width(run), norms=True)]  # proof: step 3
     if parameters.wide:
+
+        def keep(found: PairValues) -> BoolArray:
+            """Drop what looks like noise, after a ladder."""
+            climbed = run.ladder is not None
+            return np.abs(found.pairs) > DROPPED * run.deviation(found) if climbed else every(found)
+
         share = FIRST_OF_UNITS if units else FIRST_VALUES
         return [
             Narrowing(WIDE_LOOK, _that_matter(run), norms=True),  # proof: step 4
-            Narrowing(share, _that_stand_out(run)),  # proof: step 3
+            Narrowing(share, keep),  # proof: step 3
         ]
-    every = Narrowing(FIRST_OF_UNITS, lambda values: np.ones(len(values.pairs), dtype=bool))
-    return [every] if units else []
+    return [Narrowing(FIRST_OF_UNITS, every)] if units else []
 
 
 def _up_to_a_width(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
@@ -486,17 +492,6 @@ def _noise_norm(run: _CandidateRun, real: float) -> float:
     return band_norm(2 * real / run.d + 1, run.d) * detection_deviation(noise, run.sampled)
 
 
-def _that_stand_out(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
-    """Drop what looks like noise, after a ladder."""
-
-    def keep(found: PairValues) -> BoolArray:
-        if run.ladder is None:
-            return np.ones(len(found.pairs), dtype=bool)
-        return np.asarray(np.abs(found.pairs) > DROPPED * run.deviation(found))
-
-    return keep
-
-
 def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Release:
     """The released values, and what they were found to be."""
     unit = values.noise_sd[0] / FINE
@@ -555,11 +550,11 @@ def _structure(run: _CandidateRun, values: PairValues, choice: Choice) -> Struct
     noise = float(band_norm(choice.row, run.d) * values.noise_sd[0])
     typical = max(0.0, float(values.diagonal.mean()))
     sampling = 2 * math.sqrt(norm * typical * choice.row / run.sampled)
-    kept = kept_of(noise, norm)
-    found = Structure("sparse", 0, _why(run, values, choice), 1.0, 0.0, 1.0, kept)
     cut = 0.0 if run.given.norm is None else run.given.norm.cut * norm
     every = np.count_nonzero(run.scale) == run.d
-    return with_errors(found, (noise, choice.lost, cut), sampling, norm, every)
+    errors, why = (noise, choice.lost, cut), _why(run, values, choice)
+    kept = kept_of(noise, norm)
+    return with_errors("sparse", why, errors, sampling, norm, kept=kept, every=every)
 
 
 def _why(run: _CandidateRun, values: PairValues, choice: Choice) -> str:
@@ -585,9 +580,6 @@ def _why(run: _CandidateRun, values: PairValues, choice: Choice) -> str:
     return f"{known}; {rest}"
 
 
-# The room of a release whose candidate pairs are public.
-
-
 @dataclass(frozen=True)
 class PlannedCandidates(PlannedAdaptive):
     """A release of known candidates.
@@ -598,6 +590,7 @@ class PlannedCandidates(PlannedAdaptive):
     parameters: CandidateParameters
     level: float = 0.0
     universal: bool = False
+    detection_limit: ClassVar[float | None] = None  # no pair need stand out
 
     def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
         """See `release_candidates`."""
@@ -616,11 +609,6 @@ class PlannedCandidates(PlannedAdaptive):
         deviation = detection_deviation(release.noise_sd[0], self.parameters.inputs.n_sampled)
         return deviation * math.sqrt(2 * math.log(max(2, self.parameters.candidates.n_pairs)))
 
-    @property
-    def detection_limit(self) -> float | None:
-        """None: no pair need stand out."""
-        return None
-
     def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
         parameters, inputs = self.parameters, self.parameters.inputs
@@ -633,8 +621,7 @@ class PlannedCandidates(PlannedAdaptive):
         elif parameters.wide:
             shares = {"a look at all candidates": WIDE_LOOK, "selections, at most": MOST_LADDER}
             looked = "whether all of them matter or few is found out"
-        mu = parameters.mu
-        noise = value_noise(known.n_pairs, inputs, mu)
+        noise = value_noise(known.n_pairs, inputs, parameters.mu)
         found = [
             ("budget", budget_words(inputs, before, shares, "the values")),
             ("candidates", f"{known.words}; {looked}, and nothing else is looked for"),

@@ -89,7 +89,7 @@ def planted_look(run, probe):
     """The bound of the last look follows from the norms as they are."""
     edges = squared_norms(FeatureGrid(run.scale, WIDEST, HALF_WIDTH), run.d)
     counts = norm_histogram(run.records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
-    run.norm = choose_norm(counts, 1, run.n, run.d, run.budget.mu_left)
+    run.norm = choose_norm(counts, 1, run.records.n_records, run.d, run.budget.mu_left)
     whole = adaptive._whole(run)
     whole.look(run.budget.mu_left, run.budget, run.entropy)
     return whole

@@ -62,8 +62,8 @@ from hushcov.mechanisms.candidates import (
 from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.release import Release
+from hushcov.steps import Prepared
 from hushcov.steps.norms import NormBound
-from hushcov.steps.stage import Prepared
 from hushcov.sums.records import Records
 
 _SLOWNESS = 30  # a whole release looks for structures
@@ -163,7 +163,7 @@ class SignsTarget(PartTarget):
     def part(self, records: Records, budget: Budget, entropy: Entropy) -> FloatArray:
         """One look, for all of the time."""
         inputs, mu = self.parameters.inputs, budget.mu_left
-        sums = self.screen.sums(records, None)
+        sums = self.screen.sums(records)
         return flat(look_at_signs(sums, self.screen, inputs, 1.0, mu, budget, entropy).mean)
 
 
@@ -187,7 +187,7 @@ class LadderTarget(PartTarget):
         return self._climbed(self._scores(records), entropy, budget)
 
     def _scores(self, records: Records) -> IntArray:
-        return _SCREEN.scores(records, None)
+        return _SCREEN.scores(records)
 
     def _climbed(
         self, scores: IntArray, entropy: Entropy, budget: Budget | None = None

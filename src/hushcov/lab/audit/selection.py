@@ -51,6 +51,7 @@ from hushcov.mechanisms.screened.values import (
     RADIUS,
     ScreenedDesign,
     ScreenedParameters,
+    integers_per_square,
     product_map,
     screened_parameters,
     sum_sigma,
@@ -143,7 +144,10 @@ class ScreenedTarget(Target):
         sums = release.integers[upper] // DIAGONAL_WEIGHT
         shrinkage = release.parameters["shrinkage"]
         assert isinstance(shrinkage, float)
-        centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
+        centre = (
+            round(integers_per_square(self.parameters.half_width))
+            * self.parameters.inputs.n_records
+        )
         centre = round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)  # added to every square
         squares = (np.diag(release.integers) - centre) // PAIR_WEIGHT
         return flat(release.released[upper], sums, squares)

@@ -1,4 +1,8 @@
-"""The whole matrix, looked at more than once: exact sums, and the mean of their noisy copies."""
+"""Adaptive release: look at the whole, climb the ladder, and spend the rest where it helps most.
+
+Every decision follows from public or released numbers, and every step takes its time from one
+clock before it is run.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +73,7 @@ from hushcov.steps.norms import (
 )
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 #: Of the clock, for which noise must fit into integers.
 LEAST_SHARE = 1e-3
@@ -93,7 +97,6 @@ class WholeMatrix:
         *,
         widest: bool,
         units: UnitBound | None = None,
-        progress: Progress | None = None,
     ) -> None:
         radius = WIDEST if widest else RADIUS
         d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
@@ -104,16 +107,12 @@ class WholeMatrix:
         self._of_units = units is not None
         if units is None:
             self._bound = norm_in_steps(norm, d, radius, half_width)
-            self._gram = row_bounded_gram(
-                records, grid, self._bound, progress=progress
-            )  # proof: step 4
+            self._gram = row_bounded_gram(records, grid, self._bound)  # proof: step 4
         else:
             from hushcov.sums.gram import unit_bounded_gram
 
             self._bound = max(1, math.floor(units.norm / grid.step**2))
-            self._gram = unit_bounded_gram(
-                records, grid, self._bound, together, progress=progress
-            )  # proof: step 8
+            self._gram = unit_bounded_gram(records, grid, self._bound, together)  # proof: step 8
         self._neighbours = inputs.neighbours
         cut = bound.cut if units is None else units.cut
         self._half_width, self._unit = half_width, grid.step**2 / n / (1 - cut)
@@ -162,19 +161,7 @@ class WholeMatrix:
         return float(off), float(on)
 
 
-def uneven_noise(whole: WholeMatrix, norm: float) -> float:
-    """How much larger the noise is over the norm in deviations of the features than in scales."""
-    noise, floor = whole.noise_sd, 3 * whole.noise_sd[1]
-    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), floor))
-    factors /= factors.max()
-    in_deviations = noise_norm(factors, *noise) / largest_of(
-        lambda x: factors * (whole.mean @ (factors * x)), len(factors)
-    )
-    return max(1.0, in_deviations * norm / noise_norm(np.ones(len(factors)), *noise))
-
-
 # A first look at all pairs: by their signs, which is cheap, or by their products.
-
 
 _LEAST_VARIANCE = 0.5  # of centred signs, on average
 
@@ -200,11 +187,6 @@ def look_at_matrix(whole: WholeMatrix, mu: float, budget: Budget, entropy: Entro
     """A look at the matrix itself; see `WholeMatrix.look`."""
     whole.look(mu, budget, entropy)
     return Probe(whole.mean, whole.noise_sd[0], whole)
-
-
-def sees(screen: SignScreen, n_features: int) -> bool:
-    """Whether signs show nearly as much as products: those of skewed features hardly differ."""
-    return float(screen.variances(n_features).mean()) > _LEAST_VARIANCE
 
 
 def look_at_signs(
@@ -263,9 +245,6 @@ def missing_share(seen: Probe, norm: NormBound) -> float:
     return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
 
-# Adaptive release: look at the whole, climb the ladder, and spend the rest where it helps most.
-
-
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
 _NARROWED, _FULL_LADDER, _DEAR = 2, 0.1, 0.01  # when the whole matrix may be taken early
@@ -288,18 +267,13 @@ class _Run:
     budget: Budget
     norm: NormBound
     given: Prepared
-    progress: Progress | None = None
     units: UnitBound | None = None
-
-    @property
-    def n(self) -> int:
-        return self.parameters.inputs.n_records
 
     @property
     def sampled(self) -> int:
         if self.units is None:
             return self.parameters.inputs.n_sampled
-        return round(self.n / (self.alike or 1.0))
+        return round(self.records.n_records / (self.alike or 1.0))
 
     @property
     def alike(self) -> float | None:
@@ -321,7 +295,6 @@ def release_adaptive(
     entropy: Entropy,
     *,
     sparse: bool = False,
-    progress: Progress | None = None,
 ) -> Release:
     """Look, select and release; with `sparse` the whole matrix is never looked at.
 
@@ -337,10 +310,14 @@ def release_adaptive(
     budget.part = parameters.part
     parameters.expect(budget)
     norm = prepared.norm or _released_norm(records, scale, inputs, budget, entropy)
-    run = _Run(records, scale, parameters, entropy, budget, norm, prepared, progress)
+    run = _Run(records, scale, parameters, entropy, budget, norm, prepared)
     if inputs.neighbours.together > 1 and not sparse:
         run.units = _unit_bound(run)
-    if not (sparse or _worth_selecting(run)):
+    # Whether few pairs would have much less noise than all; from released and public numbers.
+    all_pairs = _entry_noise(run, budget.mu_left)
+    few = value_noise(run.d, inputs, 0.6 * budget.mu_left, run.alike)
+    all_pairs, few = (detection_deviation(noise, run.sampled) for noise in (all_pairs, few))
+    if not sparse and all_pairs <= _WORTH * few:
         return _of_whole(run, None)
     ladder, probe = _scored(run, probed=not sparse)
     if _climb(run, ladder, probe):
@@ -383,15 +360,6 @@ def _unit_bound(run: _Run) -> UnitBound:
     return release_unit_bound(*args)  # proof: step 8
 
 
-def _worth_selecting(run: _Run) -> bool:
-    """Whether few pairs would have much less noise than all; from released and public numbers."""
-    mu = run.budget.mu_left
-    all_pairs = _entry_noise(run, mu)
-    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu, run.alike)
-    n = run.sampled
-    return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
-
-
 def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     """A ladder on the scores of all pairs, whose first rung follows the advice on sparsity.
 
@@ -399,11 +367,13 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     """
     tilt, d = run.given.tilt, run.d
     screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
-    sums = screen.sums(run.records, run.progress)  # proof: step 2
+    sums = screen.sums(run.records)  # proof: step 2
     probe = None
     if probed:
         mu = math.sqrt(PROBE * run.budget.left)
-        if sees(screen, d) and run.units is None:
+        # Signs show nearly as much as products, unless features are skewed: those hardly differ.
+        seen = float(screen.variances(d).mean()) > _LEAST_VARIANCE
+        if seen and run.units is None:
             inputs, typical = run.parameters.inputs, run.norm.typical
             probe = look_at_signs(sums, screen, inputs, typical, mu, run.budget, run.entropy)
         else:
@@ -459,7 +429,7 @@ def _entry_noise(run: _Run, mu: float) -> float:
     """About the noise of an entry of the whole matrix."""
     neighbours = run.parameters.inputs.neighbours
     square = run.norm.norm**2 if run.units is None else run.units.norm / neighbours.together
-    return square * neighbours.outer_product / (run.n * mu)
+    return square * neighbours.outer_product / (run.records.n_records * mu)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
@@ -480,7 +450,6 @@ def _whole(run: _Run) -> WholeMatrix:
         run.budget.left,
         widest=run.given.norm is not None,
         units=run.units,
-        progress=run.progress,
     )
 
 
@@ -502,7 +471,7 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = missing_share(probe, run.norm)
-    noise = 2 * math.sqrt(run.d) / (run.n * run.budget.mu_left) * cleaned
+    noise = 2 * math.sqrt(run.d) / (run.records.n_records * run.budget.mu_left) * cleaned
     noise *= run.parameters.inputs.neighbours.outer_product
     norm, whole = run.norm.moved(noise, counted), probe.whole
     if _FARTHER * run.norm.norm < norm.norm:
@@ -523,9 +492,15 @@ def _of_whole(run: _Run, probe: Probe | None) -> Release:
     whole = _released(run, probe)
     noise_sd = whole.noise_sd
     found = best_candidate(whole.mean, noise_sd[0], run.sampled)
+    integers = np.empty(whole.mean.shape, dtype=np.int64)
+
+    def fill(rows: slice) -> None:
+        integers[rows] = np.rint(whole.mean[rows] / (noise_sd[0] / FINE))
+
+    over_rows(fill, run.d)
     return _document(
         run,
-        integers=_rounded(whole.mean, noise_sd[0] / FINE),
+        integers=integers,
         noise_sd=noise_sd,
         selected=None,
         threshold=found.threshold,
@@ -534,19 +509,9 @@ def _of_whole(run: _Run, probe: Probe | None) -> Release:
     )
 
 
-def _rounded(matrix: FloatArray, unit: float) -> IntArray:
-    """A matrix in units, rounded."""
-    integers = np.empty(matrix.shape, dtype=np.int64)
-
-    def fill(rows: slice) -> None:
-        integers[rows] = np.rint(matrix[rows] / unit)
-
-    over_rows(fill, len(matrix))
-    return integers
-
-
 def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Structure:
-    norm = largest(whole.mean)
+    """Say what a whole matrix was found to be, with its error."""
+    norm, noise_sd = largest(whole.mean), whole.noise_sd
     if found.rank:
         many = f"{found.rank} eigenvalues stand" if found.rank > 1 else "one eigenvalue stands"
         kind, why = "factors", f"{many} out of the noise"
@@ -554,16 +519,19 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    cut = _cut(run) * missing_share(Probe(whole.mean, whole.noise_sd[0]), run.norm)
-    errors = found.noise * uneven_noise(whole, norm), found.hidden, cut
+    # What bounding norms may have taken off the trace.
+    lost, units = max(sum(run.norm.lost), run.norm.cut), run.units
+    lost = lost if units is None else max(units.doubt, units.cut)
+    cut = lost * run.d * run.norm.typical * missing_share(Probe(whole.mean, noise_sd[0]), run.norm)
+    # How much larger the noise is over the norm in deviations of the features than in scales.
+    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), 3 * noise_sd[1]))
+    factors /= factors.max()
+    in_deviations = noise_norm(factors, *noise_sd) / largest_of(
+        lambda x: factors * (whole.mean @ (factors * x)), run.d
+    )
+    uneven = max(1.0, in_deviations * norm / noise_norm(np.ones(run.d), *noise_sd))
+    errors = found.noise * uneven, found.hidden, cut
     return _structure(run, kind, found.rank, why, errors, norm)
-
-
-def _cut(run: _Run) -> float:
-    """What bounding norms may have taken off the trace."""
-    if run.units is not None:
-        return max(run.units.doubt, run.units.cut) * run.d * run.norm.typical
-    return max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
 
 
 def _structure(
@@ -575,17 +543,13 @@ def _structure(
     norm: float,
     kept: float = 1.0,
 ) -> Structure:
-    """With the error over the norm; the guard stands behind whole matrices, `kept` behind pairs.
-
-    `errors` are norms: of noise, of what is hidden, and of what bounding records may have cut off.
+    """Return what was found; the guard stands behind whole matrices, `kept` behind pairs.
 
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.sampled)
     every = np.count_nonzero(run.scale) == run.d
-    return with_errors(
-        Structure(kind, rank, why, 1.0, 0.0, 1.0, kept), errors, sampling, norm, every
-    )
+    return with_errors(kind, why, errors, sampling, norm, rank=rank, kept=kept, every=every)
 
 
 def _of_pairs(
@@ -603,20 +567,20 @@ def _of_pairs(
     pairs = np.rint(values.pairs / unit).astype(np.int64)
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)
     matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
-    n_kept = int(np.count_nonzero(np.abs(values.pairs) > threshold))
-    row = 1 + 2 * n_kept / run.d
+    strong = np.abs(values.pairs) > threshold
+    n_kept = int(np.count_nonzero(strong))
+    places = values.rows[strong], values.columns[strong]
+    kept_pairs = symmetric_sparse(places, values.pairs[strong], values.diagonal)
+    norm = float(np.linalg.norm(kept_pairs @ leading_direction(kept_pairs)))
+    noise = 2 * math.sqrt(1 + 2 * n_kept / run.d) * deviation
     missed = min(1.0, ladder.finds()) if ladder.rungs else 0.0
-    noise = 2 * math.sqrt(row) * deviation
-    norm = _sparse_norm(values, threshold)
     beside = "nothing else was looked for" if sparse else "what is beside them is below noise"
     why = (
         f"{n_kept:,} pairs stand out, of those with a correlation of {number(missed, 2)} or more, "
         f"and {beside}"
     )
-    kept = kept_of(noise, norm)
-    structure = _structure(
-        run, "sparse", 0, why, (noise, max(hidden, missed / 2), run.norm.cut * norm), norm, kept
-    )
+    errors = noise, max(hidden, missed / 2), run.norm.cut * norm
+    structure = _structure(run, "sparse", 0, why, errors, norm, kept_of(noise, norm))
     return _document(
         run,
         integers=matrix if sparse else matrix.toarray(),
@@ -626,13 +590,6 @@ def _of_pairs(
         structure=structure,
         unexplained=values.unexplained,
     )
-
-
-def _sparse_norm(values: PairValues, threshold: float) -> float:
-    kept = np.abs(values.pairs) > threshold
-    places = values.rows[kept], values.columns[kept]
-    matrix = symmetric_sparse(places, values.pairs[kept], values.diagonal)
-    return float(np.linalg.norm(matrix @ leading_direction(matrix)))
 
 
 def _document(
@@ -645,18 +602,18 @@ def _document(
     structure: Structure,
     unexplained: float,
 ) -> Release:
-    made: dict[str, object] = {"unexplained": unexplained}
+    described = run.parameters.to_dict() | clock_dict(run.budget, run.given)
     return Release(
         mechanism=NAME,
         integers=integers,
         unit=noise_sd[0] / FINE,
         guarantee=run.budget.guarantee,
-        parameters=run.parameters.to_dict() | clock_dict(run.budget, run.given) | made,
+        parameters=described | {"unexplained": unexplained},
         feature_scale=run.scale,
         noise_sd=noise_sd,
         selected=selected,
         making=Making(
-            n_records=run.n,
+            n_records=run.records.n_records,
             threshold=threshold,
             shrunk=run.norm.shrunk,
             structure=structure,

@@ -1,4 +1,9 @@
-"""What an adaptive release settles beforehand: its budget, and shares that its steps may take."""
+"""Pairs of an adaptive release: the budget they share, the ladder that selects them, their values.
+
+A rung of the ladder selects some pairs by noisy scores and releases their mean score, which says
+how many of them are real. Where nearly all are, the same noise gets a larger rung; where few are,
+the next rung has less noise. It ends where weaker pairs would matter less than the noise of values.
+"""
 
 from __future__ import annotations
 
@@ -109,8 +114,7 @@ def clock_dict(budget: Budget, prepared: Prepared) -> dict[str, object]:
     }
 
 
-# Error estimates of adaptive releases, from norms of what is wrong with them.
-
+# Error estimates, from norms of what is wrong with a release.
 
 FINE = 1024  # steps of the released integers in a deviation of their noise
 _SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.3  # of error estimates; measured
@@ -119,13 +123,17 @@ _HARMLESS = 0.05  # by which an estimate may be worse than zeros
 
 
 def with_errors(
-    structure: Structure,
+    kind: str,
+    why: str,
     errors: tuple[float, float, float],
     sampling: float,
     norm: float,
+    *,
+    rank: int = 0,
+    kept: float = 1.0,
     every: bool,
 ) -> Structure:
-    """The structure with the error over the norm, and an interval for it.
+    """Return a structure with its error over the norm, and an interval for it.
 
     `errors` are norms: of noise, of what is hidden, and of what bounding records may have cut off;
     `sampling` is that of sampling errors. `every` says that all features were found.
@@ -135,11 +143,14 @@ def with_errors(
     most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
     if not every:
         most = math.inf  # nothing is known of features that were not found
-    return replace(
-        structure,
+    return Structure(
+        kind,
+        rank,
+        why,
         error=min(1.0, math.hypot(both, hidden) / whole),
         least=min(1.0, _LEAST * noise / whole),
         most=min(1 + _HARMLESS, most),
+        kept=kept,
     )
 
 
@@ -151,7 +162,6 @@ def kept_of(noise: float, norm: float) -> float:
 
 
 # The ladder: pairs selected rung by rung, each rung at less noise than the one before.
-
 
 _FEWEST = 8
 _FIRST_SHARE = 0.004  # of the clock: half as many pairs as features at the first noise

@@ -83,9 +83,6 @@ def _dense(inputs: ReleaseInputs, noise: float, variances: float) -> float:
     return min(whole, alone)
 
 
-# The room of the adaptive release: nothing is assumed of the structure.
-
-
 @dataclass(frozen=True)
 class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
     """An adaptive release."""
@@ -130,7 +127,7 @@ class Adaptive(Mechanism):
 
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedAdaptive:
         """See `Mechanism.plan`; where the output is sparse, no factor is looked for."""
-        expected = self.forecast(inputs)
+        expected = predict_adaptive(inputs)
         if sparse:
             errors = {name: e for name, e in expected.predicted_error.items() if name != FACTOR}
             expected = replace(expected, predicted_error=errors)

@@ -38,6 +38,7 @@ from hushcov.mechanisms.screened.values import (
     ScreenedParameters,
     ScreenLevel,
     candidate_pairs,
+    integers_per_square,
     norm_spread,
     possible_pairs,
     screened_parameters,
@@ -116,12 +117,15 @@ def best_design(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedDesign
         ]
         return math.exp(statistics.fmean(logs))  # relative gains count alike on every model
 
-    starts = [_ALL_PAIRS, *_STARTS] if _few(inputs) else _STARTS
+    row = 1 + 2 * candidate_pairs(inputs) / inputs.n_features  # of all features, or candidates
+    few = row <= 40 * inputs.row_sparsity  # releasing all of them may be better than screening
+    starts = [_ALL_PAIRS, *_STARTS] if few else _STARTS
     lines = _SHORT if short else tuple(CHOICES)
     if inputs.candidates is not None and possible_pairs(inputs) == candidate_pairs(inputs):
         starts, lines = [_ALL_PAIRS], _VALUES  # nothing is selected
     starts = sorted(starts, key=score)[:1] if short else starts
-    return min((descend(score, start, lines, _moved) for start in starts), key=_first)[1]
+    found = (descend(score, start, lines, _moved) for start in starts)
+    return min(found, key=lambda each: each[0])[1]
 
 
 def predicted_errors(
@@ -147,7 +151,7 @@ def detection_limit(parameters: ScreenedParameters) -> float:
     """
     ref = _reference("random", parameters.inputs, _FEATURES)
     correlations = np.linspace(0.002, 1.0, 500)
-    found = found_probability(parameters, ref, correlations)
+    found, _ = _selection(parameters.levels, parameters.inputs, ref, correlations)
     noise = _value_law(parameters, ref).pair / ref.variance
     noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_sampled))
     kept = special.ndtr(correlations / noise - parameters.design.keep_above)
@@ -202,19 +206,11 @@ def _drawn(ref: Reference, n_draws: int, seed: int) -> _Drawn:
     return _Drawn(uniforms, normals, sampling, bits.state)
 
 
-def found_probability(
-    parameters: ScreenedParameters, ref: Reference, correlation: FloatArray
-) -> FloatArray:
-    """Chance that the screen selects a pair of this correlation, the reference being the rest."""
-    chance, _ = _selection(parameters.levels, parameters.inputs, ref, correlation)
-    return chance
-
-
 @lru_cache(maxsize=1024)
 def _selected(
     levels: tuple[ScreenLevel, ...], inputs: ReleaseInputs, ref: Reference
 ) -> tuple[FloatArray, float]:
-    """The same for the reference's own pairs: designs of the same screen differ in the rest."""
+    """Chances of the reference's own pairs: designs of the same screen differ in the rest."""
     return _selection(levels, inputs, ref, _pairs(ref).correlations)
 
 
@@ -335,7 +331,7 @@ def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
     # Pairs with a covariance have larger products; at most as many as are selected.
     present = min(float(parameters.n_pairs), ref.n_pairs)
     products = parameters.n_pairs + 2 * present * _pairs(ref).mean_square
-    norm = parameters.integers_per_square * math.sqrt(
+    norm = integers_per_square(parameters.half_width) * math.sqrt(
         PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
     )
     shrinkage, shrunk = shrunk_part(parameters.norm_bound / norm, norm_spread(inputs.n_features))
@@ -408,20 +404,16 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     found = found[_pairs(ref).index] * special.ndtr((entries - threshold) / noise)
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
     energy += law.diagonal**2 + 2 * sampling
-    beyond = 2 * special.ndtr(-parameters.design.keep_above)
-    energy += 2 / inputs.n_features * false * beyond * _kept_square(parameters) * noise**2
+    t = parameters.design.keep_above
+    beyond, density = 2 * special.ndtr(-t), math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    # The mean square of a standard normal that is beyond the threshold.
+    kept_square = 1 + t * density / max(float(special.ndtr(-t)), 1e-300)
+    energy += 2 / inputs.n_features * false * beyond * kept_square * noise**2
     return (
         2 * math.sqrt(energy)
         + law.bias
         + _largest_miss(entries, 1 - found, ref.n_pairs / max(1, len(entries)))
     )
-
-
-def _kept_square(parameters: ScreenedParameters) -> float:
-    """Mean square of a standard normal that is beyond the threshold."""
-    t = parameters.design.keep_above
-    density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-    return 1 + t * density / max(float(special.ndtr(-t)), 1e-300)
 
 
 def _largest_miss(sizes: FloatArray, missed: FloatArray, copies: float) -> float:
@@ -440,12 +432,6 @@ def _reference(model: str, inputs: ReleaseInputs, features: int) -> Reference:
     return reference(model, inputs.n_features, k, min(enough, 400))
 
 
-def _few(inputs: ReleaseInputs) -> bool:
-    """Whether releasing all pairs that may covary may be better than screening."""
-    row = 1 + 2 * candidate_pairs(inputs) / inputs.n_features  # of all features, or candidates
-    return row <= 40 * inputs.row_sparsity
-
-
 def _moved(name: str, design: ScreenedDesign, stride: int) -> ScreenedDesign | None:
     """The design `stride` choices further along a line; None beyond its end."""
     choices = CHOICES[name]
@@ -453,13 +439,6 @@ def _moved(name: str, design: ScreenedDesign, stride: int) -> ScreenedDesign | N
     if not 0 <= here + stride < len(choices):
         return None
     return replace(design, **{name: choices[here + stride]})  # type: ignore[arg-type]
-
-
-def _first(found: tuple[float, ScreenedDesign]) -> float:
-    return found[0]
-
-
-# The room of the screened release: pairs selected privately, then their values.
 
 
 _MOST_OFF = 16.0  # factor by which norms may differ from what the scales say

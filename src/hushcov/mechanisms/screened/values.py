@@ -1,4 +1,7 @@
-"""Every number of a screened release, certified from public inputs before data is touched."""
+"""Selected pairs: the certified numbers of a release, scores by signs, and noisy values.
+
+Everything that is fixed follows from public inputs, before data is touched.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ from hushcov.steps.norms import Mass, release_counts
 from hushcov.steps.preparation import TILT_UNIT
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap, finest_half_width
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 from hushcov.sums.signs import candidate_sign_sums, sign_scores
 
 
@@ -207,15 +210,10 @@ class ScreenedParameters:
         return self.inputs.budget(fixed=fixed, mu=mu, private=private)
 
     @property
-    def integers_per_square(self) -> float:
-        """Grid units of a product of two coordinates at scale 1."""
-        return (self.half_width / RADIUS) ** 2
-
-    @property
     def noise_sd(self) -> tuple[float, float]:
         """Noise of pairs and of the diagonal in units of scale^2, when no record is shrunk."""
         noise = sum_sigma(self.norm_bound, self.mu, self.inputs.neighbours)
-        unit = self.inputs.n_records * self.integers_per_square
+        unit = self.inputs.n_records * integers_per_square(self.half_width)
         return noise / (PAIR_WEIGHT * unit), noise / (DIAGONAL_WEIGHT * unit)
 
     def to_dict(self) -> dict[str, object]:
@@ -230,6 +228,11 @@ class ScreenedParameters:
             "mu": self.mu,
             "tilt": None if self.tilt is None else list(self.tilt),
         }
+
+
+def integers_per_square(half_width: int) -> float:
+    """Return the grid units of a product of two coordinates at scale 1."""
+    return (half_width / RADIUS) ** 2
 
 
 def check_exact(n_records: int) -> None:
@@ -300,7 +303,7 @@ def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
     present = min(n_pairs, possible_pairs(inputs))
     pairs = present * (1 + 2 * _SQUARED_CORRELATION) + (n_pairs - present)
     square = PAIR_WEIGHT**2 * pairs + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
-    return (half_width / RADIUS) ** 2 * math.sqrt(square)
+    return integers_per_square(half_width) * math.sqrt(square)
 
 
 def usual_of_units(neighbours: Neighbours) -> float:
@@ -333,7 +336,7 @@ def screened_parameters(
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
     largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
-    rho = inputs.rho_left
+    rho, moved = inputs.rho_left, SignScreen().sensitivity(inputs.neighbours)
 
     def draft(multiplier: float) -> ScreenedParameters:
         """The release with noise `multiplier` times what the zCDP bound asks for."""
@@ -343,10 +346,14 @@ def screened_parameters(
         half_width = product_half_width(inputs, n_pairs, mu)
         bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
         bound *= usual_of_units(inputs.neighbours)
+        levels = []
+        for size, share in zip(sizes, level_shares(sizes, design), strict=True):
+            eta = math.sqrt(8 * for_screen * share / size)  # size eta^2 / 8 is the level's share
+            levels.append(ScreenLevel(size, eta / (2 * moved)))
         return ScreenedParameters(
             inputs=inputs,
             design=design,
-            levels=_levels(sizes, design, for_screen, inputs.neighbours),
+            levels=tuple(levels),
             n_pairs=n_pairs,
             half_width=half_width,
             norm_bound=max(1, int(min(bound, largest * half_width**2))),
@@ -359,17 +366,6 @@ def screened_parameters(
     charged = inputs.neighbours.charged
     found = calibrate_near(lambda m: charged(draft(m).events), inputs.epsilon, inputs.delta)
     return draft(found)
-
-
-def _levels(
-    sizes: tuple[int, ...], design: ScreenedDesign, rho: float, neighbours: Neighbours
-) -> tuple[ScreenLevel, ...]:
-    """Levels whose `size` steps of range eta cost their share of rho: size eta^2 / 8 each."""
-    levels = []
-    for size, share in zip(sizes, level_shares(sizes, design), strict=True):
-        eta = math.sqrt(8 * rho * share / size)
-        levels.append(ScreenLevel(size, eta / (2 * SignScreen().sensitivity(neighbours))))
-    return tuple(levels)
 
 
 def product_half_width(inputs: ReleaseInputs, n_pairs: int, mu: float) -> int:
@@ -418,26 +414,20 @@ class SignScreen:
         """The variances of what is multiplied, about."""
         return np.ones(n_features)
 
-    def sums(self, records: Records, progress: Progress | None) -> npt.NDArray[Any]:
+    def sums(self, records: Records) -> npt.NDArray[Any]:
         """Scores with their signs, pair by pair."""
-        return sign_scores(
-            records, lambda products, *_: products, records.n_rows, progress=progress
-        )
+        return sign_scores(records, lambda products, *_: products, records.n_rows)
 
-    def sums_of(
-        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
-    ) -> IntArray:
+    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
         """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
-        return candidate_sign_sums(records, rows, columns, progress=progress)[0]
+        return candidate_sign_sums(records, rows, columns)[0]
 
-    def scores(
-        self, records: Records, progress: Progress | None, candidates: Candidates | None = None
-    ) -> npt.NDArray[Any]:
+    def scores(self, records: Records, candidates: Candidates | None = None) -> npt.NDArray[Any]:
         """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
         if candidates is None:
-            sums = self.sums(records, progress)
+            sums = self.sums(records)
         else:
-            sums = self.sums_of(records, *candidates.pairs, progress)  # proof: step 12
+            sums = self.sums_of(records, *candidates.pairs)  # proof: step 12
         return np.asarray(np.abs(sums, out=sums))
 
 
@@ -460,7 +450,7 @@ class CentredSigns(SignScreen):
         size = np.abs(np.array(self.tilt)) / TILT_UNIT
         return np.asarray((1 - size) / (1 + size))
 
-    def sums(self, records: Records, progress: Progress | None) -> npt.NDArray[Any]:
+    def sums(self, records: Records) -> npt.NDArray[Any]:
         """See `SignScreen.sums`; exact integers, rounded towards zero once."""
         n = records.n_rows  # each of them has its means taken off
         tilt = np.array(self.tilt, dtype=np.int64)
@@ -472,13 +462,11 @@ class CentredSigns(SignScreen):
             run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
             return products
 
-        return sign_scores(records, score, n * self.resolution, progress=progress)
+        return sign_scores(records, score, n * self.resolution)
 
-    def sums_of(
-        self, records: Records, rows: IntArray, columns: IntArray, progress: Progress | None = None
-    ) -> IntArray:
+    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
         """See `SignScreen.sums_of`; the same integers as in `sums`."""
-        products, sums = candidate_sign_sums(records, rows, columns, progress=progress)
+        products, sums = candidate_sign_sums(records, rows, columns)
         tilt = np.array(self.tilt, dtype=np.int64)
         cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64).tolist()
         fixed = sums, tilt, TILT_UNIT + np.abs(tilt), records.n_rows, self.resolution
@@ -570,7 +558,7 @@ def product_map(
 ) -> ProductMap:
     """What each record, or each unit, contributes to the sums, bounded in norm."""
     factor_range, size_range = ranges(norm_bound)  # proof: step 5
-    d, unit = grid.n_features, _integers_per_square(grid)
+    d, unit = grid.n_features, integers_per_square(grid.half_width)
     return ProductMap(
         grid=grid,
         rows=rows,
@@ -593,8 +581,6 @@ def release_values(
     mu: float,
     neighbours: Neighbours,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> Values:
     """Sum the bounded products, add noise, and undo weights, centre and shrinkage.
 
@@ -610,9 +596,9 @@ def release_values(
         )
     n, d = records.n_records, records.n_features
     sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 6
-    sums = products.sum(records, progress=progress)  # proof: step 4
+    sums = products.sum(records)  # proof: step 4
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 6
-    unit = n * _integers_per_square(products.grid)
+    unit = n * integers_per_square(products.grid.half_width)
     n_pairs = len(products.rows)
     unshrunk = sums[-2] / (n * products.factor_range) * products.rows_per_unit
     shrinkage = min(1.0, max(unshrunk, 1e-3))
@@ -641,11 +627,6 @@ def release_values(
         correction,
         products.grid.feature_scale,
     )
-
-
-def _integers_per_square(grid: FeatureGrid) -> float:
-    """Grid units of a product of two coordinates at scale 1."""
-    return (grid.half_width / RADIUS) ** 2
 
 
 def _size_correction(
@@ -691,7 +672,7 @@ def root_square(n_pairs: int, n_features: int) -> float:
 
 def mean_products(pairs: FloatArray, diagonal: FloatArray, products: ProductMap) -> IntArray:
     """About the mean products of a record, from released values: units are shorter without."""
-    unit = (products.grid.half_width / RADIUS) ** 2
+    unit = integers_per_square(products.grid.half_width)
     pairs = np.clip(pairs, -_LARGEST_MEAN, _LARGEST_MEAN)
     diagonal = np.clip(diagonal, 0.0, _LARGEST_MEAN)
     weighted = [
@@ -715,9 +696,9 @@ def chosen_bound(
     """
     d = products.grid.n_features
     middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
-    unit = (products.grid.half_width / RADIUS) ** 2
+    unit = integers_per_square(products.grid.half_width)
     several = products.rows_per_unit > 1
-    mass = (Mass.with_tail if several else Mass.of)(counts, sigma, middle)
+    mass = Mass.of(counts, sigma, middle, tail=several)
     if mass is None:
         usual = unit * root_square(len(products.rows), d) * math.sqrt(products.rows_per_unit)
         return max(1, int(usual))
@@ -734,8 +715,6 @@ def release_unit_values(
     neighbours: Neighbours,
     budget: Budget,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> Values:
     """Values of units that are bounded as one: a first look is taken off before the second.
 
@@ -754,14 +733,14 @@ def release_unit_values(
     def look(means: IntArray | None, for_norms: float, for_values: float) -> Values:
         widest = int(together * widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
         products = product_map(grid, *places, widest, together, means)
-        counts = products.norm_histogram(records, progress=progress)
+        counts = products.norm_histogram(records)
         noisy = release_counts(counts, for_norms, neighbours, budget, entropy)  # proof: step 11
         moved = for_values * together / sum_movement(neighbours)
         bound = chosen_bound(*noisy, products, records.n_records, size, moved)
         products = product_map(grid, *places, bound, together, means)
         budget.gaussian(for_values)
         args = (records, products, for_values, neighbours, entropy)
-        return release_values(*args, progress=progress)  # proof: step 11
+        return release_values(*args)  # proof: step 11
 
     first = look(None, parts[0], parts[1])
     means = mean_products(*first.in_scales, product_map(grid, *places, 1, together))
