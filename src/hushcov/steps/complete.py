@@ -12,7 +12,7 @@ from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.release.document import complete_words
-from hushcov.steps.stage import Prepared, Stage
+from hushcov.steps import Prepared, Stage
 from hushcov.sums.counts import count_complete
 from hushcov.sums.records import CompleteRecords, Records
 

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
@@ -302,7 +301,7 @@ def noise_sigmas(
 
 def release_gaussian(
     records: Records,
-    feature_scale: npt.NDArray[np.float64],
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     entropy: Entropy,
     *,
@@ -331,12 +330,12 @@ def release_gaussian(
 
 def _of_units(
     records: Records,
-    feature_scale: npt.NDArray[np.float64],
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     budget: Budget,
     entropy: Entropy,
 ) -> Release:
-    """The same where units are bounded as one, at a bound that takes a part of the budget."""
+    """Release where units are bounded as one, at a bound that takes a part of the budget."""
     from hushcov.sums.gram import unit_bounded_gram
 
     inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
@@ -399,8 +398,8 @@ NOISE_STRIP = 2**22
 
 
 def _noisy(
-    gram: npt.NDArray[np.int64],
-    feature_scale: npt.NDArray[np.float64],
+    gram: IntArray,
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     budget: Budget,
     entropy: Entropy,
@@ -413,8 +412,8 @@ def _noisy(
 
 
 def _document(
-    gram: npt.NDArray[np.int64],
-    feature_scale: npt.NDArray[np.float64],
+    gram: IntArray,
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     budget: Budget,
 ) -> Release:
@@ -426,16 +425,13 @@ def _document(
         parameters=parameters.to_dict(),
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts_of(budget),
-        ),
+        making=Making(n_records=parameters.inputs.n_records, parts=parts_of(budget)),
     )
 
 
 def symmetric_noise(
     generator: np.random.Generator, n_features: int, sigma: int, diagonal_sigma: int
-) -> npt.NDArray[np.int64]:
+) -> IntArray:
     """Independent rounded normals on the upper triangle, mirrored."""
     d = n_features
     noise = np.empty((d, d), dtype=np.int64)
