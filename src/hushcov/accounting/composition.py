@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -613,14 +614,12 @@ def calibrate_near(
     event_family: Callable[[float], Sequence[Event]], epsilon: float, delta: float
 ) -> float:
     """Return what `calibrate` does, within a millionth; multipliers near 1 are tried first."""
-    for low, high in _BRACKETS[:-1]:
-        try:
-            found = calibrate(event_family, epsilon, delta, (low, high), precision=_NEAR_PRECISION)
-        except PrivacyConditionError:
-            continue
-        if found > low:
+    near, far = _BRACKETS
+    with suppress(PrivacyConditionError):
+        found = calibrate(event_family, epsilon, delta, near, precision=_NEAR_PRECISION)
+        if found > near[0]:
             return found
-    return calibrate(event_family, epsilon, delta, _BRACKETS[-1], precision=_NEAR_PRECISION)
+    return calibrate(event_family, epsilon, delta, far, precision=_NEAR_PRECISION)
 
 
 def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:

@@ -141,7 +141,7 @@ class DaskRecords(PartitionedRecords):
         from dask.base import get_scheduler
 
         # The client of the scheduler that dask would use now; None where that is no cluster.
-        client = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
+        client: Any = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
         client = client if hasattr(client, "scheduler_info") else None
         place = None if client is None else client.id
         if place not in held.keepers:
@@ -287,7 +287,8 @@ def _listening(listeners: tuple[Progress, ...]) -> Iterator[str | None]:
     if not listeners:
         yield None
         return
-    client, place = None, os.getpid()
+    client: Any = None
+    place = os.getpid()
     with suppress(ImportError, ValueError):  # there is no current client of a cluster
         from distributed import get_client
 
