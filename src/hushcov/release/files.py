@@ -50,7 +50,6 @@ from hushcov.release.schema import (
     FORMAT,
     LONGEST,
     check_files,
-    check_written,
     describe,
     is_stored,
     parse,
@@ -472,7 +471,6 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     if key is not None:
         _check_signature(path, seal, key)
     description = parse(content, str(path / DESCRIPTION))
-    check_written(description)
     files = description["files"]
     check_files(files, INTEGERS)
     for name in files:
