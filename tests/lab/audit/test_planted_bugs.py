@@ -24,7 +24,6 @@ from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import parameters as screened_parameters
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
@@ -112,9 +111,9 @@ def test_half_the_noise(monkeypatch, mechanism, pair, runs, part):
             2000,
         ),
         (
-            screened_parameters,
+            values,
             "squared_sum_sensitivity",
-            lambda _, bound, __: bound**2 + sum(x**2 for x in screened_parameters.ranges(bound)),
+            lambda _, bound, __: bound**2 + sum(x**2 for x in values.ranges(bound)),
             "screened",
             "values, sign flips",
             2000,
