@@ -87,12 +87,8 @@ class OneShotLaplace:
         _set_count(self, "candidates", cure="it is the number of scores.")
         _set_count(self, "selected", at_most=self.candidates, cure="select at most all candidates.")
         if self.target_delta is not None:
-            _set_positive(
-                self,
-                "target_delta",
-                at_most=QIAO_LARGEST_DELTA,
-                cure="use a smaller target_delta, or None for the pure bound.",
-            )
+            cure = "use a smaller target_delta, or None for the pure bound."
+            _set_positive(self, "target_delta", at_most=QIAO_LARGEST_DELTA, cure=cure)
 
     @property
     def pure_epsilon(self) -> float:

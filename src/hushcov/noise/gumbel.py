@@ -82,16 +82,10 @@ def gumbel_top(
     more than D between neighbouring datasets, each round is (2 * rate * D)-DP.
     """
     n_candidates = _check_scores(scores)
-    rate = check_real(
-        "rate", rate, above=0, at_most=_LARGEST_RATE, cure="give the inverse scale of the noise."
-    )
-    count = check_integer(
-        "count",
-        count,
-        at_least=0,
-        at_most=n_candidates,
-        cure="no more items can be selected than have scores.",
-    )
+    cure = "give the inverse scale of the noise."
+    rate = check_real("rate", rate, above=0, at_most=_LARGEST_RATE, cure=cure)
+    cure = "no more items can be selected than have scores."
+    count = check_integer("count", count, at_least=0, at_most=n_candidates, cure=cure)
     if count in (0, n_candidates):
         return np.flatnonzero(scores != TAKEN) if count else np.empty(0, dtype=np.int64)
     chunk = min(max(_CHUNK, _A_THREAD * threads()), _LARGEST_CHUNK)

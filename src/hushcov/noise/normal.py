@@ -80,13 +80,8 @@ def rounded_normal(generator: np.random.Generator, sigma: int, size: int) -> Int
     of Balle and Wang (2018, theorem 8). Precondition: S is an integer before the noise is added,
     and the sum does not overflow.
     """
-    sigma = check_integer(
-        "sigma",
-        sigma,
-        at_least=1,
-        at_most=LARGEST_SIGMA,
-        cure="scale the statistic so that its noise is a whole number of steps.",
-    )
+    cure = "scale the statistic so that its noise is a whole number of steps."
+    sigma = check_integer("sigma", sigma, at_least=1, at_most=LARGEST_SIGMA, cure=cure)
     size = check_integer("size", size, at_least=0, cure="ask for a number of draws.")
     return _draw(generator, sigma, size, widening=0)
 

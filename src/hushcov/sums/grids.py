@@ -75,9 +75,8 @@ class IntegerGrid:
     @classmethod
     def for_records(cls, radius: float, n_records: int) -> IntegerGrid:
         """Return the finest grid on which sums over `n_records` products stay within 2**62."""
-        n_records = check_integer(
-            "n_records", n_records, at_least=1, cure="pass the public number of records."
-        )
+        cure = "pass the public number of records."
+        n_records = check_integer("n_records", n_records, at_least=1, cure=cure)
         half_width = min(cls.largest_half_width, math.isqrt(LARGEST_SUM // n_records))
         if half_width < 1:
             raise CapacityError(
@@ -128,15 +127,11 @@ class FeatureGrid:
     def __post_init__(self) -> None:
         scale = check_feature_scale(self.feature_scale, len(np.atleast_1d(self.feature_scale)))
         cure = "it is a public bound on every coordinate, in units of its scale."
-        radius = check_real(
-            "radius",
-            self.radius,
-            above=_SMALLEST_SCALED_RADIUS,
-            at_most=_LARGEST_SCALED_RADIUS,
-            cure=cure,
-        )
+        least, most = _SMALLEST_SCALED_RADIUS, _LARGEST_SCALED_RADIUS
+        radius = check_real("radius", self.radius, above=least, at_most=most, cure=cure)
+        cure = "leave it to the plan."
         half_width = check_integer(
-            "half_width", self.half_width, at_least=1, at_most=2**20, cure="leave it to the plan."
+            "half_width", self.half_width, at_least=1, at_most=2**20, cure=cure
         )
         vars(self).update(feature_scale=scale, radius=radius, half_width=half_width)
 

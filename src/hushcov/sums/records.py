@@ -64,12 +64,8 @@ def device_block_rows(n_features: int) -> int:
 
 def check_block_rows(block_rows: int | None, default: int) -> int:
     """Return the rows in a block: a positive integer, or the default for None."""
-    return check_integer(
-        "block_rows",
-        default if block_rows is None else block_rows,
-        at_least=1,
-        cure="leave it out for the default.",
-    )
+    given, cure = default if block_rows is None else block_rows, "leave it out for the default."
+    return check_integer("block_rows", given, at_least=1, cure=cure)
 
 
 def is_tensor(block: object) -> bool:

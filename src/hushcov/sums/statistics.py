@@ -176,9 +176,8 @@ class Statistics:
     parts: frozenset[str] = field(default_factory=lambda: frozenset([uuid.uuid4().hex]), repr=False)
 
     def __post_init__(self) -> None:
-        n_records = check_integer(
-            "n_records", self.n_records, at_least=1, cure="pass the public number of records."
-        )
+        cure = "pass the public number of records."
+        n_records = check_integer("n_records", self.n_records, at_least=1, cure=cure)
         if not isinstance(self.record_map, RecordMap):
             raise ParameterError(
                 f"record_map must be a RecordMap, got {type(self.record_map).__name__}: use "
@@ -214,15 +213,6 @@ class Statistics:
         rows is bounded.
         """
         return 2 * self.grid.half_width**2
-
-    @property
-    def diagonal_sensitivity(self) -> int:
-        """Most that a diagonal entry can move when one record is replaced: half_width^2.
-
-        Proof. As for `entry_sensitivity`, but squares lie in [0, half_width^2]; replacing 0 by
-        half_width attains it.
-        """
-        return self.grid.half_width**2
 
     def covariance(self) -> FloatArray:
         """Return S = gram step^2 / n_records, the second moments in the units of the records."""

@@ -505,22 +505,18 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
 def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[str]:
     """Say what is wrong with columns that do not hold numbers."""
     pa, text = arrow(), format_of(path) == "csv"
-    # A column of a text file whose first rows are all null has no type yet.
-    bad = [
-        name
-        for name, kind in kinds.items()
-        if not is_arrow_number(pa, kind) and not (text and pa.types.is_null(kind))
-    ]
+    bad, types = [], []
+    for name, kind in kinds.items():
+        # A column of a text file whose first rows are all null has no type yet.
+        if is_arrow_number(pa, kind) or (text and pa.types.is_null(kind)):
+            continue
+        bad.append(name)
+        temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
+        types.append("text" if str(kind) in ("string", "large_string") else temporal)
     if not bad:
         return []
     if text:  # all of it is text, and what it reads as may differ from one block to the next
         return [no_numbers(path, bad, options)]
-    types = []
-    for name in bad:
-        kind = kinds[name]
-        temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
-        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        types.append("text" if is_text else temporal)
     return [no_numbers(path, bad, None, types)]
 
 
