@@ -98,3 +98,8 @@ def listed(columns: Sequence[object]) -> str:
     names = ", ".join(shown(str(name)) for name in columns[:_MOST_LISTED])
     more = len(columns) - _MOST_LISTED
     return f"column{'s' * (len(columns) > 1)} {names}" + (f" and {more} more" if more > 0 else "")
+
+
+def repeated(names: Sequence[str]) -> list[str]:
+    """Return the names that are there more than once, each once."""
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
