@@ -31,7 +31,7 @@ class _Later:
         self._function, self._make, self._made = function, make, None
 
     def __call__(self, *arguments: Any) -> Any:
-        return self.made()(*arguments)
+        return (self._made or self.made())(*arguments)
 
     def __reduce__(self) -> str:
         return str(self._function.__qualname__)  # as for any function: by its name

@@ -16,16 +16,12 @@ _ROWS, _TILE = 16, 64  # for which a thread pays; of tiles that are mirrored
 def spread_pairs(first: int, values: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> None:
     """Put values of pairs, of which `first` is the first, above the diagonal."""
     d = len(matrix)
-    rows = [row_of(place, d) for place in (first, first + len(values) - 1)]
-    parts = even_parts(rows[1] + 1 - rows[0], _ROWS)
-    jobs = [(rows[0] + start, rows[0] + stop, first, values, matrix) for start, stop in parts]
-    run_parts(_spread, jobs)
-
-
-def row_of(place: int, d: int) -> int:
-    """The row of a pair."""
     ends = np.cumsum(np.arange(d - 1, 0, -1))
-    return int(np.searchsorted(ends, place, side="right"))
+    places = np.array([first, first + len(values) - 1])
+    row, last = np.searchsorted(ends, places, side="right").tolist()
+    parts = even_parts(last + 1 - row, _ROWS)
+    jobs = [(row + start, row + stop, first, values, matrix) for start, stop in parts]
+    run_parts(_spread, jobs)
 
 
 def mirror(matrix: npt.NDArray[Any]) -> None:

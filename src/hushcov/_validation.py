@@ -28,22 +28,22 @@ def check_real(
     cure: str,
 ) -> float:
     """Return `value` as a float in (above, at_most], or 0 with `or_zero`, or raise."""
-    constraint = _interval(above, at_most)
+    number = None
+    if isinstance(value, Real) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if or_zero and number == 0:
+            return 0.0
+        if math.isfinite(number) and above < number <= at_most:
+            return number
+    low = "" if above == -math.inf else f"above {above:g} and "
+    constraint = low + ("finite" if at_most == math.inf else f"at most {at_most:g}")
     if value is None:
         raise ParameterError(f"{name} is required ({constraint}): {cure}")
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(
-            f"{name} must be a real number {constraint}, got {shown(value)}: {cure}"
-        )
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if or_zero and number == 0:
-        return 0.0
-    if not (math.isfinite(number) and above < number <= at_most):
-        raise ParameterError(f"{name} must be {constraint}, got {shown(value)}: {cure}")
-    return number
+    kind = "a real number " if number is None else ""
+    raise ParameterError(f"{name} must be {kind}{constraint}, got {shown(value)}: {cure}")
 
 
 def check_integer(
@@ -55,17 +55,16 @@ def check_integer(
     cure: str,
 ) -> int:
     """Return `value` as an int in [at_least, at_most], or raise `ParameterError`."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        value = int(value)
+        if at_least <= value and (at_most is None or value <= at_most):
+            return value
     short = at_most is None or not 10**15 <= at_most < _MOST_SHOWN
     most = "" if at_most is None else f" and at most {shown(at_most) if short else f'{at_most:g}'}"
     constraint = f"at least {at_least}{most}"
     if value is None:
         raise ParameterError(f"{name} is required (an integer, {constraint}): {cure}")
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise ParameterError(f"{name} must be an integer {constraint}, got {shown(value)}: {cure}")
-    number = int(value)
-    if number < at_least or (at_most is not None and number > at_most):
-        raise ParameterError(f"{name} must be an integer {constraint}, got {shown(number)}: {cure}")
-    return number
+    raise ParameterError(f"{name} must be an integer {constraint}, got {shown(value)}: {cure}")
 
 
 def check_level(level: object) -> float:
@@ -104,9 +103,3 @@ def listed(columns: Sequence[object]) -> str:
 def repeated(names: Sequence[str]) -> list[str]:
     """Return the names that are there more than once, each once."""
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
-
-
-def _interval(above: float, at_most: float) -> str:
-    low = "" if above == -math.inf else f"above {above:g}"
-    high = "finite" if at_most == math.inf else f"at most {at_most:g}"
-    return f"{low} and {high}" if low else high

@@ -47,11 +47,31 @@ class PublicInputs:
     scale: float
 
     def __post_init__(self) -> None:
-        _check(self, fewest_features=2, largest_n=LARGEST_N, largest_epsilon=1)
+        _check(self)
+
+
+class _ZcdpBudget:
+    """The budget of public inputs in zCDP of one record."""
+
+    epsilon: float
+    delta: float
+    before: float
+    neighbours: Neighbours
+
+    @property
+    def rho(self) -> float:
+        """The whole budget, about; the accountant has the last word."""
+        return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
+
+    @property
+    def rho_left(self) -> float:
+        """About what steps before leave of it."""
+        rho = self.rho
+        return max(rho - self.before**2 / 2, _LEAST_LEFT * rho)
 
 
 @dataclass(frozen=True)
-class CalibratedInputs:
+class CalibratedInputs(_ZcdpBudget):
     """Public inputs of the mechanism with calibrated constants.
 
     `before` is the mu that steps before it may take of the budget, which is set aside.
@@ -67,22 +87,7 @@ class CalibratedInputs:
     neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
-        _check(
-            self,
-            fewest_features=1,
-            largest_n=LARGEST_CALIBRATED_N,
-            largest_epsilon=LARGEST_EPSILON,
-        )
-
-    @property
-    def rho(self) -> float:
-        """See `ReleaseInputs.rho`."""
-        return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
-
-    @property
-    def rho_left(self) -> float:
-        """See `ReleaseInputs.rho_left`."""
-        return _left(self)
+        _check(self)
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class ReleaseInputs:
+class ReleaseInputs(_ZcdpBudget):
     """Public inputs of a mechanism on records whose features have been brought to scale 1.
 
     `delta` may be 0, for mechanisms that are private without one. `before` is about the mu, of one
@@ -121,12 +126,7 @@ class ReleaseInputs:
     candidates: Candidates | None = None
 
     def __post_init__(self) -> None:
-        _check(
-            self,
-            fewest_features=1,
-            largest_n=LARGEST_CALIBRATED_N,
-            largest_epsilon=LARGEST_EPSILON,
-        )
+        _check(self)
         if self.candidates is not None and self.candidates.n_features != self.n_features:
             raise ParameterError(
                 f"candidates must be pairs of {self.n_features:,} features, got "
@@ -137,16 +137,6 @@ class ReleaseInputs:
     def n_sampled(self) -> int:
         """How many records are surely independent: rows of one unit may be alike."""
         return max(1, self.n_records // self.neighbours.most_rows)
-
-    @property
-    def rho(self) -> float:
-        """The whole budget in zCDP of one record, about; the accountant has the last word."""
-        return calibrate_zcdp(self.epsilon, self.delta) / self.neighbours.most_rows**2
-
-    @property
-    def rho_left(self) -> float:
-        """About what steps before leave of it."""
-        return _left(self)
 
     def largest_mu(self, *, selects: bool = False) -> float:
         """The mu of one record that steps before the mechanism are expected to leave.
@@ -175,25 +165,14 @@ class ReleaseInputs:
             )
 
 
-def _left(inputs: CalibratedInputs | ReleaseInputs) -> float:
-    return max(inputs.rho - inputs.before**2 / 2, _LEAST_LEFT * inputs.rho)
-
-
-def _is_zero(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == 0
-
-
-def _check(
-    inputs: PublicInputs | CalibratedInputs | ReleaseInputs,
-    *,
-    fewest_features: int,
-    largest_n: int,
-    largest_epsilon: float,
-) -> None:
+def _check(inputs: PublicInputs | CalibratedInputs | ReleaseInputs) -> None:
     """Replace every field by its checked, plain Python value, or raise `ParameterError`."""
-    most_features = None if isinstance(inputs, PublicInputs) else LARGEST_FEATURES
+    paper = isinstance(inputs, PublicInputs)
+    features = (2, None) if paper else (1, LARGEST_FEATURES)
+    largest_n = LARGEST_N if paper else LARGEST_CALIBRATED_N
+    budget = (0.0, 1.0, _PAPER_WORDS) if paper else (0.0, LARGEST_EPSILON, BUDGET_WORDS)
     integers = {
-        "n_features": (fewest_features, most_features, "it is the number of columns."),
+        "n_features": (*features, "it is the number of columns."),
         "n_records": (1, largest_n, "give the number of records."),
     }
     for name, (least, most, cure) in integers.items():
@@ -208,7 +187,7 @@ def _check(
     )
     object.__setattr__(inputs, "row_sparsity", sparsity)
     reals = {
-        "epsilon": (0.0, largest_epsilon, BUDGET_WORDS if largest_epsilon > 1 else _PAPER_WORDS),
+        "epsilon": budget,
         "delta": (0.0, 0.1, DELTA_WORDS),
         "target_error": (0.0, 0.25, "it is the error sought, in units of scale**2."),
         "failure_probability": (0.0, 0.1, "it is how often the target error may be missed."),
@@ -221,8 +200,9 @@ def _check(
     }
     for name in (field.name for field in fields(inputs) if field.name in reals):
         above, at_most, cure = reals[name]
-        if isinstance(inputs, ReleaseInputs) and name == "delta" and _is_zero(inputs.delta):
-            object.__setattr__(inputs, name, 0.0)
-            continue
-        value = check_real(name, getattr(inputs, name), above=above, at_most=at_most, cure=cure)
+        value, or_zero = (
+            getattr(inputs, name),
+            name == "delta" and isinstance(inputs, ReleaseInputs),
+        )
+        value = check_real(name, value, above=above, at_most=at_most, or_zero=or_zero, cure=cure)
         object.__setattr__(inputs, name, value)

@@ -82,7 +82,7 @@ def test_three_files_and_a_line(tree):
         "src/hushcov/mechanisms/variances.py",
         "tests/mechanisms/test_variances.py",
     ]  # the third is the proof
-    assert lines_of_use()[0] == '"mechanisms.variances:VARIANCES",\n'
+    assert lines_of_use()[0] == '"variances = mechanisms.variances:VARIANCES",\n'
     assert all((ROOT / name).parent.is_dir() for name in named_files())
 
 

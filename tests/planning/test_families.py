@@ -15,8 +15,8 @@ from hushcov.mechanisms.adaptive.room import ADAPTIVE
 from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.planning import Request, forecast_families
-from hushcov.planning.cautions import hopeless
 from hushcov.planning.comparison import families, family_error, guesses, smallest_for
+from hushcov.planning.plan import hopeless
 from hushcov.predicting import DENSE, FACTOR, Forecast
 from hushcov.simulate import gaussian_records
 

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.planning.cautions import Caution, hopeless_because, large_delta
-from hushcov.planning.plan import Plan, Request
+from hushcov.planning.plan import Caution, Plan, Request, hopeless_because, large_delta
 from hushcov.planning.registry import (
     check_memory,
     check_told,

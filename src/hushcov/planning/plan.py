@@ -1,7 +1,9 @@
-"""A fit settled before any record is read: how the budget is divided, and what is run.
+"""A fit settled before any record is read: what is run, how the budget is divided, what to heed.
 
 Everything here follows from public inputs. Estimators, the command line and the report plan with
-the same functions.
+the same functions. Each caution is one sentence or two: estimators warn of it, or refuse, before
+anything is charged; the same words stand in the announcement of `hushcov fit`, in `release.json`
+and on the report.
 """
 
 from __future__ import annotations
@@ -12,30 +14,141 @@ from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
+from hushcov._words import number
 from hushcov.accounting import ONE_REPLACED, Budget, Neighbours
-from hushcov.exceptions import HopelessError
+from hushcov.exceptions import (
+    AccuracyWarning,
+    HopelessError,
+    HushcovError,
+    ParameterError,
+    PrivacyWarning,
+)
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.mechanisms.room import SCALES, MechanismPlan
 from hushcov.noise import Entropy
-from hushcov.planning.cautions import (
-    Caution,
-    hopeless,
-    large_delta,
-    noisy_scales,
-    nothing_found,
-)
 from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared, Stage
-from hushcov.steps.complete import CompleteParameters, complete_parameters
-from hushcov.steps.preparation import Preparation
-from hushcov.steps.scales import ScaleParameters, scale_parameters
 from hushcov.sums.grids import Bounds
 from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+
+
+_USUAL_DELTA = 1e-6
+_WARNED_SHARE = 0.1  # of 1 / n, above which delta is warned of
+
+_NOTHING = "Nothing was read or charged."
+
+
+@dataclass(frozen=True)
+class Caution:
+    """Words for people, and what becomes of them.
+
+    `title` says what is wrong in a few words, whatever the numbers. `error` is what a careful
+    caller gets unless the estimator's `option` is "warn"; None where nothing is refused. `insist`
+    says how to have it all the same.
+    """
+
+    title: str
+    sentence: str
+    category: type[Warning]
+    error: type[HushcovError] | None = None
+    option: str = ""
+    insist: str = ""
+
+    def refused_by(self, estimator: object) -> bool:
+        """Whether the options of an estimator make an error of it."""
+        return self.error is not None and getattr(estimator, self.option) == "raise"
+
+    def refusal(self, spent: str = "") -> HushcovError:
+        """The error: what is wrong, the cure, what a count before it spent, and how to insist."""
+        assert self.error is not None
+        read = (
+            _NOTHING if not spent else f"Their number was released, and epsilon {spent} is spent."
+        )
+        return self.error(f"{self.sentence} {read} {self.insist}")
+
+
+def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
+    """Warn that zeros are expected to do as well, or do unless there is a strong factor."""
+    if not forecast.drowns:
+        return None
+    if forecast.finds_factors:
+        return Caution(
+            "Hopeless unless there is a strong factor",
+            f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
+            "budget to find pairs: only factors that move many features together would be found. "
+            "Without any the estimate is no better than the zero matrix.",
+            AccuracyWarning,
+        )
+    return hopeless_because(
+        f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at "
+        f"this budget: the predicted error of {forecast.mechanism} is "
+        f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
+        "Use more records, fewer features, or a larger budget."
+    )
+
+
+def hopeless_because(sentence: str) -> Caution:
+    """Warn that the release is hopeless, in the given words."""
+    insist = (
+        "To release it all the same, pass on_hopeless='warn' (--allow hopeless on the command "
+        "line)."
+    )
+    title = "Hopeless, no better than the zero matrix"
+    return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
+
+
+def nothing_found(inputs: ReleaseInputs) -> Caution:
+    """Warn that means and scales would drown in noise: every feature would be left out."""
+    return hopeless_because(
+        f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
+        "budget: nothing could be told from noise, and only zeros would be released. Use more "
+        "records ('hushcov plan' says what to expect), fewer features or a larger budget. "
+        "Where all means are known to be zero, assume_centered=True (--known-mean on the "
+        "command line) needs fewer records."
+    )
+
+
+def noisy_scales(inputs: ReleaseInputs) -> Caution:
+    """Warn that private scales may be off by orders of magnitude."""
+    return Caution(
+        "Too few to find the scales of the features",
+        f"{inputs.n_records:,} records are too few to find the scales of "
+        f"{inputs.n_features:,} features at this budget: they may be off by orders of "
+        "magnitude, and the estimate with them. Pass feature_scale, or use more records.",
+        AccuracyWarning,
+    )
+
+
+def large_delta(delta: float, n_rows: int) -> Caution | None:
+    """Warn that delta is so large that whole records could be published.
+
+    Publishing each record with probability delta is (0, delta)-private, and publishes one of n
+    on average where delta is 1 / n.
+    """
+    if delta <= _WARNED_SHARE / n_rows:
+        return None
+    refused, most = delta >= 1 / n_rows, _WARNED_SHARE / n_rows
+    usual = min(_USUAL_DELTA, 10.0 ** math.floor(math.log10(_WARNED_SHARE * most)))
+    bound, compared = (1 / n_rows, "at least 1") if refused else (most, "above 0.1")
+    sentence = (
+        f"delta = {number(delta)} is {compared} / records = {number(bound, 2)} ({n_rows:,} "
+        "records): publishing each record as it is with probability delta would keep the same "
+        f"promise. Choose delta well below {number(most, 2)}, such as {number(usual)}."
+    )
+    if not refused:
+        return Caution("delta is above 0.1 / n", sentence, PrivacyWarning)
+    insist = (
+        "For records that need no protection: on_large_delta='warn' "
+        "(--allow large-delta on the command line)."
+    )
+    title = "delta is 1 / n or more"
+    return Caution(title, sentence, PrivacyWarning, ParameterError, "on_large_delta", insist)
+
 
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
@@ -83,6 +196,8 @@ class Request:
     @property
     def found_before(self) -> str:
         """Name of what the steps find of complete records."""
+        from hushcov.steps.preparation import Preparation
+
         return SCALES if self.known_mean else Preparation.released
 
     def divide(
@@ -92,6 +207,10 @@ class Request:
 
         `gaps` says that some records may miss a value.
         """
+        from hushcov.steps.complete import complete_parameters
+        from hushcov.steps.preparation import Preparation
+        from hushcov.steps.scales import scale_parameters
+
         budget, neighbours = (self.epsilon, self.delta), self.neighbours
         size = n_records, n_features, self.row_sparsity
         inputs = ReleaseInputs(*size, *budget, neighbours=neighbours, candidates=self.candidates)
@@ -115,8 +234,7 @@ class Request:
             share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
             mu = math.sqrt(2 * share * rho)
             stages.append(scale_parameters(n_records, n_features, mu, self.neighbours))
-        last = stages[-1] if stages else None
-        found = last.expected if isinstance(last, Preparation) else inputs.found
+        found = stages[-1].expected if stages else inputs.found
         before = math.hypot(*(stage.cost for stage in stages))
         most = math.hypot(*(stage.most_cost for stage in stages))
         return replace(inputs, before=before, most_before=most, found=found), tuple(stages)
@@ -131,9 +249,9 @@ class Request:
         """Return warnings about a fit with this expected error."""
         found = [large_delta(inputs.delta, inputs.n_sampled)]
         for stage in stages:
-            if isinstance(stage, ScaleParameters):
-                found.append(noisy_scales(stage))
-            if isinstance(stage, Preparation) and stage.expected.share == 0:
+            if stage.drowns:
+                found.append(noisy_scales(inputs))
+            if stage.expected.share == 0:
                 found.append(nothing_found(inputs))
         little = None if expected is None else hopeless(inputs, expected)
         lost = any(each is not None and each.error is HopelessError for each in found)
@@ -152,11 +270,8 @@ class Request:
     ) -> Plan:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
-        if not self.known_mean:
-            last = stages[-1]
-            assert isinstance(last, Preparation)
-            alone = not chosen.mechanism.takes_rest
-            stages = (*stages[:-1], replace(last, tilts=chosen.tilts, alone=alone))
+        alone = not chosen.mechanism.takes_rest
+        stages = tuple(stage.for_mechanism(tilts=chosen.tilts, alone=alone) for stage in stages)
         if chosen.forecast is not None:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
@@ -199,7 +314,7 @@ class Plan:
     @property
     def gaps(self) -> bool:
         """Whether records with nulls are left out, and the others counted."""
-        return any(isinstance(stage, CompleteParameters) for stage in self.stages)
+        return any(stage.drops_nulls for stage in self.stages)
 
     def budget(self, *, private: bool = True) -> Budget:
         """Certify the budget of stages and mechanism, or raise; before any record is read."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Budget
+from hushcov.inputs import Found
 from hushcov.noise import Entropy
 
 if TYPE_CHECKING:
@@ -54,11 +55,13 @@ class Stage(ABC):
     """One private step with its public parameters, fixed before any record is read.
 
     `released` says what it releases in a few words, and `unknown` what is not known without it.
+    `drops_nulls` says that records with nulls are left out from here on.
     The proof is a page of `docs/proofs/` of the name of its module.
     """
 
     released: ClassVar[str]
     unknown: ClassVar[str]
+    drops_nulls: ClassVar[bool] = False
 
     @property
     @abstractmethod
@@ -69,6 +72,20 @@ class Stage(ABC):
     def most_cost(self) -> float:
         """The mu that it takes at most, whatever is in the records."""
         return self.cost
+
+    @property
+    def expected(self) -> Found:
+        """What it is expected to find of means and scales, from public numbers."""
+        return Found()
+
+    @property
+    def drowns(self) -> bool:
+        """Whether what it finds may be off by orders of magnitude, from public numbers."""
+        return False
+
+    def for_mechanism(self, *, tilts: bool, alone: bool) -> Stage:
+        """Return the step for a mechanism that wants `tilts`, or has a clock `alone`."""
+        return self
 
     @abstractmethod
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:

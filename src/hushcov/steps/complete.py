@@ -30,6 +30,7 @@ class CompleteParameters(Stage):
 
     released: ClassVar[str] = "number of complete records"
     unknown: ClassVar[str] = "the number of complete records"
+    drops_nulls: ClassVar[bool] = True
 
     n_records: int
     sigma: int

@@ -121,6 +121,10 @@ class Preparation(Stage):
             return self._looks.expected()
         return self._looks.expected(float(np.mean(self.bounds.finite[~self.bounds.constant])))
 
+    def for_mechanism(self, *, tilts: bool, alone: bool) -> Preparation:
+        """See `Stage.for_mechanism`."""
+        return replace(self, tilts=tilts, alone=alone)
+
     @property
     def _looks(self) -> LocationParameters:
         from hushcov.steps.location import LocationParameters

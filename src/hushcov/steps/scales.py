@@ -45,6 +45,9 @@ _START_WEIGHT = 2.0  # in features
 _ROUNDS = 50
 _LIKELY = 0.9
 _ROWS = 256  # features summarised at a time
+# Noise of a count over the number of records, from which on scales are lost: their logarithm to the
+# base 2 is off by about 2.4 times as much, if all goes well.
+_LARGEST_NOISE = 0.1
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,11 @@ class ScaleParameters(Stage):
     def cost(self) -> float:
         """See `Stage.cost`."""
         return self.mu
+
+    @property
+    def drowns(self) -> bool:
+        """See `Stage.drowns`."""
+        return self.sigma > _LARGEST_NOISE * self.n_records
 
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release the scales, and hand them on."""
