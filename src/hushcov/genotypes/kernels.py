@@ -86,17 +86,13 @@ def pack_calls(calls: Any, codes: CodeArray) -> bool:
     False if there is anything else.
     """
     kind = np.int8 if calls.dtype in (np.int8, np.bool_) else np.float64
-    by_variants = calls.strides[0] < calls.strides[1]
-    # A copy, in one layout: loops are compiled for each.
-    table = np.array(calls.T if by_variants else calls, dtype=kind, order="C")
-    parts = even_parts(codes.shape[1], 64)
-    kernel = _pack_variants if by_variants else _pack_records
-    return all(run_parts(kernel, [(*part, table, codes) for part in parts]))
+    table = np.array(calls, dtype=kind, order="C")  # a copy: loops are compiled for each layout
+    jobs = [(*part, table, codes) for part in even_parts(codes.shape[1], 64)]
+    return all(run_parts(_pack, jobs))
 
 
 @compiled
-def _pack_records(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
-    """Where the variants of a record are side by side."""
+def _pack(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
     n, d = calls.shape
     words = np.empty(d, dtype=np.uint32)
     right = True
@@ -110,22 +106,6 @@ def _pack_records(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
                 words[v] |= np.uint32(code << shift)
         for v in range(d):
             codes[v, place] = words[v]
-    return right
-
-
-@compiled
-def _pack_variants(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
-    """Where the records of a variant are side by side."""
-    d, n = calls.shape
-    right = True
-    for v in range(d):
-        for place in range(start, stop):
-            word = np.uint32(0)
-            for r in range(min(CODES, n - place * CODES)):
-                code = _code(calls[v, place * CODES + r])
-                right &= code < WRONG_CODE
-                word |= np.uint32(code << np.uint32(2 * r))
-            codes[v, place] = word
     return right
 
 
