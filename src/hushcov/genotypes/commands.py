@@ -149,7 +149,7 @@ def _prepare(
 
 
 def _read_frequencies(path: Path) -> FloatArray:
-    """Numbers of a .npy file; that they are frequencies is checked with the others."""
+    """Read numbers of a .npy file; that they are frequencies is checked with the others."""
     with os_errors(path, "read", ParameterError):
         try:
             return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)

@@ -177,7 +177,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         return CountedGenotypes(records, plan, found, entropy, self._fitted())
 
     def open(self, X: Any) -> GenotypeRecords:
-        """Genotypes as they are read; shape, names and positions are kept."""
+        """Open genotypes; shape, names and positions are kept."""
         records = open_genotypes(X)
         if not is_counted(self.neighbours):
             check_enough("X", records)
@@ -334,7 +334,7 @@ class CountedGenotypes:
 
 
 def window_ends(positions: IntArray, chromosomes: tuple[str, ...] | None, reach: int) -> IntArray:
-    """For each variant the one after the last at most `reach` base pairs on, on its chromosome."""
+    """Return for each variant the one after the last at most `reach` base pairs on."""
     d = len(positions)
     ends = np.empty(d, dtype=np.int64)
     names = np.zeros(d, dtype=np.int64) if chromosomes is None else np.array(chromosomes)

@@ -49,12 +49,12 @@ _PLANE_VARIANTS = 64
 
 
 def row_words(n_records: int) -> int:
-    """Words of one variant."""
+    """Return how many words a variant has."""
     return -(-n_records // (CODES * ROW_WORDS)) * ROW_WORDS
 
 
 def count_codes(codes: CodeArray, n_records: int) -> tuple[IntArray, IntArray]:
-    """For each variant the sum of x = copies - 1 where it is called, and how many are called."""
+    """Return by variant the sum of x = copies - 1 where called, and how many are called."""
     found = np.empty((len(codes), 2), dtype=np.int64)
     words = codes.view(np.uint64)
     run_parts(_count, [(*part, words, n_records, found) for part in even_parts(len(codes), 16)])
@@ -86,17 +86,13 @@ def pack_calls(calls: Any, codes: CodeArray) -> bool:
     False if there is anything else.
     """
     kind = np.int8 if calls.dtype in (np.int8, np.bool_) else np.float64
-    by_variants = calls.strides[0] < calls.strides[1]
-    # A copy, in one layout: loops are compiled for each.
-    table = np.array(calls.T if by_variants else calls, dtype=kind, order="C")
-    parts = even_parts(codes.shape[1], 64)
-    kernel = _pack_variants if by_variants else _pack_records
-    return all(run_parts(kernel, [(*part, table, codes) for part in parts]))
+    table = np.array(calls, dtype=kind, order="C")  # a copy: loops are compiled for each layout
+    jobs = [(*part, table, codes) for part in even_parts(codes.shape[1], 64)]
+    return all(run_parts(_pack, jobs))
 
 
 @compiled
-def _pack_records(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
-    """Where the variants of a record are side by side."""
+def _pack(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
     n, d = calls.shape
     words = np.empty(d, dtype=np.uint32)
     right = True
@@ -114,22 +110,6 @@ def _pack_records(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
 
 
 @compiled
-def _pack_variants(start: int, stop: int, calls: Any, codes: CodeArray) -> bool:
-    """Where the records of a variant are side by side."""
-    d, n = calls.shape
-    right = True
-    for v in range(d):
-        for place in range(start, stop):
-            word = np.uint32(0)
-            for r in range(min(CODES, n - place * CODES)):
-                code = _code(calls[v, place * CODES + r])
-                right &= code < WRONG_CODE
-                word |= np.uint32(code << np.uint32(2 * r))
-            codes[v, place] = word
-    return right
-
-
-@compiled
 def _code(copies: Any) -> Any:
     """Return the code of 0, 1 or 2 copies, or of a missing call."""
     called = np.uint32(3) if copies == 0 else np.uint32(2) if copies == 1 else WRONG_CODE
@@ -138,7 +118,7 @@ def _code(copies: Any) -> Any:
 
 
 def squares_of(slopes: IntArray, offsets: IntArray) -> IntArray:
-    """Squares of slope * copies - offset by variant and code: two copies, missing, one, none."""
+    """Return squares of slope * copies - offset by code: two copies, missing, one, none."""
     values = np.stack([2 * slopes - offsets, 0 * slopes, slopes - offsets, -offsets], axis=1)
     return values * values
 
@@ -146,7 +126,7 @@ def squares_of(slopes: IntArray, offsets: IntArray) -> IntArray:
 def norm_bounds(
     codes: CodeArray, squares: IntArray, ends: IntArray, pair: int, diagonal: int
 ) -> IntArray:
-    """By record, at least: pair * sum of u_i u_j + diagonal * sum of u_i^2.
+    """Return by record at least pair * sum of u_i u_j + diagonal * sum of u_i^2.
 
     `u` are the squares of variants. The first sum is over i in 0..len(ends)-1 and j from i + 1 to
     ends[i] - 1, the second over i, where it is called. Sums are taken in float32, where many fit
@@ -176,7 +156,7 @@ def norm_bounds(
 
 
 def window_steps(ends: IntArray) -> IntArray:
-    """Which variant enters the window and which leaves it in each step; -1 where none does.
+    """Return which variant enters the window and which leaves it in each step; -1 where none does.
 
     A variant leaves when it meets all that are in the window with it.
     """
@@ -226,7 +206,7 @@ def _slide(
     inside: Float32Array,
     totals: Float32Array,
 ) -> None:
-    """One variant enters and one leaves; the bits of its codes are `bit` and the one after it."""
+    """Let one variant enter and one leave, whose codes have the bits `bit` and the next one."""
     high = np.uint32(2 * bit)
     u0, u1, u2, u3 = new[0], new[1], new[2], new[3]
     v0, v1, v2, v3, w0, w1, w2, w3 = old[0], old[1], old[2], old[3], old[4], old[5], old[6], old[7]
@@ -243,7 +223,7 @@ def _slide(
 
 
 def kept_words(kept: BoolArray, n_words: int) -> WordArray:
-    """Bits of records in the order of planes: the first 32 of 64 are even bits, others are odd."""
+    """Return bits of records as in planes: of 64 the first 32 are even bits."""
     bits = np.zeros((n_words, 2, 32), dtype=np.uint8)
     bits.reshape(-1)[: len(kept)] = kept
     mixed = np.ascontiguousarray(bits.transpose(0, 2, 1)).reshape(n_words, 64)
@@ -253,7 +233,7 @@ def kept_words(kept: BoolArray, n_words: int) -> WordArray:
 def product_sums(
     codes: CodeArray, kept: BoolArray, slopes: IntArray, offsets: IntArray, ends: IntArray
 ) -> tuple[IntArray, IntArray]:
-    """Sums over kept records of v_i v_j for j from i + 1 to ends[i] - 1, and of v_i^2."""
+    """Return sums over kept records of v_i v_j, i < j < ends[i], and of v_i^2."""
     n_owned = len(ends)
     places = np.zeros(n_owned + 1, dtype=np.int64)
     np.cumsum(np.maximum(ends - np.arange(n_owned) - 1, 0), out=places[1:])
@@ -281,7 +261,7 @@ def _add_products(
     pairs: IntArray,
     own: IntArray,
 ) -> None:
-    """Products of variants start..stop-1, by strips of records and of variants."""
+    """Add products of variants start..stop-1, by strips of records and of variants."""
     n_words = len(mask)
     strips = -(-n_words // _PLANE_WORDS)
     room = 1
@@ -312,7 +292,7 @@ def _add_products(
 
 @compiled
 def _one_variant(planes: WordArray, width: int, i: int, end: int, crossed: IntArray) -> None:
-    """Sums of x_i x_j for all j after i, four at a time: bits of i are loaded once for them."""
+    """Sum x_i x_j for all j after i, four at a time: bits of i are loaded once for them."""
     row = planes[i, :width]
     j = i + 1
     while j + 4 <= end:
@@ -331,7 +311,7 @@ def _one_variant(planes: WordArray, width: int, i: int, end: int, crossed: IntAr
 
 @compiled
 def _fill_planes(words: WordArray, mask: WordArray, row: WordArray, facts: IntArray) -> None:
-    """Bits of one variant: not zero, negative, called; their counts; whether calls are missing."""
+    """Fill bits of a variant (not zero, negative, called), their counts, and missing calls."""
     n = len(mask)
     nonzero, negative, called = row[:n], row[n : 2 * n], row[2 * n :]
     n_nonzero, n_negative, n_called, n_kept = 0, 0, 0, 0
@@ -354,7 +334,7 @@ def _fill_planes(words: WordArray, mask: WordArray, row: WordArray, facts: IntAr
 def _moments(
     xx: int, row: WordArray, other: WordArray, f: IntArray, g: IntArray
 ) -> tuple[int, int, int, int]:
-    """Sums of x_i x_j, x_i m_j, m_i x_j and m_i m_j, where m is 1 for a call that is there."""
+    """Return sums of x_i x_j, x_i m_j, m_i x_j and m_i m_j; m is 1 where there is a call."""
     if not f[3] and not g[3]:
         return xx, f[1], g[1], g[2]
     n = len(row) // 3
@@ -380,7 +360,7 @@ def _of_lines(moments: tuple[int, int, int, int], line: IntArray, other: IntArra
 
 @compiled
 def _crossed(row: WordArray, other: WordArray) -> int:
-    """The sum of x_i x_j: records where neither is zero, less twice those of unlike signs."""
+    """Return the sum of x_i x_j: where neither is zero, less twice where signs differ."""
     n = len(row) // 3
     n0, s0, n1, s1 = row[:n], row[n : 2 * n], other[:n], other[n : 2 * n]
     both, apart = 0, 0

@@ -97,13 +97,13 @@ class GenotypeParameters:
         return start, min(start + self.block, self.inputs.n_features)
 
     def size(self, number: int) -> int:
-        """How many pairs and variances a block has."""
+        """Return how many pairs and variances a block has."""
         start, stop = self.span(number)
         starts = self.candidates.starts
         return int(starts[stop] - starts[start]) + stop - start
 
     def share(self, number: int) -> float:
-        """The root of a block's share of what norms, or sums, spend; their squares add up to 1."""
+        """Return the root of a block's share of what norms, or sums, spend."""
         total = self.candidates.n_pairs + self.inputs.n_features
         return math.sqrt(self.size(number) / total) * WITHIN  # proof: step 6
 
@@ -126,7 +126,7 @@ class GenotypeParameters:
         return smallest_sigma(square, self.value_mu * self.share(number))  # proof: step 5
 
     def edges(self, number: int) -> IntArray:
-        """Upper ends of the bins of squared norms in a block; what is beyond the last is cut."""
+        """Return upper ends of the bins of squared norms in a block; longer records are cut."""
         steps = np.arange((_OCTAVES_BELOW + _OCTAVES_ABOVE) * _PER_OCTAVE + 1) / _PER_OCTAVE
         usual = float(usual_square(self.size(number)))
         ends = np.minimum(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), LARGEST_SUM)
@@ -210,14 +210,14 @@ def count_weight(bound: int, neighbours: Neighbours) -> int:
 
 
 def squared_movement(bound: int, neighbours: Neighbours) -> int:
-    """How far one record moves sums and number of the records kept, squared, at most."""
+    """Return how far one record moves sums and number of the records kept, squared, at most."""
     square, weight = bound**2, count_weight(bound, neighbours)
     one = square + weight**2  # a record that is kept, beside one that is not
     return neighbours.moved(replaced=max(4 * square, one), removed=one)  # proof: step 5
 
 
 def relative_movement(neighbours: Neighbours) -> float:
-    """How far one record moves them over the bound on norms, about."""
+    """Return how far one record moves them over the bound on norms, about."""
     return math.sqrt(squared_movement(_LARGE, neighbours)) / _LARGE
 
 
@@ -309,7 +309,7 @@ class Variants:
 
     @classmethod
     def unknown(cls, n_features: int, mean_noise: float) -> Variants:
-        """Variants of which nothing is known yet."""
+        """Return variants of which nothing is known yet."""
         shares, means = np.zeros((2, n_features))
         slopes, offsets = np.zeros((2, n_features), dtype=np.int64)
         return cls(shares, means, slopes, offsets, mean_noise)
@@ -338,7 +338,7 @@ class Variants:
 
 
 def call_shares(noisy_calls: IntArray, sigma: int, n_records: int) -> FloatArray:
-    """The share of records with a call, of each variant: drawn to their mean as noise asks."""
+    """Return the share of records with a call by variant, drawn to the mean as noise asks."""
     raw, noise = noisy_calls / n_records, (sigma / n_records) ** 2
     mean, d = float(raw.mean()), len(raw)
     spread = float(np.mean((raw - mean) ** 2)) - noise
@@ -351,7 +351,7 @@ def call_shares(noisy_calls: IntArray, sigma: int, n_records: int) -> FloatArray
 def chosen_bin(
     noisy_counts: IntArray, sigma: int, edges: IntArray, usual: int, noise_per_bound: float
 ) -> int:
-    """The bin up to which records are kept: noise and what leaving records out does are least.
+    """Choose the bin up to which records are kept, where noise and what is left out are least.
 
     `noise_per_bound` is the deviation of a correlation for a bound of 1 on norms.
     """
@@ -386,7 +386,7 @@ class Sums:
 
     @classmethod
     def none(cls, parameters: GenotypeParameters) -> Sums:
-        """Nothing summed yet."""
+        """Return sums of no blocks yet."""
         sizes = parameters.candidates.n_pairs, parameters.inputs.n_features
         pairs, squares = (np.zeros(size, dtype=np.int64) for size in sizes)
         return cls(pairs, squares, [], [])
@@ -433,7 +433,7 @@ def run_blocks(
     frequencies: FloatArray | None = None,
     progress: Progress | None = None,
 ) -> tuple[Variants, Sums]:
-    """All noisy numbers, block by block; see `release_genotypes`, which spends them first."""
+    """Release all noisy numbers, block by block; `release_genotypes` spends them first."""
     n, sums = parameters.inputs.n_records, Sums.none(parameters)
     noise = 0.0 if parameters.known else parameters.count_sigma / n
     variants = Variants.unknown(parameters.inputs.n_features, noise)
@@ -558,7 +558,7 @@ def _check_block(block: GenotypeBlock, number: int, parameters: GenotypeParamete
 def document(
     variants: Variants, sums: Sums, parameters: GenotypeParameters, budget: Budget
 ) -> Release:
-    """The document of noisy sums: covariances, in units in which all of them have one noise."""
+    """Return the document of noisy sums: covariances, in units in which all have one noise."""
     inputs, shares = parameters.inputs, variants.shares
     kept = _by_variant(np.array(sums.kept), parameters)
     # The deviation of each block's noise, in units of the scales.

@@ -122,7 +122,7 @@ class BedFile:
 
 
 def _count_lines(path: Path) -> int:
-    """Persons of a `.fam` file: its lines, of which none is blank and each has its end.
+    """Count the persons of a `.fam` file: no line is blank, and each has its end.
 
     Otherwise what is in a line would decide how many there are. More is not looked at.
     """
@@ -141,7 +141,7 @@ def _count_lines(path: Path) -> int:
 
 
 def _read_bim(path: Path) -> tuple[tuple[str, ...], tuple[str, ...], IntArray]:
-    """Chromosomes, names and positions of variants.
+    """Read chromosomes, names and positions of variants.
 
     A variant without a name (`.`) is called chromosome:position:A1:A2.
     """
@@ -329,7 +329,7 @@ class GenotypeRecords:
         self._read = read
 
     def blocks(self, n_variants: int, reach: int) -> Iterator[GenotypeBlock]:
-        """Consecutive blocks that own `n_variants` each and have `reach` more variants after them.
+        """Yield consecutive blocks of `n_variants` each, with `reach` more variants after them.
 
         Each variant is read once. The next block is read while one is in use.
         """
@@ -374,7 +374,7 @@ class GenotypeBlock:
         self.codes, self.n_records = codes, n_records
 
     def counts(self) -> tuple[IntArray, IntArray]:
-        """By variant start..end-1: the sum of copies - 1 where called, and how many are called."""
+        """Return by variant the sum of copies - 1 where called, and how many are called."""
         return count_codes(self.codes, self.n_records)
 
     def squared_norms(
@@ -385,7 +385,7 @@ class GenotypeBlock:
         pair_weight: int,
         diagonal_weight: int,
     ) -> IntArray:
-        """For each person a bound on the squared norm of its part in the sums of products.
+        """Return for each person a bound on the squared norm of its part in the sums of products.
 
         The norm is pair_weight^2 times the sum of (v_i v_j)^2 over start <= i < stop and i < j <
         ends[i], and diagonal_weight^2 times the sum of v_i^4 over these i where called. The bound
@@ -404,7 +404,7 @@ class GenotypeBlock:
     def products(
         self, kept: BoolArray, slopes: IntArray, offsets: IntArray, ends: IntArray
     ) -> tuple[IntArray, IntArray]:
-        """Exact sums over kept persons: of v_i v_j, i by i for i < j < ends[i], and of v_i^2."""
+        """Return exact sums over kept persons of v_i v_j, i < j < ends[i], and of v_i^2."""
         slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
         if np.shape(kept) != (self.n_records,) or np.asarray(kept).dtype != bool:
             raise ParameterError(

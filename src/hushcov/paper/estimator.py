@@ -109,7 +109,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     assume_centered: bool = True
 
     def public_parameters(self, n_records: int, n_features: int) -> Parameters:
-        """Every quantity of the mechanism for this size, from public inputs alone."""
+        """Return every quantity of the mechanism for this size, from public inputs alone."""
         check_choice("constants", self.constants, CONSTANTS)
         check_choice("reconstruction", self.reconstruction, tuple(RECONSTRUCTIONS))
         check_parameters(self)

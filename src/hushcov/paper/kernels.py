@@ -38,7 +38,7 @@ _TINY, _FLAT = 1e-290, 1e-200
 
 @compiled
 def laplace_mass(low: float, high: float, width: float, b: float) -> float:
-    """P(low < zeta <= high) for zeta Laplace with scale b, without cancellation.
+    """Return P(low < zeta <= high) for zeta Laplace with scale b, without cancellation.
 
     `width` is high - low, given because the two ends may be rounded to more than it.
     """
@@ -51,7 +51,7 @@ def laplace_mass(low: float, high: float, width: float, b: float) -> float:
 
 @compiled
 def gumbel_mass(low: float, high: float, width: float, b: float) -> float:
-    """P(low < zeta <= high) for zeta Gumbel with scale b: exp(-A2) - exp(-A1), A = e^(-end/b)."""
+    """Return P(low < zeta <= high), zeta Gumbel: exp(-A2) - exp(-A1), A = e^(-end/b)."""
     upper = math.exp(-high / b)
     if width < 30.0 * b:
         return -math.exp(-upper) * math.expm1(-upper * math.expm1(width / b))
@@ -64,13 +64,13 @@ def gumbel_mass(low: float, high: float, width: float, b: float) -> float:
 
 @compiled
 def noise_mass(low: float, high: float, width: float, b: float, gumbel: bool) -> float:
-    """P(low < zeta <= high) for the selection noise of the level."""
+    """Return P(low < zeta <= high) for the selection noise of the level."""
     return gumbel_mass(low, high, width, b) if gumbel else laplace_mass(low, high, width, b)
 
 
 @compiled
 def _limited(alpha: float) -> float:
-    """Alpha within a range whose squares are representable; nothing larger or smaller matters."""
+    """Return alpha within a range whose squares are representable."""
     if alpha > _LARGEST_ALPHA:
         return _LARGEST_ALPHA
     return 0.0 if 0.0 < alpha < 1.0 / _LARGEST_ALPHA else alpha
@@ -80,7 +80,7 @@ def _limited(alpha: float) -> float:
 def _panel_end(
     start: float, stop: float, lo: float, hi: float, b: float, r: float, gumbel: bool
 ) -> float:
-    """How far a panel from `start` may reach without losing accuracy; at most `stop`."""
+    """Return how far a panel from `start` may reach without losing accuracy; at most `stop`."""
     panel = (_GUMBEL_PANEL if gumbel else _LAPLACE_PANEL) * b
     below = (_GUMBEL_BELOW if gumbel else _LAPLACE_BELOW) * b
     above = (_GUMBEL_ABOVE if gumbel else _LAPLACE_ABOVE) * b
@@ -108,7 +108,7 @@ def _panel_end(
 def _relevant_range(
     alpha: float, lo: float, hi: float, b: float, gumbel: bool
 ) -> tuple[float, float]:
-    """The part of [alpha/2, alpha] that carries the mass of (lo, hi] to relative accuracy."""
+    """Return the part of [alpha/2, alpha] that carries the mass of (lo, hi]."""
     start, stop = 0.5 * alpha, alpha
     if not math.isinf(lo):
         start = max(start, min(lo, stop) - (_GUMBEL_BELOW if gumbel else _LAPLACE_BELOW) * b)
@@ -119,7 +119,7 @@ def _relevant_range(
 
 @compiled
 def score_mass(alpha: float, lo: float, hi: float, b: float, gumbel: bool = False) -> float:
-    """P(lo < noisy score <= hi) for one test with query ceiling `alpha` (or INACTIVE)."""
+    """Return P(lo < noisy score <= hi) for one test with query ceiling `alpha` (or INACTIVE)."""
     alpha = _limited(alpha)
     if alpha <= 0.0:
         return noise_mass(lo - alpha, hi - alpha, hi - lo, b, gumbel)
@@ -141,7 +141,7 @@ def score_mass(alpha: float, lo: float, hi: float, b: float, gumbel: bool = Fals
 
 @compiled
 def gate_tail(y: float, r: float, clip: float) -> float:
-    """P(Z > y) for Z the N(0, r^2) noise clipped to [-clip, clip]."""
+    """Return P(Z > y) for Z the N(0, r^2) noise clipped to [-clip, clip]."""
     if y >= clip:
         return 0.0
     if y < -clip:
@@ -153,7 +153,7 @@ def gate_tail(y: float, r: float, clip: float) -> float:
 def gate_masses(
     alpha: float, lo: float, hi: float, b: float, r: float, clip: float, gumbel: bool = False
 ) -> tuple[float, float, float]:
-    """P(score in (lo, hi] and gate = g) for g = sign of S, the opposite sign, and 0."""
+    """Return P(score in (lo, hi] and gate = g) for g = sign of S, the opposite sign, and 0."""
     alpha = _limited(alpha)
     if alpha <= 0.0:
         kept = noise_mass(lo, hi, hi - lo, b, gumbel)
@@ -198,7 +198,7 @@ def fill_score_masses(
     above: FloatArray,
     below: FloatArray,
 ) -> None:
-    """Masses of (split, hi] and (lo, split] for every test group in start..stop-1."""
+    """Fill masses of (split, hi] and (lo, split] for every test group in start..stop-1."""
     for group in range(start, stop):
         above[group] = score_mass(alpha[group], split, hi, b, gumbel)
         below[group] = score_mass(alpha[group], lo, split, b, gumbel)
@@ -217,7 +217,7 @@ def fill_gate_masses(
     gumbel: bool,
     masses: FloatArray,
 ) -> None:
-    """Rows of `masses` (same sign, opposite sign, silent) for test groups start..stop-1."""
+    """Fill rows of `masses` (same sign, opposite sign, silent) for test groups start..stop-1."""
     for group in range(start, stop):
         same, opposite, silent = gate_masses(alpha[group], lo, hi, b, r, clip, gumbel)
         masses[0, group] = same
@@ -227,7 +227,7 @@ def fill_gate_masses(
 
 @compiled
 def _truncated_laplace(low: float, high: float, width: float, b: float, uniform: float) -> float:
-    """zeta - low for zeta Laplace given low < zeta <= high, by inversion; both ends finite."""
+    """Return zeta - low, zeta Laplace given low < zeta <= high; both ends finite."""
     if low >= 0.0:
         return -b * math.log1p(uniform * math.expm1(-width / b))
     if high <= 0.0:
@@ -241,7 +241,7 @@ def _truncated_laplace(low: float, high: float, width: float, b: float, uniform:
 
 @compiled
 def _truncated_gumbel(low: float, high: float, width: float, b: float, uniform: float) -> float:
-    """zeta - low for zeta Gumbel given low < zeta <= high, by inversion; both ends finite."""
+    """Return zeta - low, zeta Gumbel given low < zeta <= high; both ends finite."""
     # e^(-zeta/b) is an exponential variable between A2 = e^(-high/b) and A1 = e^(-low/b).
     upper, lower = math.exp(-high / b), math.exp(-low / b)
     if lower < _FLAT:  # uniform between the two, which may be too small to be represented
@@ -259,7 +259,7 @@ def _truncated_gumbel(low: float, high: float, width: float, b: float, uniform: 
 
 @compiled
 def _best_centre(lo: float, hi: float, b: float, gumbel: bool) -> float:
-    """The omega around which the selection noise has most mass in (lo, hi]; both ends finite."""
+    """Return the omega around which noise has most mass in the finite (lo, hi]."""
     if not gumbel:
         return 0.5 * (lo + hi)
     ratio = (hi - lo) / b

@@ -180,12 +180,12 @@ def calibrated_parameters(
 
 
 def _products(inputs: CalibratedInputs) -> int:
-    """How far one record moves a sum of products, in squared radii."""
+    """Return how far one record moves a sum of products, in squared radii."""
     return inputs.neighbours.moved(replaced=2, removed=1)  # proof: step 1
 
 
 def _rounded(inputs: CalibratedInputs) -> int:
-    """Records to which the inflation by roundings belongs: half a sensitivity has twice of it."""
+    """Return the records whose roundings inflate: half a sensitivity has twice as many."""
     allowed = inputs.neighbours.allowed_for(inputs.n_records)
     return allowed * inputs.neighbours.moved(replaced=1, removed=2)
 
@@ -201,7 +201,7 @@ def composition_delta(delta: float, numerical: float) -> float:
 
 
 def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
-    """The schedule of a design with noise from the zCDP bound: close, quick, not certified."""
+    """Return a schedule with noise from the zCDP bound: close, quick, not certified."""
     d, k, sigma2 = inputs.n_features, inputs.row_sparsity, inputs.scale**2
     n_entries = d * (d + 1) // 2
     levels = []
@@ -390,7 +390,7 @@ def _part_names(events: tuple[Event, ...]) -> list[str]:
 def reconstruct(
     statistic: npt.NDArray[np.float64], parameters: Parameters, generator: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], float]:
-    """Integers of the upper triangle and the value of one step: post-processing of (J, V)."""
+    """Return integers of the upper triangle and their unit: post-processing of (J, V)."""
     schedule = parameters.schedule
     if isinstance(parameters, CalibratedParameters) and parameters.step is not None:
         transcript = sample_transcript(statistic, schedule, generator)

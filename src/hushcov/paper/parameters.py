@@ -154,7 +154,7 @@ class Schedule:
 
 
 def gate_correction(gate_noise: float, gate_clip: float) -> float:
-    """kappa = E[1 / (1 - Z)] for Z the N(0, r^2) noise clipped to [-clip, clip], clip < 1."""
+    """Return kappa = E[1 / (1 - Z)], Z N(0, r^2) clipped to [-clip, clip], clip < 1."""
     edge = gate_clip / gate_noise
     if edge == 0:  # all of the noise is clipped
         return 1 / (1 - gate_clip**2)
@@ -193,7 +193,7 @@ def total_variation(schedule: Schedule, *, all_tests_drawn: bool = False) -> flo
 
 
 def _undecided(schedule: Schedule) -> int:
-    """Most candidates of levels without selection whose gate is neither certain nor excluded.
+    """Return how many candidates of levels that keep all have an undecided gate, at most.
 
     With noise clipped at c a gate is certain unless 1 - c < |S|/T < 1 + c, which holds on a few
     neighbouring levels only; the others follow a public law, whatever the data.
@@ -207,13 +207,13 @@ def _undecided(schedule: Schedule) -> int:
 
 
 def numerical_delta(schedule: Schedule, epsilon: float, *, all_tests_drawn: bool = False) -> float:
-    """(1 + e^epsilon) times the total variation: what it adds to delta."""
+    """Return (1 + e^epsilon) times the total variation: what it adds to delta."""
     distance = total_variation(schedule, all_tests_drawn=all_tests_drawn)
     return (1 + math.exp(epsilon)) * distance  # proof: step 8
 
 
 def rounding_inflation(n_records: int) -> float:
-    """Relative growth of the sensitivity when integer moments become doubles.
+    """Return the relative growth of the sensitivity when integer moments become doubles.
 
     An entry is rounded twice (2^-52 relative in all) and is at most R^2, so two neighbours differ
     by up to Delta + 2^-51 R^2 = Delta (1 + 2^-52 n).
@@ -231,7 +231,7 @@ def query_inflation(n_records: int) -> float:
 
 
 def level_table(schedule: Schedule) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Titles and rows: one row a level, and one for the largest threshold."""
+    """Return titles and rows: one row a level, and one for the largest threshold."""
     tests_of = "threshold\nt", "tests per\nentry m", "active\nshare p"
     titles = ("level", *tests_of, "all tests\nM", "tests kept\ns", "selection\nnoise b")
     rows: list[tuple[str, ...]] = []
@@ -428,21 +428,21 @@ def _ceil(value: Decimal) -> int:
 
 
 def _clip_radius(inputs: PublicInputs, n: int) -> float:
-    """R, chosen so that no coordinate is altered with probability 1 - beta/20."""
+    """Return R, chosen so that no coordinate is altered with probability 1 - beta/20."""
     return inputs.scale * math.sqrt(
         2 * math.log(40 * n * inputs.n_features / inputs.failure_probability)
     )
 
 
 def _entry_sensitivity(inputs: PublicInputs, n: int) -> float:
-    """Delta, the most that replacing one of n clipped records moves an entry of S."""
+    """Return Delta, the most that replacing one of n clipped records moves an entry of S."""
     return 2 * _clip_radius(inputs, n) ** 2 / n
 
 
 def _selection_scales(
     inputs: PublicInputs, sensitivity: float, *levels: Sequence[float]
 ) -> tuple[float | None, ...]:
-    """b_ell, one-shot Laplace scales at budget (epsilon/(8L), delta/(32L)); None if all stay.
+    """Return b_ell, one-shot Laplace scales at (epsilon/(8L), delta/(32L)), or None.
 
     `levels` are thresholds, quotas and candidates.
     """
@@ -457,13 +457,13 @@ def _selection_scales(
 
 
 def _gate_noise(inputs: PublicInputs, sensitivity: float, query_budget: float) -> float:
-    """The gate noise r: Gaussian protection of all selected queries at (epsilon/4, delta/16)."""
+    """Return r: Gaussian protection of all selected queries at (epsilon/4, delta/16)."""
     noise = 8 * sensitivity * math.sqrt(query_budget) / inputs.epsilon  # proof: step 4
     return noise * math.sqrt(math.log(32 / inputs.delta))
 
 
 def _log_clipping_slack(total_quota: int, r: float) -> float:
-    """log eta, the total-variation price of clipping all gate noises at 1/4."""
+    """Return log eta, the total-variation price of clipping all gate noises at 1/4."""
     return math.log(2) + math.log(total_quota) - 1 / (32 * r) / r
 
 

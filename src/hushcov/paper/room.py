@@ -88,7 +88,7 @@ class _TestLaw:
 
 @lru_cache(maxsize=16)
 def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> list[_TestLaw]:
-    """The law of one test at every level, for the sizes of the reference and then its zeros."""
+    """Return the law of a test at every level, for sizes of the reference, then its zeros."""
     sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
     n_quantiles = len(sizes) - len(ref.sizes)
     counts = np.append(ref.counts, np.full(n_quantiles, ref.n_zeros / n_quantiles))
@@ -97,7 +97,7 @@ def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> 
 
 @lru_cache(maxsize=64)
 def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, Any]]:
-    """S - Sigma on the support times sqrt(2 n), and the state of the generator after this draw.
+    """Return S - Sigma on the support times sqrt(2 n), and the generator's state after.
 
     S - Sigma is Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian: the same for every design,
     and kept because a search asks for it hundreds of times.
@@ -140,7 +140,7 @@ def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Sch
 
 
 def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> float:
-    """Where the expected number of noisy scores (plus one) above it equals the quota."""
+    """Return where the expected number of noisy scores (plus one) above it equals the quota."""
     b = level.selection_scale
     assert b is not None
     active = counts * level.repetitions * level.activation
@@ -162,7 +162,7 @@ def _gumbel_tail(z: FloatArray) -> FloatArray:
 def _precision(
     number: IntArray, index: IndexArray, level: Level, law: _TestLaw, generator: np.random.Generator
 ) -> FloatArray:
-    """Sum of 1/T^2 over an entry's selected tests: the first few drawn, the rest at their mean."""
+    """Return sums of 1/T^2 over selected tests: the first few drawn, others at their mean."""
     inverse = (level.threshold * _TAU) ** -2.0
     total = np.zeros(len(index))
     for test in range(min(int(number.max(initial=0)), _DRAWN_TESTS)):
@@ -241,7 +241,7 @@ class PredictedErrors:
         return float(np.sum(sizes * -np.expm1(log_none) * np.exp(larger)))
 
     def _clipping(self) -> tuple[float, FloatArray]:
-        """How clipping shrinks Gaussian products off the diagonal, and the variances it leaves."""
+        """Return how clipping shrinks products off the diagonal, and the variances it leaves."""
         radius, variances = self.parameters.design.clip_radius, np.diag(self.ref.matrix)
         z = radius / np.sqrt(variances)
         density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
@@ -259,7 +259,7 @@ class PredictedErrors:
     def _gates(
         self, statistic: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        """Gate reconstruction on the support, and what opens at each zero entry."""
+        """Return gate reconstruction on the support, and what opens at each zero entry."""
         ref, index, (n_zeros, dilution) = self.ref, self.ref.size_index, self._zeros
         total, spurious = np.zeros(len(ref.values)), np.zeros(n_zeros)
         for level, law in self.laws:
@@ -277,7 +277,7 @@ class PredictedErrors:
     def _values(
         self, statistic: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        """Value reconstruction on the support, and the values kept at zero entries."""
+        """Return value reconstruction on the support, and the values kept at zero entries."""
         keep_above, known = self.parameters.design.keep_above, len(self.ref.sizes)
         found, deviation, weight = self._found(self.ref.size_index, generator)
         value = statistic + deviation * generator.standard_normal(len(statistic))
@@ -308,7 +308,7 @@ class PredictedErrors:
 
 
 def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
-    """Opened gates of random sign, Poisson at this rate for each entry, added up."""
+    """Return opened gates of random sign, Poisson at this rate for each entry, added up."""
     if rate > _MANY_GATES:
         return generator.normal(scale=math.sqrt(rate), size=n_entries)
     number = generator.poisson(rate * n_entries)
@@ -350,7 +350,7 @@ _STARTS = {
 
 
 def starting_design(reconstruction: str) -> Design:
-    """Where the search starts."""
+    """Return the design where the search starts."""
     return _STARTS[reconstruction][0]
 
 
@@ -461,7 +461,7 @@ def _predictions(
     features: int = _PREDICTION_FEATURES,
     seeds: Sequence[int] = _PREDICTION_SEEDS,
 ) -> dict[str, float]:
-    """Median over a few draws of a schedule's error on each reference model."""
+    """Return the median over a few draws of a schedule's error on each reference model."""
     size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
     refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
     draws = {model: PredictedErrors(parameters, ref).errors(seeds) for model, ref in refs.items()}
@@ -509,7 +509,7 @@ class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
         ]
 
     def table(self) -> Table:
-        """One row a level."""
+        """Return a table with one row a level."""
         return level_table(self.parameters.schedule)
 
 
@@ -536,7 +536,7 @@ class Multiscale(Mechanism):
         return Forecast(self.name, rough_multiscale(multiscale_inputs(inputs)), None, rough=True)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """Levels, exact moments, and arrays of the sampler."""
+        """Return the bytes of levels, exact moments, and arrays of the sampler."""
         return _BYTES * n_features**2
 
 

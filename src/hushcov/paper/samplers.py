@@ -283,7 +283,7 @@ def _by_inversion(n: int, p: float, first: float, second: float) -> int:
 
 @compiled
 def _by_rejection(n: int, p: float, first: float, second: float) -> int:
-    """One BTRS attempt; -1 when the proposal is rejected."""
+    """Attempt BTRS once; return -1 when the proposal is rejected."""
     spread = math.sqrt(n * p * (1.0 - p))
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -305,7 +305,7 @@ def _by_rejection(n: int, p: float, first: float, second: float) -> int:
 
 @compiled
 def _log_weight(n: int, p: float, k: float) -> float:
-    """Log of the probability of k, up to a constant shared by all k (Loader 2000)."""
+    """Return log of the probability of k, up to a constant shared by all k (Loader 2000)."""
     if k == 0:
         return n * math.log1p(-p) + 0.5 * math.log(n) - _stirling_error(n) + _HALF_LOG_TWO_PI
     if k == n:
@@ -332,7 +332,7 @@ def _stirling_error(k: float) -> float:
 
 @compiled
 def _deviance(mean: float, deviation: float) -> float:
-    """(x log(x/mean) + mean - x) at x = mean + deviation, without cancellation near the mean."""
+    """Return x log(x/mean) + mean - x at x = mean + deviation, without cancellation."""
     e = deviation / mean
     if abs(e) > 0.1:
         return mean * ((1.0 + e) * math.log1p(e) - e)
@@ -367,7 +367,7 @@ def select_tests(
 
 
 def active_tests(n_entries: int, level: Level, generator: np.random.Generator) -> IntArray:
-    """How many tests of each entry are active, Binomial(m_ell, p_ell)."""
+    """Return how many tests of each entry are active, Binomial(m_ell, p_ell)."""
     counts = np.full(n_entries, level.repetitions, dtype=np.int64)
     masses = np.full((2, n_entries), [[level.activation], [level.inactivation]])
     return binomial(generator, counts, *masses)
@@ -389,7 +389,7 @@ class NoisyScores:
     def masses(
         self, groups: IntArray, lo: float, split: float, hi: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Probabilities of (split, hi] and (lo, split] for one test of each group."""
+        """Return probabilities of (split, hi] and (lo, split] for one test of each group."""
         above, below = np.empty((2, len(groups)))
         law = lo, split, hi, self.b, self.gumbel
         size, alpha = len(groups), self.alpha[groups]
@@ -399,7 +399,7 @@ class NoisyScores:
     def draw(
         self, generator: np.random.Generator, groups: IntArray, lo: float, hi: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Distance of each score from `lo`, and its omega."""
+        """Return the distance of each score from `lo`, and its omega."""
         offset, omega = np.empty((2, len(groups)))
         pending = np.arange(len(groups))
         while len(pending):
@@ -433,7 +433,7 @@ def sample_exact(
 
 
 def by_size(statistic: FloatArray) -> tuple[npt.NDArray[np.intp], FloatArray]:
-    """Entries from the largest to the smallest |S_e|, and these sizes in units of t_0."""
+    """Return entries from the largest to the smallest |S_e|, and these sizes in units of t_0."""
     size = np.abs(statistic)
     order = np.argsort(-size, kind="stable")
     return order, size[order]
@@ -452,7 +452,7 @@ def check_capacity(schedule: Schedule) -> None:
 def _keep_all(
     alpha: FloatArray, level: Level, schedule: Schedule, generator: np.random.Generator
 ) -> IntArray:
-    """Gate counts of a level without selection: one binomial per entry that can open a gate."""
+    """Return gate counts without selection: one binomial per entry that can open a gate."""
     able = _able_to_fire(alpha, schedule)
     masses = _gate_masses(alpha[:able], -math.inf, math.inf, None, schedule)
     masses /= masses.sum(axis=0)  # so that a certain gate has mass 1, not 1 but for rounding
@@ -467,7 +467,7 @@ def _keep_all(
 def _select(
     alpha: FloatArray, level: Level, schedule: Schedule, generator: np.random.Generator
 ) -> IntArray:
-    """Gate counts of a level with selection: which tests are kept, then which of them fire."""
+    """Return gate counts with selection: which tests are kept, then which of them fire."""
     chosen, _ = select_tests(alpha, level, schedule.gumbel, generator)
     gates = np.zeros(len(alpha), dtype=np.int64)
     able = _able_to_fire(alpha, schedule)
@@ -485,14 +485,14 @@ def _select(
 
 
 def _able_to_fire(alpha: FloatArray, schedule: Schedule) -> int:
-    """How many leading entries (alpha decreases) can open a gate: alpha > 1 - clip."""
+    """Return how many leading entries (alpha decreases) can open a gate: alpha > 1 - clip."""
     return int(np.searchsorted(-alpha, -(1 - schedule.gate_clip), side="left"))
 
 
 def _gate_masses(
     alpha: FloatArray, lo: float, hi: float, selection_scale: float | None, schedule: Schedule
 ) -> FloatArray:
-    """Masses of (lo, hi] with each gate; any scale will do where the interval is everything."""
+    """Return masses of (lo, hi] with each gate; any scale will do for all of the line."""
     masses, alpha = np.empty((3, len(alpha))), np.ascontiguousarray(alpha)
     law = lo, hi, selection_scale or 1.0, schedule.gate_noise, schedule.gate_clip, schedule.gumbel
     run_in_chunks(kernels.fill_gate_masses, len(alpha), alpha, *law, masses)
@@ -506,7 +506,7 @@ def _fire(
     opposite: FloatArray,
     silent: FloatArray,
 ) -> IntArray:
-    """N(same sign) - N(opposite sign) of `counts` tests with the given gate masses."""
+    """Return N(same sign) - N(opposite sign) of `counts` tests with the given gate masses."""
     fired = binomial(generator, counts, same, opposite + silent)
     if not opposite.any():
         return fired
@@ -554,7 +554,7 @@ def sample_transcript(
 def _selected(
     alpha: FloatArray, level: Level, schedule: Schedule, generator: np.random.Generator
 ) -> tuple[IntArray, FloatArray]:
-    """Group and tau = T / t_ell of every selected active test of a level."""
+    """Return the group and tau = T / t_ell of every selected active test of a level."""
     if level.selection_scale is None:
         groups = np.repeat(np.arange(len(alpha)), active_tests(len(alpha), level, generator))
         return groups, generator.uniform(1, 2, len(groups))
@@ -577,7 +577,7 @@ STEPS_PER_DEVIATION = 4  # rounding at a quarter of the deviation adds 0.5 % to 
 
 
 def value_step(schedule: Schedule) -> float:
-    """A public step that is fine enough to round values to, in units of the smallest threshold.
+    """Return a public step, fine enough to round values to, in units of t_0.
 
     No entry is known better than from all tests of all levels at their smallest thresholds.
     """
@@ -588,7 +588,7 @@ def value_step(schedule: Schedule) -> float:
 def value_integers(
     transcript: Transcript, schedule: Schedule, keep_above: float, step: float
 ) -> IntArray:
-    """Released integers of every entry, in units of `step`; zero where nothing is kept."""
+    """Return released integers of every entry, in units of `step`; zero where nothing is kept."""
     # proof: step 9
     precision = np.zeros(schedule.n_entries)
     total = np.zeros(schedule.n_entries)

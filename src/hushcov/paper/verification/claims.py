@@ -141,7 +141,7 @@ def clipping(setting: Setting) -> Numbers:
 
 
 def log_covariance_failure(setting: Setting, deviation: float | None = None) -> float:
-    """Log of a union bound on P(||S - Sigma||_max > deviation), by default t_0/16, unclipped."""
+    """Return log of a union bound on P(||S - Sigma||_max > deviation), usually t_0/16."""
     tau = setting.base_threshold / 16 if deviation is None else deviation
     (covariances, variances), counts = setting.entry_laws
     n = setting.inputs.n_records
@@ -199,7 +199,7 @@ def scalar_bernstein(setting: Setting) -> Numbers:
 
 
 def _centred_square_norm() -> float:
-    """psi_1 norm of g^2 - 1: the s with E exp(|g^2 - 1|/s) = 2."""
+    """Return the psi_1 norm of g^2 - 1: the s with E exp(|g^2 - 1|/s) = 2."""
 
     def excess(s: float) -> float:
         def integrand(x: float) -> float:
@@ -350,13 +350,13 @@ def matrix_variance(setting: Setting, sample: IdealSample) -> Numbers:
 
 
 def proved_variance(setting: Setting) -> float:
-    """kL/rho."""
+    """Return the bound kL/rho of Lemma 3."""
     parameters = setting.parameters
     return parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
 
 
 def exact_variance(setting: Setting, sample: IdealSample) -> float:
-    """v: the largest row sum of entry variances, because every B_e^2 is diagonal."""
+    """Return v: the largest row sum of entry variances, because every B_e^2 is diagonal."""
     return largest_row_sum(setting, sample, sample.exact.variance)
 
 
@@ -368,7 +368,7 @@ def largest_row_sum(setting: Setting, sample: IdealSample, values: FloatArray) -
 
 
 def bernstein_radius(setting: Setting, variance: float) -> float:
-    """sqrt(2 v u) + 2 B u / 3 with B = 2/(rho t_0), u = log(40 d / beta)."""
+    """Return sqrt(2 v u) + 2 B u / 3 with B = 2/(rho t_0), u = log(40 d / beta)."""
     parameters, inputs = setting.parameters, setting.inputs
     u = math.log(40 * inputs.n_features / inputs.failure_probability)
     envelope = 2 / (parameters.test_rate * setting.base_threshold)
@@ -376,7 +376,7 @@ def bernstein_radius(setting: Setting, variance: float) -> float:
 
 
 def log_bernstein_failure(setting: Setting, variance: float) -> float:
-    """Log of matrix Bernstein's bound on P(||Sigma_id - mean||_op > alpha sigma^2 / 2)."""
+    """Return log of matrix Bernstein's bound on P(||Sigma_id - mean||_op > alpha sigma^2 / 2)."""
     parameters = setting.parameters
     x = setting.target / 2
     envelope = 2 / (parameters.test_rate * setting.base_threshold)
@@ -435,7 +435,7 @@ def quota_use(setting: Setting, *, seed: int = 0) -> Numbers:
 
 
 def _largest_group(setting: Setting, level: Level) -> int:
-    """Most tests that B_l can count for any Sigma of the model class: |K_l| m_l."""
+    """Return the most tests that B_l can count for any Sigma of the model class: |K_l| m_l."""
     inputs = setting.inputs
     per_row = min(inputs.row_sparsity, 4 * inputs.scale**4 / level.threshold**2)
     entries = math.floor(inputs.n_features * per_row * (1 + 1e-12))
@@ -443,7 +443,7 @@ def _largest_group(setting: Setting, level: Level) -> int:
 
 
 def log_quota_failure(setting: Setting) -> float:
-    """log P(some B_l > s_l) for the worst Sigma, by binomial numerics."""
+    """Return log P(some B_l > s_l) for the worst Sigma, by binomial numerics."""
     return log_sum(
         log_binomial_above(lv.quota, _largest_group(setting, lv), lv.activation, lv.inactivation)
         for lv in setting.parameters.schedule.levels
@@ -480,7 +480,7 @@ def selection_noise(setting: Setting) -> Numbers:
 
 
 def log_noise_failure(setting: Setting) -> float:
-    """log P(some selection noise passes 1/32), over all candidates of levels that select."""
+    """Return log P(some selection noise passes 1/32), over all candidates of levels that select."""
     return log_sum(log_any(-1 / (32 * b), level.candidates) for level, b in setting.selecting)
 
 
@@ -501,7 +501,7 @@ def noise_event(setting: Setting) -> Numbers:
 
 
 def log_dropped(level: Level, b: float, entries: FloatArray, clip: float) -> float:
-    """Log of a bound on P(a level drops a test that could fire), given S and its noise b.
+    """Return log of a bound on P(a level drops a test that could fire), given S and its noise b.
 
     For any cut x: either a test with query above 1 - clip has its noisy score below x, or more
     than s tests have theirs above x. The first is a union bound, the second Chernoff's, and the
@@ -526,13 +526,13 @@ def log_dropped(level: Level, b: float, entries: FloatArray, clip: float) -> flo
 
 
 def log_coupling_failure(setting: Setting, entries: FloatArray, factor: float = 1.0) -> float:
-    """Log of a bound on P(actual != ideal | S), every selection noise multiplied by `factor`."""
+    """Return log of a bound on P(actual != ideal | S), selection noise times `factor`."""
     clip = setting.parameters.schedule.gate_clip
     return log_sum(log_dropped(level, b * factor, entries, clip) for level, b in setting.selecting)
 
 
 def loudest(setting: Setting, seed: int) -> FloatArray:
-    """S for Sigma = sigma^2 I, which opens the most gates at the levels that select."""
+    """Return S for Sigma = sigma^2 I, which opens the most gates at the levels that select."""
     inputs = setting.inputs
     return setting.draw_covariance(seed, inputs.scale**2 * np.eye(inputs.n_features))
 
@@ -583,7 +583,7 @@ def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sampl
 
 
 def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:
-    """The largest surprise among binomial counts, as a normal deviate; inf for the impossible."""
+    """Return the largest surprise among binomial counts, as a normal deviate."""
     if np.any(gates[q == 0]):
         return math.inf
     counts, q = np.abs(gates[q > 0]), q[q > 0]
@@ -618,7 +618,7 @@ def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Numbers:
 
 
 def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
-    """Gram of all rows but the second, minus Gram of all rows but the first: neighbours."""
+    """Return the Gram matrix without the second row less that without the first: neighbours."""
     one = second_moments(open_records(np.delete(rows, 1, axis=0)), grid).gram
     other = second_moments(open_records(np.delete(rows, 0, axis=0)), grid).gram
     return np.asarray(one - other)
@@ -677,7 +677,7 @@ def query_sensitivity(setting: Setting) -> Numbers:
     t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * inputs.row_sparsity)
 
     def spent(counts: Iterable[int]) -> Fraction:
-        """Sum of counts / t_l^2, exactly."""
+        """Return the sum of counts / t_l^2, exactly."""
         return sum((n / (t_0 * 2**ell) ** 2 for ell, n in enumerate(counts)), Fraction(0))
 
     exact = spent(parameters.quotas)
@@ -733,7 +733,7 @@ def gaussian_protection(setting: Setting) -> Numbers:
 
 
 def _hockey_stick(mu: float, epsilon: float) -> float:
-    """int (phi(x - mu) - e^eps phi(x))_+ dx, the delta of the Gaussian mechanism by definition."""
+    """Return int (phi(x - mu) - e^eps phi(x))_+ dx, the delta of Gaussian noise."""
     start = epsilon / mu + mu / 2
 
     def integrand(v: float) -> float:

@@ -40,18 +40,18 @@ _TERMS = 40  # the moment series converges like (clip^2)^j = 16^-j
 
 
 def log_two_sided(x: float) -> float:
-    """log P(|g| > x) for a standard normal g."""
+    """Return log P(|g| > x) for a standard normal g."""
     return math.log(2) + float(special.log_ndtr(-x))
 
 
 def log_two_sided_by_quadrature(x: float) -> float:
-    """log P(|g| > x), x > 0, by integrating the density: phi(x) / x * int exp(-v - v^2/(2x^2))."""
+    """Return log P(|g| > x), x > 0, from phi(x) / x * int exp(-v - v^2/(2x^2)) dv."""
     integral = integrate.quad(lambda v: math.exp(-v - 0.5 * (v / x) ** 2), 0, 60)[0]
     return math.log(2 * integral / x) - 0.5 * x * x - 0.5 * math.log(2 * math.pi)
 
 
 def log_any(log_probability: float, count: float) -> float:
-    """log(1 - (1 - p)^count): at least one of `count` independent events of probability p."""
+    """Return log(1 - (1 - p)^count): any of `count` independent events of probability p."""
     if log_probability < -30:  # then 1 - (1 - p)^count = 1 - exp(-count p) to thirteen digits
         log_mean = log_probability + math.log(count)
         return log_mean if log_mean < -30 else math.log(-math.expm1(-math.exp(log_mean)))
@@ -59,7 +59,7 @@ def log_any(log_probability: float, count: float) -> float:
 
 
 def log_sum(logs: Iterable[float]) -> float:
-    """log of a sum of numbers given by their logs; minus infinity if there are none."""
+    """Return log of a sum of numbers given by their logs; minus infinity if there are none."""
     logs = list(logs)
     largest = max(logs, default=-math.inf)
     if math.isinf(largest):
@@ -68,7 +68,7 @@ def log_sum(logs: Iterable[float]) -> float:
 
 
 def log_binomial_above(limit: int, count: int, success: float, failure: float) -> float:
-    """log P(B > limit) for B binomial, rounded up by less than the first term's share.
+    """Return log P(B > limit) for B binomial, rounded up by less than the first term's share.
 
     The first term of the tail by Stirling's formula (an upper bound on it), times the geometric
     series that dominates the others. Below the mean the trivial bound 0 is returned.
@@ -89,7 +89,7 @@ def log_binomial_above(limit: int, count: int, success: float, failure: float) -
 
 
 def log_poisson_chernoff(threshold: float, mean: float) -> float:
-    """log of the Chernoff bound on P(sum of independent indicators >= threshold)."""
+    """Return log of the Chernoff bound on P(sum of independent indicators >= threshold)."""
     if threshold <= mean:
         return 0.0
     if mean == 0:
@@ -100,7 +100,7 @@ def log_poisson_chernoff(threshold: float, mean: float) -> float:
 def log_product_deviation(
     covariance: FloatArray, variances: FloatArray, deviation: float, n: int, *, sharp: bool = False
 ) -> FloatArray:
-    """Log of P(|mean of n products X_i X_j - c| > deviation), X_i and X_j Gaussian.
+    """Return log of P(|mean of n products X_i X_j - c| > deviation), X_i and X_j Gaussian.
 
     `variances` is the product v of the two variances. By default Chernoff's bound for either side;
     `sharp` gives the saddlepoint approximation of Lugannani and Rice, whose relative error is
@@ -130,7 +130,7 @@ def log_product_deviation(
 
 
 def clopper_pearson(successes: int, runs: int, confidence: float = 0.95) -> float:
-    """Lower confidence bound on a probability after `successes` in `runs`."""
+    """Return the lower confidence bound on a probability after `successes` in `runs`."""
     if successes == 0:
         return 0.0
     return float(special.betaincinv(successes, runs - successes + 1, 1 - confidence))
@@ -145,7 +145,7 @@ class IdealMoments(NamedTuple):
 
 
 def fired_length(a: FloatArray, low: float, high: float, r: float, clip: float) -> FloatArray:
-    """int_low^high P(Z > 1 - a/t) dt = E[min(max(a/(1-Z), low), high)] - low, for a >= 0."""
+    """Return int_low^high P(Z > 1 - a/t) dt = E[min(max(a/(1-Z), low), high)] - low, for a >= 0."""
     edge = min(clip / r, _WIDEST)
     ends = np.full((2, len(a)), [[-edge], [edge]])
     kinks = [(1 - a / t) / r for t in (low, high) if t > 0]
@@ -165,7 +165,7 @@ def fired_length(a: FloatArray, low: float, high: float, r: float, clip: float) 
 
 
 def fired_length_by_thresholds(a: float, r: float, clip: float) -> float:
-    """int_0^inf P(Z > 1 - a/t) dt for a > 0, integrating over t, in y = (1 - a/t) / r."""
+    """Return int_0^inf P(Z > 1 - a/t) dt for a > 0, integrating over t, in y = (1 - a/t) / r."""
     edge = clip / r
     pieces = [-edge, *(y for y in (-_WIDEST, 0.0, _WIDEST) if abs(y) < edge), edge]
     total = a / (1 + clip)  # below this t every test fires
@@ -181,7 +181,7 @@ def fired_length_by_thresholds(a: float, r: float, clip: float) -> float:
 
 
 def correction_by_moments(r: float, clip: float) -> float:
-    """kappa = E[1/(1-Z)] = sum of the even moments of the clipped Gaussian Z."""
+    """Return kappa = E[1/(1-Z)] = sum of the even moments of the clipped Gaussian Z."""
     j = np.arange(_TERMS)
     edge = clip / r
     log_inside = 2 * j * math.log(r) + j * math.log(2) + special.gammaln(j + 0.5)
@@ -200,7 +200,7 @@ def fire_probability(sizes: FloatArray, level: Level, schedule: Schedule) -> Flo
 
 
 def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> IdealMoments:
-    """Cumulants of the ideal estimator at each entry of S, level by level."""
+    """Return cumulants of the ideal estimator at each entry of S, level by level."""
     schedule = parameters.schedule
     size, sign = np.abs(entries), np.sign(entries)
     mean, variance, fourth = np.zeros((3, len(entries)))
@@ -490,7 +490,7 @@ def draw_ideal(setting: Setting, *, seed: int = 0, sampler: Sampler = sample_exa
 
 
 def records_sweep(setting: Setting) -> list[int]:
-    """Numbers of records from the smallest private one to 100 times the smallest accurate one."""
+    """Return numbers of records, from the fewest private to 100 times the fewest accurate."""
     private = setting.parameters.smallest_private_n
     accurate = setting.parameters.smallest_accurate_n
     below = np.geomspace(private, accurate, _SWEEP_POINTS)[1:-1]
@@ -589,5 +589,5 @@ def claim(
 
 
 def agree(first: float, second: float, tolerance: float = 1e-9) -> bool:
-    """Whether two computations of one number give the same one, in relative terms."""
+    """Return whether two computations of one number agree, in relative terms."""
     return math.isclose(first, second, rel_tol=tolerance, abs_tol=0.0)
