@@ -19,7 +19,7 @@ from hushcov._arrays import FloatArray
 from hushcov._charged import stated_charges
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import number
-from hushcov.accounting import REPLACE, Guarantee
+from hushcov.accounting import ONE_REPLACED, Guarantee
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
@@ -52,7 +52,7 @@ _PICKLED = (
 )
 # Options of whose privacy it is, as they are where it is that of one replaced record.
 _ONE_REPLACED = {
-    "neighbours": REPLACE,
+    "neighbours": ONE_REPLACED.relation,
     "max_rows_per_unit": None,
     "estimand": "rows",
     "max_sample_weight": None,

@@ -14,16 +14,14 @@ from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import (
-    GAUSSIAN,
-    GAUSSIAN_THRESHOLD,
-    GaussianNoise,
+from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
 )
+from hushcov.mechanisms.gaussian.room import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.mechanisms.screened import SCREENED, PlannedScreened, ScreenedPlan
+from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened, ScreenedPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan
 from hushcov.sums.grids import FeatureGrid

@@ -18,7 +18,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, RECORD, REPLACE, Neighbours
+from hushcov.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
@@ -54,7 +54,7 @@ class Whose:
     the rows over the most that one may have.
     """
 
-    relation: str = REPLACE
+    relation: str = ONE_REPLACED.relation
     unit: str = RECORD
     identifiers: Any = None
     most_rows: int | None = 1
@@ -113,7 +113,7 @@ class Whose:
         Units are counted from identifiers, and nothing is read of these before a charge.
         """
         given = self.identifiers is not None or self.weights is not None
-        return self.relation == ADD_REMOVE or given
+        return is_counted(self.relation) or given
 
     @property
     def neighbours(self) -> Neighbours:
@@ -233,7 +233,7 @@ class ScaledCovariance(PrivateCovariance):
 
     feature_scale: Any = None
     positive_semidefinite: bool = False
-    neighbours: str = REPLACE
+    neighbours: str = ONE_REPLACED.relation
     max_rows_per_unit: int | None = None
     estimand: str = ESTIMANDS[0]
     max_sample_weight: float | None = None

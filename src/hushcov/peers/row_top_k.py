@@ -25,7 +25,7 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, squared_sensitivity
 from hushcov.noise import LARGEST_SCORE, LARGEST_SIGMA, Entropy, gumbel_top, rounded_normal
 from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
 from hushcov.release import Release

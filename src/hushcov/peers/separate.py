@@ -14,7 +14,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import balanced_row_norm, noise_sigmas, symmetric_noise
+from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm, noise_sigmas, symmetric_noise
 from hushcov.noise import LARGEST_SIGMA, Entropy, rounded_normal
 from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
 from hushcov.release import Release

@@ -51,8 +51,12 @@ from hushcov.lab.audit.attack import (
     summed,
     unit_removed,
 )
-from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.mechanisms.gaussian.mechanism import (
+    GaussianParameters,
+    gaussian_parameters,
+    release_gaussian,
+)
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.peers import coinpress, separate
 from hushcov.peers import eigen_sampling as sampling

@@ -26,7 +26,7 @@ from scipy import special
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer
-from hushcov.accounting import REPLACE, gaussian_epsilon
+from hushcov.accounting import ONE_REPLACED, gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import gaussian, selection
 from hushcov.lab.audit.attack import (
@@ -56,6 +56,7 @@ from hushcov.planning import mechanisms
 from hushcov.release import Release
 from hushcov.steps import Prepared
 
+REPLACED = ONE_REPLACED.relation
 _SLOWNESS = 2  # whole releases take a millisecond or more
 
 
@@ -112,12 +113,12 @@ def registered(mechanism: str, turn: Turn = replaced) -> tuple[Attack, ...]:
 
 
 _TURNED = selection.TURNED | gaussian.TURNED
-_REPLACED = _TURNED | selection.REPLACED | gaussian.REPLACED
+_ALONE = _TURNED | selection.REPLACED | gaussian.REPLACED
 
 
-def _builders(kind: str = REPLACE) -> dict[str, Builder]:
+def _builders(kind: str = REPLACED) -> dict[str, Builder]:
     """Return what makes the attacks on neighbours of a kind, by what is attacked."""
-    made = _REPLACED if kind == REPLACE else _TURNED | gaussian.COUNTS
+    made = _ALONE if kind == REPLACED else _TURNED | gaussian.COUNTS
     others = (
         name
         for name in mechanisms()
@@ -128,23 +129,23 @@ def _builders(kind: str = REPLACE) -> dict[str, Builder]:
 
 _BUILDERS = {kind: _builders(kind) for kind in KINDS}
 #: Everything that is audited, by name: a mechanism, or a mechanism and its variant.
-AUDITED = tuple(_BUILDERS[REPLACE])
+AUDITED = tuple(_BUILDERS[REPLACED])
 
 
-def audited(kind: str = REPLACE) -> tuple[str, ...]:
+def audited(kind: str = REPLACED) -> tuple[str, ...]:
     """Everything that is audited on neighbours of this kind, by name."""
     check_choice("neighbours", kind, tuple(KINDS))
     return tuple(_BUILDERS[kind])
 
 
-def attacks_on(name: str, kind: str = REPLACE) -> tuple[Attack, ...]:
+def attacks_on(name: str, kind: str = REPLACED) -> tuple[Attack, ...]:
     """Return all attacks on one of `audited`."""
     check_choice("mechanism", name, audited(kind))
-    turn = () if kind == REPLACE else (KINDS[kind],)
+    turn = () if kind == REPLACED else (KINDS[kind],)
     return _BUILDERS[kind][name](name, *turn)
 
 
-def is_handmade(name: str, kind: str = REPLACE) -> bool:
+def is_handmade(name: str, kind: str = REPLACED) -> bool:
     """Return whether the attacks on one of `audited` are made by hand."""
     return _BUILDERS[kind][name] is not registered
 
@@ -198,7 +199,7 @@ class AuditResult:
 def audit(
     mechanism: str,
     *,
-    neighbours: str = REPLACE,
+    neighbours: str = REPLACED,
     runs: int = DEFAULT_RUNS,
     seed: int = 0,
     progress: Progress | None = None,

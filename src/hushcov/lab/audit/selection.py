@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import ADD_REMOVE, Budget
+from hushcov.accounting import Budget
 from hushcov.candidates import Candidates
 from hushcov.genotypes import mechanism as genotypes
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords, open_genotypes
@@ -59,30 +59,26 @@ from hushcov.lab.audit.attack import (
     tied,
     tied_few,
 )
-from hushcov.mechanisms.adaptive import (
-    AdaptiveParameters,
-    Ladder,
-    WholeMatrix,
-    look_at_signs,
-    release_adaptive,
-    release_pairs,
-)
-from hushcov.mechanisms.adaptive.parameters import FIRST_LOOK
-from hushcov.mechanisms.adaptive.parameters import NAME as ADAPTIVE
+from hushcov.mechanisms.adaptive.mechanism import WholeMatrix, look_at_signs, release_adaptive
+from hushcov.mechanisms.adaptive.pairs import FIRST_LOOK, AdaptiveParameters, Ladder, release_pairs
+from hushcov.mechanisms.adaptive.pairs import NAME as ADAPTIVE
+from hushcov.mechanisms.candidates import NAME as CANDIDATES
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
-from hushcov.mechanisms.candidates.parameters import NAME as CANDIDATES
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
+from hushcov.mechanisms.screened.values import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    RADIUS,
     CentredSigns,
     ScreenedDesign,
     ScreenedParameters,
     SignScreen,
+    integers_per_square,
     product_map,
-    release_screened,
     screened_parameters,
-    select_pairs,
+    sum_sigma,
 )
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.paper.parameters import TheoremParameters, theorem_parameters
@@ -163,7 +159,8 @@ class ScreenedTarget(Target):
         sums = release.integers[upper] // DIAGONAL_WEIGHT
         shrinkage = release.parameters["shrinkage"]
         assert isinstance(shrinkage, float)
-        centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
+        per_square = integers_per_square(self.parameters.half_width)
+        centre = round(per_square) * self.parameters.inputs.n_records
         centre = round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)  # added to every square
         squares = (np.diag(release.integers) - centre) // PAIR_WEIGHT
         return flat(release.released[upper], sums, squares)
@@ -464,7 +461,7 @@ def _signs(name: str, turn: Turn = replaced, *, screen: SignScreen = _SCREEN) ->
         return flat(look_at_signs(sums, screen, inputs, 1.0, mu, budget, entropy).mean)
 
     pair = turn(sign_flips(RECORDS, FEATURES, HUGE))
-    target = PartTarget(_parameters(pair), look, lambda records: screen.sums(records, None))
+    target = PartTarget(_parameters(pair), look, screen.sums)
     change = along_change(pair.before, pair.after)
     return (Attack(name, target, pair, (change, FITTED)),)
 
@@ -488,7 +485,7 @@ def _ladder(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
 
 def _climbing(pair: Pair, rate: float) -> PartTarget:
     climb = partial(_climb, rate=rate)
-    return PartTarget(_parameters(pair), climb, lambda records: _SCREEN.scores(records, None))
+    return PartTarget(_parameters(pair), climb, _SCREEN.scores)
 
 
 def _favoured(pair: Pair) -> Statistic:
@@ -628,7 +625,7 @@ def _genotype_pairs() -> tuple[Pair, ...]:
 def _genotype_statistics(pair: Pair) -> tuple[Statistic, ...]:
     """Along what one person moves: products of neighbours, and means; for frequencies of 1/2."""
     before, after = (np.nan_to_num(each - 1) for each in (pair.before, pair.after))
-    if pair.neighbours.relation == ADD_REMOVE:
+    if not pair.neighbours.public_size:
         after = np.zeros_like(after)
     products = after[1:] * after[:-1] - before[1:] * before[:-1]
     means = np.concatenate([np.zeros(2 * _VARIANTS - 1), after - before])
