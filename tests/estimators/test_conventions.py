@@ -29,7 +29,7 @@ from estimators.settings import (
     setting,
 )
 from hushcov import RowTopKCovariance
-from hushcov.estimators import gaussian, screened, sparse
+from hushcov.estimators import gaussian, sparse
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
 from hushcov.peers import estimators as peers
@@ -275,7 +275,7 @@ def test_private_fits_are_silent_and_differ(name):
     assert first.covariance_[0, 0] != second.covariance_[0, 0]
 
 
-@pytest.mark.parametrize("module", [gaussian, screened, sparse, peers])
+@pytest.mark.parametrize("module", [gaussian, sparse, peers])
 def test_the_examples_in_the_documentation_run(module):
     results = doctest.testmod(module)
     assert results.failed == 0

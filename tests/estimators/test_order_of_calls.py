@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovariance, estimators
 from hushcov.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
-from hushcov.estimators.whose import Whose
+from hushcov.estimators.scaled import Whose
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.planning import Plan
 from hushcov.sums.records import CountedRecords

@@ -122,7 +122,7 @@ def test_an_estimator_of_ones_own_has_the_options_of_its_bases():
     for copy in copies:
         assert copy.get_params() == estimator.get_params()
         assert repr(copy) == "_Own(epsilon=1.0, knob=4)"
-    assert estimator.get_params().keys() == EVERYWHERE | APPROXIMATE | {"knob"}
+    assert estimator.get_params().keys() == EVERYWHERE | CENTRED | {"knob"}
     assert estimator.device == "cuda"
     assert len({estimator, clone(estimator)}) == 2
 

@@ -22,7 +22,7 @@ from hushcov.cli.forecasts import command_memory, forecast_dict
 from hushcov.cli.output import busy, console, facts, heading, watched
 from hushcov.cli.words import detection, families_error, typical_error
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.estimators.whose import OpenedRecords, Whose, paid_count
+from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
 from hushcov.options import ESTIMANDS, Taker
 from hushcov.planning import (

@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hushcov.estimators.gaussian import GaussianCovariance
-    from hushcov.estimators.screened import ScreenedCovariance
+    from hushcov.estimators.gaussian import GaussianCovariance, ScreenedCovariance
     from hushcov.estimators.sparse import PrivateSparseCovariance
     from hushcov.estimators.thresholded import ThresholdedCovariance
     from hushcov.genotypes.estimator import GenotypeCovariance
@@ -28,7 +27,7 @@ _MODULES = {
     "MultiscaleCovariance": "paper.estimator",
     "PrivateSparseCovariance": "estimators.sparse",
     "RowTopKCovariance": "peers.estimators",
-    "ScreenedCovariance": "estimators.screened",
+    "ScreenedCovariance": "estimators.gaussian",
     "SeparateCovariance": "peers.estimators",
     "ThresholdedCovariance": "estimators.thresholded",
 }

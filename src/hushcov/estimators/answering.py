@@ -66,16 +66,11 @@ class FrameChoice(BaseEstimator):
         return self
 
     def __sklearn_clone__(self) -> Self:
-        """As scikit-learn makes it, and with what was asked of frames."""
+        """Copy as scikit-learn does, and with what was asked of frames."""
         copy: Self = super().__sklearn_clone__()
         if self._frames_asked is not None:
             copy.set_output(transform=self._frames_asked)
         return copy
-
-    def _frames_of(self, library: str | None) -> None:
-        """Note whose frame came in."""
-        self._frames_in = library
-        self._choose_frames()
 
     def _choose_frames(self) -> None:
         asked = self._frames_asked or get_config()["transform_output"]
@@ -109,7 +104,7 @@ class Answers:
         return correlation(self._released())
 
     def pairs(self, level: float = 0.95, library: str | None = None) -> Any:
-        """The pairs that were released, the strongest first, as a frame.
+        """Return the pairs that were released, the strongest first, as a frame.
 
         Parameters
         ----------
@@ -135,7 +130,7 @@ class Answers:
         return self._frame(pairs_table(self._released(), check_level(level)), library)
 
     def variances(self, level: float = 0.95, library: str | None = None) -> Any:
-        """One row for each feature, as a frame; parameters are those of `pairs`.
+        """Return one row for each feature, as a frame; parameters are those of `pairs`.
 
         Columns: feature; mean, where means were released; variance with lower and upper;
         standard_deviation with sd_lower and sd_upper; noise_sd of the variance; holds.
@@ -339,7 +334,7 @@ class Answers:
         return frame(table, self._frames if library is None else library)
 
     def get_precision(self) -> FloatArray:
-        """The inverse of the released covariance; see `precision_`."""
+        """Return the inverse of the released covariance; see `precision_`."""
         self._released()
         if is_sparse(self.covariance_):
             raise ParameterError(
@@ -361,7 +356,7 @@ class Answers:
         return self._precision
 
     def labelled_covariance(self, library: str | None = None) -> Any:
-        """The released covariance with the names of the features.
+        """Return the released covariance with the names of the features.
 
         Parameters
         ----------

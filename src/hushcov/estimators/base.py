@@ -1,13 +1,14 @@
-"""Base of all estimators: opening records, storing a release, and its limits."""
+"""Bases of all estimators: opening records, charges, storing a release, sums of several sites."""
 
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,9 +17,9 @@ from sklearn.utils.validation import validate_data
 
 from hushcov._arrays import FloatArray
 from hushcov._charged import stated_charges
-from hushcov._validation import listed
+from hushcov._validation import check_integer, listed, shown
 from hushcov._words import number
-from hushcov.accounting import Guarantee
+from hushcov.accounting import ONE_REPLACED, Guarantee
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
@@ -29,6 +30,9 @@ from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.tables.sources import ArrayRecords, open_records
 
+if TYPE_CHECKING:
+    from hushcov.sums.statistics import RecordMap, Statistics
+
 # What a fit leaves beside public attributes.
 _PRIVATE = ("_stores_precision", "_precision", "_compared", "_frames", "_frames_in")
 _NO_SCORE = (
@@ -36,6 +40,23 @@ _NO_SCORE = (
     "are records that no guarantee covers then. Use log_likelihood(rows) for rows that are public, "
     "and choose parameters by `hushcov plan` or PrivateSparseCovariance.plan."
 )
+
+_AFTER = (
+    "partial_fit must come before the release, and this {name} has released: sums with more "
+    "records are a new release, which is charged again. Call partial_fit on a new estimator "
+    "(sklearn.base.clone), and merge with statistics that were kept."
+)
+_PICKLED = (
+    "{name} must not be pickled or copied while it holds statistics, which are exact and not "
+    "private: keep them with statistics_.save(path), or release them with fit_statistics() first."
+)
+# Options of whose privacy it is, as they are where it is that of one replaced record.
+_ONE_REPLACED = {
+    "neighbours": ONE_REPLACED.relation,
+    "max_rows_per_unit": None,
+    "estimand": "rows",
+    "max_sample_weight": None,
+}
 
 
 @with_options
@@ -60,6 +81,11 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     receipt_ : Receipt, when a ledger was charged
     warnings_ : tuple of str
         What was warned of before the release, which keeps it.
+
+    Warns
+    -----
+    SeededNoiseWarning
+        If `random_state` is given.
     """
 
     epsilon: float | None = None
@@ -98,7 +124,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     def _checked_rows(self, X: Any) -> Any:
         """Rows that scikit-learn can score; others are refused, and so is what was not fitted."""
         self._released()
-        _refuse_bad_rows(X)
+        # Pass over the rows once, for typed refusals that quote no value.
+        open_records(X).map_sum(lambda _: np.zeros(0, dtype=np.int64))
         if not hasattr(X, "column_names"):
             return X
         try:  # an Arrow table: scikit-learn checks names of pandas
@@ -113,8 +140,9 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         for name in self._fitted():
             delattr(self, name)
         self.warnings_: tuple[str, ...] = ()
-        self._frames_of(frames if X is None else library_of(X))
-        with stated_charges(_unreleased):
+        self._frames_in = frames if X is None else library_of(X)
+        self._choose_frames()
+        with stated_charges(lambda: "No estimate was released."):
             try:
                 yield
             except BaseException:
@@ -141,7 +169,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         return records if bounds is None else ClippedRecords(records, bounds)
 
     def _public_bounds(self, n_features: int) -> Bounds | None:
-        """The bounds of features that were given; checked."""
+        """Return the bounds of features that were given; checked."""
         if self.bounds is None:
             return None
         names = getattr(self, "feature_names_in_", None)
@@ -199,34 +227,24 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     @contextmanager
     def _charged(self, guarantee: Guarantee, whole: float = 0.0) -> Iterator[None]:
-        """Charge, then release; whatever fails in between says what was charged.
+        """Charge the ledger, if there is one, before any record is read; then release.
 
         `whole` is the epsilon of a release of which this is the first part.
         """
-        with stated_charges(_unreleased):
-            try:
-                self._charge(guarantee, whole)
-                yield
-            except DataError as error:
-                if self.ledger is None:
-                    before = getattr(self, "counted_", None)
-                    nothing = "There is no ledger: nothing was charged, and nothing was released."
-                    error.add_note(nothing if before is None else before.paid)
-                raise
+        try:
+            if self.ledger is not None and self.dataset is not None:
+                from hushcov.accounting.ledger import Ledger
 
-    def _charge(self, guarantee: Guarantee, whole: float = 0.0) -> None:
-        """Charge the release to the ledger, if there is one; before any record is read."""
-        if self.ledger is None or self.dataset is None:
-            return
-        from hushcov.accounting.ledger import Ledger
-
-        ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
-        label = f"{type(self).__name__} of {self.n_features_in_} features"
-        self.receipt_ = ledger.charge(self.dataset, guarantee, label=label, whole=whole)
-
-
-def _unreleased() -> str:
-    return "No estimate was released."
+                ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
+                label = f"{type(self).__name__} of {self.n_features_in_} features"
+                self.receipt_ = ledger.charge(self.dataset, guarantee, label=label, whole=whole)
+            yield
+        except DataError as error:
+            if self.ledger is None:
+                before = getattr(self, "counted_", None)
+                nothing = "There is no ledger: nothing was charged, and nothing was released."
+                error.add_note(nothing if before is None else before.paid)
+            raise
 
 
 def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) -> Records:
@@ -263,6 +281,154 @@ def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) ->
     return records
 
 
-def _refuse_bad_rows(X: Any) -> None:
-    """Pass over the rows once, for typed refusals that quote no value."""
-    open_records(X).map_sum(lambda _: np.zeros(0, dtype=np.int64))
+@with_options
+class SummedCovariance(PrivateCovariance):
+    """Base of estimators that release exact sums over records; not for use by itself.
+
+    Attributes
+    ----------
+    statistics_ : Statistics
+        After `partial_fit`, until the release: exact sums of the records. NOT private.
+    total_records_ : int
+        After `partial_fit`, until the release: the number of rows that is planned.
+    """
+
+    def partial_fit(self, X: Any, y: Any = None, *, total_records: int | None = None) -> Self:
+        """Add the records in `X` to the sums that `fit_statistics` releases.
+
+        Nothing is released and nothing is charged. The sums are `statistics_`: exact, NOT private,
+        as sensitive as the records themselves. Call it once for each part of the records, here or
+        at other sites, whose `statistics_` are merged (`Statistics.merge`). An estimator that has
+        released takes no more records, and `fit` starts anew without the sums.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_records, n_features), path of a .npy file, or Records
+            Anything that `fit` takes.
+        y : ignored
+        total_records : int
+            Public number of rows that all calls at all sites are planned to have together.
+            Required in the first call: with the other parameters it decides how records are
+            clipped and rounded, which must be the same for all of them and fixed before any is
+            read. See `fit_statistics` on what happens if it turns out to be another number.
+        """
+        from hushcov.sums.gram import record_statistics
+
+        if hasattr(self, "release_"):
+            raise ParameterError(_AFTER.format(name=type(self).__name__))
+        self._check_sums()
+        earlier: Statistics | None = getattr(self, "statistics_", None)
+        declared: int | None = getattr(self, "total_records_", None)
+        with self._fresh(X):
+            records = self._open(X)
+            if earlier is not None and records.n_features != earlier.n_features:
+                # In the words scikit-learn uses for the same refusal.
+                raise DataError(
+                    f"X has {records.n_features} features, but {type(self).__name__} is expecting "
+                    f"{earlier.n_features} features as input, as in earlier calls: pass the same "
+                    "columns."
+                )
+            total = self._total(total_records, declared)
+            if records.gaps:
+                raise ParameterError(
+                    "drop_nulls must be left out with partial_fit: use fit of an estimator that "
+                    "counts the complete records privately, or impute each value by a rule that "
+                    "uses its own record alone."
+                )
+            names = getattr(self, "feature_names_in_", None)
+            named = None if names is None else tuple(str(name) for name in names)
+            record_map = self._record_map(total, records.n_features, feature_names=named)
+            if earlier is not None:
+                earlier.record_map.check_same(record_map)
+                record_map.check_room(earlier.n_records + records.n_records)
+            # Everything was fixed and checked from public numbers. Only now are records read.
+            site = record_statistics(records, record_map)
+            self.statistics_ = site if earlier is None else earlier.merge(site)
+            self.total_records_ = total
+        return self
+
+    def _check_sums(self) -> None:
+        """Refuse what one pass over the records of several sites cannot do."""
+        self._need_known_mean(
+            "for partial_fit and fit_statistics",
+            "finding means privately reads the records several times",
+        )
+        for name, usual in _ONE_REPLACED.items():
+            if getattr(self, name, usual) != usual:
+                raise ParameterError(
+                    f"{name} must be left out for partial_fit and fit_statistics, got "
+                    f"{shown(getattr(self, name))}: sums of several sites are those of records "
+                    "that are replaced one by one. Use fit on all records at once."
+                )
+        for name in ("bandwidth", "candidate_pairs"):
+            if getattr(self, name, None) is not None:
+                raise ParameterError(
+                    f"{name} must be left out for partial_fit and fit_statistics: sums of several "
+                    "sites are of all pairs. Use fit on all records at once."
+                )
+        if self.bounds is not None:
+            raise ParameterError(
+                "bounds must be None for partial_fit and fit_statistics, got some: sums of several "
+                "sites do not say how their records were clipped. Use fit on all records at once."
+            )
+
+    @abstractmethod
+    def fit_statistics(self, statistics: Any = None) -> Self:
+        """Charge, and release the covariance of the records that were summed."""
+
+    @abstractmethod
+    def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
+        """Certify what is declared, and return the map of the records that follows from it."""
+
+    def _total(self, total_records: object, declared: int | None) -> int:
+        """Return the planned number of rows, given now or in an earlier call."""
+        if total_records is None and declared is not None:
+            return declared
+        cure = (
+            "it is the public number of rows that all calls of partial_fit, at all sites, will "
+            "have together."
+        )
+        total = check_integer("total_records", total_records, at_least=1, cure=cure)
+        if declared not in (None, total):
+            raise ParameterError(
+                f"total_records must be {declared:,} as in the first call, got {total:,}: leave it "
+                "out, or start with a new estimator."
+            )
+        return total
+
+    def _held(self, statistics: object) -> Statistics:
+        """Return the statistics to release: those given, or those of `partial_fit`."""
+        from hushcov.sums.statistics import Statistics
+
+        check_parameters(self)
+        self._check_sums()
+        if statistics is None:
+            statistics = getattr(self, "statistics_", None)
+        if statistics is None:
+            raise DataError(
+                f"statistics is required, and this {type(self).__name__} holds none: call "
+                "partial_fit first, or pass Statistics.load(path)."
+            )
+        if not isinstance(statistics, Statistics):
+            raise DataError(
+                f"statistics must be Statistics, got {type(statistics).__name__}: use partial_fit, "
+                "Statistics.load or hushcov.sums.gram.second_moments."
+            )
+        return statistics
+
+    def _name_features(self, statistics: Statistics) -> None:
+        """Keep the number and the names of the features as `fit` does."""
+        self.n_features_in_ = statistics.n_features
+        names = statistics.record_map.feature_names
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # Sums that are not released yet are no estimate.
+        return hasattr(self, "release_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "statistics_"):
+            raise DataError(_PICKLED.format(name=type(self).__name__))
+        state: dict[str, Any] = super().__getstate__()
+        return state

@@ -1,4 +1,4 @@
-"""`GaussianCovariance`: noise on the whole matrix, then a threshold if there is to be one."""
+"""`GaussianCovariance` puts noise on the whole matrix, `ScreenedCovariance` on selected pairs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.estimators.options import CandidateOptions, CentreOptions, with_options
+from hushcov.estimators.base import SummedCovariance
+from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
-from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import (
@@ -21,6 +21,7 @@ from hushcov.mechanisms.gaussian.mechanism import (
 )
 from hushcov.mechanisms.gaussian.room import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
 from hushcov.mechanisms.room import MechanismPlan
+from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened, ScreenedPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan
 from hushcov.sums.grids import FeatureGrid
@@ -28,7 +29,7 @@ from hushcov.sums.statistics import RecordMap, Statistics
 
 
 @with_options
-class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance, SummedCovariance):
+class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovariance):
     """Covariance by the Gaussian mechanism (Analyze Gauss), (epsilon, delta)-private.
 
     Every entry of the second-moment matrix is released with the same noise, calibrated exactly.
@@ -89,25 +90,17 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         room, level = self._threshold()
-        self._refuse_candidates(self.row_norm is not None)
-        return room.plan(
-            inputs,
-            sparse=self._sparse(inputs.n_features),
-            row_norm=self.row_norm,
-            level=level,
-        )
-
-    def _refuse_candidates(self, refused: bool) -> None:
-        """Refuse what is for sums of all pairs where candidates are given."""
-        if refused and (self.bandwidth is not None or self.candidate_pairs is not None):
+        if self.row_norm is not None and self._told:
             raise ParameterError(
                 "bandwidth and candidate_pairs must be left out with row_norm, "
                 "partial_fit and fit_statistics, which are for sums of all pairs: use fit, and "
                 "leave the others as they are."
             )
+        sparse = self._sparse(inputs.n_features)
+        return room.plan(inputs, sparse=sparse, row_norm=self.row_norm, level=level)
 
     def _threshold(self) -> tuple[GaussianNoise, float | None]:
-        """Which room it is, and the threshold where it is a number of one's own."""
+        """Return which room it is, and the threshold where it is a number of one's own."""
         level = self._check_threshold(
             self.threshold, "universal", at_most=math.inf, cure="follows from the noise."
         )
@@ -164,7 +157,6 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         return RecordMap(n_features, grid, parameters.norm_bound, **known)
 
     def _declared_scale(self, n_features: int) -> FloatArray:
-        self._refuse_candidates(True)
         if self.feature_scale is None:
             raise ParameterError(
                 "feature_scale is required for partial_fit and fit_statistics: estimating scales "
@@ -174,7 +166,7 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
         return self._public_scale(n_features)
 
     def _scale_of(self, record_map: RecordMap) -> FloatArray:
-        """The scales by which the records were divided, if they are those declared here."""
+        """Return the scales by which the records were divided, if they are those declared here."""
         scale, grid = self._declared_scale(record_map.n_features), record_map.grid
         if not isinstance(grid, FeatureGrid) or not np.array_equal(scale, grid.feature_scale):
             raise DataError(
@@ -182,3 +174,87 @@ class GaussianCovariance(CentreOptions, CandidateOptions, ApproximateCovariance,
                 "other scales: pass the feature_scale they were summed with."
             )
         return scale
+
+
+@with_options
+class ScreenedCovariance(CandidateOptions, ApproximateCovariance):
+    """Sparse covariance by screened release, (epsilon, delta)-differentially private.
+
+    First a screen selects the pairs of features that move together, by noisy counts of equal
+    signs in a few levels: strong pairs cheaply, weak ones with what that saves. Then the values
+    of the selected pairs and the variances are released, each record scaled down to a norm near
+    the typical one. Sizes, levels and the split of the budget are chosen from public inputs.
+
+    Parameters
+    ----------
+    row_sparsity : int
+        Most nonzero entries in a row of the covariance, the diagonal included. Required, unless
+        `bandwidth` or `candidate_pairs` say it: then all candidates are released, or as many as a
+        smaller number asks for. It sets how many pairs are selected, `plan_.parameters.n_pairs`,
+        whatever the data: if more have a covariance, the strongest are found and the others lost.
+        1 releases variances alone.
+    threshold : None, "auto" or float, default="auto"
+        Selected pairs below this many standard deviations, noise and sampling together, are set to
+        zero: None and 0 keep all, "auto" takes the planned number.
+
+    Attributes
+    ----------
+    selected_ : ndarray of bool
+        Where the screen selected a pair, and the diagonal.
+    noise_sd_ : ndarray
+        Standard deviation of the privacy noise of each released entry, NaN elsewhere.
+    detection_limit_ : float
+        The smallest correlation that is found nine times out of ten, by prediction; 1 where none
+        is.
+    plan_ : ScreenedPlan
+        Parameters and predicted error.
+
+    Notes
+    -----
+    Privacy. Neighbours: replace one record; no precondition. Guarantee:
+    (epsilon, delta)-differential privacy of `release_`, `feature_scale_` and everything computed
+    from them, for every dataset; proof: `docs/proofs/screened.md`. The number of records, the shape
+    and the column names are public.
+
+    Examples
+    --------
+    >>> from hushcov import ScreenedCovariance
+    >>> from hushcov.metrics import operator_norm_error
+    >>> from hushcov.simulate import gaussian_records, sparse_covariance
+    >>> truth = sparse_covariance("block", 50, 5)
+    >>> X = gaussian_records(truth, 20_000)
+    >>> est = ScreenedCovariance(epsilon=1.0, delta=1e-6, row_sparsity=5).fit(X)
+    >>> operator_norm_error(est.covariance_, truth) < 0.2
+    True
+    """
+
+    threshold: Any = "auto"
+    sparse_output: Any = "auto"
+
+    assumed_row_sparsity = None
+
+    @property
+    def selected_(self) -> Any:
+        """Where the screen selected a pair, and the diagonal."""
+        return self._released().released
+
+    def plan(self, n_records: int, n_features: int) -> ScreenedPlan:
+        """Return the design for this size and the error to expect, from public inputs alone.
+
+        `n_records` counts rows.
+        """
+        return SCREENED.search(self.public_inputs(n_records, n_features), **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        keep_above = self._check_threshold(
+            self.threshold, "auto", at_most=100, cure="takes the planned number of deviations."
+        )
+        return {"keep_above": keep_above}
+
+    def _planned(self, inputs: ReleaseInputs) -> PlannedScreened:
+        sparse = self._sparse(inputs.n_features)
+        return SCREENED.plan(inputs, sparse=sparse, **self._options())
+
+    def _keep(self, plan: Plan) -> None:
+        self.plan_ = plan.chosen.searched  # type: ignore[attr-defined]
+        self.detection_limit_ = self.plan_.detection_limit

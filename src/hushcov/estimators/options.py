@@ -13,6 +13,7 @@ T = TypeVar("T")
 
 # What a reader of a docstring looks for comes first, then what is special to a class.
 _FIRST = ("epsilon", "delta", "row_sparsity", "feature_scale", "covariance_")
+_LAST = ("Notes", "References", "Examples")
 _NEXT_SECTION = re.compile(r"\n\n[^\n]+\n---")
 
 
@@ -43,7 +44,7 @@ def _completed(cls: type) -> str:
     """Return the docstring of a class with what its bases and the table say besides."""
     doc = inspect.cleandoc(cls.__doc__ or "")
     own = {field.name for field in fields(cls)}  # a class may fix an option of its bases
-    for section in ("Parameters", "Attributes"):
+    for section in ("Parameters", "Attributes", "Warns"):
         entries = documented(doc, section)
         for base in filter(is_dataclass, cls.__bases__):
             for name, entry in documented(base.__doc__ or "", section).items():
@@ -62,7 +63,11 @@ def _completed(cls: type) -> str:
 
 def _parts(doc: str, section: str) -> tuple[str, str, str]:
     """Split a docstring into what comes before a section, what is in it, and what comes after."""
-    before, _, rest = doc.partition(_heading(section) + "\n")
+    before, found, rest = doc.partition(_heading(section) + "\n")
+    if not found:  # it goes before the remarks and the examples
+        ends = [end for name in _LAST if (end := doc.find(_heading(name))) >= 0]
+        end = min(ends, default=len(doc))
+        return doc[:end], "", doc[end:]
     following = _NEXT_SECTION.search(rest)
     end = len(rest) if following is None else following.start()
     return before, rest[:end], rest[end:]
@@ -74,7 +79,13 @@ def _heading(section: str) -> str:
 
 @with_options
 class DeltaOptions:
-    """Options of guarantees that have a delta."""
+    """Options of guarantees that have a delta.
+
+    Warns
+    -----
+    PrivacyWarning
+        Where delta is above 0.1 / n.
+    """
 
     delta: float | None = None
     on_large_delta: str = "raise"
@@ -82,7 +93,15 @@ class DeltaOptions:
 
 @with_options
 class ForecastOptions:
-    """Options of estimators that know before a fit whether it is worth its charge."""
+    """Options of estimators that know before a fit whether it is worth its charge.
+
+    Warns
+    -----
+    AccuracyWarning
+        With `on_hopeless="warn"`, where the predicted error is no better than that of the zero
+        matrix; and where scales cannot be found. Any number of records is private, but
+        few make no estimate.
+    """
 
     on_hopeless: str = "raise"
 
@@ -116,10 +135,3 @@ class CandidateOptions:
 
     bandwidth: int | None = None
     candidate_pairs: Any = None
-
-
-@with_options
-class SparseOptions:
-    """Options of estimators that may select few of many pairs."""
-
-    sparse_output: Any = "auto"

@@ -1,10 +1,16 @@
-"""Estimators on features brought to scale 1, by public scales or by private ones."""
+"""Estimators on features brought to scale 1, by public scales or by private ones.
+
+Here, too: units and neighbours of a fit, and the count of records that comes first where their
+number is not public.
+"""
 
 from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -12,11 +18,10 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, RECORD, REPLACE
+from hushcov.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.estimators.base import PrivateCovariance
-from hushcov.estimators.options import DeltaOptions, with_options
-from hushcov.estimators.whose import OpenedRecords, Whose, completed, paid_count
-from hushcov.exceptions import AccuracyWarning, ParameterError
+from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
+from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
@@ -25,17 +30,191 @@ from hushcov.planning import Plan, Request
 from hushcov.planning.registry import LARGEST_DENSE
 from hushcov.release import Release
 from hushcov.sums.grids import check_feature_scale
+from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.steps.counting import Counted
+    from hushcov.noise import Entropy
+    from hushcov.steps.counting import Counted, Counting
+    from hushcov.tables.units import Units
 
-# Not proved for units of several rows, nor where the number of records is not public.
 _SPENT = "This is known after the release: its budget is spent"
+# Not proved for units of several rows, nor where the number of records is not public.
 _ONE_ROW_ONLY = ("multiscale",)
 _TRIAL_RECORDS = 10**6  # a plan for so many shows what is refused at any number of records
 _CALLER = 4  # whoever called `fit`, seen from what warns
 _WARNED = 3  # the same, seen from `_run`
+
+
+@dataclass(frozen=True, eq=False)
+class Whose:
+    """Options for units and neighbours, from public inputs alone; nothing is read here.
+
+    `identifiers` are those of the rows, or make them when they are called; `weights` are those of
+    the rows over the most that one may have.
+    """
+
+    relation: str = ONE_REPLACED.relation
+    unit: str = RECORD
+    identifiers: Any = None
+    most_rows: int | None = 1
+    estimand: str = ESTIMANDS[0]
+    weights: Any = None
+    most_weight: float = 1.0
+
+    @classmethod
+    def checked(
+        cls,
+        options: Any,
+        unit: str = RECORD,
+        identifiers: Any = None,
+        weights: Any = None,
+    ) -> Whose:
+        """Check the options of an estimator and return them."""
+        check_parameters(options)
+        most = None if options.max_rows_per_unit is None else int(options.max_rows_per_unit)
+        if identifiers is None:
+            for name, usual in (("max_rows_per_unit", None), ("estimand", ESTIMANDS[0])):
+                if getattr(options, name) != usual:
+                    raise ParameterError(
+                        f"{name} must be left out without a unit, got "
+                        f"{getattr(options, name)!r}: pass unit to fit, a column of identifiers."
+                    )
+            most_weight = options.max_sample_weight
+            if (most_weight is None) != (weights is None):
+                raise ParameterError(
+                    "max_sample_weight must be given with sample_weight, and only then: it is the "
+                    "largest weight that any record can have, a public number."
+                )
+            if weights is None:
+                return cls(options.neighbours)
+            from hushcov.tables.units import WEIGHT_LEVELS
+
+            weighted = {"weights": weights, "most_weight": float(most_weight)}
+            return cls(options.neighbours, most_rows=WEIGHT_LEVELS, **weighted)
+        if weights is not None:
+            raise ParameterError(
+                "sample_weight must be left out with a unit: rows of one unit with weights of "
+                "their own are not bounded together. Use one of them."
+            )
+        if options.estimand == ESTIMANDS[1]:
+            if most is not None:
+                raise ParameterError(
+                    f"max_rows_per_unit must be left out with estimand='unit-means', got {most}: "
+                    "all rows of a unit are averaged."
+                )
+            most = 1
+        return cls(options.neighbours, unit, identifiers, most, options.estimand)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the number of records has to be released first.
+
+        Units are counted from identifiers, and nothing is read of these before a charge.
+        """
+        given = self.identifiers is not None or self.weights is not None
+        return is_counted(self.relation) or given
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The relation, as far as it is public."""
+        combined = self.identifiers is not None and self.estimand == ESTIMANDS[0]
+        return Neighbours(self.relation, self.most_rows or 1, self.unit, combined)
+
+    def counting(self, epsilon: float) -> Counting | None:
+        """Return the first release, where there is to be one."""
+        if not self.counts:
+            return None
+        from hushcov.steps.counting import Counting
+
+        return Counting(epsilon, self.neighbours, chooses=self.most_rows is None)
+
+    def prepared(self, records: Records) -> tuple[Records, Units | None]:
+        """Records whose rows are counted, and who they belong to; this reads identifiers."""
+        if self.estimand == ESTIMANDS[1]:
+            return self._units(records).means(records), None
+        if self.weights is not None:
+            from hushcov.tables.units import weighted
+
+            return weighted(records, self.weights, self.most_weight), None
+        return records, None if self.identifiers is None else self._units(records)
+
+    def _units(self, records: Records) -> Units:
+        from hushcov.tables.units import Units
+
+        made = self.identifiers() if callable(self.identifiers) else self.identifiers
+        return made if isinstance(made, Units) else Units.of(made, records.n_records)
+
+    def check_length(self, n_rows: int) -> None:
+        """Refuse identifiers or weights that are not as many as rows."""
+        for name, given in (("unit", self.identifiers), ("sample_weight", self.weights)):
+            if given is not None and not callable(given) and len(given) != n_rows:
+                raise DataError(
+                    f"{name} must have one entry for each of the rows, got more or fewer: pass as "
+                    "many."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedRecords:
+    """The records of one fit, with everything that was settled when they were opened.
+
+    An estimator keeps nothing of this between fits. A plan is run on these records only if it was
+    made for the same request, so that the relation in its certificate is the one through whose
+    views they are read.
+
+    Parameters
+    ----------
+    records : Records
+        The records through the views that the request needs: bounds, pairs, units, their count.
+    request : Request
+        What is asked for, with the relation and the budget that the count has left.
+    counted : Counted or None
+        The released number of records; None where it is public.
+    entropy : Entropy or None
+        The source of the count's noise, with which the release goes on.
+    fitted : dict
+        Attributes of the estimator that are known so far, such as the names of features.
+    """
+
+    records: Records
+    request: Request
+    counted: Counted | None = None
+    entropy: Entropy | None = None
+    fitted: dict[str, Any] = field(default_factory=dict)
+
+    def check_plan(self, plan: Plan) -> None:
+        """Refuse a plan that was made for another request, or for records of another size."""
+        asked, planned = vars(self.request), vars(plan.request)
+        differing = [name for name, value in asked.items() if planned[name] != value]
+        if self.records.gaps != plan.gaps:
+            differing.append("drop_nulls")
+        if differing:
+            raise ParameterError(
+                f"plan must be made for the records and options that it is run with, got one that "
+                f"differs in {', '.join(differing)}: make it anew, or use fit."
+            )
+        plan.inputs.check_size(self.records)
+
+
+@contextmanager
+def paid_count(estimator: Any) -> Iterator[None]:
+    """Say of whatever is refused after the count that it is paid."""
+    try:
+        yield
+    except BaseException as error:
+        counted = getattr(estimator, "counted_", None)
+        if counted is not None:
+            error.add_note(counted.paid)
+        raise
+
+
+def completed(release: Release, counted: Counted) -> Release:
+    """Add the count before a release to its document: its cost, its part and its words."""
+    parts = (*counted.parts, *release.making.parts)
+    making = replace(release.making, parts=parts, counted=counted.to_dict())
+    guarantee = release.guarantee.after(counted.guarantee)
+    return replace(release, guarantee=guarantee, making=making)
 
 
 @with_options
@@ -54,7 +233,7 @@ class ScaledCovariance(PrivateCovariance):
 
     feature_scale: Any = None
     positive_semidefinite: bool = False
-    neighbours: str = REPLACE
+    neighbours: str = ONE_REPLACED.relation
     max_rows_per_unit: int | None = None
     estimand: str = ESTIMANDS[0]
     max_sample_weight: float | None = None
@@ -82,25 +261,21 @@ class ScaledCovariance(PrivateCovariance):
         """
         with self._fresh(X):
             self._check_ledger()
-            X, whose = self._whose(X, unit, sample_weight)
-            opened = self._opened(X, whose)
+            check_parameters(self)
+            identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
+            if unit is not None:
+                from hushcov.tables.units import split_columns
+
+                X, identifiers, word = split_columns(X, unit, drop_nulls=gaps)
+            elif sample_weight is not None:
+                from hushcov.tables.units import split_columns
+
+                kind: Any = {"what": "sample_weight", "drop_nulls": gaps}
+                X, sample_weight, _ = split_columns(X, sample_weight, **kind)
+            opened = self._opened(X, Whose.checked(self, word, identifiers, sample_weight))
             with paid_count(self):
                 plan = self.plan_opened(opened)
             return self._run(opened, plan)
-
-    def _whose(self, X: Any, unit: Any, weights: Any) -> tuple[Any, Whose]:
-        """The table without the column of identifiers, and whose privacy it is."""
-        check_parameters(self)
-        identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
-        if unit is not None:
-            from hushcov.tables.units import split_columns
-
-            X, identifiers, word = split_columns(X, unit, drop_nulls=gaps)
-        if weights is not None and unit is None:
-            from hushcov.tables.units import split_columns
-
-            X, weights, _ = split_columns(X, weights, what="sample_weight", drop_nulls=gaps)
-        return X, Whose.checked(self, word, identifiers, weights)
 
     def count(self, X: Any, whose: Whose) -> OpenedRecords:
         """Do the first half of `fit`: charge and release the number of records, if need be.
@@ -138,11 +313,20 @@ class ScaledCovariance(PrivateCovariance):
 
         Nothing is charged, read or released where the number of records is public.
         """
-        self._check_able(whose)
+        name = getattr(self, "mechanism", None) or type(self).__name__
+        if whose.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
+            raise ParameterError(
+                f"unit, sample_weight and neighbours='add-remove' must be left out with {name}, "
+                "which was not proved for them: use PrivateSparseCovariance, ScreenedCovariance or "
+                "GaussianCovariance."
+            )
         records = self._open(X, counts=whose.counts)
         self.counted_: Counted | None = None
         whose.check_length(records.n_records)
-        counting = whose.counting(self._budget())
+        check_given(self, "epsilon")
+        most = LARGEST_EPSILON
+        check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
+        counting = whose.counting(float(self.epsilon))  # type: ignore[arg-type]
         request = self._request_for(records.n_features, whose)
         if counting is None:
             return OpenedRecords(records, request, fitted=self._fitted())
@@ -155,21 +339,6 @@ class ScaledCovariance(PrivateCovariance):
         self.counted_ = found.alone()
         request = replace(request, neighbours=found.neighbours)
         return OpenedRecords(found.records, request, self.counted_, entropy, self._fitted())
-
-    def _budget(self) -> float:
-        check_given(self, "epsilon")
-        most = LARGEST_EPSILON
-        return check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
-
-    def _check_able(self, whose: Whose) -> None:
-        """Refuse relations for which a mechanism is not proved."""
-        name = getattr(self, "mechanism", None) or type(self).__name__
-        if whose.neighbours != ONE_REPLACED and name in _ONE_ROW_ONLY:
-            raise ParameterError(
-                f"unit, sample_weight and neighbours='add-remove' must be left out with {name}, "
-                "which was not proved for them: use PrivateSparseCovariance, ScreenedCovariance or "
-                "GaussianCovariance."
-            )
 
     def fit_plan(
         self, n_records: int, n_features: int, *, gaps: bool = False, whose: Whose | None = None
@@ -234,16 +403,16 @@ class ScaledCovariance(PrivateCovariance):
         return self
 
     def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
-        """Every public input for this size, with the privacy events of estimating scales."""
+        """Return every public input for this size, with the privacy events of estimating scales."""
         return self.request(n_features).inputs(n_records, n_features)
 
     def _sparse(self, n_features: int) -> bool:
-        """Whether the estimate is to be a sparse matrix."""
+        """Return whether the estimate is to be a sparse matrix."""
         given = self.sparse_output
         if not isinstance(given, bool | np.bool_):
             check_choice("sparse_output", given, ("auto",))
-        large = self._told or n_features > LARGEST_DENSE
-        return self._sparse_checked(large if isinstance(given, str) else bool(given))
+            given = self._told or n_features > LARGEST_DENSE
+        return self._sparse_checked(bool(given))
 
     def _sparse_checked(self, sparse: bool) -> bool:
         if sparse and self.positive_semidefinite:
@@ -259,24 +428,8 @@ class ScaledCovariance(PrivateCovariance):
         """Whether it was said which pairs may covary."""
         return self.bandwidth is not None or self.candidate_pairs is not None
 
-    def _candidates(self, n_features: int) -> Candidates | None:
-        """The pairs that may covary, where that was said."""
-        if not self._told:
-            return None
-        from hushcov.candidates import read_candidates
-
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and len(names) != n_features:
-            names = None  # of an earlier fit
-        return read_candidates(
-            n_features,
-            bandwidth=self.bandwidth,
-            candidate_pairs=self.candidate_pairs,
-            names=None if names is None else list(map(str, names)),
-        )
-
     def _public_scale(self, n_features: int) -> FloatArray:
-        """The scales given; ones where they are still to be estimated."""
+        """Return the scales given; ones where they are still to be estimated."""
         given = 1.0 if self.feature_scale is None else self.feature_scale
         odd = isinstance(given, str | bool | np.ma.MaskedArray)
         if odd or (isinstance(given, np.ndarray) and given.dtype.kind not in "iufO"):
@@ -286,26 +439,29 @@ class ScaledCovariance(PrivateCovariance):
             )
         return check_feature_scale(given, n_features)
 
-    def _check_sizes(self, n_features: int) -> tuple[int, int, Candidates | None]:
-        """The number of features, of nonzeros of a row, and the pairs that may covary."""
-        cure = "it is the number of columns."
-        n_features = check_integer(
-            "n_features", n_features, at_least=1, at_most=LARGEST_FEATURES, cure=cure
-        )
-        cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {n_features}."
+    def _row_sparsity(self, n_features: int) -> tuple[int, Candidates | None]:
+        """Return the nonzeros of a row, and the pairs that may covary where that was said."""
+        most, cure = LARGEST_FEATURES, "it is the number of columns."
+        d = check_integer("n_features", n_features, at_least=1, at_most=most, cure=cure)
         declared: Any = self.row_sparsity
-        candidates = self._candidates(n_features)
-        if candidates is not None:
-            return n_features, candidates.row_sparsity_of(declared), candidates
+        if self._told:
+            from hushcov.candidates import read_candidates
+
+            names = list(map(str, getattr(self, "feature_names_in_", ())))
+            named = names if len(names) == d else None  # others are those of an earlier fit
+            told: Any = {"bandwidth": self.bandwidth, "candidate_pairs": self.candidate_pairs}
+            candidates = read_candidates(d, names=named, **told)
+            assert candidates is not None
+            return candidates.row_sparsity_of(declared), candidates
         if self.assumed_row_sparsity is None:
             check_given(self, "row_sparsity")
         elif declared is None:
-            declared = min(self.assumed_row_sparsity, n_features)
-        most = check_integer("row_sparsity", declared, at_least=1, at_most=n_features, cure=cure)
-        return n_features, most, None
+            declared = min(self.assumed_row_sparsity, d)
+        cure = f"it counts the nonzeros of a row, the diagonal included; n_features = {d}."
+        return check_integer("row_sparsity", declared, at_least=1, at_most=d, cure=cure), None
 
     def _check_threshold(self, value: Any, word: str, *, at_most: float, cure: str) -> float | None:
-        """A threshold as a number, or None for the one that `word` stands for."""
+        """Return a threshold as a number, or None for the one that `word` stands for."""
         if isinstance(value, str) and value == word:
             return None
         if value is None or (isinstance(value, Real) and value == 0 and value is not False):
@@ -321,7 +477,7 @@ class ScaledCovariance(PrivateCovariance):
         """Return the public request; options that mean nothing are refused."""
         check_parameters(self)
         check_given(self, "epsilon", *(("delta",) if hasattr(self, "delta") else ()))
-        _, row_sparsity, candidates = self._check_sizes(n_features)
+        row_sparsity, candidates = self._row_sparsity(n_features)
         if self._pure:
             self._need_known_mean("without a delta", "finding means privately is not pure DP")
         return Request(
@@ -345,7 +501,7 @@ class ScaledCovariance(PrivateCovariance):
 
 
 @with_options
-class ApproximateCovariance(DeltaOptions, ScaledCovariance):
+class ApproximateCovariance(CentreOptions, DeltaOptions, ScaledCovariance):
     """Base of (epsilon, delta)-private estimators on scaled features; not for use by itself."""
 
     drop_nulls: bool = False

@@ -10,12 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
-from hushcov.estimators.options import (
-    CandidateOptions,
-    CentreOptions,
-    SparseOptions,
-    with_options,
-)
+from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -52,9 +47,7 @@ class Factors(NamedTuple):
 
 
 @with_options
-class PrivateSparseCovariance(
-    CentreOptions, CandidateOptions, SparseOptions, ApproximateCovariance
-):
+class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     """Covariance of sensitive records, (epsilon, delta)-differentially private.
 
     Nothing need be known: means, scales and norms are found privately, and so is whether few pairs
@@ -97,17 +90,6 @@ class PrivateSparseCovariance(
         The smallest correlation that is found nine times out of ten, by prediction; 1 where none
         is, None where there is no threshold.
 
-    Warns
-    -----
-    AccuracyWarning
-        With `on_hopeless="warn"`, where the predicted error is no better than that of the zero
-        matrix; and where scales cannot be found. Any number of records is private, but
-        few make no estimate.
-    PrivacyWarning
-        Where delta is above 0.1 / n.
-    SeededNoiseWarning
-        If `random_state` is given.
-
     Notes
     -----
     Privacy. Neighbours: replace one record; no precondition. Guarantee:
@@ -129,6 +111,7 @@ class PrivateSparseCovariance(
 
     mechanism: str = "auto"
     adaptive_width: bool = False
+    sparse_output: Any = "auto"
 
     def plan(self, n_records: int, n_features: int) -> Comparison:
         """Predicted errors of all mechanisms for this size, from public inputs alone.
@@ -141,7 +124,7 @@ class PrivateSparseCovariance(
         return compare(request.inputs(n_records, n_features))
 
     def chosen_mechanism(self, n_features: int) -> str:
-        """Which mechanism is run for so many features."""
+        """Return which mechanism is run for so many features."""
         check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
         if self.mechanism == "auto":
             return default_mechanism(known=self._told).name
@@ -165,23 +148,18 @@ class PrivateSparseCovariance(
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         name, sparse = self.chosen_mechanism(inputs.n_features), self._sparse(inputs.n_features)
-        found = self._width_is_found()
-        if self.mechanism == "auto" and inputs.candidates is not None:
-            from hushcov.mechanisms.candidates import CANDIDATES
-
-            return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=found)
-        chosen = mechanisms()[name]
-        return chosen.plan(inputs, sparse=sparse)
-
-    def _width_is_found(self) -> bool:
-        """Whether the bandwidth is a maximum."""
         if self.adaptive_width and (self.bandwidth is None or self.mechanism != "auto"):
             raise ParameterError(
                 "adaptive_width must be False without a bandwidth and with a mechanism of one's "
                 "own, got True: it chooses a width up to bandwidth. Pass that, and leave mechanism "
                 "out."
             )
-        return bool(self.adaptive_width)
+        if self.mechanism == "auto" and inputs.candidates is not None:
+            from hushcov.mechanisms.candidates import CANDIDATES
+
+            width = bool(self.adaptive_width)
+            return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=width)
+        return mechanisms()[name].plan(inputs, sparse=sparse)
 
     @property
     def _pure(self) -> bool:
@@ -238,8 +216,7 @@ class PrivateSparseCovariance(
         return np.asarray((found.loadings * np.sqrt(found.variances)).T)
 
     def _structure(self) -> Structure:
-        check_is_fitted(self, "release_")
-        found = self.release_.making.structure
+        found = self._released().making.structure
         if found is None:
             raise AttributeError(
                 f"the {self.release_.mechanism} mechanism does not look for a structure: use "

@@ -16,6 +16,7 @@ from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.estimators.base import open_named
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.options import check_parameters
 from hushcov.postprocess import RULES, pseudo_inverse, shrink
 from hushcov.sums.records import PartitionedRecords, is_tensor
 
@@ -135,7 +136,7 @@ class ThresholdedCovariance(EmpiricalCovariance):
         return self
 
     def get_precision(self) -> FloatArray:
-        """The inverse of the estimate; see `precision_`."""
+        """Return the inverse of the estimate; see `precision_`."""
         check_is_fitted(self, "covariance_")
         return pseudo_inverse(self.covariance_) if self.precision_ is None else self.precision_
 
@@ -152,18 +153,9 @@ class ThresholdedCovariance(EmpiricalCovariance):
                     f"constant must be at least 0, got {shown(self.constant)}: {cure}"
                 )
         check_integer("n_splits", self.n_splits, at_least=2, cure="5 is customary.")
-        check_integer(
-            "n_constants",
-            self.n_constants,
-            at_least=2,
-            at_most=_MOST_CONSTANTS,
-            cure="41 is customary.",
-        )
-        for name in ("store_precision", "assume_centered"):
-            if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ParameterError(
-                    f"{name} must be True or False, got {shown(getattr(self, name))}: choose one."
-                )
+        most, cure = _MOST_CONSTANTS, "41 is customary."
+        check_integer("n_constants", self.n_constants, at_least=2, at_most=most, cure=cure)
+        check_parameters(self)
         self._generator()
 
     def _generator(self) -> Any:
@@ -176,7 +168,7 @@ class ThresholdedCovariance(EmpiricalCovariance):
             ) from None
 
     def _table(self, X: Any) -> FloatArray:
-        """All rows in one array; opened as Records, whose refusals quote no value."""
+        """Return all rows in one array; opened as Records, whose refusals quote no value."""
         blocks: list[FloatArray] = []
 
         def keep(block: FloatArray) -> IntArray:
@@ -212,7 +204,7 @@ class ThresholdedCovariance(EmpiricalCovariance):
         return S, np.sqrt(theta * (math.log(p) / n))
 
     def _cross_validated(self, standard: FloatArray, deviation: FloatArray) -> float:
-        """The constant of the grid with the least error on held-out records."""
+        """Return the constant of the grid with the least error on held-out records."""
         n, p = standard.shape
         if n < 2 * self.n_splits:
             raise DataError(
@@ -220,7 +212,10 @@ class ThresholdedCovariance(EmpiricalCovariance):
                 f"constant='cv', got {n}: give more records or fewer splits."
             )
         pairs = np.triu_indices(p, 1)
-        weights = _loss_weights(deviation, self.threshold)
+        # By what standardised features are multiplied where errors of the estimate are summed up.
+        weights, largest = np.ones_like(deviation), deviation.max()
+        if self.threshold != "universal":
+            weights = deviation / largest if largest > 0 else deviation
         weights = weights[pairs[0]] * weights[pairs[1]]
         constants = np.linspace(0.0, _LARGEST_CONSTANT, self.n_constants)
         losses = np.zeros(self.n_constants)
@@ -258,11 +253,3 @@ def _standardised(
     deviation = np.sqrt(variance)
     centred /= np.where(deviation > 0, deviation, 1.0)
     return location, centred, deviation
-
-
-def _loss_weights(deviation: FloatArray, threshold: str) -> FloatArray:
-    """By what standardised features are multiplied where errors of the estimate are summed up."""
-    if threshold == "universal":
-        return np.ones_like(deviation)
-    largest = deviation.max()
-    return deviation / largest if largest > 0 else deviation

@@ -21,7 +21,7 @@ from hushcov.estimators.options import (
     ForecastOptions,
     with_options,
 )
-from hushcov.estimators.whose import completed, paid_count
+from hushcov.estimators.scaled import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.genotypes.mechanism import (
     GenotypeParameters,

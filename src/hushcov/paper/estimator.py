@@ -6,8 +6,8 @@ from typing import Any, Self
 
 from hushcov._validation import check_choice, check_real
 from hushcov.accounting import Guarantee
+from hushcov.estimators.base import SummedCovariance
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
-from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.noise import Entropy, entropy_source

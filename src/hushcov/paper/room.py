@@ -181,7 +181,7 @@ def _precision(
 
 
 @dataclass(frozen=True, eq=False)
-class PredictedErrors:
+class DrawnErrors:
     """Errors of calibrated parameters on a reference, in units of scale^2."""
 
     parameters: CalibratedParameters
@@ -374,12 +374,12 @@ def score_design(inputs: CalibratedInputs, reconstruction: str, design: Design) 
     errors = []
     for model in REFERENCE_MODELS:
         size = model, inputs.n_features, inputs.row_sparsity
-        draws = PredictedErrors(draft, reference(*size, _FEATURES)).errors(_SEEDS)
+        draws = DrawnErrors(draft, reference(*size, _FEATURES)).errors(_SEEDS)
         errors.append(statistics.fmean(min(x, 1 + 0.01 * math.log(max(x, 1))) for x in draws))
         if values:
             # Added, not compared: a design that misses an entry every other time is worse than its
             # median says, and harder to predict.
-            errors[-1] += PredictedErrors(draft, reference(*size, _FULL_FEATURES)).largest_miss()
+            errors[-1] += DrawnErrors(draft, reference(*size, _FULL_FEATURES)).largest_miss()
     return statistics.fmean(errors)
 
 
@@ -464,7 +464,7 @@ def _predictions(
     """Return the median over a few draws of a schedule's error on each reference model."""
     size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
     refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
-    draws = {model: PredictedErrors(parameters, ref).errors(seeds) for model, ref in refs.items()}
+    draws = {model: DrawnErrors(parameters, ref).errors(seeds) for model, ref in refs.items()}
     return {model: statistics.median(errors) for model, errors in draws.items()}
 
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real, shown
@@ -17,10 +16,9 @@ from hushcov.accounting import WITHIN, Budget
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import noise_sigmas, squared_sensitivity, symmetric_noise
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
-from hushcov.release import Making, Release, parts_of
-from hushcov.steps import Prepared
+from hushcov.noise import LARGEST_SIGMA, Entropy
+from hushcov.peers.room import Peer, PeerParameters, allowed_for
+from hushcov.release import Release
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import MappedRecords, Records, View, like
@@ -47,7 +45,7 @@ _FAR = 16  # deviations of noise that the released integers have room for
 
 
 @dataclass(frozen=True)
-class CoinPressParameters:
+class CoinPressParameters(PeerParameters):
     """Everything about a release that is public, and what follows from it.
 
     Eigenvalues are in units of the squared scales. `norm_bound` and the sigmas are integers, in
@@ -55,7 +53,6 @@ class CoinPressParameters:
     `matrix_half_width` are the largest integers in a rounded record and in a rounded matrix.
     """
 
-    inputs: ReleaseInputs
     eigenvalue_bounds: tuple[float, float]
     norm_bound: int
     record_half_width: int
@@ -150,7 +147,7 @@ class CoinPressParameters:
 
 
 def row_norm(n_features: int) -> float:
-    """The published bound on the norm of a record whose covariance is at most the identity."""
+    """Return the published bound on the norm of records of covariance at most the identity."""
     d = n_features
     return math.sqrt(d + 2 * math.sqrt(d * _TAIL) + 2 * _TAIL)
 
@@ -237,7 +234,7 @@ def _norm_bound(inputs: ReleaseInputs, mu: float) -> int:
     """Return the norm bound on the finest grid whose sums, squared norms and noise are exact."""
     finest = min(
         _LARGEST_NORM_BOUND,
-        math.isqrt(2**62 // inputs.neighbours.allowed_for(inputs.n_records)) // ROOM,
+        math.isqrt(2**62 // allowed_for(inputs)) // ROOM,
         math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features) // ROOM,
         math.isqrt(math.floor(LARGEST_SIGMA / 4 * min(1.0, mu))),
     )
@@ -272,10 +269,9 @@ GramOf = Callable[[FloatArray], IntArray]
 
 def release_coinpress(
     records: Records,
-    feature_scale: npt.NDArray[np.float64],
+    feature_scale: FloatArray,
     parameters: CoinPressParameters,
     entropy: Entropy,
-    *,
     budget: Budget | None = None,
 ) -> Release:
     """Pass over the records once for each step, and return the last step's covariance.
@@ -285,31 +281,18 @@ def release_coinpress(
     See `CoinPressParameters.budget`, which is the budget if none is given. `feature_scale` must be
     public, or released by steps on the same budget.
     """
-    inputs = parameters.inputs
-    inputs.check_size(records)
-    check_entropy(entropy)
-    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    budget = parameters.opened(records, entropy, budget)
     gram_of = transformed_gram(records, feature_scale, parameters)
     for step, mu in enumerate(parameters.mus, 1):
         budget.gaussian(mu, f"the matrix, step {step} of {parameters.n_steps}")  # proof: step 3
     transcript = run_steps(gram_of, parameters, entropy.generator)
-    return Release(
-        mechanism=NAME,
-        integers=transcript.integers,
-        unit=parameters.unit,
-        guarantee=budget.guarantee,
-        parameters=parameters.to_dict(),
-        feature_scale=np.array(feature_scale, dtype=np.float64),
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts_of(budget),
-        ),
-    )
+    scale = np.array(feature_scale, dtype=np.float64)
+    return parameters.document(NAME, transcript.integers, scale, budget)
 
 
 def transformed_gram(
     records: Records,
-    feature_scale: npt.NDArray[np.float64],
+    feature_scale: FloatArray,
     parameters: CoinPressParameters,
 ) -> GramOf:
     """Return the exact statistic of a step, as a function of its public integer matrix."""
@@ -434,43 +417,14 @@ def _rounded(matrix: FloatArray, parameters: CoinPressParameters) -> FloatArray:
     return np.rint(matrix / parameters.matrix_step)
 
 
-@dataclass(frozen=True)
-class PlannedCoinPress(MechanismPlan[CoinPressParameters]):
-    """Steps with their noise."""
-
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
-        """See `release_coinpress`. The bound on norms is that of records made even by a matrix."""
-        planned = self.parameters
-        parameters = coinpress_parameters(
-            planned.inputs,
-            mu=budget.mu_left,
-            n_steps=planned.n_steps,
-            eigenvalue_bounds=planned.eigenvalue_bounds,
-        )
-        args = (prepared.records, prepared.feature_scale, parameters, entropy)
-        return release_coinpress(*args, budget=budget)
-
-
-class CoinPress(Mechanism):
+class CoinPress(Peer):
     """A few noisy steps, each on records rescaled by what the last one found."""
 
     name = NAME
     title = "CoinPress"
     estimator = ("CoinPressCovariance", {})
-
-    def plan(
-        self,
-        inputs: ReleaseInputs,
-        *,
-        sparse: bool = False,
-        n_steps: int = 3,
-        eigenvalue_bounds: Any = None,
-    ) -> PlannedCoinPress:
-        """See `Mechanism.plan` and `coinpress_parameters`."""
-        return PlannedCoinPress(
-            self,
-            coinpress_parameters(inputs, n_steps=n_steps, eigenvalue_bounds=eigenvalue_bounds),
-        )
+    parameters_of = coinpress_parameters
+    release_by = release_coinpress
 
 
 COINPRESS = CoinPress()

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -36,11 +36,12 @@ from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, 
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.mechanisms.room import MechanismPlan
+from hushcov.noise import Entropy, discrete_laplace
 from hushcov.noise.entropy import LazyUniform
 from hushcov.noise.normal import LazyNormals, lazy_normals
-from hushcov.release import Making, Release, parts_of
+from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -141,7 +142,7 @@ class Bingham:
         return _ExactTrial(self._law, signs, wholes, offsets, coin).decide()
 
     def _quick(self, g: FloatArray, coins: IntArray) -> _Quick:
-        """All trials (rows of `g`) in doubles, with bounds on the errors.
+        """Return all trials (rows of `g`) in doubles, with bounds on the errors.
 
         The sum that makes an entry of z has an error of at most e = (m + 8) 2^-53 of the same entry
         of |L| (1 + |g|), that of g included. So u = z/|z| is off by at most half of `off` in norm,
@@ -413,14 +414,13 @@ _FAILURE = 0.05  # how often noise may pass what allocation adds to every eigenv
 
 
 @dataclass(frozen=True)
-class EigenSamplingParameters:
+class EigenSamplingParameters(PeerParameters):
     """Everything about a release that is public, and what follows from it.
 
     Radius and step are in units of the features' scales; the other numbers are in steps and
     squared steps of the grid. `direction_rate` is the sum of the rates of all directions.
     """
 
-    inputs: ReleaseInputs
     allocation: str
     radius: float
     half_width: int
@@ -444,24 +444,14 @@ class EigenSamplingParameters:
         _check_capacity(self)
 
     @property
-    def step(self) -> float:
-        """Distance between neighbouring grid points, in units of the scale."""
-        return self.radius / self.half_width
-
-    @property
-    def unit(self) -> float:
-        """The public value of one released integer, in units of the squared scale."""
-        return self.step**2 / self.inputs.n_records
-
-    @property
     def largest_sum(self) -> int:
         """The most that squared norms add up to: a bound on trace and eigenvalues."""
-        return _allowed_for(self.inputs) * self.norm_bound**2
+        return allowed_for(self.inputs) * self.norm_bound**2
 
     @property
     def epsilon(self) -> float:
         """Epsilon of the release, rounded up."""
-        n, d, B = _allowed_for(self.inputs), self.inputs.n_features, self.norm_bound
+        n, d, B = allowed_for(self.inputs), self.inputs.n_features, self.norm_bound
         neighbours = self.inputs.neighbours
         total = Fraction(eigenvalue_sensitivity(n, d, B, neighbours), self.eigenvalue_scale)
         if d > 1:
@@ -483,12 +473,7 @@ class EigenSamplingParameters:
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
-        named = asdict(self)
-        return named | {"inputs": self.inputs.to_dict(), "epsilon": self.epsilon}
-
-
-def _allowed_for(inputs: ReleaseInputs) -> int:
-    return inputs.neighbours.allowed_for(inputs.n_records)
+        return super().to_dict() | {"epsilon": self.epsilon}
 
 
 def eigenvalue_sensitivity(
@@ -555,7 +540,7 @@ def eigen_sampling_parameters(
     Neighbours: those of the inputs; no precondition. Nothing here depends on records. The answer
     costs at most epsilon; `docs/proofs/eigen_sampling.md`, step 6.
     """
-    n, d, neighbours = _allowed_for(inputs), inputs.n_features, inputs.neighbours
+    n, d, neighbours = allowed_for(inputs), inputs.n_features, inputs.neighbours
     half_width, B = _grid(inputs, row_norm)
     # proof: step 6
     budget = Fraction(inputs.epsilon * WITHIN) / (1 if d == 1 else 2) / neighbours.most_rows
@@ -578,8 +563,8 @@ def _grid(inputs: ReleaseInputs, row_norm: float | None) -> tuple[int, int]:
     norm = min(
         check_real("row_norm", norm, above=0, cure=cure), RADIUS * math.sqrt(inputs.n_features)
     )
-    longest = math.isqrt(_LARGEST_SUM // _allowed_for(inputs))
-    finest = min(LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // _allowed_for(inputs)))
+    longest = math.isqrt(_LARGEST_SUM // allowed_for(inputs))
+    finest = min(LARGEST_HALF_WIDTH, math.isqrt(_LARGEST_GRAM // allowed_for(inputs)))
     half_width = math.floor(min(finest, RADIUS / norm * longest))
     if longest < 1 or half_width < 1:
         raise CapacityError(
@@ -626,7 +611,6 @@ def release_eigen_sampling(
     feature_scale: FloatArray,
     parameters: EigenSamplingParameters,
     entropy: Entropy,
-    *,
     budget: Budget | None = None,
 ) -> Release:
     """Sum the bounded records, and release noisy eigenvalues along sampled directions.
@@ -636,26 +620,12 @@ def release_eigen_sampling(
     See `EigenSamplingParameters.budget`, which is the budget if none is given. `feature_scale` must
     be public: it may be anything that is not computed from the records.
     """
-    inputs = parameters.inputs
-    inputs.check_size(records)
-    check_entropy(entropy)
-    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    budget = parameters.opened(records, entropy, budget)
     budget.fixed(Pure(parameters.epsilon), "eigenvalues and directions")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(records, grid, parameters.norm_bound)  # proof: step 1
     spectrum = sample_spectrum(entropy.generator, gram, rounded_eigenvalues(gram), parameters)
-    return Release(
-        mechanism=NAME,
-        integers=assembled(*spectrum),
-        unit=parameters.unit,
-        guarantee=budget.guarantee,
-        parameters=parameters.to_dict(),
-        feature_scale=grid.feature_scale,
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts_of(budget),
-        ),
-    )
+    return parameters.document(NAME, assembled(*spectrum), grid.feature_scale, budget)
 
 
 def rounded_eigenvalues(gram: IntArray) -> list[int]:
@@ -670,7 +640,7 @@ def sample_spectrum(
     exact_eigenvalues: list[int],
     parameters: EigenSamplingParameters,
 ) -> tuple[IntArray, FloatArray]:
-    """All that is random: noisy eigenvalues, and the directions (columns) they belong to."""
+    """Return all that is random: noisy eigenvalues, and the directions (columns) they belong to."""
     eigenvalues = noisy_eigenvalues(generator, exact_eigenvalues, parameters)
     return eigenvalues, sample_directions(generator, gram, eigenvalues, parameters)
 
@@ -713,7 +683,7 @@ def sample_directions(
 
 
 def shares(eigenvalues: IntArray, parameters: EigenSamplingParameters) -> list[int]:
-    """How many of 2^40 parts of the budget each direction but the last gets.
+    """Return how many of 2^40 parts of the budget each direction but the last gets.
 
     From released eigenvalues and public numbers, in whole numbers: they never exceed 2^40 in all.
     """
@@ -750,17 +720,7 @@ def assembled(eigenvalues: IntArray, directions: FloatArray) -> IntArray:
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
-@dataclass(frozen=True)
-class PlannedEigenSampling(MechanismPlan[EigenSamplingParameters]):
-    """Eigenvalues and directions with their shares of the budget."""
-
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
-        """See `release_eigen_sampling`."""
-        args = (prepared.records, prepared.feature_scale, self.parameters, entropy)
-        return release_eigen_sampling(*args, budget=budget)
-
-
-class EigenSampling(Mechanism):
+class EigenSampling(Peer):
     """Noisy eigenvalues along sampled directions, without a delta."""
 
     name = NAME
@@ -769,29 +729,23 @@ class EigenSampling(Mechanism):
     estimator = ("EigenSamplingCovariance", {})
     most_features = 200
     limit = "its time grows with the fourth power of their number, to minutes at 1,000."
+    parameters_of = eigen_sampling_parameters
+    release_by = release_eigen_sampling
 
     def plan(
-        self,
-        inputs: ReleaseInputs,
-        *,
-        sparse: bool = False,
-        allocation: str = "adaptive",
-        row_norm: float | None = None,
-    ) -> PlannedEigenSampling:
+        self, inputs: ReleaseInputs, *, sparse: bool = False, **options: Any
+    ) -> MechanismPlan[Any]:
         """See `Mechanism.plan` and `eigen_sampling_parameters`; a delta is left unspent."""
         if inputs.before:
             raise ParameterError(
                 "feature_scale is required: estimating scales privately is not pure DP. Pass "
                 "feature_scale=..., numbers that are public (--feature-scale)."
             )
-        return PlannedEigenSampling(
-            self,
-            eigen_sampling_parameters(
-                replace(inputs, delta=0.0),
-                allocation=allocation,
-                row_norm=row_norm,
-            ),
-        )
+        return super().plan(replace(inputs, delta=0.0), **options)
+
+    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> Any:
+        """See `Peer.renew`; nothing comes before."""
+        return plan.parameters
 
 
 EIGEN_SAMPLING = EigenSampling()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
-from hushcov.estimators.options import CentreOptions, with_options
+from hushcov.estimators.options import with_options
 from hushcov.estimators.scaled import ApproximateCovariance, ScaledCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -20,7 +18,7 @@ from hushcov.planning import Request
 
 
 @with_options
-class CoinPressCovariance(CentreOptions, ApproximateCovariance):
+class CoinPressCovariance(ApproximateCovariance):
     """Covariance by CoinPress (Biswas, Dong, Kamath and Ullman 2020), (epsilon, delta)-private.
 
     A first step finds roughly how the records are spread, with a small part of the budget. The
@@ -42,9 +40,6 @@ class CoinPressCovariance(CentreOptions, ApproximateCovariance):
         Public bounds on the eigenvalues of the covariance of the features over their scales. None
         takes those of a correlation matrix, 0.1 and `row_sparsity`. Bounds that do not hold
         cost accuracy, never privacy.
-    positive_semidefinite : bool, default=False
-        Whether to project the estimate, in units of the scales, on the positive semidefinite
-        matrices. It has no negative eigenvalue but for rounding.
 
     Attributes
     ----------
@@ -80,16 +75,12 @@ class CoinPressCovariance(CentreOptions, ApproximateCovariance):
     assumed_row_sparsity = math.inf
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
-        planned = COINPRESS.plan(
-            inputs,
-            n_steps=self.n_steps,
-            eigenvalue_bounds=self.eigenvalue_bounds,
-        )
-        return planned
+        own: Any = {"n_steps": self.n_steps, "eigenvalue_bounds": self.eigenvalue_bounds}
+        return COINPRESS.plan(inputs, **own)
 
 
 @with_options
-class SeparateCovariance(CentreOptions, ApproximateCovariance):
+class SeparateCovariance(ApproximateCovariance):
     """Covariance by SeparateCov and its relatives (Dong, Liang and Yi, NeurIPS 2022).
 
     Noise on the whole matrix ruins eigenvalues more than eigenvectors. So "separate" takes the
@@ -158,22 +149,19 @@ class SeparateCovariance(CentreOptions, ApproximateCovariance):
     @property
     def method_(self) -> str:
         """The method that was used."""
-        check_is_fitted(self, "release_")
-        return str(self.release_.parameters["chosen_method"])
+        return str(self._released().parameters["chosen_method"])
 
     @property
     def row_norm_(self) -> float:
         """The bound on the norm of records that was used, in units of the scales."""
-        check_is_fitted(self, "release_")
-        return float(str(self.release_.parameters["chosen_row_norm"]))
+        return float(str(self._released().parameters["chosen_row_norm"]))
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
-        planned = SEPARATE.plan(inputs, method=self.method, row_norm=self.row_norm)
-        return planned
+        return SEPARATE.plan(inputs, method=self.method, row_norm=self.row_norm)
 
 
 @with_options
-class RowTopKCovariance(CentreOptions, ApproximateCovariance):
+class RowTopKCovariance(ApproximateCovariance):
     """Sparse covariance by private top-k selection in every row, (epsilon, delta)-private.
 
     The algorithm of Kumar, Pandey, Sarkar and Tian (COLT 2026). Every row of the second-moment
@@ -201,11 +189,6 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
     parameters_ : RowTopKParameters
         Every public quantity of the mechanism.
 
-    Warns
-    -----
-    SeededNoiseWarning
-        If `random_state` is given.
-
     Notes
     -----
     Privacy. Neighbours: replace one record; no precondition. Guarantee:
@@ -232,8 +215,7 @@ class RowTopKCovariance(CentreOptions, ApproximateCovariance):
     @property
     def selected_(self) -> Any:
         """Where two features selected each other, and the diagonal."""
-        check_is_fitted(self, "release_")
-        return self.release_.released
+        return self._released().released
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         return ROW_TOP_K.plan(inputs, radius=self.radius)
@@ -259,9 +241,6 @@ class EigenSamplingCovariance(ScaledCovariance):
     allocation : {"adaptive", "uniform"}, default="adaptive"
         How the budget of the directions is divided: by the roots of the noisy eigenvalues, or
         equally.
-    positive_semidefinite : bool, default=False
-        Whether to project the estimate, in units of the scales, on the positive semidefinite
-        matrices. Up to rounding it is one of them anyway.
 
     Attributes
     ----------
@@ -306,5 +285,4 @@ class EigenSamplingCovariance(ScaledCovariance):
         return super().request(n_features)
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
-        planned = EIGEN_SAMPLING.plan(inputs, allocation=self.allocation, row_norm=self.row_norm)
-        return planned
+        return EIGEN_SAMPLING.plan(inputs, allocation=self.allocation, row_norm=self.row_norm)

@@ -26,16 +26,9 @@ from hushcov.accounting import (
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, squared_sensitivity
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import (
-    LARGEST_SCORE,
-    LARGEST_SIGMA,
-    Entropy,
-    check_entropy,
-    gumbel_top,
-    rounded_normal,
-)
-from hushcov.release import Making, Release, parts_of
+from hushcov.noise import LARGEST_SCORE, LARGEST_SIGMA, Entropy, gumbel_top, rounded_normal
+from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -50,7 +43,7 @@ _HALVINGS = 40
 
 
 @dataclass(frozen=True)
-class RowTopKParameters:
+class RowTopKParameters(PeerParameters):
     """Everything about a release that is public, and what follows from it.
 
     The radius is in units of the features' scales; `half_width` is the number of steps of the grid
@@ -59,7 +52,6 @@ class RowTopKParameters:
     sensitivity of the released values over their noise, whichever pairs are released.
     """
 
-    inputs: ReleaseInputs
     radius: float
     half_width: int
     rate: float | None
@@ -118,11 +110,6 @@ class RowTopKParameters:
         # proof: step 8
         return self.inputs.budget(fixed=self.picked, mu=mu, private=private)
 
-    @property
-    def unit(self) -> float:
-        """The public value of one released integer, in units of the squared scale."""
-        return (self.radius / self.half_width) ** 2 / self.inputs.n_records
-
     def with_values(self, mu: float) -> RowTopKParameters:
         """Return the same picks with values that cost `mu`, on a coarser grid if noise needs it."""
         half_width = min(self.half_width, _half_width(self.inputs, mu))
@@ -131,24 +118,9 @@ class RowTopKParameters:
             rate *= (self.half_width / half_width) ** 2 * WITHIN
         return replace(self, half_width=half_width, rate=rate, mu=mu)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return inputs and parameters as plain, JSON-ready data."""
-        return {
-            "inputs": self.inputs.to_dict(),
-            "radius": self.radius,
-            "half_width": self.half_width,
-            "rate": self.rate,
-            "mu": self.mu,
-        }
-
-
-def allowed_for(inputs: ReleaseInputs) -> int:
-    """Records that scores are exact for."""
-    return inputs.neighbours.allowed_for(inputs.n_records)
-
 
 def picks(inputs: ReleaseInputs) -> int:
-    """How many entries the rows select by looking at data, all rows together.
+    """Return how many entries the rows select by looking at data, all rows together.
 
     The diagonal is always released, so a row selects one less than its declared nonzeros; with
     nothing to leave out it selects all others whatever the data, and nothing is charged.
@@ -158,7 +130,7 @@ def picks(inputs: ReleaseInputs) -> int:
 
 
 def most_pairs(inputs: ReleaseInputs) -> int:
-    """How many pairs can be selected by both of their rows."""
+    """Return how many pairs can be selected by both of their rows."""
     return inputs.n_features * (inputs.row_sparsity - 1) // 2
 
 
@@ -320,7 +292,6 @@ def release_row_top_k(
     feature_scale: FloatArray,
     parameters: RowTopKParameters,
     entropy: Entropy,
-    *,
     budget: Budget | None = None,
 ) -> Release:
     """Sum the clipped records, select in every row, and release what is selected twice.
@@ -331,9 +302,7 @@ def release_row_top_k(
     public, or released by steps on the same budget. Selected pairs are part of the release, also
     those whose value comes out as zero.
     """
-    parameters.inputs.check_size(records)
-    check_entropy(entropy)
-    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    budget = parameters.opened(records, entropy, budget)
     for event in parameters.picked:
         budget.fixed(event, "partners of every feature")
     parameters = replace(parameters, mu=budget.mu_left)
@@ -343,26 +312,21 @@ def release_row_top_k(
     rows, columns = mutual_pairs(pick_partners(gram, parameters, entropy.generator))
     sigma = value_sigma(rows, columns, parameters)
     deviation = sigma * parameters.unit
-    return Release(
-        mechanism=NAME,
-        integers=noisy_values(gram, rows, columns, sigma, entropy.generator),
-        unit=parameters.unit,
-        guarantee=budget.guarantee,
-        parameters=parameters.to_dict() | {"sigma": sigma},
-        feature_scale=grid.feature_scale,
+    return parameters.document(
+        NAME,
+        noisy_values(gram, rows, columns, sigma, entropy.generator),
+        grid.feature_scale,
+        budget,
+        {"sigma": sigma},
         noise_sd=(deviation, deviation),
         selected=np.stack([rows, columns]),
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts_of(budget),
-        ),
     )
 
 
 def pick_partners(
     gram: IntArray, parameters: RowTopKParameters, generator: np.random.Generator
 ) -> BoolArray:
-    """Which columns each row picks: the largest of rate * |entry| + Gumbel noise, exactly.
+    """Return which columns each row picks: the largest of rate * |entry| + Gumbel noise, exactly.
 
     A row picks one column less than its declared nonzeros, never its own. Where it may pick all
     others it does, without noise and without looking.
@@ -420,32 +384,19 @@ def noisy_values(
     return released
 
 
-# The room of row-wise top-k selection.
-
-
-@dataclass(frozen=True)
-class PlannedRowTopK(MechanismPlan[RowTopKParameters]):
-    """Selection and values with noise that is proved to be private."""
-
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
-        """See `release_row_top_k`; the rows select as planned."""
-        parameters = self.parameters.with_values(budget.mu_left)
-        args = (prepared.records, prepared.feature_scale, parameters, entropy)
-        return release_row_top_k(*args, budget=budget)
-
-
-class RowTopK(Mechanism):
+class RowTopK(Peer):
     """Rows select their partners; pairs that select each other are released."""
 
     name = NAME
     title = "row top-k (Kumar et al.)"
     estimator = ("RowTopKCovariance", {})
+    parameters_of = row_top_k_parameters
+    release_by = release_row_top_k
 
-    def plan(
-        self, inputs: ReleaseInputs, *, sparse: bool = False, radius: float | None = None
-    ) -> PlannedRowTopK:
-        """See `Mechanism.plan` and `row_top_k_parameters`."""
-        return PlannedRowTopK(self, row_top_k_parameters(inputs, radius=radius))
+    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> RowTopKParameters:
+        """See `Peer.renew`; the rows select as planned."""
+        planned: RowTopKParameters = plan.parameters
+        return planned.with_values(budget.mu_left)
 
 
 ROW_TOP_K = RowTopK()

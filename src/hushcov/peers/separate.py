@@ -8,7 +8,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
@@ -16,9 +15,9 @@ from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, 
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm, noise_sigmas, symmetric_noise
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.release import Making, Release, parts_of
+from hushcov.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.gram import row_bounded_gram
@@ -45,7 +44,7 @@ _INSIDE = 1 - 2.0**-50
 
 
 @dataclass(frozen=True)
-class SeparateParameters:
+class SeparateParameters(PeerParameters):
     """Everything about a release that is public before it, and what follows from it.
 
     `radius` is in units of the features' scales; `half_width` and `norm_bound` are integers in
@@ -55,7 +54,6 @@ class SeparateParameters:
     `eigenvalue_share` of its square goes to the eigenvalues with method "separate".
     """
 
-    inputs: ReleaseInputs
     method: str
     radius: float
     half_width: int
@@ -74,27 +72,14 @@ class SeparateParameters:
         cure = "use separate_parameters."
         check_real("radius", self.radius, above=0, cure=cure)
         check_integer("half_width", self.half_width, at_least=1, cure=cure)
-        most = math.isqrt(LARGEST_SUM // _allowed_for(self.inputs))
+        most = math.isqrt(LARGEST_SUM // allowed_for(self.inputs))
         check_integer("norm_bound", self.norm_bound, at_least=1, at_most=most, cure=cure)
         check_real("release_mu", self.release_mu, above=0, cure=cure)
         if self.histogram_sigma is not None:
+            most = LARGEST_SIGMA
             check_integer(
-                "histogram_sigma",
-                self.histogram_sigma,
-                at_least=1,
-                at_most=LARGEST_SIGMA,
-                cure=cure,
+                "histogram_sigma", self.histogram_sigma, at_least=1, at_most=most, cure=cure
             )
-
-    @property
-    def step(self) -> float:
-        """Distance between neighbouring grid points, in units of the scale."""
-        return self.radius / self.half_width
-
-    @property
-    def unit(self) -> float:
-        """The public value of one released integer, in units of the squared scale."""
-        return self.step**2 / self.inputs.n_records
 
     @property
     def row_norm(self) -> float:
@@ -123,10 +108,7 @@ class SeparateParameters:
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
-        return asdict(self) | {
-            "inputs": self.inputs.to_dict(),
-            "row_norm": self.row_norm,
-        }
+        return super().to_dict() | {"row_norm": self.row_norm}
 
 
 @dataclass(frozen=True)
@@ -140,10 +122,6 @@ class MatrixNoise:
     sigma: int
     diagonal_sigma: int
     eigenvalue_sigma: int | None
-
-
-def _allowed_for(inputs: ReleaseInputs) -> int:
-    return inputs.neighbours.allowed_for(inputs.n_records)
 
 
 def eigenvalue_sensitivity(
@@ -250,7 +228,7 @@ def separate_parameters(
 
 def _largest_norm_bound(inputs: ReleaseInputs, mu: float, share: float) -> float:
     """The norm bound at which noise is as large as is drawn, or sums as large as int64 holds."""
-    n, d = _allowed_for(inputs), inputs.n_features
+    n, d = allowed_for(inputs), inputs.n_features
     matrix = (LARGEST_SIGMA - 3) * mu * math.sqrt(1 - share) / math.sqrt(2)
     rounding = math.sqrt(d) + 4  # as in `eigenvalue_sensitivity`, from above
     growth = math.sqrt(2) + 2 * math.sqrt(d) * _EIGENSOLVER * d * n / LARGEST_EXACT_FLOAT
@@ -263,7 +241,7 @@ def _half_width(inputs: ReleaseInputs, radius: float, norm: float, largest_bound
     """Return the finest grid on which sums, squared norms and noise are within what is exact."""
     finest = min(
         _LARGEST_HALF_WIDTH,
-        math.isqrt(LARGEST_SUM // _allowed_for(inputs)),
+        math.isqrt(LARGEST_SUM // allowed_for(inputs)),
         math.isqrt((LARGEST_EXACT_FLOAT - 1) // inputs.n_features),
         # Tiny norms: the quotient may be infinite, and no finer grid is needed then.
         math.floor(min(2.0**62, radius / norm * largest_bound)),
@@ -402,10 +380,9 @@ class SeparateTranscript:
 
 def release_separate(
     records: Records,
-    feature_scale: npt.NDArray[np.float64],
+    feature_scale: FloatArray,
     parameters: SeparateParameters,
     entropy: Entropy,
-    *,
     budget: Budget | None = None,
 ) -> Release:
     """Choose where to bound the records if that is asked for, and release their matrix.
@@ -415,10 +392,7 @@ def release_separate(
     See `SeparateParameters.budget`, which is the budget if none is given. `feature_scale` must be
     public, or released by steps on the same budget.
     """
-    inputs = parameters.inputs
-    inputs.check_size(records)
-    check_entropy(entropy)
-    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    budget = parameters.opened(records, entropy, budget)
     if parameters.histogram_sigma is not None:
         budget.gaussian(parameters.mus[0], "counts of the norms of records")  # proof: step 6
     matrix = "the matrix, with its eigenvalues where they are released apart"
@@ -428,38 +402,21 @@ def release_separate(
     if parameters.histogram_sigma is not None:
         edges = squared_edges(parameters.norm_bound)
         counts = norm_histogram(records, grid, edges)  # proof: step 5
-        noisy_counts = draw_counts(entropy.generator, counts, parameters)
+        sigma = parameters.histogram_sigma
+        noisy_counts = counts + rounded_normal(entropy.generator, sigma, len(counts))
         choice = choose(parameters, noisy_counts)  # proof: step 7
     gram = row_bounded_gram(records, grid, choice.norm_bound)  # proof: step 1
     noise = matrix_noise(parameters, choice.method, choice.norm_bound)
     eigenvalues = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
     transcript = draw_transcript(entropy.generator, gram, eigenvalues, noise)
-    known_after = {
+    known_after: dict[str, object] = {
         "chosen_method": choice.method,
         "chosen_row_norm": choice.norm_bound * parameters.step,
         "noisy_counts": None if noisy_counts is None else noisy_counts.tolist(),
         **asdict(noise),
     }
-    return Release(
-        mechanism=NAME,
-        integers=recombine(transcript, parameters, choice),
-        unit=parameters.unit,
-        guarantee=budget.guarantee,
-        parameters=parameters.to_dict() | known_after,
-        feature_scale=grid.feature_scale,
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts_of(budget),
-        ),
-    )
-
-
-def draw_counts(
-    generator: np.random.Generator, counts: IntArray, parameters: SeparateParameters
-) -> IntArray:
-    """Counts of norms with their noise."""
-    assert parameters.histogram_sigma is not None
-    return counts + rounded_normal(generator, parameters.histogram_sigma, len(counts))
+    integers = recombine(transcript, parameters, choice)
+    return parameters.document(NAME, integers, grid.feature_scale, budget, known_after)
 
 
 def rounded_eigenvalues(gram: IntArray) -> IntArray:
@@ -486,7 +443,7 @@ def draw_transcript(
 def recombine(
     transcript: SeparateTranscript, parameters: SeparateParameters, choice: SeparateChoice
 ) -> IntArray:
-    """The matrix with the eigenvectors of the noisy Gram matrix and the released eigenvalues.
+    """Join the eigenvectors of the noisy Gram matrix and the released eigenvalues.
 
     Without released eigenvalues they are those of the noisy Gram matrix. They are brought into
     the range that those of Gram matrices have.
@@ -509,45 +466,23 @@ def recombine(
     return np.asarray(np.rint(root @ root.T), dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class PlannedSeparate(MechanismPlan[SeparateParameters]):
-    """Eigenvalues, directions and the choice between methods with their noise.
-
-    `row_norm` is the bound on norms where it is one's own.
-    """
-
-    row_norm: float | None = None
-
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
-        """See `release_separate`; the bound follows the released norms, unless it is one's own."""
-        planned, row_norm = self.parameters, self.row_norm
-        if row_norm is None and prepared.norm is not None:
-            room = _ROOM_TO_CHOOSE if planned.method == "adaptive" else 1.0
-            row_norm = room * prepared.norm.norm
-        known: Any = {"mu": budget.mu_left, "method": planned.method, "row_norm": row_norm}
-        parameters = separate_parameters(planned.inputs, **known)
-        args = (prepared.records, prepared.feature_scale, parameters, entropy)
-        return release_separate(*args, budget=budget)
-
-
-class Separate(Mechanism):
+class Separate(Peer):
     """Eigenvectors and eigenvalues apart, or the matrix as a whole, whichever is better."""
 
     name = NAME
     title = "AdaptiveCov (Dong et al.)"
     estimator = ("SeparateCovariance", {})
+    parameters_of = separate_parameters
+    release_by = release_separate
 
-    def plan(
-        self,
-        inputs: ReleaseInputs,
-        *,
-        sparse: bool = False,
-        method: str = "adaptive",
-        row_norm: float | None = None,
-    ) -> PlannedSeparate:
-        """See `Mechanism.plan` and `separate_parameters`."""
-        parameters = separate_parameters(inputs, method=method, row_norm=row_norm)
-        return PlannedSeparate(self, parameters, row_norm=row_norm)
+    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> SeparateParameters:
+        """See `Peer.renew`; the bound follows the released norms, unless it is one's own."""
+        planned, row_norm = plan.parameters, plan.options.get("row_norm")
+        if row_norm is None and prepared.norm is not None:
+            room = _ROOM_TO_CHOOSE if planned.method == "adaptive" else 1.0
+            row_norm = room * prepared.norm.norm
+        known: Any = {"mu": budget.mu_left, "method": planned.method, "row_norm": row_norm}
+        return separate_parameters(planned.inputs, **known)
 
 
 SEPARATE = Separate()

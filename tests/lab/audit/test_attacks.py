@@ -147,7 +147,7 @@ def test_worst_pairs_of_the_scales_attain_their_sensitivity(name):
     first, second = (
         log2_histogram(ArrayRecords(rows)) for rows in (attack.pair.first, attack.pair.second)
     )
-    parameters = attack.target.parameters
+    parameters = attack.target
     distance = math.sqrt(np.sum((first - second) ** 2)) / parameters.sigma
     assert 0.999 * parameters.mu <= distance <= parameters.mu
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import hushcov.lab.audit.adaptive
 import hushcov.lab.audit.attack
 import hushcov.lab.audit.gaussian
 import hushcov.lab.audit.selection
@@ -129,7 +128,7 @@ def test_the_rows_of_a_unit_are_counted_twice(monkeypatch, mechanism, pair, runs
     assert attacked(mechanism, pair, kind, 500).survives
     package = hushcov.lab.audit
     monkeypatch.setattr(package.attack, "ArrayRecords", doubled)
-    for module in (package.attack, package.adaptive, package.selection, package.gaussian):
+    for module in (package.attack, package.selection, package.gaussian):
         monkeypatch.setattr(module, "records_of", counted)
     assert not attacked(mechanism, pair, kind, runs).survives
 

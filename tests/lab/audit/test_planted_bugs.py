@@ -16,7 +16,6 @@ import pytest
 
 import hushcov.lab.audit.attack as common
 import hushcov.lab.audit.gaussian
-import hushcov.lab.audit.preparation
 import hushcov.lab.audit.selection
 from hushcov.genotypes import mechanism as genotypes
 from hushcov.lab.audit.gaussian import EigenSamplingTarget, all_steps
@@ -45,7 +44,6 @@ WITH_NOISE = (
     separate,
     values,
     hushcov.lab.audit.gaussian,
-    hushcov.lab.audit.preparation,
     hushcov.lab.audit.selection,
 )
 
@@ -193,7 +191,7 @@ def test_norm_clipping_skipped_by_the_centre(monkeypatch):
         return records.map_sum(unbounded(records, *bounds))
 
     monkeypatch.setattr(preparation, "bounded_sums_of", unbounded)
-    monkeypatch.setattr(hushcov.lab.audit.preparation, "bounded_sums", unbounded_sums)
+    monkeypatch.setattr(hushcov.lab.audit.gaussian, "bounded_sums", unbounded_sums)
     assert is_caught(attacks_on("centre")[0], 1000)
 
 
@@ -285,7 +283,7 @@ def test_whole_budget_spent_in_every_step_of_coinpress(monkeypatch):
 
 
 def test_eigenvalues_or_counts_without_noise(monkeypatch):
-    monkeypatch.setattr(separate, "rounded_normal", lambda g, sigma, size: np.zeros(size, int))
+    patch_everywhere(monkeypatch, "rounded_normal", lambda g, sigma, size: np.zeros(size, int))
     for mechanism in ("separate-eigen", "separate-adaptive"):
         assert is_caught(attack_on(mechanism, "ends of spectrum"), 400)
 

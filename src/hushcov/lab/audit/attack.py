@@ -14,7 +14,6 @@ they give the numbers of a whole release, bit for bit; every audit checks that b
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeVar
@@ -26,6 +25,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import (
     ONE_REMOVED,
     ONE_REPLACED,
+    Budget,
     Clocked,
     Event,
     Gaussian,
@@ -36,6 +36,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import CountedRecords, Records
@@ -177,7 +178,7 @@ def huge_or_zero(n_records: int, n_features: int) -> Pair:
 
 
 def octaves(n_records: int, n_features: int) -> Pair:
-    """A record whose every coordinate is doubled, which moves it to the next bin; others zero."""
+    """Double every coordinate of a record, which moves it to the next bin; others zero."""
     return _alone("octaves", np.ones(n_features), np.full(n_features, 2.0), n_records)
 
 
@@ -224,7 +225,7 @@ def tied(side: int, height: int) -> Pair:
 
 
 def raised(n_records: int, n_features: int) -> Pair:
-    """One more of (1, -1, 1, -1, ..) against zeros: the scores of all pairs move alike."""
+    """Return one more of (1, -1, 1, -1, ..) against zeros: the scores of all pairs move alike."""
     same = _alternating(n_features)
     others = np.tile(same, (n_records - 1, 1))
     return replacement("all scores", same, np.zeros(n_features), others)
@@ -273,7 +274,7 @@ def promised(epsilon: float, delta: float, events: Sequence[Event]) -> Promise:
     return Promise(epsilon, delta, gaussian, late)
 
 
-class Target(ABC):
+class Target:
     """A mechanism with its public parameters, ready to be run on neighbouring datasets.
 
     `release_by` is the mechanism's function, on records, their scales, parameters and entropy.
@@ -291,9 +292,9 @@ class Target(ABC):
         events = known if budget is None else budget().certificate.events
         return promised(inputs.epsilon, inputs.delta, events)
 
-    @abstractmethod
     def quick(self, rows: FloatArray) -> Draw:
-        """Summarise the records, and return what draws an output."""
+        """Summarise the records, and return what draws an output; here, a whole release."""
+        return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """Return the output of a whole release: the leading part of what `quick` draws."""
@@ -303,6 +304,22 @@ class Target(ABC):
         """Return a whole release of records at scale 1."""
         scale, n = np.ones(rows.shape[1]), self.parameters.inputs.n_records
         return type(self).release_by(records_of(rows, n), scale, self.parameters, entropy)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeTarget(Target):
+    """A mechanism that runs after steps: its function, and what is seen of its release."""
+
+    parameters: Any
+    mechanism: Callable[[Prepared, Any, Budget, Entropy], Release]
+    seen: Callable[[Release], FloatArray]
+
+    def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
+        """See `Target.released`."""
+        records = records_of(rows, self.parameters.inputs.n_records)
+        prepared = Prepared(records, np.ones(rows.shape[1]))
+        budget = self.parameters.budget(private=entropy.private)
+        return self.seen(self.mechanism(prepared, self.parameters, budget, entropy))
 
 
 def inputs_of(pair: Pair, row_sparsity: int = 1) -> ReleaseInputs:
@@ -318,7 +335,7 @@ def records_of(rows: FloatArray, n_records: int) -> Records:
 
 
 def bounded_gram(rows: FloatArray, parameters: Any, norm_bound: int | None) -> IntArray:
-    """The exact Gram matrix of records at scale 1, rounded and clipped as the parameters say."""
+    """Return the exact Gram matrix of records at scale 1, clipped as the parameters say."""
     grid = FeatureGrid(np.ones(rows.shape[1]), parameters.radius, parameters.half_width)
     return row_bounded_gram(ArrayRecords(rows), grid, norm_bound)
 
@@ -357,7 +374,7 @@ class Statistic:
 
 
 def weighted_sums(outputs: FloatArray, weights: FloatArray) -> FloatArray:
-    """One number for each output (row); weights may be fewer than the numbers in it."""
+    """Return one number for each output (row); weights may be fewer than the numbers in it."""
     return np.asarray(outputs[:, : len(weights)] @ weights)
 
 
@@ -386,7 +403,7 @@ def trace(n_features: int) -> Statistic:
 
 
 def summed(name: str, columns: Iterable[int], n_columns: int) -> Statistic:
-    """The sum of some numbers of the output: counts, or whether given pairs were selected."""
+    """Sum some numbers of the output: counts, or whether given pairs were selected."""
     weights = np.zeros(n_columns)
     weights[list(columns)] = 1.0
     return Statistic(name, weights)
@@ -432,9 +449,5 @@ class Attack:
         return self.pair.name
 
 
-#: Makes all attacks on what has the given name.
-Builder = Callable[[str], tuple[Attack, ...]]
-#: The same for neighbours of any kind.
-Turned = Callable[[str, Turn], tuple[Attack, ...]]
-#: Attacks made by hand: by mechanism, and by variant ("" for the mechanism as it is by default).
-Handmade = dict[str, dict[str, Builder]]
+#: Makes all attacks on what has the given name, on neighbours of any kind if it takes a turn.
+Builder = Callable[..., tuple[Attack, ...]]

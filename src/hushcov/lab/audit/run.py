@@ -28,7 +28,7 @@ from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer
 from hushcov.accounting import ONE_REPLACED, gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
-from hushcov.lab.audit import adaptive, gaussian, genotypes, preparation, selection
+from hushcov.lab.audit import gaussian, selection
 from hushcov.lab.audit.attack import (
     FEATURES,
     HUGE,
@@ -36,11 +36,9 @@ from hushcov.lab.audit.attack import (
     RECORDS,
     Attack,
     Builder,
-    Draw,
     Promise,
     Target,
     Turn,
-    Turned,
     axes,
     flat,
     huge_or_zero,
@@ -60,14 +58,6 @@ from hushcov.steps import Prepared
 
 REPLACED = ONE_REPLACED.relation
 _SLOWNESS = 2  # whole releases take a millisecond or more
-
-_HANDMADE = {
-    **selection.HANDMADE,
-    **adaptive.HANDMADE,
-    **gaussian.HANDMADE,
-    **genotypes.HANDMADE,
-    **preparation.HANDMADE,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +80,6 @@ class RegisteredTarget(Target):
         """Claim that the accountant certifies."""
         guarantee = self.plan.budget(private=False).certificate
         return promised(guarantee.epsilon, guarantee.delta, guarantee.events)
-
-    def quick(self, rows: FloatArray) -> Draw:
-        """Return a whole release each time."""
-        return lambda generator: self.released(rows, Entropy(generator, private=False))
 
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """Return a whole release of records at scale 1."""
@@ -126,51 +112,42 @@ def registered(mechanism: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     )
 
 
-def _builders() -> dict[str, Builder]:
-    found = {
-        f"{mechanism}-{variant}" if variant else mechanism: build
-        for mechanism, variants in _HANDMADE.items()
-        for variant, build in variants.items()
-    }
-    return found | {name: registered for name in mechanisms() if name not in _HANDMADE}
+_TURNED = selection.TURNED | gaussian.TURNED
+_ALONE = _TURNED | selection.REPLACED | gaussian.REPLACED
 
 
-_BUILDERS = _builders()
+def _builders(kind: str = REPLACED) -> dict[str, Builder]:
+    """Return what makes the attacks on neighbours of a kind, by what is attacked."""
+    made = _ALONE if kind == REPLACED else _TURNED | gaussian.COUNTS
+    others = (
+        name
+        for name in mechanisms()
+        if not any(each == name or each.startswith(f"{name}-") for each in made)
+    )
+    return made | dict.fromkeys(others, registered)
+
+
+_BUILDERS = {kind: _builders(kind) for kind in KINDS}
 #: Everything that is audited, by name: a mechanism, or a mechanism and its variant.
-AUDITED = tuple(_BUILDERS)
-
-
-_TURNED: dict[str, Turned] = {
-    **selection.TURNED,
-    **adaptive.TURNED,
-    **gaussian.TURNED,
-    **genotypes.TURNED,
-    preparation.NAME: preparation.attacks,
-}
-_OTHERS: dict[str, Turned] = {
-    name: registered
-    for name in mechanisms()
-    if not any(turned.startswith(name) for turned in _TURNED)
-}
+AUDITED = tuple(_BUILDERS[REPLACED])
 
 
 def audited(kind: str = REPLACED) -> tuple[str, ...]:
     """Everything that is audited on neighbours of this kind, by name."""
     check_choice("neighbours", kind, tuple(KINDS))
-    return AUDITED if kind == REPLACED else (*_TURNED, *_OTHERS)
+    return tuple(_BUILDERS[kind])
 
 
 def attacks_on(name: str, kind: str = REPLACED) -> tuple[Attack, ...]:
-    """All attacks on one of `audited`."""
+    """Return all attacks on one of `audited`."""
     check_choice("mechanism", name, audited(kind))
-    if kind == REPLACED:
-        return _BUILDERS[name](name)
-    return {**_TURNED, **_OTHERS}[name](name, KINDS[kind])
+    turn = () if kind == REPLACED else (KINDS[kind],)
+    return _BUILDERS[kind][name](name, *turn)
 
 
 def is_handmade(name: str, kind: str = REPLACED) -> bool:
-    """Whether the attacks on one of `audited` are made by hand."""
-    return _BUILDERS[name] is not registered if kind == REPLACED else name in _TURNED
+    """Return whether the attacks on one of `audited` are made by hand."""
+    return _BUILDERS[kind][name] is not registered
 
 
 #: Told, before each batch of runs, what is being attacked.

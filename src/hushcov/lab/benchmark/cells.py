@@ -11,10 +11,11 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from types import NoneType
+from typing import Any, BinaryIO, ClassVar, NoReturn, Self
 
 from hushcov.simulate import FAMILIES, MODELS
 
@@ -26,8 +27,16 @@ JOURNAL_FORMAT = 1
 _CURE = "choose another folder with --output, or move this one away."
 #: Families whose structure is not in the sparsity that contenders are told.
 UNTOLD = tuple(name for name in FAMILIES if name not in MODELS)
-_WORDS = ("model", "contender")
-_COUNTS = ("n_records", "n_features", "row_sparsity", "seed")
+# What a field of a cell may be, by its annotation.
+_TYPES: dict[Any, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, NoneType),
+    "str | None": (str, NoneType),
+    "Point": (dict,),
+    "Mapping[str, float]": (dict,),
+}
 
 
 @dataclass(frozen=True, order=True)
@@ -109,39 +118,34 @@ class Preset:
 
     def grid(self, row_sparsity: int) -> list[Point]:
         """Points of the grid of sizes, without those whose data would be too large."""
-        start = replace(self.base, row_sparsity=row_sparsity)
-        return [
-            replace(start, n_records=n, n_features=d)
-            for d in self.grid_features
-            for n in self.grid_records
-            if n * d <= self.grid_entries
-        ]
+        points = self._sizes(row_sparsity, self.grid_features, self.grid_records)
+        return [p for p in points if p.n_records * p.n_features <= self.grid_entries]
 
     def map(self, row_sparsity: int) -> list[Point]:
         """Points of the predicted map."""
-        start = replace(self.base, row_sparsity=row_sparsity)
-        return [
-            replace(start, n_records=n, n_features=d)
-            for d in self.map_features.values()
-            for n in self.map_records.values()
-        ]
+        return self._sizes(row_sparsity, self.map_features.values(), self.map_records.values())
+
+    def _sizes(self, k: int, features: tuple[int, ...], records: tuple[int, ...]) -> list[Point]:
+        start = replace(self.base, row_sparsity=k)
+        sizes = itertools.product(features, records)
+        return [replace(start, n_features=d, n_records=n) for d, n in sizes]
 
     def measured(self) -> dict[Point, int]:
         """Every point that is measured, with its number of seeds; those of most work first."""
-        seeds = dict.fromkeys(self._grids(), self.grid_seeds)
+        grids = (point for k in self.grid_sparsities for point in self.grid(k))
+        seeds = dict.fromkeys(grids, self.grid_seeds)
         seeds |= dict.fromkeys(map(self.family, self.families), self.grid_seeds)
         for model, axis in itertools.product(self.models, AXES):
             seeds |= dict.fromkeys(self.sweep(axis, model), self.seeds)
         return dict(sorted(seeds.items(), key=lambda item: (-item[0].work, item[0])))
 
     def predicted(self) -> list[Point]:
-        """Every point at which mechanisms are predicted."""
-        maps = [point for k in self.grid_sparsities for point in self.map(k)]
-        return list(dict.fromkeys([*self._grids(), *maps]))
-
-    def _grids(self) -> Iterator[Point]:
-        for k in self.grid_sparsities:
-            yield from self.grid(k)
+        """Return every point at which mechanisms are predicted."""
+        grids, maps = (
+            [point for k in self.grid_sparsities for point in points(k)]
+            for points in (self.grid, self.map)
+        )
+        return list(dict.fromkeys([*grids, *maps]))
 
 
 PRESETS = {
@@ -184,14 +188,28 @@ PRESETS = {
 }
 
 
+class Cell:
+    """One measurement or prediction; `key` is all of it but the result."""
+
+    kind: ClassVar[str]
+    point: Point
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Key of the measurement, without its result."""
+        known = (getattr(self, name, None) for name in ("seed", "contender"))
+        return (self.kind, self.point, *(each for each in known if each is not None))
+
+
 @dataclass(frozen=True)
-class Fit:
+class Fit(Cell):
     """One contender on one draw of the data, or why it was skipped.
 
     `error` is the operator norm of estimate - truth over that of the truth. `recall` is the share
     of true off-diagonal nonzeros found, `precision` the share of found ones that are true.
     """
 
+    kind: ClassVar = "fit"
     point: Point
     seed: int
     contender: str
@@ -201,99 +219,75 @@ class Fit:
     seconds: float | None = None
     skipped: str | None = None
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Key of the measurement, without its result."""
-        return ("fit", self.point, self.seed, self.contender)
-
     def __str__(self) -> str:
         return f"{self.contender}, {self.point.size}"
 
 
 @dataclass(frozen=True)
-class Cost:
+class Cost(Cell):
     """Seconds and peak memory of one contender in a process of its own, or why it was skipped.
 
     `megabytes` is None where the operating system does not tell.
     """
 
+    kind: ClassVar = "cost"
     point: Point
     contender: str
     seconds: float | None = None
     megabytes: float | None = None
     skipped: str | None = None
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Key of the measurement, without its result."""
-        return ("cost", self.point, self.contender)
-
     def __str__(self) -> str:
         return f"time and memory of {self.contender}"
 
 
 @dataclass(frozen=True)
-class PredictedErrors:
+class PredictedErrors(Cell):
     """Predicted errors of the mechanisms that can be planned, relative to the truth's norm."""
 
+    kind: ClassVar = "prediction"
     point: Point
     errors: Mapping[str, float]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """Key of the prediction, without its result."""
-        return ("prediction", self.point)
 
     def __str__(self) -> str:
         return f"prediction, {self.point.size}"
 
 
-Cell = Fit | Cost | PredictedErrors
-_KINDS: dict[str, type[Fit] | type[Cost] | type[PredictedErrors]] = {
-    "fit": Fit,
-    "cost": Cost,
-    "prediction": PredictedErrors,
-}
+_KINDS: dict[str, type[Any]] = {cell.kind: cell for cell in (Fit, Cost, PredictedErrors)}
 
 
 def to_line(cell: Cell) -> str:
     """Return a cell as one line of JSON."""
-    content = {"kind": cell.key[0]} | asdict(cell)
-    return json.dumps(content, allow_nan=False) + "\n"
+    content: Any = cell
+    return json.dumps({"kind": cell.kind} | asdict(content), allow_nan=False) + "\n"
 
 
 def from_line(line: str | bytes) -> Cell:
     """Read `to_line` back; ValueError for anything else."""
-    content = json.loads(line)
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not a number")
+
+    content = json.loads(line, parse_constant=refuse)
     if not isinstance(content, dict) or content.get("kind") not in _KINDS:
         raise ValueError("not a cell")
     kind = _KINDS[content.pop("kind")]
     _check(content, kind)
     _check(content["point"], Point)
-    return kind(**content | {"point": Point(**content["point"])})
+    cell: Cell = kind(**content | {"point": Point(**content["point"])})
+    return cell
 
 
 def _check(content: Any, kind: type[Any]) -> None:
     """Refuse what no benchmark wrote: other fields, or values that would fail later."""
-    if not isinstance(content, dict) or set(content) != {field.name for field in fields(kind)}:
+    types = {field.name: _TYPES[field.type] for field in fields(kind)}
+    if not isinstance(content, dict) or content.keys() != types.keys():
         raise ValueError(f"not a {kind.__name__}")
-    for name, value in content.items():
-        if name in _WORDS:
-            right = isinstance(value, str)
-        elif name in _COUNTS:
-            right = isinstance(value, int)
-        elif name == "skipped":
-            right = value is None or isinstance(value, str)
-        elif name == "errors":
-            right = isinstance(value, dict) and all(map(_is_number, value.values()))
-        else:
-            right = name == "point" or value is None or _is_number(value)
-        if not right:
+    for name, allowed in types.items():
+        if not isinstance(content[name], allowed):
             raise ValueError(f"not a {name}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and math.isfinite(value)
+    if not all(isinstance(each, int | float) for each in content.get("errors", {}).values()):
+        raise ValueError("not a number")
 
 
 class Journal:
@@ -343,26 +337,13 @@ class Journal:
     def _read(self) -> None:
         self._file.seek(0)
         lines = self._file.read().splitlines(keepends=True)
-        if lines and not _whole(lines[-1]):
+        if lines and (not lines[-1].endswith(b"\n") or _parsed(lines[-1]) is None):
             torn = lines.pop()
             self._file.truncate(self._file.tell() - len(torn))
         if not lines:
             self._write(json.dumps(self._identity) + "\n")
             return
-        self._check_identity(lines[0])
-        for position, line in enumerate(lines[1:], start=2):
-            try:
-                self.cells.append(from_line(line))
-            except (ValueError, TypeError):
-                raise OSError(
-                    f"{self.path}, line {position}: not a finished cell: {_CURE}"
-                ) from None
-
-    def _check_identity(self, line: bytes) -> None:
-        try:
-            found = json.loads(line)
-        except ValueError:
-            found = None
+        found = _parsed(lines[0])
         if not isinstance(found, dict) or "format" not in found:
             raise OSError(f"{self.path}, line 1: not the start of a benchmark: {_CURE}")
         for name, value in self._identity.items():
@@ -371,16 +352,21 @@ class Journal:
                     f"{self.path.parent} holds a benchmark of another {name} "
                     f"({_short(found.get(name))}, and this is {_short(value)}): {_CURE}"
                 )
+        for position, line in enumerate(lines[1:], start=2):
+            try:
+                self.cells.append(from_line(line))
+            except (ValueError, TypeError):
+                raise OSError(
+                    f"{self.path}, line {position}: not a finished cell: {_CURE}"
+                ) from None
 
 
-def _whole(line: bytes) -> bool:
-    if not line.endswith(b"\n"):
-        return False
+def _parsed(line: bytes) -> Any:
+    """Return the content of a line; None where it is no JSON."""
     try:
-        json.loads(line)
+        return json.loads(line)
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def _short(value: object) -> str:

@@ -136,20 +136,16 @@ def _run(benchmark: Benchmark, folder: Path, workers: int) -> tuple[Results, int
 
 def _save(folder: Path, results: Results, content: dict[str, Any]) -> tuple[list[Path], str | None]:
     """Write all files, and return them; with the reason if figures cannot be drawn."""
-    _write(folder / _JSON, json.dumps(content, indent=1, allow_nan=False) + "\n")
-    _write(folder / _CSV, results.to_csv())
+    texts = {_JSON: json.dumps(content, indent=1, allow_nan=False) + "\n", _CSV: results.to_csv()}
+    for name, text in texts.items():  # all or nothing: a reader never sees half a file
+        part = folder / f"{name}.part"
+        part.write_text(text)
+        part.replace(folder / name)
     written = [folder / name for name in (CELLS, _JSON, _CSV)]
     try:
         return written + write_figures(folder, results), None
     except MissingPackageError as error:
         return written, str(error)
-
-
-def _write(path: Path, text: str) -> None:
-    """All or nothing: a reader never sees half a file."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text)
-    part.replace(path)
 
 
 def _print(out: Console, results: Results) -> None:

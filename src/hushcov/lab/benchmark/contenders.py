@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
+from sklearn.covariance import EmpiricalCovariance
 
 import hushcov
 from hushcov._arrays import FloatArray
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
 from hushcov.lab.benchmark.cells import DELTA, Point
-from hushcov.mechanisms.room import Mechanism
 from hushcov.peers.separate import NAME as SEPARATE
 from hushcov.planning import mechanisms
 from hushcov.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
@@ -134,19 +134,6 @@ def _private(name: str, **options: Any) -> Build:
     return build
 
 
-def _thresholded(setting: ContenderSetting) -> Estimator:
-    return hushcov.ThresholdedCovariance(
-        rule="hard", threshold="adaptive", assume_centered=True, store_precision=False
-    )
-
-
-def _empirical(setting: ContenderSetting) -> Estimator:
-    from sklearn.covariance import EmpiricalCovariance
-
-    estimator: Estimator = EmpiricalCovariance(assume_centered=True, store_precision=False)
-    return estimator
-
-
 # Colours of Okabe and Ito and of Tol, which colour-blind readers can tell apart; markers differ
 # too. Grey is not private.
 _AUTO = Contender(
@@ -179,10 +166,22 @@ _VARIANTS = {
         ),
     )
 }
-_GREY, _PALE_GREY = PlotStyle("0.35", ".", "dotted"), PlotStyle("0.6", ".", "dotted")
+_CENTRED: Any = {"assume_centered": True, "store_precision": False}
 _WITHOUT_PRIVACY = (
-    Contender("thresholded", "not private, thresholded", _thresholded, _GREY, NOT_PRIVATE),
-    Contender("empirical", "not private, empirical", _empirical, _PALE_GREY, NOT_PRIVATE),
+    Contender(
+        "thresholded",
+        "not private, thresholded",
+        lambda _: hushcov.ThresholdedCovariance(threshold="adaptive", **_CENTRED),
+        PlotStyle("0.35", ".", "dotted"),
+        NOT_PRIVATE,
+    ),
+    Contender(
+        "empirical",
+        "not private, empirical",
+        lambda _: EmpiricalCovariance(**_CENTRED),
+        PlotStyle("0.6", ".", "dotted"),
+        NOT_PRIVATE,
+    ),
     Contender(
         ZERO,
         "zero matrix",
@@ -193,28 +192,15 @@ _WITHOUT_PRIVACY = (
 )
 
 
-def _named(mechanism: Mechanism, look: PlotStyle) -> Contender:
-    """Return a mechanism of the registry."""
-    kind, options = mechanism.estimator or (
-        "PrivateSparseCovariance",
-        {"mechanism": mechanism.name},
-    )
-    return Contender(
-        mechanism.name,
-        mechanism.title,
-        _private(kind, **options),
-        look,
-        PURE if mechanism.pure else APPROXIMATE,
-        most_features=mechanism.most_features,
-        limit=mechanism.limit,
-    )
-
-
 def _contenders() -> Iterator[Contender]:
     """Return the default, every mechanism of the registry, and what is not private."""
     yield _AUTO
-    for (name, mechanism), look in zip(mechanisms().items(), itertools.cycle(_LOOKS), strict=False):
-        yield from _VARIANTS.get(name, (_named(mechanism, look),))
+    for (name, each), look in zip(mechanisms().items(), itertools.cycle(_LOOKS), strict=False):
+        kind, options = each.estimator or ("PrivateSparseCovariance", {"mechanism": name})
+        known: Any = {"most_features": each.most_features, "limit": each.limit}
+        privacy = PURE if each.pure else APPROXIMATE
+        usual = Contender(name, each.title, _private(kind, **options), look, privacy, **known)
+        yield from _VARIANTS.get(name, (usual,))
     yield from _WITHOUT_PRIVACY
 
 

@@ -16,11 +16,8 @@ from hushcov.cli.drawing import finish, log_ticks, power, short
 from hushcov.lab.benchmark.cells import AXES, DELTA, Cost, Point
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, PlotStyle
 from hushcov.lab.benchmark.results import (
-    EPSILON,
+    DECLARED,
     EXPONENTS,
-    FAILURE_PROBABILITY,
-    RATE_DELTA,
-    TARGET_ERROR,
     Curve,
     ErrorSpread,
     Rates,
@@ -48,15 +45,11 @@ def families_figure(results: Results) -> Figure:
     for name in results.benchmark.contenders:
         if name == ZERO:
             continue
-        look = CONTENDERS[name].look
-        found = [(place, _error(results, family, name)) for place, family in enumerate(families)]
-        known = [(error, place) for place, error in found if error is not None]
-        axes.plot(
-            [min(error, TOP) for error, _ in known],
-            [place for _, place in known],
-            **look.plot() | {"linestyle": "none", "markersize": 7},
-            label=CONTENDERS[name].title,
-        )
+        found = [(_error(results, family, name), place) for place, family in enumerate(families)]
+        known = [(min(error, TOP), place) for error, place in found if error is not None]
+        errors, places = [error for error, _ in known], [place for _, place in known]
+        look = CONTENDERS[name].look.plot() | {"linestyle": "none", "markersize": 7}
+        axes.plot(errors, places, **look, label=CONTENDERS[name].title)
     axes.axvline(1.0, color="black", linestyle=(0, (6, 3)), linewidth=1)
     axes.set(xscale="log", xlabel="operator-norm error (relative to the covariance's norm)")
     axes.set_yticks(range(len(families)), families)
@@ -64,7 +57,16 @@ def families_figure(results: Results) -> Figure:
     axes.grid(axis="y", color="0.92")
     figure.legend(loc="outside right center", frameon=False, fontsize=10)
     tidy(axes)
-    return finish(figure, _caption(results), width=150, headline=_headline(results))
+    preset = results.benchmark.preset
+    text = (
+        "What to see: the leftmost marker of a row is the best estimate; right of the dashed line "
+        "the zero matrix, which needs no data, is better. Each row is one structure, sparse or "
+        f"not, with n = {preset.base.n_records:,}, d = {preset.base.n_features} and epsilon = "
+        f"{short(preset.base.epsilon)}. Contenders that ask for a sparsity are told "
+        f"{preset.base.row_sparsity}, which is wrong for most. Medians of {preset.grid_seeds} "
+        "seeds."
+    )
+    return finish(figure, text, width=150, headline=_families_headline(results))
 
 
 def over_best(results: Results, contender: str) -> dict[str, float]:
@@ -83,13 +85,12 @@ def _error(results: Results, family: str, contender: str) -> float | None:
     return results.spread(results.benchmark.preset.family(family), contender).median
 
 
-def _headline(results: Results) -> str:
-    private = [each.name for each in results.contenders if each.private and not each.chooses]
+def _families_headline(results: Results) -> str:
     means = {}
-    for name in private:
-        ratios = over_best(results, name)
+    for each in results.contenders:
+        ratios = over_best(results, each.name) if each.private and not each.chooses else {}
         if ratios:
-            means[name] = statistics.fmean(map(math.log, ratios.values()))
+            means[each.name] = statistics.fmean(map(math.log, ratios.values()))
     if not means:
         return "Structures that nobody was told"
     best = min(means, key=means.__getitem__)
@@ -97,18 +98,6 @@ def _headline(results: Results) -> str:
         "Structures that nobody was told: "
         f"{CONTENDERS[best].title} is nearest to the best of the others,\n"
         f"{math.exp(means[best]):.2f} times its error in geometric mean"
-    )
-
-
-def _caption(results: Results) -> str:
-    preset = results.benchmark.preset
-    base = preset.base
-    return (
-        "What to see: the leftmost marker of a row is the best estimate; right of the dashed line "
-        "the zero matrix, which needs no data, is better. Each row is one structure, sparse or "
-        f"not, with n = {base.n_records:,}, d = {base.n_features} and epsilon = "
-        f"{short(base.epsilon)}. Contenders that ask for a sparsity are told {base.row_sparsity}, "
-        f"which is wrong for most. Medians of {preset.grid_seeds} seeds."
     )
 
 
@@ -267,8 +256,9 @@ def describe_rates(rates: Rates) -> str:
         f"theorem asks for {_ratio(ratios[0])} times the records of Kumar et al. at k = "
         f"{sparsity.values[0]}, and for {_ratio(ratios[-1])} times at k = {sparsity.values[-1]}. "
         "Theirs is for the noise they print, whose privacy proof has gaps. Nothing is measured "
-        f"here: error {short(TARGET_ERROR)}, epsilon = {short(EPSILON)}, delta = "
-        f"{short(RATE_DELTA)}, failure probability {short(FAILURE_PROBABILITY)}."
+        f"here: error {short(DECLARED['target_error'])}, epsilon = {short(DECLARED['epsilon'])}, "
+        f"delta = {short(DECLARED['delta'])}, failure probability "
+        f"{short(DECLARED['failure_probability'])}."
     )
 
 
@@ -334,16 +324,12 @@ def _cost_panel(
         end = max(value or 0.0, floor)
         colour = CONTENDERS[cost.contender].look.colour
         axes.barh(position, end - floor, left=floor, height=0.7, color=colour)
-        text = _text(cost, value, floor)
+        text = "skipped" if cost.skipped else "unknown"
+        if value is not None:
+            text = _number(value) if value >= floor else f"below {floor:g}"
         axes.text(end * 1.1, position, text, va="center", fontsize=9)
     tidy(axes)
     axes.tick_params(axis="y", length=0)
-
-
-def _text(cost: Cost, value: float | None, floor: float) -> str:
-    if value is None:
-        return "skipped" if cost.skipped else "unknown"
-    return _number(value) if value >= floor else f"below {floor:g}"
 
 
 def _number(value: float) -> str:
@@ -357,7 +343,12 @@ def crossover_figure(results: Results) -> Figure:
     panels = figure.subplots(1, len(sparsities), sharey=True, squeeze=False)[0]
     for axes, k in zip(panels, sparsities, strict=True):
         _regions(axes, results, k)
-        _winners(axes, results.sizes(k))
+        for size in results.sizes(k):
+            place = ([size.point.n_features], [size.point.n_records])
+            if not size.agrees:
+                ring = {"markerfacecolor": "none", "markeredgecolor": "white"}
+                axes.plot(*place, "o", markersize=19, markeredgewidth=2.5, **ring)
+            axes.plot(*place, **_marker(size.measured))
         axes.set(xscale="log", yscale="log", xlabel="number of features d")
         log_ticks(axes.xaxis, results.benchmark.preset.grid_features)
         log_ticks(axes.yaxis, results.benchmark.preset.grid_records)
@@ -430,21 +421,6 @@ def _region_colour(name: str) -> tuple[float, float, float]:
 
     red, green, blue = to_rgb("0.5" if name == ZERO else CONTENDERS[name].look.colour)
     return (1 - _PALE * (1 - red), 1 - _PALE * (1 - green), 1 - _PALE * (1 - blue))
-
-
-def _winners(axes: Axes, sizes: Sequence[Size]) -> None:
-    for size in sizes:
-        place = ([size.point.n_features], [size.point.n_records])
-        if not size.agrees:
-            axes.plot(
-                *place,
-                "o",
-                markersize=19,
-                markerfacecolor="none",
-                markeredgecolor="white",
-                markeredgewidth=2.5,
-            )
-        axes.plot(*place, **_marker(size.measured))
 
 
 def _marker(name: str) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from hushcov.paper.parameters import smallest_n, theorem_parameters
 
 _NEAR = 1.1  # an error within this factor of the best one is as good
 _FIT_COLUMNS = ("error", "recall", "precision", "seconds", "skipped")
-TARGET_ERROR, EPSILON, RATE_DELTA, FAILURE_PROBABILITY = 0.25, 1.0, 1e-6, 0.1
+#: What both theorems are asked for.
+DECLARED = {"target_error": 0.25, "epsilon": 1.0, "delta": 1e-6, "failure_probability": 0.1}
 _FEATURES, _SPARSITY = 10_000, 5
 _ALL_FEATURES = tuple(2**power for power in range(10, 31, 2))
 _ALL_SPARSITIES = tuple(2**power for power in range(1, 9))
@@ -59,13 +60,7 @@ class Rates:
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
-        return asdict(self) | {
-            "target_error": TARGET_ERROR,
-            "epsilon": EPSILON,
-            "delta": RATE_DELTA,
-            "failure_probability": FAILURE_PROBABILITY,
-            "exponents": EXPONENTS,
-        }
+        return asdict(self) | DECLARED | {"exponents": EXPONENTS}
 
 
 def predicted_rates() -> Rates:
@@ -78,17 +73,7 @@ def predicted_rates() -> Rates:
 
 def _curve(quantity: str, values: tuple[int, ...], fixed: dict[str, int]) -> Curve:
     n_records = {
-        name: tuple(
-            smallest(
-                **fixed,
-                **{quantity: value},
-                target_error=TARGET_ERROR,
-                epsilon=EPSILON,
-                delta=RATE_DELTA,
-                failure_probability=FAILURE_PROBABILITY,
-            )
-            for value in values
-        )
+        name: tuple(smallest(**fixed, **{quantity: value}, **DECLARED) for value in values)
         for name, smallest in THEOREMS.items()
     }
     slopes = {name: fitted_slope(values, found) for name, found in n_records.items()}
@@ -232,9 +217,24 @@ class Results:
         ]
         return {
             "benchmark": self.benchmark.identity(),
-            "environment": _environment(),
+            "environment": {
+                "hushcov": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "scipy": scipy.__version__,
+                "scikit-learn": sklearn.__version__,
+                "machine": platform.machine(),
+                "cores": os.cpu_count(),
+            },
             "preset": asdict(preset) | {"delta": DELTA, "axes": list(AXES)},
-            "contenders": [_described(contender) for contender in self.contenders],
+            "contenders": [
+                {
+                    name: getattr(each, name)
+                    for name in ("name", "title", "privacy", "most_features")
+                }
+                | {"limit": each.limit or None}
+                for each in self.contenders
+            ],
             "headline": self.headline(),
             "errors": [_flat(asdict(each)) for each in spreads if each.skipped is None],
             "skipped": [
@@ -280,39 +280,10 @@ def _flat(content: dict[str, Any]) -> dict[str, Any]:
     return dict(content.pop("point")) | content
 
 
-def _described(contender: Contender) -> dict[str, object]:
-    return {
-        "name": contender.name,
-        "title": contender.title,
-        "privacy": contender.privacy,
-        "most_features": contender.most_features,
-        "limit": contender.limit or None,
-    }
-
-
-def _environment() -> dict[str, object]:
-    return {
-        "hushcov": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-    }
-
-
 # How many records two published theorems ask for at their own constants, and at which rate.
 
 
-def kumar_smallest_n(
-    n_features: int,
-    row_sparsity: int,
-    target_error: float,
-    epsilon: float,
-    delta: float,
-    failure_probability: float,
-) -> int:
+def kumar_smallest_n(n_features: int, row_sparsity: int, **declared: float) -> int:
     """Fewest records at which Algorithm 2, noise as printed, surely reaches the target error.
 
     The paper states its rate up to constants. This is the bound that its own steps give, with
@@ -348,20 +319,12 @@ def kumar_smallest_n(
     lambda is k^(1/2) d^(1/2)/(n epsilon) up to logarithms, and the two terms ask for
     k^2/alpha^2 and k^(3/2) d^(1/2)/(alpha epsilon) records. 3 k (tau + lambda) falls with n.
     """
-    inputs = _inputs(n_features, row_sparsity, target_error, epsilon, delta, failure_probability)
-
+    inputs = PublicInputs(1, n_features, row_sparsity, scale=1.0, **declared)
     k, target = inputs.row_sparsity, inputs.target_error
     return smallest_n(lambda n: 3 * k * _entry_error(inputs, n) <= target)
 
 
-def multiscale_smallest_n(
-    n_features: int,
-    row_sparsity: int,
-    target_error: float,
-    epsilon: float,
-    delta: float,
-    failure_probability: float,
-) -> int:
+def multiscale_smallest_n(n_features: int, row_sparsity: int, **declared: float) -> int:
     """Fewest records at which the multiscale theorem is both private and accurate.
 
     At the paper's own constants: the condition of its privacy proof, and the bounds on its noises
@@ -369,7 +332,7 @@ def multiscale_smallest_n(
     times (k/alpha)^2 log(80 d/beta), has no number in the paper; it binds only where k^2/alpha^2
     outgrows k sqrt(d)/(alpha epsilon) times the constants of the other two.
     """
-    inputs = _inputs(n_features, row_sparsity, target_error, epsilon, delta, failure_probability)
+    inputs = PublicInputs(1, n_features, row_sparsity, scale=1.0, **declared)
     return theorem_parameters(inputs).smallest_accurate_n
 
 
@@ -416,24 +379,3 @@ def printed_laplace_scale(
     delta_row = delta / (2 * d)
     epsilon_row = epsilon / 4 / math.sqrt(2 * d * math.log(2 / delta))
     return 2 * sensitivity / epsilon_row * math.sqrt(row_sparsity * math.log(d / delta_row))
-
-
-def _inputs(
-    n_features: int,
-    row_sparsity: int,
-    target_error: float,
-    epsilon: float,
-    delta: float,
-    failure_probability: float,
-) -> PublicInputs:
-    """Return the inputs checked, at scale 1; the number of records is what is asked for."""
-    return PublicInputs(
-        n_records=1,
-        n_features=n_features,
-        row_sparsity=row_sparsity,
-        target_error=target_error,
-        epsilon=epsilon,
-        delta=delta,
-        failure_probability=failure_probability,
-        scale=1.0,
-    )

@@ -10,6 +10,7 @@ import hashlib
 import itertools
 import json
 import multiprocessing
+import operator
 import os
 import signal
 import time
@@ -17,7 +18,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -99,8 +100,12 @@ def _start() -> tuple[Connection, BaseProcess]:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_work, args=(there,), daemon=True)
-    with _no_interrupts():
+    # Ctrl-C reaches all processes of a terminal: one that is just starting inherits deafness.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
         process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     there.close()
     return here, process
 
@@ -132,30 +137,17 @@ def _work(connection: Connection) -> None:
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             task: Task = connection.recv()
-            connection.send((_attempted(task, connection), None))
-
-
-def _attempted(task: Task, connection: Connection) -> str:
-    try:
-        for cell in task.function(*task.arguments):
-            connection.send((_FOUND, cell))
-    except (BrokenPipeError, ConnectionResetError):
-        raise
-    except MemoryError:
-        return _NO_MEMORY
-    except Exception:
-        connection.send((_FAILED, traceback.format_exc()))
-    return _DONE
-
-
-@contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Ctrl-C reaches all processes of a terminal: one that is just starting inherits deafness."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            end: tuple[str, str | None] = _DONE, None
+            try:
+                for cell in task.function(*task.arguments):
+                    connection.send((_FOUND, cell))
+            except (BrokenPipeError, ConnectionResetError):
+                raise
+            except MemoryError:
+                end = _NO_MEMORY, None
+            except Exception:
+                end = _FAILED, traceback.format_exc()
+            connection.send(end)
 
 
 _PROCESS = Path("/proc/self")  # Linux tells memory here
@@ -183,7 +175,7 @@ class Benchmark:
         }
 
     def cell_keys(self) -> list[tuple[object, ...]]:
-        """Every cell, in the order of results."""
+        """Return every cell, in the order of results."""
         points = self.preset.measured().items()
         fits = [
             Fit(point, seed, name).key
@@ -219,8 +211,8 @@ def missing_work(benchmark: Benchmark, cells: Iterable[Cell]) -> OpenWork:
     ahead = [
         each for each in benchmark.preset.predicted() if PredictedErrors(each, {}).key not in done
     ]
-    ahead.sort(key=_columns)
-    groups = itertools.groupby(ahead, key=_columns)
+    columns = operator.attrgetter("row_sparsity", "n_features")
+    groups = itertools.groupby(sorted(ahead, key=columns), key=columns)
     predictions = [Task(predict, (list(points),)) for _, points in groups]
     return OpenWork(
         n_cells=len(left),
@@ -241,10 +233,6 @@ def _fits(benchmark: Benchmark, done: Collection[tuple[object, ...]]) -> list[Ta
         parts = [[each] for each in left] if point.work > _SEED_BY_SEED else [left]
         tasks += [Task(measure, (point, part)) for part in parts if part]
     return tasks
-
-
-def _columns(point: Point) -> tuple[int, int]:
-    return (point.row_sparsity, point.n_features)
 
 
 def measure(point: Point, wanted: Sequence[tuple[int, tuple[str, ...]]]) -> Iterator[Fit]:
@@ -272,11 +260,18 @@ def measure_cost(point: Point, name: str) -> Iterator[Cost]:
         return
     try:
         small = Point(point.model, _FEW_RECORDS, _FEW_FEATURES, _FEW_NONZEROS, point.epsilon)
-        _timed(_built(name, small, 0, _truth(small)), _draw(small, 0))
-        X = _draw(point, 0)
-        estimator = _built(name, point, 0, _truth(point))
+        for each in (small, point):
+            truth = _truth(each)
+            X = gaussian_records(truth, each.n_records, random_state=0)
+            estimator = _built(name, each, 0, truth)
+            if each is small:
+                _timed(estimator, X)
         gc.collect()
-        before = _reset_peak_memory()
+        try:  # let the peak start anew, where the operating system is Linux
+            (_PROCESS / "clear_refs").write_text("5")
+            before = _memory("VmRSS")
+        except OSError:
+            before = None
         seconds = _timed(estimator, X)
         peak = None if before is None else (_memory("VmHWM") - before) / 1024
     except HushcovError as error:
@@ -323,40 +318,20 @@ def _truth(point: Point) -> FloatArray:
     return structured_covariance(point.model, point.n_features)
 
 
-def _draw(point: Point, seed: int) -> FloatArray:
-    return gaussian_records(_truth(point), point.n_records, random_state=seed)
-
-
 def _built(name: str, point: Point, seed: int, truth: FloatArray) -> Estimator:
     return CONTENDERS[name].build(ContenderSetting(point, np.sqrt(np.diag(truth)), seed))
 
 
 def _timed(estimator: Estimator, X: FloatArray) -> float:
-    with _expected_warnings():
+    with warnings.catch_warnings():  # of seeded noise and hopeless sizes, which are meant
+        for kind in (SeededNoiseWarning, AccuracyWarning, PrivacyWarning):
+            warnings.simplefilter("ignore", kind)
         start = time.perf_counter()
         estimator.fit(X)
         return time.perf_counter() - start
 
 
-@contextmanager
-def _expected_warnings() -> Iterator[None]:
-    """Silence warnings of seeded noise and hopeless sizes, which a benchmark means to have."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SeededNoiseWarning)
-        warnings.simplefilter("ignore", AccuracyWarning)
-        warnings.simplefilter("ignore", PrivacyWarning)
-        yield
-
-
-def _reset_peak_memory() -> int | None:
-    """Let the peak start anew, and return what is resident now, in KiB; None if not on Linux."""
-    try:
-        (_PROCESS / "clear_refs").write_text("5")
-    except OSError:
-        return None
-    return _memory("VmRSS")
-
-
 def _memory(field: str) -> int:
+    """Return a number of kibibytes that Linux tells of this process."""
     lines = (_PROCESS / "status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
