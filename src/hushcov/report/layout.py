@@ -19,7 +19,7 @@ from scipy.cluster import hierarchy
 from scipy.sparse import csgraph
 from scipy.spatial.distance import squareform
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray
+from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov.postprocess import is_noise
 from hushcov.release.pairs import View
 from hushcov.report.pages import Subject, short
@@ -91,6 +91,23 @@ def _single_linkage(tree: Any) -> Array:
             cluster[joined[i]] = n + len(merges)
             merges.append((*both, 0.0, 0.0))  # only the tree is read, not its heights
     return np.argsort(hierarchy.leaves_list(np.array(merges)))
+
+
+BINS, _LAGS = 240, 40  # of a band seen from far
+
+
+def condensed(
+    rows: IntArray, columns: IntArray, values: FloatArray, n_features: int, reach: int
+) -> FloatArray:
+    """The strongest of each cell of a band: distances downwards, columns across."""
+    wide, high = min(BINS, n_features), min(_LAGS, reach)
+    x = (rows + columns) // 2 * wide // n_features
+    y = (columns - rows - 1) * high // reach
+    cell = y * wide + x
+    largest, least = np.zeros(wide * high), np.zeros(wide * high)
+    np.maximum.at(largest, cell, values)
+    np.minimum.at(least, cell, values)
+    return np.where(largest >= -least, largest, least).reshape(high, wide)
 
 
 _MOST_NODES, _MOST_EDGES = 120, 400
