@@ -52,7 +52,8 @@ class Spectrum:
         """Variances of v_j' E v_k for every other j, of the error E of the matrix."""
         if k not in self._known:
             self._known[k] = self._noise(k, self.vectors), self._sampling(k)
-        return sum(self._known[k])
+        noise, sampling = self._known[k]
+        return noise + sampling
 
     def _noise(self, k: int, left: FloatArray) -> FloatArray:
         """Variances of x' N v_k for noise N and every column x, which are orthogonal to v_k."""

@@ -59,13 +59,13 @@ def related_order(
     largest = np.argsort(-counts, kind="stable")[:_MOST_GROUPS]
     for each in largest[(counts[largest] >= _FEWEST) & (counts[largest] <= _MOST_CLUSTERED)]:
         inside = members[ends[each] - counts[each] : ends[each]]
-        far = both[inside][:, inside].toarray()
-        far[far == 0] = 1.0  # pairs that were not found are as far as can be
-        np.fill_diagonal(far, 0.0)
-        apart = squareform(far, checks=False)
-        tree = hierarchy.linkage(apart, "average")
+        square = both[inside][:, inside].toarray()
+        square[square == 0] = 1.0  # pairs that were not found are as far as can be
+        np.fill_diagonal(square, 0.0)
+        distances = squareform(square, checks=False)
+        tree = hierarchy.linkage(distances, "average")
         if len(inside) <= _MOST_SETTLED:
-            tree = hierarchy.optimal_leaf_ordering(tree, apart)
+            tree = hierarchy.optimal_leaf_ordering(tree, distances)
         position[inside[hierarchy.leaves_list(tree)]] = np.arange(len(inside))
     first = members[ends - counts]  # of each group, which decides between groups of one size
     return np.lexsort((position, first[group], -counts[group])).astype(np.intp)
