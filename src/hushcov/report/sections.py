@@ -23,9 +23,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._version import __version__
 from hushcov._words import counted
 from hushcov.accounting import (
-    ADD_REMOVE,
     RECORD,
-    RELATIONS,
     Approximate,
     BoundedRange,
     DiscreteGaussian,
@@ -728,7 +726,7 @@ def promise(subject: Subject) -> dict[str, Any]:
         "change": change_words(guarantee.adjacency, unit),
         "guess": guess_words(guarantee.adjacency, unit),
         "fails": fails_words(delta),
-        "removed": guarantee.adjacency == RELATIONS[ADD_REMOVE],
+        "removed": guarantee.removes,
         "unit": unit,
         "grouped": unit != RECORD,
         "beliefs": [list(map(in_percent, each)) for each in odds.beliefs],
