@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from answer_documents import UNIT, document
 
-from hushcov.answers.components import components
-from hushcov.answers.partial import partial_correlations
+from hushcov.answers.components import components, partial_correlations
 from hushcov.answers.regression import conditional, regress
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import symmetric_sparse

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from answer_documents import document
 
-from hushcov.answers.partial import partial_correlations
+from hushcov.answers.components import partial_correlations
 from hushcov.answers.regression import conditional, regress
 from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError

@@ -637,7 +637,7 @@ def test_a_release_larger_than_memory(folder, monkeypatch):
     def no_memory(*_):
         raise MemoryError
 
-    monkeypatch.setattr(release_files, "_integers", no_memory)
+    monkeypatch.setattr(release_files, "read_npy", no_memory)
     with pytest.raises(CapacityError, match="larger than memory"):
         Release.read(folder)
 

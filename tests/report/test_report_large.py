@@ -13,9 +13,10 @@ import pytest
 
 from hushcov.postprocess import released_correlations
 from hushcov.release.estimate import estimate
-from hushcov.report import along, figures, report_page, write_release_heatmap
-from hushcov.report.along import Along, condensed
+from hushcov.report import figures, report_page, sections, write_release_heatmap
+from hushcov.report.layout import condensed
 from hushcov.report.pages import subject_of
+from hushcov.report.sections import Along
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 from after_release import DECAY, banded_release
@@ -36,7 +37,7 @@ def seen(release) -> Along:
 @pytest.fixture(scope="module")
 def large_page(release) -> str:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(along, "LARGE", D - 1)
+        patch.setattr(sections, "LARGE", D - 1)
         return report_page(release)
 
 

@@ -499,7 +499,7 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
     if len(doubtful):
         said.append(
             "Intervals do not hold: bounds on records took off too much, or tails are heavy, of "
-            f"{some_of(doubtful, _MOST_LISTED)}."
+            f"{some_of(doubtful.tolist(), _MOST_LISTED)}."
         )
     return AskedMatrix(
         features=places,

@@ -221,7 +221,7 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
     Example:
       hushcov ask partial patients-release --features age,weight,pulse
     """
-    from hushcov.answers.partial import partial_correlations
+    from hushcov.answers.components import partial_correlations
 
     release = _read(read, out)
     names, notes = _columns(release, features)

@@ -24,9 +24,8 @@ from hushcov.release.estimate import estimate, noise_deviation
 from hushcov.release.pairs import covariance_intervals, interval_holds
 
 if TYPE_CHECKING:
-    from hushcov.answers.components import Components
+    from hushcov.answers.components import Components, PartialCorrelations
     from hushcov.answers.export import Exported
-    from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Conditional, Regression
     from hushcov.answers.tables import Window
     from hushcov.release import PublicKey, SigningKey
@@ -242,7 +241,7 @@ class Answers:
 
         `warning` says so where noise drowns them. Parameters are those of `components`.
         """
-        from hushcov.answers.partial import partial_correlations
+        from hushcov.answers.components import partial_correlations
 
         return partial_correlations(self._released(), features, level=level).of(self._frames)
 

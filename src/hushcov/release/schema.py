@@ -73,7 +73,8 @@ def describe_pairs(selected: IntArray | None, n_features: int) -> Any:
 
 def _read_windows(form: dict[str, Any], n_features: int, most: int) -> IntArray:
     """The pairs of a bandwidth or of windows, at most so many."""
-    width, counts = form.get(BANDWIDTH), form.get(WINDOWS)
+    width = form.get(BANDWIDTH)
+    counts: Any = form.get(WINDOWS)
     if type(width) is int and 0 < width < n_features:
         counts = band_counts(n_features, width)
     elif isinstance(counts, list) and all(type(each) is int for each in counts):

@@ -15,8 +15,7 @@ from hushcov.exceptions import DataError
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
 from hushcov.release.pairs import MOST_PAIRS, scan
-from hushcov.report.along import condensed
-from hushcov.report.layout import opened_features, related_order
+from hushcov.report.layout import condensed, opened_features, related_order
 from hushcov.report.pages import printable, short
 from hushcov.report.style import LOOKS, caption, new_figure, tidy, write_png
 

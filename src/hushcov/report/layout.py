@@ -19,7 +19,7 @@ from scipy.cluster import hierarchy
 from scipy.sparse import csgraph
 from scipy.spatial.distance import squareform
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray
+from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov.postprocess import is_noise
 from hushcov.release.pairs import View
 from hushcov.report.pages import Subject, short
@@ -59,13 +59,13 @@ def related_order(
     largest = np.argsort(-counts, kind="stable")[:_MOST_GROUPS]
     for each in largest[(counts[largest] >= _FEWEST) & (counts[largest] <= _MOST_CLUSTERED)]:
         inside = members[ends[each] - counts[each] : ends[each]]
-        far = both[inside][:, inside].toarray()
-        far[far == 0] = 1.0  # pairs that were not found are as far as can be
-        np.fill_diagonal(far, 0.0)
-        apart = squareform(far, checks=False)
-        tree = hierarchy.linkage(apart, "average")
+        square = both[inside][:, inside].toarray()
+        square[square == 0] = 1.0  # pairs that were not found are as far as can be
+        np.fill_diagonal(square, 0.0)
+        distances = squareform(square, checks=False)
+        tree = hierarchy.linkage(distances, "average")
         if len(inside) <= _MOST_SETTLED:
-            tree = hierarchy.optimal_leaf_ordering(tree, apart)
+            tree = hierarchy.optimal_leaf_ordering(tree, distances)
         position[inside[hierarchy.leaves_list(tree)]] = np.arange(len(inside))
     first = members[ends - counts]  # of each group, which decides between groups of one size
     return np.lexsort((position, first[group], -counts[group])).astype(np.intp)
@@ -91,6 +91,23 @@ def _single_linkage(tree: Any) -> Array:
             cluster[joined[i]] = n + len(merges)
             merges.append((*both, 0.0, 0.0))  # only the tree is read, not its heights
     return np.argsort(hierarchy.leaves_list(np.array(merges)))
+
+
+BINS, _LAGS = 240, 40  # of a band seen from far
+
+
+def condensed(
+    rows: IntArray, columns: IntArray, values: FloatArray, n_features: int, reach: int
+) -> FloatArray:
+    """The strongest of each cell of a band: distances downwards, columns across."""
+    wide, high = min(BINS, n_features), min(_LAGS, reach)
+    x = (rows + columns) // 2 * wide // n_features
+    y = (columns - rows - 1) * high // reach
+    cell = y * wide + x
+    largest, least = np.zeros(wide * high), np.zeros(wide * high)
+    np.maximum.at(largest, cell, values)
+    np.minimum.at(least, cell, values)
+    return np.where(largest >= -least, largest, least).reshape(high, wide)
 
 
 _MOST_NODES, _MOST_EDGES = 120, 400
