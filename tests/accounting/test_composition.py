@@ -8,7 +8,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 
 from hushcov.accounting import (
     Approximate,
@@ -128,13 +128,6 @@ def test_zcdp_conversion_agrees_with_high_precision(rho, delta):
     assert curve.delta_at(epsilon) == pytest.approx(delta, rel=1e-7, abs=0)
 
 
-def test_the_exact_curve_beats_zcdp_and_both_are_listed():
-    for mu in (0.01, 0.3, 4.0):
-        bounds = all_bounds([Gaussian(mu)], delta=1e-6)
-        assert [bound.method for bound in bounds] == ["gaussian", "zcdp"]
-        assert bounds[0].epsilon < bounds[1].epsilon < 1.3 * bounds[0].epsilon
-
-
 # Renyi divergences of pure and bounded-range events, against direct maximisation.
 
 
@@ -169,19 +162,6 @@ def test_bounded_range_closed_form_is_the_maximum_over_u(eta, order):
             assert binary_divergence(mp.mpf(eta), a, fraction * mp.mpf(eta)) <= exact
 
 
-def test_bounded_range_maximum_found_without_the_closed_form():
-    for eta in (0.1, 1.0, 4.0):
-        for order in (1.2, 2.0, 8.0):
-            found = minimize_scalar(
-                lambda u, eta=eta, order=order: -float(binary_divergence(eta, order, u)),
-                bounds=(0, eta),
-                method="bounded",
-                options={"xatol": 1e-9},
-            )
-            claimed = bounded_range_divergence(eta, np.array([order]))[0]
-            assert claimed == pytest.approx(-found.fun, rel=1e-10, abs=0)
-
-
 def test_bounded_range_is_at_most_eta_squared_over_eight_and_tends_to_it():
     for eta in COSTS:
         values = bounded_range_divergence(eta, ORDERS)
@@ -189,16 +169,6 @@ def test_bounded_range_is_at_most_eta_squared_over_eight_and_tends_to_it():
         assert np.all(values <= eta)
     small = bounded_range_divergence(1e-4, ORDERS[:6])
     np.testing.assert_allclose(small, ORDERS[:6] * 1e-8 / 8, rtol=1e-6)
-
-
-@pytest.mark.parametrize("eta", [0.05, 0.4, 1.0, 3.0, 20.0])
-def test_bounded_range_tends_to_the_divergence_of_proposition_4(eta):
-    """Dong, Durfee, Rogers (2020), Proposition 4: the tight KL divergence."""
-    ratio = eta / -math.expm1(-eta)
-    kl = ratio - 1 - math.log(ratio)
-    assert bounded_range_divergence(eta, np.array([1 + 1e-6]))[0] == pytest.approx(
-        kl, rel=1e-4, abs=0
-    )
 
 
 @pytest.mark.parametrize("epsilon", COSTS)
@@ -222,18 +192,6 @@ def test_divergences_add_up():
     np.testing.assert_allclose(renyi_divergence(parts, ORDERS), expected, rtol=1e-14)
 
 
-def test_many_small_steps_cost_what_zcdp_says():
-    many = RenyiCurve(Parts(bounded_range=((1e-3, 40_000),))).epsilon_at(1e-6)
-    rho = 40_000 * 1e-6 / 8
-    line = RenyiCurve(Parts(discrete_gaussian=math.sqrt(2 * rho))).epsilon_at(1e-6)
-    assert many == pytest.approx(line, rel=1e-4, abs=0)
-    assert many <= line
-    # The embedding bound is better by what the exact Gaussian curve gains over zCDP, nearly.
-    best = compose([BoundedRange(1e-3, 40_000)], delta=1e-6)
-    assert best.method == "embedding"
-    assert gaussian_epsilon(math.sqrt(2 * rho), 1e-6) < best.epsilon < 0.94 * many
-
-
 def test_order_search_finds_the_minimum():
     """A fine brute-force grid of orders does no better than the search, up to 1e-9."""
     orders = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e10), 200_001))
@@ -248,18 +206,6 @@ def test_order_search_finds_the_minimum():
             values = renyi_divergence(parts, orders) + (prefactor - math.log(delta)) / (orders - 1)
             found = RenyiCurve(parts).epsilon_at(delta)
             assert found <= max(0.0, values.min()) * (1 + 1e-9)
-
-
-def test_renyi_round_trips():
-    for events in (
-        [Pure(0.1), BoundedRange(0.3, 4)],
-        [DiscreteGaussian(0.5), BoundedRange(0.02, 300)],
-        [Gaussian(2.0), Pure(1.0)],
-    ):
-        for delta in (1e-10, 1e-5):
-            epsilon = compose(events, delta=delta).epsilon
-            back = compose(events, epsilon=epsilon).delta
-            assert back == pytest.approx(delta, rel=1e-6, abs=0)
 
 
 # The theorem profile, the choice of the best bound, and what cannot be bounded.
@@ -347,15 +293,6 @@ def test_slack_alone_is_a_delta():
     assert compose([TotalVariation(1e-9)], delta=1e-6) == Bound(0.0, 2e-9, "basic")
 
 
-def test_every_method_is_monotone_in_the_noise():
-    for scale in (0.5, 0.9, 0.99):
-        more = [Gaussian(0.3), BoundedRange(0.05, 30), Pure(0.1)]
-        less = [Gaussian(0.3 * scale), BoundedRange(0.05 * scale, 30), Pure(0.1 * scale)]
-        cheap = {b.method: b.epsilon for b in all_bounds(less, delta=1e-6)}
-        for bound in all_bounds(more, delta=1e-6):
-            assert cheap[bound.method] < bound.epsilon
-
-
 class TestRefusals:
     def test_unknown_events_before_anything_else(self):
         with pytest.raises(PrivacyConditionError, match="a float"):
@@ -423,15 +360,6 @@ class TestRefusals:
             assert [bound.method for bound in bounds] == methods
 
 
-def test_bounds_are_plain_frozen_numbers():
-    for events in ([Gaussian(np.float64(0.1)), Pure(0.1)], [BoundedRange(np.float32(0.1), 3)]):
-        for bound in all_bounds(events, delta=1e-6):
-            assert type(bound.epsilon) is float
-            assert type(bound.delta) is float
-            with pytest.raises(dataclasses.FrozenInstanceError):
-                bound.epsilon = 0.0
-
-
 # Calibration errs on the private side, by very little.
 
 
@@ -472,11 +400,6 @@ def test_families_are_certified_and_cannot_shrink(name, epsilon, delta):
     assert less.epsilon > epsilon
 
 
-def test_one_gaussian_agrees_with_its_own_calibration():
-    noise = calibrate(lambda x: [Gaussian(1 / x)], 1.0, 1e-6, (1.0, 10.0))
-    assert noise == pytest.approx(1 / calibrate_gaussian(1.0, 1e-6), rel=1e-8, abs=0)
-
-
 def test_a_private_lower_end_is_returned_as_it_is():
     assert calibrate(lambda x: [Gaussian(1 / x)], 1.0, 1e-6, (5.0, 10.0)) == 5.0
 
@@ -498,11 +421,6 @@ class TestRefusedCalibrations:
         with pytest.raises(ParameterError, match="delta"):
             function(1.0, bad)
 
-    @pytest.mark.parametrize("delta", [1.0, 1.5])
-    def test_delta_of_one_or_more(self, delta):
-        with pytest.raises(ParameterError, match="delta"):
-            calibrate_gaussian(1.0, delta)
-
     @pytest.mark.parametrize("bracket", [(0, 1), (2, 1), (1, 1), (1, math.inf), (math.nan, 1)])
     def test_bad_brackets(self, bracket):
         with pytest.raises(ParameterError, match="bracket"):
@@ -512,23 +430,12 @@ class TestRefusedCalibrations:
         with pytest.raises(PrivacyConditionError, match=r"up to 2\.0"):
             calibrate(lambda x: [Gaussian(1 / x)], 1.0, 1e-6, (1.0, 2.0))
 
-    def test_events_nothing_can_bound_are_not_private_at_any_noise(self):
-        with pytest.raises(PrivacyConditionError):
-            calibrate(lambda x: [Gaussian(1 / x), TotalVariation(1e-3)], 1.0, 1e-6, (1.0, 100.0))
-
     def test_budgets_below_all_arithmetic(self):
         with pytest.raises(PrivacyConditionError, match="too small"):
             calibrate_gaussian(1.0, 1e-320)
 
 
 # Calibrations are those of plain bisection.
-
-
-def test_ends_and_what_has_no_root():
-    assert root(lambda x: x, 0.0, 1.0, relative=1e-12) == 0.0
-    assert root(lambda x: x - 1, 0.0, 1.0, relative=1e-12) == 1.0
-    with pytest.raises(ValueError, match="sign"):
-        root(lambda x: x + 1, 0.0, 1.0, relative=1e-12)
 
 
 def mixed(noise):
@@ -561,14 +468,3 @@ def test_a_wrong_guess_is_found_out(monkeypatch):
         found = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0))
         assert compose(mixed(found), delta=1e-6).epsilon <= 1.0
         assert found >= right
-
-
-def test_few_compositions_are_tried(monkeypatch):
-    asked = []
-
-    def counted(noise):
-        asked.append(noise)
-        return mixed(noise)
-
-    calibrate(counted, 1.0, 1e-6, (0.5, 5.0))
-    assert len(asked) < 30  # bisection alone asks for more than 30

@@ -20,7 +20,6 @@ from hushcov.accounting import (
     BoundedRange,
     Gaussian,
     Pure,
-    TotalVariation,
     all_bounds,
 )
 from hushcov.accounting.composition import RenyiCurve
@@ -145,12 +144,3 @@ def test_renyi_agrees_with_the_rdp_accountant_both_ways():
         assert theirs * 0.99 <= ours <= theirs * (1 + 1e-9)
         compared += 1
     assert compared > 90
-
-
-def test_slack_and_fixed_deltas_come_on_top():
-    for events in COMPOSITIONS[::20]:
-        plain = {b.method: b for b in all_bounds(events, epsilon=0.7)}
-        charged = [*events, TotalVariation(1e-9), TotalVariation(2e-9)]
-        for bound in all_bounds(charged, epsilon=0.7):
-            expected = plain[bound.method].delta + (1 + math.exp(0.7)) * 3e-9
-            assert bound.delta == pytest.approx(expected, rel=1e-12, abs=0)

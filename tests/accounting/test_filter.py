@@ -27,10 +27,8 @@ from hushcov.accounting import (
 )
 from hushcov.accounting import filter as filter_module
 from hushcov.accounting.composition import gaussian_epsilon, gaussian_log_delta
-from hushcov.accounting.events import readings
 from hushcov.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
 from hushcov.exceptions import PrivacyConditionError
-from hushcov.lab.pld import LossDistributionCurve
 
 DELTA = 1e-6
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
@@ -190,16 +188,6 @@ def test_the_search_finds_accounts_that_all_have_the_whole_delta(monkeypatch):
 
 def test_shares_add_up_to_the_whole():
     assert PROMISED + SLACK + CLOCK + LATE + RENYI == 1
-
-
-@pytest.mark.parametrize("event", [Gaussian(0.3), Pure(0.2), BoundedRange(0.4, 1)])
-def test_curves_of_the_search_are_those_of_the_accountant(event):
-    """Also below zero, where the curve is that of the reversed pair."""
-    for epsilon in (0.0, 0.05, 0.15):
-        exact = LossDistributionCurve(readings((event,))[0]).delta_at(epsilon)
-        assert curve(event, epsilon) == pytest.approx(exact, rel=2e-3, abs=0)
-        reversed_pair = 1 - math.exp(-epsilon) * (1 - curve(event, epsilon))
-        assert curve(event, -epsilon) == pytest.approx(reversed_pair, rel=1e-9, abs=0)
 
 
 # The clock, by simulation of Brownian motion.

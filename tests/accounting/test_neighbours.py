@@ -21,17 +21,11 @@ from hushcov.accounting import (
     OneShotLaplace,
     Pure,
     TotalVariation,
-    compose,
     for_group,
     gaussian_delta,
 )
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-
-
-def test_one_record_changes_nothing():
-    for event in (Gaussian(0.3), Pure(0.1), Approximate(0.1, 1e-6), TotalVariation(1e-9)):
-        assert for_group(event, 1) is event
 
 
 @pytest.mark.parametrize("size", [2, 5, 64])
@@ -121,14 +115,6 @@ def test_events_without_a_known_law_are_refused(event):
         for_group(event, 2)
     with pytest.raises(PrivacyConditionError, match=type(event).__name__):
         Neighbours("replace", 2, "patient").charged((Gaussian(0.1), event))
-
-
-def test_groups_of_two_cost_less_than_their_promise_twice():
-    """What a group of an (epsilon, delta) promise would be charged, against its law."""
-    events = (Gaussian(0.2), BoundedRange(0.01, 100))
-    one = compose(events, delta=1e-6)
-    two = compose(tuple(for_group(event, 2) for event in events), delta=1e-6)
-    assert two.epsilon < 2.2 * one.epsilon
 
 
 def test_a_mechanism_that_forgets_its_rows_is_refused():

@@ -37,14 +37,6 @@ def sequence_laws(scores, selected):
     return np.exp(sequence_log_laws(scores, selected))
 
 
-def unordered_laws(laws, candidates, selected):
-    sequences = itertools.permutations(range(candidates), selected)
-    groups = {}
-    for column, sequence in enumerate(sequences):
-        groups.setdefault(frozenset(sequence), []).append(column)
-    return np.column_stack([laws[:, columns].sum(axis=1) for columns in groups.values()])
-
-
 def neighbouring_log_laws(eta, candidates, selected, monotone, pairs=400):
     """Exact laws of neighbouring selections; a step is eta-bounded-range by construction."""
     random = np.random.default_rng([candidates, selected, monotone, round(1000 * eta)])
@@ -118,13 +110,6 @@ def test_renyi_divergences_of_selections(eta, candidates, selected, monotone):
     )
     assert np.all(truth <= selected * bounded_range_divergence(eta, orders) + 1e-14)
     assert np.any(truth > selected * bounded_range_divergence(eta / 2, orders))
-
-
-def test_the_unordered_set_leaks_no_more_than_the_sequence():
-    first, second = neighbouring_laws(0.5, 5, 3, False)
-    sets = [unordered_laws(laws, 5, 3) for laws in (first, second)]
-    for epsilon in (0.0, 0.2, 0.6):
-        assert worst_delta(*sets, epsilon) <= worst_delta(first, second, epsilon) + 1e-15
 
 
 def test_a_single_two_way_choice_attains_the_charge():

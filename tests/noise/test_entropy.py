@@ -46,12 +46,6 @@ def test_the_default_is_chacha20_under_a_full_fresh_key(renewed):
     assert all(len(set(word)) == len(states) for word in keys.T)
 
 
-def test_two_sources_differ_and_a_source_moves_on():
-    first, second = entropy_source().generator, entropy_source().generator
-    draws = np.concatenate([first.random(50), second.random(50), first.random(50)])
-    assert len(set(draws)) == 150
-
-
 def test_the_global_seed_has_no_influence():
     """Legacy code that seeds NumPy must not make a release predictable."""
     streams = []
@@ -87,13 +81,6 @@ def test_a_seed_is_reproducible_and_marked_as_not_private(make):
         assert entropy.private is False
         draws.append(entropy.generator.random(5))
     np.testing.assert_array_equal(*draws)
-
-
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-def test_different_seeds_differ_and_shared_states_move_on():
-    shared = np.random.RandomState(0)
-    states = [*range(20), *[shared] * 20]
-    assert len({entropy_source(state).generator.random() for state in states}) == 40
 
 
 @pytest.mark.parametrize(

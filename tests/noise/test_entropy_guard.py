@@ -40,12 +40,7 @@ NAMES_ONLY = ("release/files.py", "sums/statistics.py")
 SEEDED = ("simulate.py", "predicting.py", "postprocess/structure.py", "cli/", "lab/")
 SEEDED += ("answers/components.py", "paper/verification/")
 # Predictions of one mechanism lie in its room, beside what releases, which knows nothing of them.
-PREDICTIONS = {
-    "mechanisms/gaussian/room.py",
-    "paper/room.py",
-    "mechanisms/screened/planner.py",
-}
-PLANNERS = PREDICTIONS
+PREDICTIONS = {"mechanisms/gaussian/room.py", "paper/room.py", "mechanisms/screened/planner.py"}
 # What the private folders take from seeded modules that are not public planning.
 TAKEN = {"SimulatedMoments"}
 
@@ -81,9 +76,7 @@ def modules():
 def test_one_module_makes_the_generators_of_private_releases():
     made = {name: lines for name, tree in modules() if (lines := list(generators_made(tree)))}
     assert made.pop(ORIGIN)
-    for name in NAMES_ONLY:
-        assert made.pop(name)
-    for name in PREDICTIONS:
+    for name in (*NAMES_ONLY, *PREDICTIONS):
         assert made.pop(name)
     assert not [name for name in made if not name.startswith(SEEDED)]
 
@@ -101,24 +94,14 @@ def test_what_is_made_of_a_release_draws_from_fixed_seeds(name):
 @pytest.mark.parametrize(
     "code",
     [
-        "import random",
-        "import secrets as s",
-        "from numpy import random",
-        "from numpy.random import default_rng",
-        "np.random.normal(3)",
-        "numpy.random.seed(3)",
-        "np.random.Generator(x)",
-        "f = np.random.PCG64",
-        "import os\nos.urandom(3)",
-        "from os import urandom",
-        "from randomgen import AESCounter",
+        *("import random", "import secrets as s", "from numpy import random"),
+        *("from numpy.random import default_rng", "np.random.normal(3)", "numpy.random.seed(3)"),
+        *("np.random.Generator(x)", "f = np.random.PCG64", "import os\nos.urandom(3)"),
+        *("from os import urandom", "from randomgen import AESCounter"),
     ],
 )
-def test_the_search_finds(code):
+def test_the_search_finds_sources_and_no_type_hints(code):
     assert list(generators_made(ast.parse(code)))
-
-
-def test_the_search_lets_type_hints_pass():
     assert not list(generators_made(ast.parse("def f(g: np.random.Generator) -> None: g.random()")))
 
 
@@ -137,21 +120,17 @@ def test_private_code_takes_nothing_that_draws_from_seeded_modules():
 
 def test_what_releases_takes_nothing_from_predictions():
     """Planners, rooms and estimators do, and the packages that name what is in them."""
-    seeded = {"hushcov." + name.removesuffix(".py").replace("/", ".") for name in PLANNERS}
+    seeded = {"hushcov." + name.removesuffix(".py").replace("/", ".") for name in PREDICTIONS}
     taking = {
         name
         for name, tree in modules()
-        if name.startswith(PRIVATE) and name not in PLANNERS
+        if name.startswith(PRIVATE) and name not in PREDICTIONS
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and node.module in seeded
     }
     assert taking
-    assert {Path(name).name for name in taking} <= {
-        "room.py",
-        "estimator.py",
-        "fit_command.py",
-        "__init__.py",
-    }
+    allowed = {"room.py", "estimator.py", "fit_command.py", "__init__.py"}
+    assert {Path(name).name for name in taking} <= allowed
 
 
 class Impostor:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hushcov.exceptions import ParameterError
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
 from hushcov.postprocess import (
     hard_threshold,
@@ -38,14 +37,6 @@ def test_what_is_stored(both):
     assert np.array_equal(stored.toarray(), dense)
     assert stored.nnz == 2 * len(VALUES) + len(DIAGONAL)  # zeros, too
     assert stored.indices.dtype == np.int32
-
-
-def test_no_pairs():
-    nothing = np.empty(0, dtype=np.int64)
-    stored = symmetric_sparse((nothing, nothing), np.empty(0), DIAGONAL)
-    assert np.array_equal(stored.toarray(), np.diag(DIAGONAL))
-    assert values_at(stored, nothing, nothing).shape == (0,)
-    assert [len(part) for part in upper_pairs(stored)] == [0, 0, 0]
 
 
 def test_the_same_pairs_and_values(both):
@@ -84,12 +75,6 @@ def test_thresholds(both, level):
     stored, dense = (hard_threshold(each, level) for each in both)
     assert np.array_equal(stored.toarray(), dense)
     assert stored.nnz == np.count_nonzero(np.triu(dense, 1)) * 2 + len(DIAGONAL)
-
-
-@pytest.mark.parametrize("level", [-1.0, np.nan, np.zeros((5, 5))])
-def test_thresholds_that_are_none(both, level):
-    with pytest.raises(ParameterError, match="threshold"):
-        hard_threshold(both[0], level)
 
 
 def test_metrics(both):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.sums import rows
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import N_NORM_BINS, ProductMap, finest_half_width
 from hushcov.tables.sources import ArrayRecords
@@ -86,12 +85,6 @@ records_of_three = hnp.arrays(np.float64, 3, elements=coordinates)
 # Exactness
 
 
-@settings(deadline=None, max_examples=150)
-@given(m=maps, x=records_of_three)
-def test_one_record_equals_python_integers(m, x):
-    assert contribution(x, m) == literal(x.tolist(), m)
-
-
 @settings(deadline=None)
 @given(m=maps, X=hnp.arrays(np.float64, (5, 3), elements=coordinates))
 def test_sums_equal_python_integers(m, X):
@@ -127,35 +120,6 @@ def test_many_records_at_the_clip_are_summed_exactly(norm_bound):
     expected = [20_001 * number for number in literal(x, m)]
     assert m.sum(ArrayRecords(np.tile(x, (20_001, 1)))).tolist() == expected
     assert m.sum(ArrayRecords(np.tile(x, (20_001, 1)), block_rows=10_000)).tolist() == expected
-
-
-@pytest.mark.parametrize("norm_bound", [900, 10**6])
-def test_blocks_threads_and_row_order_change_nothing(norm_bound, monkeypatch):
-    random = np.random.default_rng(1)
-    X = random.standard_normal((9_001, 3))
-    m = product_map(norm_bound=norm_bound)
-    expected, counts = m.sum(ArrayRecords(X)), m.norm_histogram(ArrayRecords(X))
-    for cores in (1, 5):
-        monkeypatch.setattr(rows, "threads", lambda cores=cores: cores)
-        monkeypatch.setattr(rows, "_SMALLEST_PART", 1)
-        for block_rows in (1_000, 4_097, None):
-            shuffled = X[random.permutation(len(X))]
-            for table in (shuffled, np.asfortranarray(shuffled)):
-                records = ArrayRecords(table, block_rows=block_rows)
-                np.testing.assert_array_equal(m.sum(records), expected)
-                np.testing.assert_array_equal(m.norm_histogram(records), counts)
-
-
-def test_the_order_of_pairs_is_the_order_of_sums():
-    X = np.random.default_rng(3).standard_normal((20, 3))
-    first = product_map(pairs=[(0, 1), (1, 2)]).sum(ArrayRecords(X))
-    second = product_map(pairs=[(1, 2), (0, 1)]).sum(ArrayRecords(X))
-    assert first[[1, 0, 2, 3, 4, 5, 6]].tolist() == second.tolist()
-
-
-def test_without_pairs_and_with_one_feature():
-    m = product_map(1, [], half_width=8, centre=1, norm_bound=10**6)
-    assert contribution([3.0], m) == [24, 250, min(9, m.size_cap) * 200 // m.size_cap]
 
 
 # Bounds, in integers: nothing here depends on a tolerance.
@@ -266,14 +230,6 @@ def test_the_norm_of_a_bin_is_the_middle_of_the_bin(square):
     largest = math.isqrt(m.largest_square_norm)
     if middle * 1000 < largest:
         assert 2**-0.126 <= math.sqrt(square) / middle <= 2**0.126 * (1 + 1e-3)
-
-
-@pytest.mark.parametrize("index", [0, 1, 60, N_NORM_BINS - 1])
-@pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
-def test_a_norm_bound_is_at_least_one_and_at_most_the_largest_norm(index, factor):
-    m = product_map()
-    bound = m.norm_of_bin(index, factor)
-    assert 1 <= bound <= math.isqrt(m.largest_square_norm)
 
 
 @pytest.mark.parametrize(("x", "centre"), [(1e308, 156), (0.0, 10_000), (8.0, 5_000)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
@@ -56,12 +54,6 @@ WANTED = {
     ],
     "one": lambda r: [norms(r, signs=True)],
 }
-KINDS = {
-    "norms and fourths": bounded.add_norms_and_fourths,
-    "tilts too": bounded.add_norms_and_fourths,
-    "means and squares": bounded.add_sums_and_squares,
-    "not shortened": bounded.add_sums_and_squares,
-}
 
 
 def with_gaps(x):
@@ -97,33 +89,8 @@ def test_sums_together_are_those_alone(source, name, near, monkeypatch):
             assert np.any(found != 0)
 
 
-@pytest.mark.parametrize("name", list(WANTED))
-def test_rows_are_looked_at_once_where_sums_share_what_they_need(name):
-    wanted = WANTED[name](ArrayRecords(X))
-    found = bounded.joined(wanted)
-    assert found.kernel is KINDS.get(name)
-    assert pickle.loads(pickle.dumps(found)).kernel is found.kernel
-
-
 @pytest.mark.parametrize("name", ["tilts too", "means and squares", "another grid"])
 def test_numbers_that_are_not_finite_are_refused(name):
     records = ArrayRecords(np.where(np.arange(N)[:, None] == 400, np.nan, X))
     with pytest.raises(DataError, match="finite"):
         sum_together(records, WANTED[name](records))
-
-
-@pytest.mark.parametrize("unit", [None, SCALE / 512])
-def test_a_grid_row_is_a_centred_row_that_is_rounded(unit):
-    """Whatever is clipped first: also beyond the reach, beyond the grid, and where it overflows."""
-    multipliers, half_width = GRID.multipliers * 3.7, 4096.0
-    reach = np.minimum(REACH * RNG.uniform(0.5, 2, (50, D)), np.finfo(float).max)
-    for limit, x in zip(reach, X[:50], strict=True):
-        about = row_sums.About(CENTRE * 0.3, limit, unit)
-        centre = CENTRE * 0.3 if unit is None else np.stack([about.centre, unit])
-        row = x if unit is None else RNG.integers(-32_767, 32_768, D).astype(np.int16)
-        expected, found = np.empty(D), np.empty(D)
-        row_sums.centre_row(row, centre, limit, expected)
-        row_sums.round_row(expected, multipliers, half_width)
-        limits = row_sums.grid_limits(limit, multipliers, half_width)
-        assert row_sums.grid_row(row, centre, limit, multipliers, limits, found)
-        np.testing.assert_array_equal(found, expected)
