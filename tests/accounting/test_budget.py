@@ -1,9 +1,7 @@
 """The budget of a release: its time, its event, and adversaries by backward induction.
 
-An adversary sees the loss that has come about so far and chooses the next step among all that the
-clock accepts, with its worst case: a Gaussian, or a bounded-range step whose two losses it places
-as it likes. What it reaches is computed exactly on a lattice of losses. It must not pass the
-delta that the event of the clock promises; against clocks that count too little it must.
+An adversary chooses each step by the loss so far, among all that the clock accepts, at its worst.
+What it reaches is exact on a lattice of losses, and passes the promise of wrong clocks alone.
 """
 
 from __future__ import annotations
@@ -431,10 +429,8 @@ def test_no_adversary_passes_the_promise(most, least):
 @pytest.mark.parametrize(
     ("kind", "most", "least"),
     [
-        (HalfCounted, (400, 2, 0), 4),
-        (HalfCounted, (250, 0, PARTS), 2),
-        (GaussiansHalfCounted, (0, 0, 2 * PARTS), 10),
-        (Apart, (200, 0, PARTS), 5),
+        *((HalfCounted, (400, 2, 0), 4), (HalfCounted, (250, 0, PARTS), 2)),
+        *((GaussiansHalfCounted, (0, 0, 2 * PARTS), 10), (Apart, (200, 0, PARTS), 5)),
     ],
 )
 def test_an_adversary_passes_the_promise_of_a_clock_that_counts_too_little(kind, most, least):

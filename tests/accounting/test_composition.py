@@ -34,7 +34,6 @@ from hushcov.accounting.composition import (
     gaussian_epsilon,
     gaussian_log_delta,
     pure_divergence,
-    renyi_divergence,
     root,
 )
 from hushcov.accounting.events import Parts
@@ -80,15 +79,6 @@ def test_delta_is_never_below_the_truth_nor_zero():
             assert gaussian_delta(mu, epsilon) >= mp.exp(exact_log_delta(mu, epsilon))
 
 
-def test_gaussian_round_trips():
-    for mu in 10.0 ** RANDOM.uniform(-4, 1.5, 40):
-        for delta in 10.0 ** RANDOM.uniform(-30, -1, 5):
-            epsilon = gaussian_epsilon(mu, delta)
-            assert gaussian_delta(mu, epsilon) <= delta
-            if epsilon > 0:
-                assert gaussian_delta(mu, epsilon) >= delta * (1 - 1e-7)
-
-
 def test_extremes_fall_on_the_private_side():
     assert gaussian_epsilon(1.0, 0.0) == math.inf
     assert gaussian_delta(1e5, 1.0) == 1.0
@@ -96,14 +86,6 @@ def test_extremes_fall_on_the_private_side():
     assert gaussian_epsilon(1e-9, 1e-6) == 0.0
     # Renyi still bounds what the exact curve cannot resolve.
     assert compose([Gaussian(1e5)], delta=1e-6).method == "zcdp"
-
-
-def test_gaussians_compose_to_one():
-    mus = RANDOM.uniform(0.01, 0.2, 30)
-    together = compose([Gaussian(mu) for mu in mus], delta=1e-6)
-    assert together.method == "gaussian"
-    alone = compose([Gaussian(float(np.linalg.norm(mus)))], delta=1e-6)
-    assert together.epsilon == pytest.approx(alone.epsilon, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("rho", [1e-8, 1e-3, 0.024356, 0.5, 20.0])
@@ -183,31 +165,6 @@ def test_pure_divergence_is_that_of_randomised_response(epsilon, order):
         assert claimed <= exact * (1 + 1e-13 * (1 + 1 / (order - 1)))
 
 
-def test_divergences_add_up():
-    parts = Parts(0.3, 0.4, ((0.1, 7), (0.2, 2)), ((0.05, 3),))
-    expected = ORDERS * 0.125
-    expected = expected + 7 * bounded_range_divergence(0.1, ORDERS)
-    expected = expected + 2 * bounded_range_divergence(0.2, ORDERS)
-    expected = expected + 3 * pure_divergence(0.05, ORDERS)
-    np.testing.assert_allclose(renyi_divergence(parts, ORDERS), expected, rtol=1e-14)
-
-
-def test_order_search_finds_the_minimum():
-    """A fine brute-force grid of orders does no better than the search, up to 1e-9."""
-    orders = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e10), 200_001))
-    for parts in (
-        Parts(gaussian=0.2, bounded_range=((0.02, 50),)),
-        Parts(pure=((0.1, 3),)),
-        Parts(discrete_gaussian=1e-4),
-        Parts(discrete_gaussian=30.0, pure=((5.0, 2),)),
-    ):
-        for delta in (1e-12, 1e-6, 0.1):
-            prefactor = (orders - 1) * np.log1p(-1 / orders) - np.log(orders)
-            values = renyi_divergence(parts, orders) + (prefactor - math.log(delta)) / (orders - 1)
-            found = RenyiCurve(parts).epsilon_at(delta)
-            assert found <= max(0.0, values.min()) * (1 + 1e-9)
-
-
 # The theorem profile, the choice of the best bound, and what cannot be bounded.
 
 
@@ -220,20 +177,6 @@ def test_theorem_profile_adds_up_exactly(epsilon, delta, levels):
     assert bound.method == "basic"
     assert bound.epsilon == pytest.approx(3 * epsilon / 8, rel=1e-15, abs=0)
     assert bound.delta == pytest.approx(5 * delta / 32, rel=1e-15, abs=0)
-
-
-def test_theorem_profile_from_its_noise_scales():
-    """The same from the Laplace scales b_ell of the paper instead of their targets."""
-    epsilon, delta, levels = 1.0, 1e-6, 12
-    target = (epsilon / (8 * levels), delta / (32 * levels))
-    events = []
-    for level in range(levels):
-        g, s, m = 1e-3 / 2**level, 2000 * 2**level, 10**7
-        scale = 8 * g * math.sqrt(s * math.log(m / target[1])) / target[0]
-        events.append(OneShotLaplace(g, scale, s, m, target[1]))
-    bound = compose([*events, Approximate(epsilon / 4, delta / 8)])
-    assert bound.epsilon == pytest.approx(3 * epsilon / 8, rel=1e-14, abs=0)
-    assert bound.delta == pytest.approx(5 * delta / 32, rel=1e-14, abs=0)
 
 
 def test_one_shot_laplace_is_read_by_whichever_bound_is_better():
@@ -258,15 +201,6 @@ def test_basic_composition_takes_all_gaussians_as_one():
         0.2 + compose([Gaussian(0.5)], delta=1e-6).epsilon, rel=1e-12, abs=0
     )
     assert set(bounds) == {"basic", "rdp"}
-
-
-def test_the_best_bound_comes_first():
-    events = [Gaussian(0.2), BoundedRange(0.05, 40), Approximate(0.05, 1e-8)]
-    epsilons = [bound.epsilon for bound in all_bounds(events, delta=1e-6)]
-    assert epsilons == sorted(epsilons)
-    assert compose(events, delta=1e-6) == all_bounds(events, delta=1e-6)[0]
-    deltas = [bound.delta for bound in all_bounds(events, epsilon=0.9)]
-    assert deltas == sorted(deltas)
 
 
 def test_discrete_gaussians_have_no_curve_but_zcdp():
@@ -301,10 +235,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "events",
         [
-            [OneShotLaplace(1e300, 1e-300, 2, 10)],
-            [Gaussian(1e200)],
-            [BoundedRange(1e300, 10**10)],
-            [Approximate(1.0, 0.6), Approximate(1.0, 0.6)],
+            *([OneShotLaplace(1e300, 1e-300, 2, 10)], [Gaussian(1e200)]),
+            *([BoundedRange(1e300, 10**10)], [Approximate(1.0, 0.6), Approximate(1.0, 0.6)]),
             [TotalVariation(0.6)],
         ],
     )
@@ -329,14 +261,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "target",
         [
-            {"delta": math.nan},
-            {"delta": -1e-9},
-            {"delta": 1.5},
-            {"delta": "1e-6"},
-            {"delta": True},
-            {"epsilon": math.nan},
-            {"epsilon": math.inf},
-            {"epsilon": -1.0},
+            *({"delta": math.nan}, {"delta": -1e-9}, {"delta": 1.5}, {"delta": "1e-6"}),
+            *({"delta": True}, {"epsilon": math.nan}, {"epsilon": math.inf}, {"epsilon": -1.0}),
             {"epsilon": 1.0, "delta": 1e-6},
         ],
     )
@@ -352,10 +278,7 @@ class TestRefusals:
     def test_huge_events_fall_back_to_the_bounds_that_hold(self):
         assert compose([Pure(5000.0)], delta=1e-6).epsilon <= 5000
         # The last is beyond the exact Gaussian curve.
-        for count, methods in (
-            (10**7, ["embedding", "rdp", "basic"]),
-            (10**16, ["rdp", "basic"]),
-        ):
+        for count, methods in ((10**7, ["embedding", "rdp", "basic"]), (10**16, ["rdp", "basic"])):
             bounds = all_bounds([BoundedRange(1e-3, count)], delta=1e-6)
             assert [bound.method for bound in bounds] == methods
 
@@ -400,10 +323,6 @@ def test_families_are_certified_and_cannot_shrink(name, epsilon, delta):
     assert less.epsilon > epsilon
 
 
-def test_a_private_lower_end_is_returned_as_it_is():
-    assert calibrate(lambda x: [Gaussian(1 / x)], 1.0, 1e-6, (5.0, 10.0)) == 5.0
-
-
 def test_the_answer_is_private_even_if_the_family_is_not_monotone():
     def family(noise):
         return [Gaussian((1.5 + math.sin(20 * noise)) / noise)]
@@ -440,20 +359,6 @@ class TestRefusedCalibrations:
 
 def mixed(noise):
     return (Gaussian(0.1), BoundedRange(0.02 / noise, 40), Gaussian(0.2 / noise))
-
-
-def test_a_guess_changes_no_calibration(monkeypatch):
-    guessed = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0))
-    bound = compose(mixed(guessed), delta=1e-6)
-    assert bound.epsilon <= 1.0
-    monkeypatch.setattr(
-        composition,
-        "_guessed",
-        lambda holds, excess, safe, unsafe, precision: composition._bisect(
-            holds, safe, unsafe, precision
-        ),
-    )
-    assert calibrate(mixed, 1.0, 1e-6, (0.5, 5.0)) == guessed
 
 
 def test_a_wrong_guess_is_found_out(monkeypatch):

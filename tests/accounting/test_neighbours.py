@@ -10,7 +10,6 @@ import pytest
 from scipy import special
 
 from hushcov.accounting import (
-    ADD_REMOVE,
     Approximate,
     BoundedRange,
     Budget,
@@ -130,12 +129,6 @@ def test_a_mechanism_that_forgets_its_rows_is_refused():
     guarantee = budget.guarantee
     assert guarantee.events[0].mu == pytest.approx(plain.largest_mu())
     assert (guarantee.unit, guarantee.rows_per_unit) == ("patient", 2)
-
-
-@pytest.mark.parametrize("neighbours", [Neighbours(ADD_REMOVE), Neighbours("replace", 2, "pupil")])
-def test_roundings_leave_room_for_more_than_a_released_number(neighbours):
-    assert Neighbours().allowed_for(1000) == 1000
-    assert neighbours.allowed_for(1000) == 2000
 
 
 @pytest.mark.parametrize("unit", ["", "a" * 61, "two\nlines", 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 
 import bed_reader
@@ -264,29 +263,6 @@ def test_same_numbers_from_files(table, form, tmp_path):
     assert (records.positions is None) == (path.suffix != ".bed")
 
 
-def test_tables_are_packed_piece_by_piece(table, monkeypatch):
-    monkeypatch.setattr("hushcov.genotypes.reading._PIECE_BYTES", 77 * 8 * 3)
-    in_pieces = results(open_genotypes(table))
-    monkeypatch.undo()
-    assert in_pieces == results(open_genotypes(table))
-
-
-def test_each_variant_is_read_once_and_one_block_ahead():
-    spans = []
-
-    def read(start, stop, codes):
-        spans.append((start, stop))
-        codes[:] = 0
-
-    blocks = GenotypeRecords((9, 100), read).blocks(10, 25)
-    next(blocks)
-    second = next(blocks)
-    assert (second.start, second.stop, second.end) == (10, 20, 45)
-    blocks.close()
-    assert len(spans) == 3
-    assert list(itertools.chain(*(range(*span) for span in spans))) == list(range(55))
-
-
 WRONG = {
     "three copies": lambda X: np.where(X < 0, 3, X),
     "between": lambda X: np.where(X < 0, 0.5, X),
@@ -417,35 +393,12 @@ def test_read_as_written_by_others(tmp_path):
     assert np.array_equal(unpacked(path), calls)
 
 
-def test_written_block_by_block(tmp_path, bed):
-    calls, path = some_calls(13, 7), tmp_path / "blocks.bed"
-    write_bed(path, (calls[:, start : start + 3] for start in range(0, 7, 3)))
-    for ending in (".bed", ".bim", ".fam"):
-        assert path.with_suffix(ending).read_bytes() == bed.with_suffix(ending).read_bytes()
-
-
 def test_bits_that_fill_the_last_byte_do_not_matter(bed):
     content = bytearray(bed.read_bytes())
     row = -(-13 // 4)
     content[HEADER + row - 1 :: row] = bytes(b | 0xFC for b in content[HEADER + row - 1 :: row])
     bed.write_bytes(content)
     assert np.array_equal(unpacked(bed), some_calls(13, 7))
-
-
-def test_each_byte_is_read_once_and_in_order(bed, monkeypatch):
-    spans, preadv = [], os.preadv
-
-    def watched(file, buffers, offset):
-        spans.append((offset, offset + sum(len(each) for each in buffers)))
-        return preadv(file, buffers, offset)
-
-    monkeypatch.setattr(os, "preadv", watched)
-    monkeypatch.setattr("hushcov.genotypes.reading._ROWS_AT_ONCE", 2)
-    for _ in open_genotypes(bed).blocks(2, 3):
-        pass
-    assert spans[0][0] == HEADER
-    assert spans[-1][1] == bed.stat().st_size
-    assert all(before[1] == after[0] for before, after in itertools.pairwise(spans))
 
 
 @pytest.mark.parametrize("most", [0, 1, 5])
@@ -538,12 +491,6 @@ def test_a_file_that_shrinks_while_it_is_read(bed):
     os.truncate(bed, HEADER)
     with pytest.raises(HushcovError, match="stay as it is"):
         list(blocks)
-
-
-def test_variants_without_names_have_their_place(bed):
-    rewritten(bed, ".bim", lambda b: b.replace(b"variant3", b".").replace(b"variant5", b"."))
-    names = open_genotypes(bed).feature_names
-    assert names[1:5] == ("variant2", "1:3:A:G", "variant4", "1:5:A:G")
 
 
 def test_what_cannot_be_written(tmp_path):

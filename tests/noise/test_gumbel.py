@@ -140,14 +140,8 @@ def exact_top(words, scores, rate, count):
 
 # Scores by their range, and the rate: products from nothing to 1e60.
 REGIMES = [
-    (0, 5, 0.8),
-    (0, 10**6, 1.0),
-    (0, 10**6, 3e-4),
-    (10**9, 10**9 + 3_000, 1e-3),
-    (TOP - 5, TOP, 0.9),
-    (TOP - 3, TOP, 1e44),
-    (0, TOP, 1e-14),
-    (0, TOP, 123.456),
+    *((0, 5, 0.8), (0, 10**6, 1.0), (0, 10**6, 3e-4), (10**9, 10**9 + 3_000, 1e-3)),
+    *((TOP - 5, TOP, 0.9), (TOP - 3, TOP, 1e44), (0, TOP, 1e-14), (0, TOP, 123.456)),
     (0, 10, 1e-310),
 ]
 
@@ -228,7 +222,7 @@ def rough_words():
     """Both ends, the halves, powers of two and their neighbours, and anywhere."""
     near = [*range(4), *(2**k + step for k in range(2, 63) for step in (-1, 0, 1)), 2**63 - 1]
     ends = np.array([*near, *(2**64 - 1 - word for word in near)], dtype=np.uint64)
-    inner = np.random.default_rng(14).integers(0, 2**64, size=20_000, dtype=np.uint64)
+    inner = np.random.default_rng(14).integers(0, 2**64, size=5_000, dtype=np.uint64)
     return np.concatenate([ends, inner]).view(np.int64)
 
 
@@ -389,18 +383,6 @@ def test_the_decimal_context_of_the_caller_has_no_influence():
             np.random.default_rng(13), scores, 1e-3, 9, chunk=20, widening=math.inf
         )
     np.testing.assert_array_equal(drawn, gumbel_top(np.random.default_rng(13), scores, 1e-3, 9))
-
-
-def test_is_determined_by_the_generator_and_leaves_the_scores_alone():
-    scores = draw_scores(0, 10**4, 50_000, seed=14)
-    scores.flags.writeable = False
-    first, second, third = (
-        gumbel_top(np.random.default_rng(seed), scores, 1e-3, 500) for seed in (15, 15, 16)
-    )
-    np.testing.assert_array_equal(first, second)
-    assert not np.array_equal(first, third)
-    assert first.dtype == np.int64
-    assert (np.diff(first) > 0).all()
 
 
 @pytest.mark.parametrize("size", [0, 1, 6])

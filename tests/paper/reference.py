@@ -50,7 +50,7 @@ def _panels(alpha, lo, hi, b, r, clip):
 
 
 def _integrate(integrand, points):
-    """24-point Gauss-Legendre on every panel; a test checks it against tanh-sinh quadrature."""
+    """24-point Gauss-Legendre on every panel."""
     totals = None
     for start, stop in itertools.pairwise(points):
         middle, half = (start + stop) / 2, (stop - start) / 2

@@ -19,15 +19,7 @@ def make_schedule(levels, *, repetitions, gate_noise, gate_clip):
     return Schedule(
         n_features=4,
         levels=tuple(
-            Level(
-                threshold=2.0**ell,
-                repetitions=repetitions,
-                activation=p,
-                inactivation=1 - p,
-                candidates=candidates,
-                quota=round(share * candidates),
-                selection_scale=b,
-            )
+            Level(2.0**ell, repetitions, p, 1 - p, candidates, round(share * candidates), b)
             for ell, (p, share, b) in enumerate(levels)
         ),
         test_rate=1.0,

@@ -15,13 +15,8 @@ from hushcov.paper.samplers import sample_exact
 from hushcov.simulate import sparse_covariance, wishart_moments
 from statistics_helpers import FALSE_ALARM
 
-COMMON = {
-    "target_error": 0.25,
-    "epsilon": 1.0,
-    "delta": 1e-6,
-    "failure_probability": 0.1,
-    "scale": 1.0,
-}
+COMMON = {"target_error": 0.25, "epsilon": 1.0, "delta": 1e-6}
+COMMON |= {"failure_probability": 0.1, "scale": 1.0}
 
 
 def gate_probability(t, a, r):
@@ -86,15 +81,6 @@ def test_the_mean_is_the_one_of_the_paper(d, k, n, selects):
     # Power: the bias t_0 / kappa that the formula accounts for is far outside.
     uncorrected = (np.abs(estimate[chosen]) - np.abs(S[np.triu_indices(d)][chosen])) / deviation
     assert stats.chi2.sf(np.sum(uncorrected**2), len(scores)) < FALSE_ALARM
-
-
-def test_the_mean_of_one_entry_is_the_entry_less_the_smallest_threshold():
-    """Bias: exactly what thresholds below t_0 would have added, t_0 / kappa."""
-    parameters = theorem_parameters(PublicInputs(54 * 10**9, 20, 2, **COMMON))
-    for a in (0.3, 0.7, 1.0):
-        mean, _ = mean_and_deviation(a, parameters)
-        bias = parameters.thresholds[0] / parameters.gate_correction
-        assert mean == pytest.approx(a - bias, rel=1e-8, abs=0)
 
 
 def test_levels_are_binomial_at_theorem_constants():

@@ -14,9 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from hushcov.exceptions import (
-    ParameterError,
-)
+from hushcov.exceptions import ParameterError
 from hushcov.peers import eigen_sampling
 from hushcov.peers.eigen_sampling import (
     GRID_BITS,
@@ -134,10 +132,8 @@ def moments_p_value(directions, matrix, rate):
 @pytest.mark.parametrize(
     ("m", "rate"),
     [
-        (3, 0.003),
-        pytest.param(3, 0.0003, marks=pytest.mark.slow),
-        pytest.param(5, 0.003, marks=pytest.mark.slow),
-        (5, 0.0003),
+        *((3, 0.003), pytest.param(3, 0.0003, marks=pytest.mark.slow)),
+        *(pytest.param(5, 0.003, marks=pytest.mark.slow), (5, 0.0003)),
     ],
 )
 def test_more_dimensions_have_the_exact_moments(m, rate):
@@ -279,17 +275,11 @@ def test_the_bound_on_the_ratio_is_one_and_nearly_attained(m, rate):
 @pytest.mark.parametrize(
     ("matrix", "rate"),
     [
-        (np.eye(2), 1.0),
-        ([[1]], 1.0),
-        (np.zeros((0, 0), dtype=np.int64), 1.0),
-        (np.ones(3, dtype=np.int64), 1.0),
-        (np.ones((2, 3), dtype=np.int64), 1.0),
-        (np.array([[0, 1], [2, 0]]), 1.0),
-        (np.array([[2**53 + 1]]), 1e-20),
-        (np.array([[-(2**63)]]), 1e-20),
-        (np.eye(2, dtype=np.int64), -1.0),
-        (np.eye(2, dtype=np.int64), math.nan),
-        (np.eye(2, dtype=np.int64), "1"),
+        *((np.eye(2), 1.0), ([[1]], 1.0), (np.zeros((0, 0), dtype=np.int64), 1.0)),
+        *((np.ones(3, dtype=np.int64), 1.0), (np.ones((2, 3), dtype=np.int64), 1.0)),
+        *((np.array([[0, 1], [2, 0]]), 1.0), (np.array([[2**53 + 1]]), 1e-20)),
+        *((np.array([[-(2**63)]]), 1e-20), (np.eye(2, dtype=np.int64), -1.0)),
+        *((np.eye(2, dtype=np.int64), math.nan), (np.eye(2, dtype=np.int64), "1")),
         (np.eye(2, dtype=np.int64), 1e12),
     ],
 )
@@ -349,20 +339,6 @@ def test_replacing_a_record_never_exceeds_the_sensitivities(pair, half_width, no
     scores = [projected(gram.astype(float), contraction(basis)) for gram in (first, second)]
     change = np.abs(np.linalg.eigvalsh((scores[1] - scores[0]).astype(float))).max()
     assert change * (1 - 1e-12) <= score_sensitivity(n, d, norm_bound)
-
-
-@pytest.mark.parametrize(("d", "n"), [(2, 10), (8, 10**6), (25, 10**9)])
-def test_eigenvalues_are_as_accurate_as_is_charged(d, n):
-    """Against 50-digit arithmetic; the bound is wide."""
-    generator = np.random.default_rng(d)
-    rows = generator.integers(-2_000, 2_000, (d + 3, d))
-    gram = rows.T @ rows * (n // 100 + 1)
-    charged = 16 * d * 2.0**-53 * np.trace(gram)
-    with mpmath.workdps(50):
-        exact = mpmath.eigsy(mpmath.matrix(gram.tolist()), eigvals_only=True)
-        computed = np.linalg.eigvalsh(gram.astype(float))
-        errors = [abs(a - mpmath.mpf(float(b))) for a, b in zip(exact, computed, strict=True)]
-    assert max(errors) < charged / 4
 
 
 @pytest.mark.parametrize(("d", "m"), [(3, 3), (6, 2), (12, 7)])
@@ -464,14 +440,6 @@ def test_without_privacy_the_release_is_the_matrix():
         errors.append(np.linalg.norm(release.covariance() - X.T @ X / n, 2))
     assert errors[1] < 0.03
     assert errors[1] < errors[0] / 5
-
-
-def test_directions_are_orthonormal_whatever_is_drawn():
-    p = eigen_sampling_parameters(inputs_for(50, 30))
-    gram = np.diag(np.arange(30)) * p.norm_bound**2 // 30
-    eigenvalues = np.array([p.largest_sum] + [0] * 29)
-    directions = sample_directions(np.random.default_rng(0), gram, eigenvalues, p)
-    np.testing.assert_allclose(directions.T @ directions, np.eye(30), atol=1e-12)
 
 
 def test_eigenvalues_have_laplace_noise_and_are_clipped():

@@ -15,16 +15,25 @@ import numpy as np
 import pytest
 from scipy import special
 
-from hushcov.accounting import Pure
+from hushcov.accounting import ADD_REMOVE, Neighbours, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.inputs import CalibratedInputs
 from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.peers.coinpress import coinpress_parameters, release_coinpress, run_steps
 from hushcov.peers.eigen_sampling import (
     eigen_sampling_parameters,
+    eigenvalue_sensitivity,
     pure_inputs,
     release_eigen_sampling,
+    rounded_eigenvalues,
+    score_range,
 )
-from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
+from hushcov.peers.row_top_k import (
+    release_row_top_k,
+    row_top_k_parameters,
+    values_squared_sensitivity,
+)
 from hushcov.peers.separate import (
     MatrixNoise,
     draw_transcript,
@@ -213,10 +222,8 @@ def test_what_cannot_be_released_is_refused_before_noise_is_drawn(name):
         ("gaussian", {"n_features": 10**7, "epsilon": 1e-6, "delta": 1e-9}, {}, "larger budget"),
         ("coinpress", {"n_records": 10**18}, {}, "larger budget"),
         (
-            "coinpress",
-            {"n_features": 10**4, "row_sparsity": 1},
-            {"eigenvalue_bounds": (1e-8, 1e9)},
-            "closer together",
+            *("coinpress", {"n_features": 10**4, "row_sparsity": 1}),
+            *({"eigenvalue_bounds": (1e-8, 1e9)}, "closer together"),
         ),
         ("row-top-k", {"n_records": 2**53 + 1}, {}, r"2\*\*53"),
         ("row-top-k", {"n_features": 10**9, "epsilon": 1e-6, "delta": 1e-9}, {}, "larger budget"),
@@ -332,3 +339,68 @@ def test_the_noise_has_the_declared_law(noise_of):
             products.append(one / sigma * (other / tau))
     for product in products:
         assert normal_p_value(product.mean() * math.sqrt(product.size)) > FALSE_ALARM
+
+
+# Records that are removed, where noise is not Gaussian.
+
+
+REMOVED = Neighbours(ADD_REMOVE)
+
+
+@pytest.mark.parametrize("d", [2, 3, 6])
+def test_eigenvalues_and_scores_of_removed_records(d):
+    rng = np.random.default_rng(d)
+    bound, n = 1000, 40
+    largest = widest = 0.0
+    for _ in range(60):
+        rows = rng.integers(-300, 301, (n, d))
+        rows = np.where(np.sum(rows**2, axis=1, keepdims=True) <= bound**2, rows, 0)
+        rows[0] = bound * np.eye(d, dtype=np.int64)[rng.integers(d)]
+        gram, less = rows.T @ rows, rows[1:].T @ rows[1:]
+        moved = np.subtract(rounded_eigenvalues(gram), rounded_eigenvalues(less))
+        largest = max(largest, float(np.abs(moved).sum()))
+        change = np.linalg.eigvalsh(gram - less)  # of all scores, between its ends
+        widest = max(widest, change[-1] - min(0.0, change[0]))
+    most = eigenvalue_sensitivity(n, d, bound, REMOVED)
+    assert 0.99 * bound**2 <= largest <= most < 1.001 * bound**2
+    assert 0.99 * bound**2 <= widest <= score_range(n, d, bound, REMOVED) < 1.001 * bound**2
+    assert score_range(n, d, bound) > 1.99 * bound**2
+
+
+@pytest.mark.parametrize("most", [1, 4])
+@pytest.mark.parametrize("relation", ["replace", ADD_REMOVE])
+def test_a_pure_release_certifies_all_of_its_budget(relation, most):
+    neighbours = Neighbours(relation, most, "record" if most == 1 else "patient")
+    inputs = replace(pure_inputs(500, 3, 2, 1.0), neighbours=neighbours)
+    parameters = eigen_sampling_parameters(inputs)
+    guarantee = parameters.budget().certificate
+    assert 0.99 < guarantee.transcript_epsilon <= 1.0
+    assert guarantee.rows_per_unit == most
+
+
+DESIGN = Design(3.0, 0.2, 1, 4.0, 1.0, 1.0, 1.0, math.inf, 0.0)
+
+
+def test_multiscale_needs_half_of_the_noise_for_removed_records():
+    inputs = CalibratedInputs(5000, 6, 2, 1.0, 1e-6, 1.0)
+    plain = calibrated_parameters(inputs, DESIGN, "value")
+    removed = calibrated_parameters(replace(inputs, neighbours=REMOVED), DESIGN, "value")
+    assert removed.entry_sensitivity == plain.entry_sensitivity / 2 == 9 / 5000
+    ratio = removed.schedule.gate_noise / plain.schedule.gate_noise
+    assert ratio == pytest.approx(0.5, rel=1e-3)
+    assert calibrated_budget(removed).certificate.adjacency == "add-remove-one"
+    unit = replace(inputs, neighbours=Neighbours("replace", 3, "patient"))
+    tripled = calibrated_parameters(unit, DESIGN, "value")
+    assert tripled.schedule.gate_noise == pytest.approx(3 * plain.schedule.gate_noise, rel=1e-3)
+
+
+def test_values_of_removed_records():
+    """All rows of zeros and ones in size, for every graph on four features."""
+    rows = np.array(np.meshgrid(*[(-1, 0, 1)] * 4)).reshape(4, -1).T
+    every = [(i, j) for i in range(4) for j in range(i + 1, 4)]
+    for code in range(2 ** len(every)):
+        pairs = [pair for place, pair in enumerate(every) if code >> place & 1]
+        entries = [rows[:, i] * rows[:, j] for i, j in pairs] + [rows[:, i] ** 2 for i in range(4)]
+        largest = np.max(np.sum(np.square(entries), axis=0))
+        assert largest == values_squared_sensitivity(4, 1, pairs, REMOVED)
+        assert largest <= values_squared_sensitivity(4, 1, pairs)

@@ -13,11 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.accounting import Gaussian, calibrate_gaussian, calibrate_zcdp
-from hushcov.exceptions import (
-    CapacityError,
-)
+from hushcov.exceptions import CapacityError
 from hushcov.peers.row_top_k import (
-    balanced_radius,
     complete_groups,
     mutual_pairs,
     noisy_values,
@@ -145,23 +142,6 @@ def test_selections_and_values_share_the_budget(d, k, epsilon, delta):
         assert p.mu == pytest.approx(calibrate_gaussian(epsilon, delta), rel=2e-6, abs=0)
 
 
-def test_the_radius_balances_noise_and_bias():
-    """Few records: near one deviation. Many: beyond almost all. The formula, at its solution."""
-    radii = [
-        row_top_k_parameters(inputs_for(n_records=n, n_features=100, row_sparsity=5)).radius
-        for n in (100, 10**4, 10**6, 10**13)
-    ]
-    assert radii == sorted(radii)
-    assert radii[0] == 1.5
-    assert radii[-1] == pytest.approx(6.0, abs=0.1)
-    inputs, mu = inputs_for(n_features=100, row_sparsity=5, n_records=10**5), 0.13
-    R = balanced_radius(inputs, mu)
-    noise = math.sqrt(2 * 100 * 4 + 100) / (10**5 * mu)
-    assert 2 * math.exp(-(R**2) / 2) / math.sqrt(2 * math.pi) == pytest.approx(
-        3 * noise * R, rel=1e-6, abs=0
-    )
-
-
 def test_sizes_that_integers_do_not_hold_are_refused():
     with pytest.raises(CapacityError, match=r"2\*\*53"):
         row_top_k_parameters(inputs_for(n_records=2**53 + 1))
@@ -282,15 +262,3 @@ def test_the_release_has_the_mutual_pairs_and_the_diagonal(sample):
     np.testing.assert_array_equal(release.integers, release.integers.T)
     assert release.mechanism == "row-top-k"
     assert release.unit == (p.radius / p.half_width) ** 2 / 10_000
-
-
-@pytest.mark.parametrize(("d", "k", "pairs"), [(1, 1, 0), (6, 1, 0), (6, 6, 15), (2, 2, 1)])
-def test_all_pairs_or_none_are_released_without_looking(sample, d, k, pairs):
-    p = row_top_k_parameters(inputs_for(n_features=d, row_sparsity=k))
-    X = sample[:, :d] / SCALE[:d]
-    release = release_row_top_k(open_records(X), np.ones(d), p, seeded())
-    assert p.rate is None
-    assert release.selected.shape == (2, pairs)
-    allowed = 0.1 + 6 * release.noise_sd[0]
-    expected = (X.T @ X / 10_000)[release.released]
-    assert np.max(np.abs(release.covariance()[release.released] - expected)) < allowed

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import linalg
 
 from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.gaussian import squared_sensitivity
@@ -117,18 +116,6 @@ def test_the_eigenvalue_solver_is_far_better_than_is_trusted():
                 assert abs(int(computed) - value) <= allowed
 
 
-@pytest.mark.parametrize("spread", [0, 2, 10])
-def test_the_eigenvalue_solver_on_many_features(spread):
-    """Hadamard's matrix has integer eigenvectors, so spectra can be known exactly."""
-    d = 256
-    rng = np.random.default_rng(spread)
-    values = 2**34 // 10 ** rng.integers(0, spread + 1, d) + rng.integers(0, 100, d)
-    vectors = linalg.hadamard(d).astype(np.int64)
-    gram = (vectors * values) @ vectors.T
-    error = np.abs(rounded_eigenvalues(gram) - np.sort(values) * d)
-    assert error.max() <= d * 2.0**-53 * (values.max() * d) + 0.5
-
-
 # Noise
 
 
@@ -199,23 +186,6 @@ def counts_for(parameters, norms):
     X[:, 0] = np.asarray(norms) * parameters.row_norm
     grid = FeatureGrid(np.ones(d), parameters.radius, parameters.half_width)
     return norm_histogram(open_records(X), grid, squared_edges(parameters.norm_bound))
-
-
-@pytest.mark.parametrize("octave", range(6))
-def test_records_of_one_norm_are_bounded_there(octave):
-    """A thousandth above halves, quarters and so on of the row norm; never beyond it."""
-    p = separate_parameters(inputs_for(n_features=50), row_norm=1.0)
-    choice = choose(p, counts_for(p, np.full(10_000, 2.0**-octave)))
-    margin = 1 + (2**-11 if octave else 0)
-    assert choice.norm_bound * p.step == pytest.approx(2.0**-octave * margin, rel=1e-4, abs=0)
-
-
-def test_the_method_follows_the_signal():
-    """The more features, the worse are entries in comparison with eigenvectors."""
-    p = separate_parameters(inputs_for(n_features=200), row_norm=1.0)
-    assert choose(p, counts_for(p, np.ones(10_000))).method == "separate"
-    p = separate_parameters(inputs_for(n_features=5), row_norm=1.0)
-    assert choose(p, counts_for(p, np.ones(10_000))).method == "gauss"
 
 
 def test_a_few_long_records_do_not_set_the_bound():

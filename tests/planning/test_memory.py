@@ -31,8 +31,8 @@ def rows():
     [
         pytest.param("screened", False, marks=pytest.mark.slow),
         pytest.param("screened", True, marks=pytest.mark.slow),
-        pytest.param("gaussian", False, marks=pytest.mark.slow),
-        ("multiscale", False),
+        pytest.param("multiscale", False, marks=pytest.mark.slow),
+        ("gaussian", False),
     ],
 )
 def test_what_a_fit_allocates_is_what_was_predicted(rows, mechanism, sparse):

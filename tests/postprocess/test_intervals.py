@@ -11,11 +11,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from hushcov.postprocess import (
-    normal_interval,
-    sampling_sd,
-    thresholded_interval,
-)
+from hushcov.postprocess import normal_interval, sampling_sd, thresholded_interval
 from statistics_helpers import FALSE_ALARM
 
 DRAWS = 4000
@@ -60,16 +56,6 @@ def test_the_test_of_coverage_notices_a_tenth():
     ):
         hits = covered(ends, 2.0)
         assert stats.binomtest(hits, 4 * DRAWS, 0.95).pvalue < FALSE_ALARM
-
-
-@pytest.mark.parametrize("level", [0.01, 0.5, 0.8, 0.95, 0.9999])
-def test_without_a_threshold_and_far_from_one_it_is_the_normal_interval(level):
-    estimate = np.array([-25.0, -3.0, 0.5, 4.0, 30.0])
-    expected = normal_interval(estimate, np.ones(5), level)
-    np.testing.assert_allclose(intervals(estimate, 0.0, level), expected, atol=1e-9)
-    far = np.array([-40.0, 25.0])
-    expected = normal_interval(far, np.ones(2), level)
-    np.testing.assert_allclose(intervals(far, 12.0, level), expected, atol=1e-9)
 
 
 def log_odds(mean, size, threshold, probability):

@@ -16,16 +16,11 @@ from hypothesis.extra import numpy as hnp
 from hushcov.exceptions import DataError
 from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.steps.preparation import TILT_UNIT
-from hushcov.sums import bounded, rows, signs
+from hushcov.sums import rows, signs
 from hushcov.sums.bounded import bounded_sums_of, sum_and_keep_signs
 from hushcov.sums.gram import pair_sums
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import (
-    CentredRecords,
-    CompleteRecords,
-    DeviceRecords,
-    WatchedRecords,
-)
+from hushcov.sums.records import CentredRecords, CompleteRecords, DeviceRecords, WatchedRecords
 from hushcov.sums.signs import (
     PackedSigns,
     candidate_sign_sums,
@@ -318,29 +313,6 @@ def test_signs_packed_beside_other_sums_spare_a_reading_once():
 
 def first_score(products, sums, start, stop):
     return products
-
-
-def test_signs_are_not_kept_beside_a_copy_or_where_they_are_many(monkeypatch):
-    X = table(600, 5)
-    kept = CompactRecords(ArrayRecords(X), np.zeros(5), np.full(5, 8.0), np.ones(5))
-    cases = {"copy": kept, "cluster": open_records(dask.array.from_array(X, chunks=(200, -1)))}
-    sums = bounded_of(kept)
-    for records in cases.values():
-        sum_and_keep_signs(records, [sums])
-        assert records.kept_signs is None
-    plain = ArrayRecords(X)
-    sum_and_keep_signs(plain, [sums], keep=False)
-    assert plain.kept_signs is None
-    monkeypatch.setattr(bounded, "_EARLY_BYTES", 2 * X.size // 8 - 1)
-    sum_and_keep_signs(plain, [sums])
-    assert plain.kept_signs is None
-    monkeypatch.setattr(bounded, "_EARLY_BYTES", 2 * X.size // 8)
-    sum_and_keep_signs(plain, [sums])
-    assert plain.kept_signs is not None
-
-
-def bounded_of(records):
-    return bounded_sums_of(records, FeatureGrid(np.ones(records.n_features), 4.0, 100), 50)
 
 
 @pytest.mark.parametrize("kept", [False, True])
