@@ -159,7 +159,7 @@ def test_a_fit_has_what_others_have(tmp_path, fit_table):
     names = [f"rs{i}" for i in range(FIT_D)]
     frame = pd.DataFrame(fit_table, columns=names)
     est = fitted(frame, positions=positions, chromosomes=chromosomes)
-    assert est.covariance_.nnz == FIT_D + 2 * est.plan_.parameters.candidates.n_pairs
+    assert est.covariance_.nnz == FIT_D + 2 * est.plan_.candidates.n_pairs
     assert list(est.feature_names_in_) == names
     assert est.frequencies_ == pytest.approx(np.nanmean(fit_table, axis=0) / 2, rel=0.5)
     assert est.location_ == pytest.approx(2 * est.frequencies_)
@@ -191,7 +191,7 @@ def test_bed_files_and_arrays_give_the_same_release(tmp_path, fit_table):
     )
     one, other = fitted(path, bandwidth=None, window_bp=500), fitted(fit_table)
     assert (one.covariance_ != other.covariance_).nnz == 0
-    assert one.plan_.parameters.candidates == other.plan_.parameters.candidates
+    assert one.plan_.candidates == other.plan_.candidates
     assert one.release_.column_names is not None
 
 

@@ -13,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import PrivacyConditionError
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian, squared_sensitivity
+from hushcov.mechanisms.gaussian.mechanism import (
+    gaussian_parameters,
+    release_gaussian,
+    squared_sensitivity,
+)
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import open_records

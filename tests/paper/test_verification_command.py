@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from hushcov.cli.main import cli
-from hushcov.paper.verification.accuracy import N_CLAIMS
+from hushcov.paper.verification.claims import N_CLAIMS
 
 KEYS = {"name", "source", "statement", "bound", "measured", "second", "margin", "holds"}
 KEYS |= {"detail", "logarithmic", "vacuous"}

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms.gaussian import squared_sensitivity
+from hushcov.mechanisms.gaussian.mechanism import squared_sensitivity
 from hushcov.peers.separate import (
     SeparateChoice,
     SeparateTranscript,

@@ -26,14 +26,10 @@ def rows():
     return np.random.default_rng(0).standard_normal((N, D))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "sparse"),
-    [
-        pytest.param("screened", False, marks=pytest.mark.slow),
-        pytest.param("screened", True, marks=pytest.mark.slow),
-        pytest.param("multiscale", False, marks=pytest.mark.slow),
-        ("gaussian", False),
-    ],
+    [("screened", False), ("screened", True), ("gaussian", False), ("multiscale", False)],
 )
 def test_what_a_fit_allocates_is_what_was_predicted(rows, mechanism, sparse):
     estimator = PrivateSparseCovariance(**PUBLIC, mechanism=mechanism, sparse_output=sparse)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian.room import predict_gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy

@@ -237,7 +237,9 @@ def test_every_count_has_rounded_normal_noise():
 def test_scales_are_computed_from_noisy_counts_alone():
     X = np.random.default_rng(1).standard_normal((2000, 30))
     released = scales_of(X)
-    scale, uncertain = estimate_scales(released.noisy_counts, scale_parameters(2000, 30, TENTH))
+    scale, uncertain = estimate_scales(
+        released.noisy_counts, 2000, scale_parameters(2000, 30, TENTH).sigma
+    )
     np.testing.assert_array_equal(scale, released.scale)
     np.testing.assert_array_equal(uncertain, released.uncertain)
 

@@ -8,7 +8,7 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.gaussian import unit_sigmas
+from hushcov.mechanisms.gaussian.mechanism import unit_sigmas
 from hushcov.sums import records as grouped_module
 from hushcov.sums.bounded import unit_means
 from hushcov.sums.gram import unit_bounded_gram, unit_norm_histogram

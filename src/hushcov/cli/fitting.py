@@ -343,7 +343,7 @@ class Job:
     @property
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
-        name, prepared = self.plan.chosen.mechanism.name, self.plan.request.private_centre
+        name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
         return command_memory(name, self.plan.inputs, prepared=prepared) + self._reader
 
     @cached_property

@@ -459,7 +459,7 @@ def _plan_families(
             planner.inputs(n)
             found = forecast_families(request, n, d)
             cautions = request.cautions(*request.divide(n, d), found.usual)
-            rows.append(FamilyRow(n, found, cautions, request.private_centre))
+            rows.append(FamilyRow(n, found, cautions, not request.known_mean))
     one = len(rows) == 1 and d > 1
     guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}
     tried = {row.found.inputs.n_records for row in rows}

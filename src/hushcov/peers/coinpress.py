@@ -16,7 +16,7 @@ from hushcov._validation import check_integer, check_real, shown
 from hushcov.accounting import WITHIN, Budget
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import noise_sigmas, squared_sensitivity, symmetric_noise
+from hushcov.mechanisms.gaussian.mechanism import noise_sigmas, squared_sensitivity, symmetric_noise
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
 from hushcov.release import Making, Release, parts_of

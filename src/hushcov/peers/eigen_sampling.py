@@ -35,7 +35,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
+from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
 from hushcov.noise.entropy import LazyUniform

@@ -25,7 +25,7 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, squared_sensitivity
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import (
     LARGEST_SCORE,

@@ -15,7 +15,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import balanced_row_norm, noise_sigmas, symmetric_noise
+from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm, noise_sigmas, symmetric_noise
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.release import Making, Release, parts_of

@@ -22,7 +22,6 @@ from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import parameters as screened_parameters
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
@@ -88,13 +87,13 @@ def test_half_the_noise(monkeypatch, mechanism, pair, runs, part):
 
 
 def sum_of_one(_, bound, __):
-    return bound**2 + sum(x**2 for x in screened_parameters.ranges(bound))
+    return bound**2 + sum(x**2 for x in values.ranges(bound))
 
 
 FORGETFUL = {
     # The bound on one record taken for the bound on the difference of two.
     gaussian: ("squared_sensitivity", lambda right, *a: right(*a) / 4),
-    screened_parameters: ("squared_sum_sensitivity", sum_of_one),
+    values: ("squared_sum_sensitivity", sum_of_one),
     # Noise for half the distance by which a record moves the counts, rounded up to 2.
     scales: ("smallest_sigma", lambda right, square, mu: right(square // 4, mu)),
     # Noise for one lone feature in place of four.
@@ -106,7 +105,7 @@ FORGETFUL = {
     ("module", "mechanism", "pair", "runs"),
     [
         (gaussian, "gaussian", "sign flips", 2000),
-        (screened_parameters, "screened", "values, sign flips", 2000),
+        (values, "screened", "values, sign flips", 2000),
         (scales, "scales", "huge or zero", 4000),
         (row_top_k, "row-top-k", "variances, huge or 0", 2000),
     ],

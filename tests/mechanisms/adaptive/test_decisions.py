@@ -7,10 +7,10 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import ladder as module
 from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.mechanisms.adaptive.ladder import Ladder
-from hushcov.mechanisms.screened import SignScreen
+from hushcov.mechanisms.adaptive import pairs as module
+from hushcov.mechanisms.adaptive.pairs import Ladder
+from hushcov.mechanisms.screened.values import SignScreen
 from hushcov.noise import Entropy, gumbel_top
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
@@ -75,7 +75,7 @@ def planted_look(run, probe):
     """The bound of the last look follows from the norms as they are."""
     edges = squared_norms(FeatureGrid(run.scale, WIDEST, HALF_WIDTH), run.d)
     counts = norm_histogram(run.records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
-    run.norm = choose_norm(counts, 1, run.n, run.d, run.budget.mu_left)
+    run.norm = choose_norm(counts, 1, run.records.n_records, run.d, run.budget.mu_left)
     whole = adaptive._whole(run)
     whole.look(run.budget.mu_left, run.budget, run.entropy)
     return whole

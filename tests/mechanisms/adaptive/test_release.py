@@ -9,8 +9,8 @@ from scipy import sparse
 from hushcov.accounting import Clocked, Gaussian, compose
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import AdaptiveParameters
 from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
 from mechanisms.adaptive.settings import (
     blocks,
     correlations,

@@ -16,17 +16,15 @@ from hypothesis import strategies as st
 
 from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened.values import (
     ScreenedDesign,
     ScreenLevel,
     candidate_pairs,
+    level_shares,
     level_sizes,
     possible_pairs,
-    screened_parameters,
-)
-from hushcov.mechanisms.screened.parameters import (
-    level_shares,
     ranges,
+    screened_parameters,
     squared_sum_sensitivity,
     sum_sigma,
 )

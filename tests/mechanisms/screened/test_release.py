@@ -11,8 +11,14 @@ from scipy import stats
 
 from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
-from hushcov.mechanisms.screened import ScreenedParameters, mechanism, release_screened, values
-from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
+from hushcov.mechanisms.screened import mechanism, values
+from hushcov.mechanisms.screened.mechanism import release_screened
+from hushcov.mechanisms.screened.values import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    ScreenedParameters,
+    sum_sigma,
+)
 from hushcov.noise import TAKEN, Entropy
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.sums.grids import FeatureGrid

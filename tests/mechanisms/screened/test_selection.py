@@ -15,15 +15,16 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.accounting import ONE_REPLACED
 from hushcov.candidates import Candidates
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.gaussian.mechanism import RADIUS
+from hushcov.mechanisms.screened import mechanism
+from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
+from hushcov.mechanisms.screened.values import (
+    CentredSigns,
     ScreenLevel,
-    mechanism,
-    release_screened,
+    SignScreen,
     screened_parameters,
-    select_pairs,
+    squared_sum_sensitivity,
 )
-from hushcov.mechanisms.screened.parameters import RADIUS, squared_sum_sensitivity
-from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
@@ -271,7 +272,7 @@ def test_centred_signs_move_by_no_more_than_their_sensitivity(tilt):
         rng = np.random.default_rng(seed)
         one, other = (rng.choice([-1.0, 0.0, 1.0], size=(9, d)) for _ in range(2))
         other[1:] = one[1:]
-        scores = [screen.scores(ArrayRecords(X), None).astype(int) for X in (one, other)]
+        scores = [screen.scores(ArrayRecords(X)).astype(int) for X in (one, other)]
         largest = max(largest, int(np.abs(scores[1] - scores[0]).max()))
     most = screen.sensitivity(ONE_REPLACED)
     assert 0.4 * most < largest <= most
@@ -284,9 +285,9 @@ def test_centred_signs_are_the_sums_that_they_say():
     m = np.array(tilt) / 1024
     centred = (np.sign(X) - m) / (1 + np.abs(m))
     exact = np.abs(centred.T @ centred)[np.triu_indices(6, 1)]
-    scores = CentredSigns(tilt).scores(ArrayRecords(X), None)
+    scores = CentredSigns(tilt).scores(ArrayRecords(X))
     np.testing.assert_array_equal(scores, np.floor(64 * exact + 1e-9))
-    plain = SignScreen().scores(ArrayRecords(X), None)
+    plain = SignScreen().scores(ArrayRecords(X))
     assert plain.mean() > 5 * scores.mean() / 64  # rare features agree by themselves
 
 
@@ -328,10 +329,10 @@ def test_scores_are_those_of_all_pairs_and_move_by_no_more(tables, data):
     rows, columns = candidates.pairs
     for screen in every_screen(d):
         whole = np.zeros((d, d), dtype=np.int64)
-        whole[np.triu_indices(d, 1)] = screen.scores(first, None)
-        found = screen.scores(first, None, candidates)
+        whole[np.triu_indices(d, 1)] = screen.scores(first)
+        found = screen.scores(first, candidates)
         np.testing.assert_array_equal(found, whole[rows, columns])
-        moved = np.abs(screen.scores(second, None, candidates) - found)
+        moved = np.abs(screen.scores(second, candidates) - found)
         assert moved.max(initial=0) <= screen.sensitivity(ONE_REPLACED)
 
 
@@ -354,7 +355,7 @@ def test_the_law_of_a_selection_among_candidates():
     X, levels = records_with((0, 1, 3, 6)), (ScreenLevel(1, 0.25), ScreenLevel(1, 0.6))
     band = Candidates.band(4, 1)
     inside = [0, 3, 5]  # places of these pairs among all
-    scores = SignScreen().scores(ArrayRecords(X), None)[inside]
+    scores = SignScreen().scores(ArrayRecords(X))[inside]
     law = {
         frozenset(inside[each] for each in chosen): p
         for chosen, p in literal_law(scores, levels).items()
