@@ -341,7 +341,7 @@ def changed(change):
 @every_suffix
 @pytest.mark.parametrize("change", ["72bpm", "name", np.inf, np.nan])
 def test_what_is_in_a_file_is_refused_without_its_name(folder, suffix, change):
-    write_frame(folder / f"{SECRET}.{suffix}", changed(change))
+    write_frame(folder / f"{PERSON}.{suffix}", changed(change))
     several = [str(path) for path in sorted(folder.iterdir())]
     for source in (folder, f"{folder}/*", several):
         words = refused_alone(lambda given=source: open_records(given).map_sum(_moments))
@@ -352,7 +352,7 @@ def test_what_is_in_a_file_is_refused_without_its_name(folder, suffix, change):
 @every_suffix
 @pytest.mark.parametrize("content", [b"", b"nothing", b"\xff\xfe,\n1,2,3,4\n5\n"])
 def test_damaged_files_are_refused_without_their_names(folder, suffix, content):
-    (folder / f"{SECRET}.{suffix}").write_bytes(content)
+    (folder / f"{PERSON}.{suffix}").write_bytes(content)
     assert refused_alone(lambda: open_records(folder)).startswith(f"one of the files of {folder} ")
     (folder / f"a.{suffix}").unlink()  # the folder was named, and not the file
     if content == b"nothing" and suffix in ("csv", "tsv"):  # the name of a column, and no record
@@ -365,7 +365,7 @@ def test_damaged_files_are_refused_without_their_names(folder, suffix, content):
 
 @every_suffix
 def test_files_that_are_named_are_named(folder, suffix):
-    path = folder / f"{SECRET}.{suffix}"
+    path = folder / f"{PERSON}.{suffix}"
     for source in (path, [path]):
         with pytest.raises(DataError, match=PERSON):
             open_records(source, columns=["weight"])
@@ -381,7 +381,7 @@ def test_files_that_are_not_named_are_read_here_and_by_workers(folder, suffix):
         elsewhere = DaskRecords(records).map_sum(_moments)
     for found in (records.map_sum(_moments), travelled.map_sum(_moments), elsewhere):
         assert found[0] == 80
-    write_frame(folder / f"{SECRET}.{suffix}", pd.DataFrame(ROWS[:7], columns=FOUND_NAMES))
+    write_frame(folder / f"{PERSON}.{suffix}", pd.DataFrame(ROWS[:7], columns=FOUND_NAMES))
     assert "one of the files" in refused_alone(lambda: travelled.map_sum(_moments))
 
 
@@ -391,7 +391,7 @@ def _moments(block):
 
 @every_suffix
 def test_a_typo_has_a_cure_that_keeps_the_columns(folder, suffix):
-    path = folder / f"{SECRET}.{suffix}"
+    path = folder / f"{PERSON}.{suffix}"
     write_frame(path, changed("72bpm"))
     words = refused_alone(lambda: open_records(folder))
     assert "rule that uses their own record alone" in words
