@@ -327,7 +327,7 @@ def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
     for screen in (SignScreen(), CentredSigns(tilt)):
         records = ArrayRecords(X, block_rows=700)
         if kept:
-            records.kept_signs = signs.KeptSigns(PackedSigns(records), weakref.ref(records))
+            records.kept_signs = PackedSigns(records), weakref.ref(records)
         listed = screen.sums_of(records, i[places], j[places])
         expected = screen.sums(ArrayRecords(X))
         np.testing.assert_array_equal(listed, expected[places])

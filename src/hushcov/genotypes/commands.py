@@ -15,7 +15,7 @@ from rich.console import Console
 from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import counted, memory, number
-from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
+from hushcov.accounting import ONE_REPLACED, Guarantee, is_counted
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import output_folder, read_signing_key
 from hushcov.cli.fitting import (
@@ -80,8 +80,7 @@ class GenotypeJob(Job):
     def announcement(self) -> list[tuple[str, str]]:
         """Describe the release to come: its mechanism, and the error to expect."""
         inputs, d = self.plan.inputs, self.plan.inputs.n_features
-        to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
-        replaced = inputs.neighbours.relation == REPLACE
+        to_whom, replaced = inputs.neighbours.whom, inputs.neighbours.public_size
         public = "the size of the data, " if replaced else "the number of variants, "
         known = ", allele frequencies" * self.plan.known
         count = None if self.counted is None else Making(counted=self.counted.to_dict())
@@ -130,7 +129,7 @@ def _prepare(
         known["frequencies"] = _read_frequencies(known["frequencies"])
     estimator, file = GenotypeCovariance(**known), options["file"]
     key, folder = read_signing_key(options["sign"]), output_folder(file, options["output"])
-    counts, guess = estimator.neighbours == ADD_REMOVE, options["n_records"]
+    counts, guess = is_counted(estimator.neighbours), options["n_records"]
     check_count(counts=counts, n_records=guess, dry_run=options["dry_run"])
     records = estimator.open(file)
     check_size(file, records, None if counts else guess)
@@ -198,7 +197,7 @@ def plan(
         if given and param.name not in _PLANNED:
             option = max(param.opts, key=len)
             raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")
-    known["neighbours"] = known["neighbours"] or REPLACE
+    known["neighbours"] = known["neighbours"] or ONE_REPLACED.relation
     estimator = GenotypeCovariance(**known)
     plans = [estimator.fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
     if as_json:

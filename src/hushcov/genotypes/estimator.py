@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, check_real, shown
-from hushcov.accounting import ADD_REMOVE, REPLACE, Guarantee, Neighbours
+from hushcov.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import (
@@ -113,7 +113,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     frequencies: Any = None
     positions: Any = None
     chromosomes: Any = None
-    neighbours: str = REPLACE
+    neighbours: str = ONE_REPLACED.relation
 
     # What other estimators may choose.
     row_sparsity: ClassVar[None] = None  # type: ignore[misc]
@@ -163,9 +163,9 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         records = self.open(X)
         self.counted_: Counted | None = None
         d, found = records.n_features, None
-        plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else records.n_records, d)
+        plan = self.fit_plan(d if is_counted(self.neighbours) else records.n_records, d)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)
-        if self.neighbours == ADD_REMOVE:
+        if is_counted(self.neighbours):
             # The plan above refused what cannot be done before anything is charged.
             counting = self.counting
             budget = counting.budget(private=entropy.private)
@@ -179,7 +179,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     def open(self, X: Any) -> GenotypeRecords:
         """Genotypes as they are read; shape, names and positions are kept."""
         records = open_genotypes(X)
-        if self.neighbours != ADD_REMOVE:
+        if not is_counted(self.neighbours):
             check_enough("X", records)
         d = self.n_features_in_ = records.n_features
         if records.feature_names is not None:
@@ -210,7 +210,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         """
         self._request()
         windows = self._windows(n_features)
-        removed = self.neighbours == ADD_REMOVE
+        removed = is_counted(self.neighbours)
         inputs = ReleaseInputs(
             n_records,
             n_features,
@@ -275,7 +275,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         """Return the cost of a fit by this plan, with the count before it."""
         private = self.random_state is None
         guarantee = plan.budget(private=private).certificate
-        if plan.inputs.neighbours.relation == REPLACE:
+        if plan.inputs.neighbours.public_size:
             return guarantee
         return guarantee.after(self.counting.budget(private=private).certificate)
 

@@ -15,7 +15,7 @@ import numpy as np
 from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov._words import number
-from hushcov.accounting import REPLACE, WITHIN, Budget, Neighbours, smallest_sigma
+from hushcov.accounting import WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
@@ -533,7 +533,7 @@ def release_bound(
 def _check_size(records: GenotypeRecords, parameters: GenotypeParameters) -> None:
     """Refuse other variants than planned for, and, where it is public, another number of people."""
     inputs = parameters.inputs
-    public = inputs.neighbours.relation == REPLACE
+    public = inputs.neighbours.public_size
     sizes = [("variants", records.n_features, inputs.n_features)]
     sizes += [("records", records.n_records, inputs.n_records)] if public else []
     for what, found, declared in sizes:

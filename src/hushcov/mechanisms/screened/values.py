@@ -19,8 +19,6 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import (
-    ADD_REMOVE,
-    REPLACE,
     UP,
     WITHIN,
     BoundedRange,
@@ -662,7 +660,7 @@ _LAST = 1 - _FIRST - 2 * _NORMS
 
 def sum_movement(neighbours: Neighbours) -> float:
     """About how far one record moves the sums of products, over the bound on norms."""
-    return {REPLACE: _REPLACED, ADD_REMOVE: _REMOVED}[neighbours.relation]
+    return neighbours.moved(replaced=_REPLACED, removed=_REMOVED)
 
 
 def root_square(n_pairs: int, n_features: int) -> float:
