@@ -241,7 +241,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_same_numbers_from_memory(table, form):
-    records = open_genotypes(FORMS[form](table), n_records=77)
+    records = open_genotypes(FORMS[form](table))
     assert (records.n_records, records.n_features) == table.shape
     named = form.partition(" ")[0] in ("pandas", "polars", "arrow")
     assert records.feature_names == (tuple(NAMES) if named else None)
