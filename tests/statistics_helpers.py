@@ -62,6 +62,12 @@ def normal_p_value(z):
     return min(1.0, z.size * 2 * float(special.ndtr(-np.max(np.abs(z)))))
 
 
+def variance_p_value(draws, deviation):
+    """P-value of the mean square of normal draws, whose relative deviation is sqrt(2/number)."""
+    square = float(np.mean((draws / deviation) ** 2))
+    return normal_p_value((square - 1) * np.sqrt(draws.size / 2))
+
+
 def _constants(first, second):
     """Components that never vary in either sample must have the same value."""
     still = (np.ptp(first, axis=0) == 0) & (np.ptp(second, axis=0) == 0)

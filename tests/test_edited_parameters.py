@@ -23,10 +23,7 @@ from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify
 from hushcov.paper.parameters import theorem_parameters
 from hushcov.peers.coinpress import coinpress_parameters
-from hushcov.peers.eigen_sampling import (
-    eigen_sampling_parameters,
-    pure_inputs,
-)
+from hushcov.peers.eigen_sampling import eigen_sampling_parameters, pure_inputs
 from hushcov.peers.row_top_k import row_top_k_parameters
 from hushcov.peers.separate import separate_parameters
 from hushcov.steps.complete import complete_parameters

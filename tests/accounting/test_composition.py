@@ -8,7 +8,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 
 from hushcov.accounting import (
     Approximate,
@@ -34,7 +34,6 @@ from hushcov.accounting.composition import (
     gaussian_epsilon,
     gaussian_log_delta,
     pure_divergence,
-    renyi_divergence,
     root,
 )
 from hushcov.accounting.events import Parts
@@ -80,15 +79,6 @@ def test_delta_is_never_below_the_truth_nor_zero():
             assert gaussian_delta(mu, epsilon) >= mp.exp(exact_log_delta(mu, epsilon))
 
 
-def test_gaussian_round_trips():
-    for mu in 10.0 ** RANDOM.uniform(-4, 1.5, 40):
-        for delta in 10.0 ** RANDOM.uniform(-30, -1, 5):
-            epsilon = gaussian_epsilon(mu, delta)
-            assert gaussian_delta(mu, epsilon) <= delta
-            if epsilon > 0:
-                assert gaussian_delta(mu, epsilon) >= delta * (1 - 1e-7)
-
-
 def test_extremes_fall_on_the_private_side():
     assert gaussian_epsilon(1.0, 0.0) == math.inf
     assert gaussian_delta(1e5, 1.0) == 1.0
@@ -96,14 +86,6 @@ def test_extremes_fall_on_the_private_side():
     assert gaussian_epsilon(1e-9, 1e-6) == 0.0
     # Renyi still bounds what the exact curve cannot resolve.
     assert compose([Gaussian(1e5)], delta=1e-6).method == "zcdp"
-
-
-def test_gaussians_compose_to_one():
-    mus = RANDOM.uniform(0.01, 0.2, 30)
-    together = compose([Gaussian(mu) for mu in mus], delta=1e-6)
-    assert together.method == "gaussian"
-    alone = compose([Gaussian(float(np.linalg.norm(mus)))], delta=1e-6)
-    assert together.epsilon == pytest.approx(alone.epsilon, rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize("rho", [1e-8, 1e-3, 0.024356, 0.5, 20.0])
@@ -126,13 +108,6 @@ def test_zcdp_conversion_agrees_with_high_precision(rho, delta):
         return
     assert log_delta == pytest.approx(math.log(delta), abs=1e-7)
     assert curve.delta_at(epsilon) == pytest.approx(delta, rel=1e-7, abs=0)
-
-
-def test_the_exact_curve_beats_zcdp_and_both_are_listed():
-    for mu in (0.01, 0.3, 4.0):
-        bounds = all_bounds([Gaussian(mu)], delta=1e-6)
-        assert [bound.method for bound in bounds] == ["gaussian", "zcdp"]
-        assert bounds[0].epsilon < bounds[1].epsilon < 1.3 * bounds[0].epsilon
 
 
 # Renyi divergences of pure and bounded-range events, against direct maximisation.
@@ -169,19 +144,6 @@ def test_bounded_range_closed_form_is_the_maximum_over_u(eta, order):
             assert binary_divergence(mp.mpf(eta), a, fraction * mp.mpf(eta)) <= exact
 
 
-def test_bounded_range_maximum_found_without_the_closed_form():
-    for eta in (0.1, 1.0, 4.0):
-        for order in (1.2, 2.0, 8.0):
-            found = minimize_scalar(
-                lambda u, eta=eta, order=order: -float(binary_divergence(eta, order, u)),
-                bounds=(0, eta),
-                method="bounded",
-                options={"xatol": 1e-9},
-            )
-            claimed = bounded_range_divergence(eta, np.array([order]))[0]
-            assert claimed == pytest.approx(-found.fun, rel=1e-10, abs=0)
-
-
 def test_bounded_range_is_at_most_eta_squared_over_eight_and_tends_to_it():
     for eta in COSTS:
         values = bounded_range_divergence(eta, ORDERS)
@@ -189,16 +151,6 @@ def test_bounded_range_is_at_most_eta_squared_over_eight_and_tends_to_it():
         assert np.all(values <= eta)
     small = bounded_range_divergence(1e-4, ORDERS[:6])
     np.testing.assert_allclose(small, ORDERS[:6] * 1e-8 / 8, rtol=1e-6)
-
-
-@pytest.mark.parametrize("eta", [0.05, 0.4, 1.0, 3.0, 20.0])
-def test_bounded_range_tends_to_the_divergence_of_proposition_4(eta):
-    """Dong, Durfee, Rogers (2020), Proposition 4: the tight KL divergence."""
-    ratio = eta / -math.expm1(-eta)
-    kl = ratio - 1 - math.log(ratio)
-    assert bounded_range_divergence(eta, np.array([1 + 1e-6]))[0] == pytest.approx(
-        kl, rel=1e-4, abs=0
-    )
 
 
 @pytest.mark.parametrize("epsilon", COSTS)
@@ -213,55 +165,6 @@ def test_pure_divergence_is_that_of_randomised_response(epsilon, order):
         assert claimed <= exact * (1 + 1e-13 * (1 + 1 / (order - 1)))
 
 
-def test_divergences_add_up():
-    parts = Parts(0.3, 0.4, ((0.1, 7), (0.2, 2)), ((0.05, 3),))
-    expected = ORDERS * 0.125
-    expected = expected + 7 * bounded_range_divergence(0.1, ORDERS)
-    expected = expected + 2 * bounded_range_divergence(0.2, ORDERS)
-    expected = expected + 3 * pure_divergence(0.05, ORDERS)
-    np.testing.assert_allclose(renyi_divergence(parts, ORDERS), expected, rtol=1e-14)
-
-
-def test_many_small_steps_cost_what_zcdp_says():
-    many = RenyiCurve(Parts(bounded_range=((1e-3, 40_000),))).epsilon_at(1e-6)
-    rho = 40_000 * 1e-6 / 8
-    line = RenyiCurve(Parts(discrete_gaussian=math.sqrt(2 * rho))).epsilon_at(1e-6)
-    assert many == pytest.approx(line, rel=1e-4, abs=0)
-    assert many <= line
-    # The embedding bound is better by what the exact Gaussian curve gains over zCDP, nearly.
-    best = compose([BoundedRange(1e-3, 40_000)], delta=1e-6)
-    assert best.method == "embedding"
-    assert gaussian_epsilon(math.sqrt(2 * rho), 1e-6) < best.epsilon < 0.94 * many
-
-
-def test_order_search_finds_the_minimum():
-    """A fine brute-force grid of orders does no better than the search, up to 1e-9."""
-    orders = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e10), 200_001))
-    for parts in (
-        Parts(gaussian=0.2, bounded_range=((0.02, 50),)),
-        Parts(pure=((0.1, 3),)),
-        Parts(discrete_gaussian=1e-4),
-        Parts(discrete_gaussian=30.0, pure=((5.0, 2),)),
-    ):
-        for delta in (1e-12, 1e-6, 0.1):
-            prefactor = (orders - 1) * np.log1p(-1 / orders) - np.log(orders)
-            values = renyi_divergence(parts, orders) + (prefactor - math.log(delta)) / (orders - 1)
-            found = RenyiCurve(parts).epsilon_at(delta)
-            assert found <= max(0.0, values.min()) * (1 + 1e-9)
-
-
-def test_renyi_round_trips():
-    for events in (
-        [Pure(0.1), BoundedRange(0.3, 4)],
-        [DiscreteGaussian(0.5), BoundedRange(0.02, 300)],
-        [Gaussian(2.0), Pure(1.0)],
-    ):
-        for delta in (1e-10, 1e-5):
-            epsilon = compose(events, delta=delta).epsilon
-            back = compose(events, epsilon=epsilon).delta
-            assert back == pytest.approx(delta, rel=1e-6, abs=0)
-
-
 # The theorem profile, the choice of the best bound, and what cannot be bounded.
 
 
@@ -274,20 +177,6 @@ def test_theorem_profile_adds_up_exactly(epsilon, delta, levels):
     assert bound.method == "basic"
     assert bound.epsilon == pytest.approx(3 * epsilon / 8, rel=1e-15, abs=0)
     assert bound.delta == pytest.approx(5 * delta / 32, rel=1e-15, abs=0)
-
-
-def test_theorem_profile_from_its_noise_scales():
-    """The same from the Laplace scales b_ell of the paper instead of their targets."""
-    epsilon, delta, levels = 1.0, 1e-6, 12
-    target = (epsilon / (8 * levels), delta / (32 * levels))
-    events = []
-    for level in range(levels):
-        g, s, m = 1e-3 / 2**level, 2000 * 2**level, 10**7
-        scale = 8 * g * math.sqrt(s * math.log(m / target[1])) / target[0]
-        events.append(OneShotLaplace(g, scale, s, m, target[1]))
-    bound = compose([*events, Approximate(epsilon / 4, delta / 8)])
-    assert bound.epsilon == pytest.approx(3 * epsilon / 8, rel=1e-14, abs=0)
-    assert bound.delta == pytest.approx(5 * delta / 32, rel=1e-14, abs=0)
 
 
 def test_one_shot_laplace_is_read_by_whichever_bound_is_better():
@@ -314,15 +203,6 @@ def test_basic_composition_takes_all_gaussians_as_one():
     assert set(bounds) == {"basic", "rdp"}
 
 
-def test_the_best_bound_comes_first():
-    events = [Gaussian(0.2), BoundedRange(0.05, 40), Approximate(0.05, 1e-8)]
-    epsilons = [bound.epsilon for bound in all_bounds(events, delta=1e-6)]
-    assert epsilons == sorted(epsilons)
-    assert compose(events, delta=1e-6) == all_bounds(events, delta=1e-6)[0]
-    deltas = [bound.delta for bound in all_bounds(events, epsilon=0.9)]
-    assert deltas == sorted(deltas)
-
-
 def test_discrete_gaussians_have_no_curve_but_zcdp():
     bounds = all_bounds([DiscreteGaussian(0.3), Gaussian(0.4)], delta=1e-6)
     assert [b.method for b in bounds] == ["zcdp"]
@@ -347,15 +227,6 @@ def test_slack_alone_is_a_delta():
     assert compose([TotalVariation(1e-9)], delta=1e-6) == Bound(0.0, 2e-9, "basic")
 
 
-def test_every_method_is_monotone_in_the_noise():
-    for scale in (0.5, 0.9, 0.99):
-        more = [Gaussian(0.3), BoundedRange(0.05, 30), Pure(0.1)]
-        less = [Gaussian(0.3 * scale), BoundedRange(0.05 * scale, 30), Pure(0.1 * scale)]
-        cheap = {b.method: b.epsilon for b in all_bounds(less, delta=1e-6)}
-        for bound in all_bounds(more, delta=1e-6):
-            assert cheap[bound.method] < bound.epsilon
-
-
 class TestRefusals:
     def test_unknown_events_before_anything_else(self):
         with pytest.raises(PrivacyConditionError, match="a float"):
@@ -364,10 +235,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "events",
         [
-            [OneShotLaplace(1e300, 1e-300, 2, 10)],
-            [Gaussian(1e200)],
-            [BoundedRange(1e300, 10**10)],
-            [Approximate(1.0, 0.6), Approximate(1.0, 0.6)],
+            *([OneShotLaplace(1e300, 1e-300, 2, 10)], [Gaussian(1e200)]),
+            *([BoundedRange(1e300, 10**10)], [Approximate(1.0, 0.6), Approximate(1.0, 0.6)]),
             [TotalVariation(0.6)],
         ],
     )
@@ -392,14 +261,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "target",
         [
-            {"delta": math.nan},
-            {"delta": -1e-9},
-            {"delta": 1.5},
-            {"delta": "1e-6"},
-            {"delta": True},
-            {"epsilon": math.nan},
-            {"epsilon": math.inf},
-            {"epsilon": -1.0},
+            *({"delta": math.nan}, {"delta": -1e-9}, {"delta": 1.5}, {"delta": "1e-6"}),
+            *({"delta": True}, {"epsilon": math.nan}, {"epsilon": math.inf}, {"epsilon": -1.0}),
             {"epsilon": 1.0, "delta": 1e-6},
         ],
     )
@@ -415,21 +278,9 @@ class TestRefusals:
     def test_huge_events_fall_back_to_the_bounds_that_hold(self):
         assert compose([Pure(5000.0)], delta=1e-6).epsilon <= 5000
         # The last is beyond the exact Gaussian curve.
-        for count, methods in (
-            (10**7, ["embedding", "rdp", "basic"]),
-            (10**16, ["rdp", "basic"]),
-        ):
+        for count, methods in ((10**7, ["embedding", "rdp", "basic"]), (10**16, ["rdp", "basic"])):
             bounds = all_bounds([BoundedRange(1e-3, count)], delta=1e-6)
             assert [bound.method for bound in bounds] == methods
-
-
-def test_bounds_are_plain_frozen_numbers():
-    for events in ([Gaussian(np.float64(0.1)), Pure(0.1)], [BoundedRange(np.float32(0.1), 3)]):
-        for bound in all_bounds(events, delta=1e-6):
-            assert type(bound.epsilon) is float
-            assert type(bound.delta) is float
-            with pytest.raises(dataclasses.FrozenInstanceError):
-                bound.epsilon = 0.0
 
 
 # Calibration errs on the private side, by very little.
@@ -472,15 +323,6 @@ def test_families_are_certified_and_cannot_shrink(name, epsilon, delta):
     assert less.epsilon > epsilon
 
 
-def test_one_gaussian_agrees_with_its_own_calibration():
-    noise = calibrate(lambda x: [Gaussian(1 / x)], 1.0, 1e-6, (1.0, 10.0))
-    assert noise == pytest.approx(1 / calibrate_gaussian(1.0, 1e-6), rel=1e-8, abs=0)
-
-
-def test_a_private_lower_end_is_returned_as_it_is():
-    assert calibrate(lambda x: [Gaussian(1 / x)], 1.0, 1e-6, (5.0, 10.0)) == 5.0
-
-
 def test_the_answer_is_private_even_if_the_family_is_not_monotone():
     def family(noise):
         return [Gaussian((1.5 + math.sin(20 * noise)) / noise)]
@@ -498,11 +340,6 @@ class TestRefusedCalibrations:
         with pytest.raises(ParameterError, match="delta"):
             function(1.0, bad)
 
-    @pytest.mark.parametrize("delta", [1.0, 1.5])
-    def test_delta_of_one_or_more(self, delta):
-        with pytest.raises(ParameterError, match="delta"):
-            calibrate_gaussian(1.0, delta)
-
     @pytest.mark.parametrize("bracket", [(0, 1), (2, 1), (1, 1), (1, math.inf), (math.nan, 1)])
     def test_bad_brackets(self, bracket):
         with pytest.raises(ParameterError, match="bracket"):
@@ -512,10 +349,6 @@ class TestRefusedCalibrations:
         with pytest.raises(PrivacyConditionError, match=r"up to 2\.0"):
             calibrate(lambda x: [Gaussian(1 / x)], 1.0, 1e-6, (1.0, 2.0))
 
-    def test_events_nothing_can_bound_are_not_private_at_any_noise(self):
-        with pytest.raises(PrivacyConditionError):
-            calibrate(lambda x: [Gaussian(1 / x), TotalVariation(1e-3)], 1.0, 1e-6, (1.0, 100.0))
-
     def test_budgets_below_all_arithmetic(self):
         with pytest.raises(PrivacyConditionError, match="too small"):
             calibrate_gaussian(1.0, 1e-320)
@@ -524,29 +357,8 @@ class TestRefusedCalibrations:
 # Calibrations are those of plain bisection.
 
 
-def test_ends_and_what_has_no_root():
-    assert root(lambda x: x, 0.0, 1.0, relative=1e-12) == 0.0
-    assert root(lambda x: x - 1, 0.0, 1.0, relative=1e-12) == 1.0
-    with pytest.raises(ValueError, match="sign"):
-        root(lambda x: x + 1, 0.0, 1.0, relative=1e-12)
-
-
 def mixed(noise):
     return (Gaussian(0.1), BoundedRange(0.02 / noise, 40), Gaussian(0.2 / noise))
-
-
-def test_a_guess_changes_no_calibration(monkeypatch):
-    guessed = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0))
-    bound = compose(mixed(guessed), delta=1e-6)
-    assert bound.epsilon <= 1.0
-    monkeypatch.setattr(
-        composition,
-        "_guessed",
-        lambda holds, excess, safe, unsafe, precision: composition._bisect(
-            holds, safe, unsafe, precision
-        ),
-    )
-    assert calibrate(mixed, 1.0, 1e-6, (0.5, 5.0)) == guessed
 
 
 def test_a_wrong_guess_is_found_out(monkeypatch):
@@ -561,14 +373,3 @@ def test_a_wrong_guess_is_found_out(monkeypatch):
         found = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0))
         assert compose(mixed(found), delta=1e-6).epsilon <= 1.0
         assert found >= right
-
-
-def test_few_compositions_are_tried(monkeypatch):
-    asked = []
-
-    def counted(noise):
-        asked.append(noise)
-        return mixed(noise)
-
-    calibrate(counted, 1.0, 1e-6, (0.5, 5.0))
-    assert len(asked) < 30  # bisection alone asks for more than 30

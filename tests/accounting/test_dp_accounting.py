@@ -1,10 +1,7 @@
 """Agreement with Google's dp-accounting, in both directions, on 120 random compositions.
 
-From below: the truth. Every event is played by a mechanism that has it (a Gaussian, randomised
-response, randomised response that sometimes tells all, a binary choice), and dp-accounting
-composes their privacy-loss distributions rounded in the optimistic direction. No bound may claim
-less. From above: dp-accounting's own pessimistic answer for the same events.
-The compositions come from a fixed seed and nothing is estimated: there is no false alarm.
+Every event is played by a mechanism that has it, and dp-accounting composes their privacy-loss
+distributions rounded in the optimistic direction: no bound may claim less. Nothing is estimated.
 """
 
 import math
@@ -15,17 +12,9 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as library
 from dp_accounting.rdp import RdpAccountant
 
-from hushcov.accounting import (
-    Approximate,
-    BoundedRange,
-    Gaussian,
-    Pure,
-    TotalVariation,
-    all_bounds,
-)
+from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, all_bounds
 from hushcov.accounting.composition import RenyiCurve
 from hushcov.accounting.events import readings
-from hushcov.lab.pld import LossDistributionCurve
 
 DELTA = 1e-6
 NeighborRel = library.NeighborRel
@@ -113,18 +102,6 @@ def test_no_bound_claims_less_than_the_truth(block):
             assert truth.get_delta_for_epsilon(1.0) <= bound.delta + 1e-12, (bound, events)
 
 
-@each_block
-def test_our_distributions_are_no_worse_than_dp_accountings(block):
-    """Within 0.1 % and a millionth, where both know every event's distribution."""
-    for events in COMPOSITIONS[20 * block : 20 * block + 20]:
-        known = [event for event in events if not isinstance(event, BoundedRange)]
-        if known:
-            theirs = reference(known, spread(known) / 1000, pessimistic=True)
-            parts = readings(known)[0]
-            ours = LossDistributionCurve(parts).epsilon_at(DELTA - parts.fixed_delta(0.0))
-            assert ours <= theirs.get_epsilon_for_delta(DELTA) * 1.001 + 1e-6
-
-
 def test_renyi_agrees_with_the_rdp_accountant_both_ways():
     """Its orders are a grid (a fine one would take minutes), ours are optimised."""
     orders = 1 + np.exp(np.linspace(math.log(1e-1), math.log(1e5), 70))
@@ -145,12 +122,3 @@ def test_renyi_agrees_with_the_rdp_accountant_both_ways():
         assert theirs * 0.99 <= ours <= theirs * (1 + 1e-9)
         compared += 1
     assert compared > 90
-
-
-def test_slack_and_fixed_deltas_come_on_top():
-    for events in COMPOSITIONS[::20]:
-        plain = {b.method: b for b in all_bounds(events, epsilon=0.7)}
-        charged = [*events, TotalVariation(1e-9), TotalVariation(2e-9)]
-        for bound in all_bounds(charged, epsilon=0.7):
-            expected = plain[bound.method].delta + (1 + math.exp(0.7)) * 3e-9
-            assert bound.delta == pytest.approx(expected, rel=1e-12, abs=0)

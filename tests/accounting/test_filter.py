@@ -1,9 +1,7 @@
 """Costs chosen in the light of results: trees of releases whose true delta is computed exactly.
 
-An analyst sees the loss that has come about so far (nobody could know more) and picks the next
-release among all that a rule still accepts. The delta of such a tree is an integral over the loss
-of the largest delta that any continuation reaches. A valid rule keeps it below the budget's for
-every tree; composition bounds, which fix costs in advance, do not.
+An analyst sees the loss so far and picks the next release among all that a rule still accepts. A
+valid rule keeps the delta of every tree below the budget's; bounds for fixed costs do not.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from hushcov.accounting import (
     Approximate,
     Bound,
     BoundedRange,
-    DiscreteGaussian,
     Gaussian,
     OneShotLaplace,
     Pure,
@@ -27,10 +24,8 @@ from hushcov.accounting import (
 )
 from hushcov.accounting import filter as filter_module
 from hushcov.accounting.composition import gaussian_epsilon, gaussian_log_delta
-from hushcov.accounting.events import readings
 from hushcov.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
 from hushcov.exceptions import PrivacyConditionError
-from hushcov.lab.pld import LossDistributionCurve
 
 DELTA = 1e-6
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)
@@ -105,9 +100,7 @@ def responses(cost, epsilon):
 
 
 MAKERS = (
-    Gaussian,
-    Pure,
-    lambda size: Approximate(1e-9, min(size, 0.5) * DELTA),
+    *(Gaussian, Pure, lambda size: Approximate(1e-9, min(size, 0.5) * DELTA)),
     lambda size: BoundedRange(size, 1),
 )
 
@@ -192,16 +185,6 @@ def test_shares_add_up_to_the_whole():
     assert PROMISED + SLACK + CLOCK + LATE + RENYI == 1
 
 
-@pytest.mark.parametrize("event", [Gaussian(0.3), Pure(0.2), BoundedRange(0.4, 1)])
-def test_curves_of_the_search_are_those_of_the_accountant(event):
-    """Also below zero, where the curve is that of the reversed pair."""
-    for epsilon in (0.0, 0.05, 0.15):
-        exact = LossDistributionCurve(readings((event,))[0]).delta_at(epsilon)
-        assert curve(event, epsilon) == pytest.approx(exact, rel=2e-3, abs=0)
-        reversed_pair = 1 - math.exp(-epsilon) * (1 - curve(event, epsilon))
-        assert curve(event, -epsilon) == pytest.approx(reversed_pair, rel=1e-9, abs=0)
-
-
 # The clock, by simulation of Brownian motion.
 
 
@@ -247,23 +230,10 @@ def exit_times(rng, count):
 # Limit cases.
 
 
-def test_nothing_on_the_clock():
-    for event in (TotalVariation(1e-12), Gaussian(5e-324)):
-        assert spent_adaptively([event], 1.0, DELTA).epsilon < 1e-6
-
-
 def test_a_selection_is_read_without_its_delta_where_that_is_too_large():
     selection = OneShotLaplace(1.0, 1e5, 1000, 2000, DELTA)
     assert spent_adaptively([selection], 1.0, DELTA) == Bound(0.02, 0.0, "basic")
     assert spent_adaptively([selection], 1.0, DELTA / PROMISED).delta > 0
-
-
-def test_larger_totals_hold_nearly_all_that_smaller_ones_do():
-    """Orders jump from total to total: a part in a thousand, no more."""
-    mixed = [DiscreteGaussian(0.01), Pure(0.557)]
-    enough = spent_adaptively(mixed, 1.01, DELTA).epsilon
-    for factor in (1.001, 1.005, 1.02, 1.1):
-        assert by_filter(mixed, enough * factor)
 
 
 def test_gaussians_alone_cost_their_curve_at_the_clock_s_share():
@@ -278,14 +248,6 @@ def test_pure_costs_are_added_up_at_any_delta():
     for delta in (0.0, 1e-9, DELTA):
         assert spent_adaptively([Pure(0.25)] * 4, 1.0, delta).epsilon == 1.0
     assert spent_adaptively([Gaussian(0.1)], 1.0, 0.0).epsilon == math.inf
-
-
-def test_mixtures_go_to_the_renyi_account():
-    mixed = [Gaussian(0.12), Pure(0.3)]
-    spent = spent_adaptively(mixed, 1.0, DELTA)
-    assert spent.method == "renyi"
-    assert spent.epsilon < 1
-    assert spent_adaptively([DiscreteGaussian(0.1)] * 4, 1.0, DELTA).method == "renyi"
 
 
 @pytest.mark.parametrize(
@@ -303,18 +265,6 @@ def test_reserves_are_kept_apart(event, share):
     assert not by_filter([*with_some, event(above - below)], 1.0)
     both = [Approximate(1e-6, PROMISED * DELTA * 0.99), TotalVariation(SLACK * DELTA / 4)]
     assert by_filter([Gaussian(0.05), *both], 1.0)
-
-
-def test_the_price_of_freedom_is_a_few_percent():
-    """Against bounds for fixed costs, which is what a plan made in advance would have."""
-    for events in (
-        [Gaussian(0.1)] * 4,
-        [Gaussian(0.1), BoundedRange(0.005, 300), BoundedRange(0.01, 40)] * 3,
-        [Gaussian(0.05), BoundedRange(0.05, 3)] * 2,
-    ):
-        fixed = compose(events, delta=DELTA).epsilon
-        assert not by_filter(events, fixed)
-        assert by_filter(events, 1.08 * fixed)
 
 
 def test_what_is_reported_as_spent_is_what_would_have_been_enough():

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import sqlite3
-from contextlib import closing
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from hushcov.accounting import (
-    Approximate,
     BoundedRange,
     Clocked,
     Gaussian,
@@ -26,7 +21,7 @@ from hushcov.accounting import (
     gaussian_epsilon,
 )
 from hushcov.accounting.ledger import Ledger, TotalBudget, as_charge, charge_to
-from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
+from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
 
 DELTA = 1e-6
 REPLACED, REMOVED = "replace-one", "add-remove-one"
@@ -48,15 +43,6 @@ def guarantee(*events, epsilon=0.4, delta=DELTA, **changes):
 # What a budget says.
 
 
-def test_a_budget_is_for_one_replaced_record_by_default(ledger):
-    budget = ledger.open_dataset("people", 1.0, DELTA)
-    assert (budget.neighbours, budget.unit) == ("replace", "record")
-    assert budget.change == "replacing any one record"
-    with closing(sqlite3.connect(ledger.path)) as connection:
-        (body,) = connection.execute("SELECT body FROM entries").fetchone()
-    assert json.loads(body) == {"epsilon": 1.0, "delta": DELTA}  # what earlier versions wrote
-
-
 def test_a_budget_keeps_whom_it_protects(ledger):
     asked = (1.0, DELTA, "add-remove", "patient")
     first = ledger.open_dataset("visits", *asked)
@@ -74,25 +60,14 @@ def test_a_budget_keeps_whom_it_protects(ledger):
 @pytest.mark.parametrize(
     ("whom", "named"),
     [
-        ({"neighbours": "add-remove-one"}, "neighbours"),
-        ({"neighbours": None}, "neighbours"),
-        ({"unit": ""}, "unit"),
-        ({"unit": "a\nb"}, "unit"),
-        ({"unit": 7}, "unit"),
+        *(({"neighbours": "add-remove-one"}, "neighbours"), ({"neighbours": None}, "neighbours")),
+        *(({"unit": ""}, "unit"), ({"unit": "a\nb"}, "unit"), ({"unit": 7}, "unit")),
     ],
 )
 def test_whom_nobody_knows(ledger, whom, named):
     with pytest.raises(ParameterError, match=f"^{named} must be"):
         ledger.open_dataset("people", 1.0, DELTA, **whom)
     assert not ledger.path.exists()
-
-
-def test_an_entry_for_whom_nobody_knows_is_not_read(ledger):
-    ledger.open_dataset("people", 1.0, DELTA)
-    with ledger._store.writing() as book:
-        book.append("budget", "people", {"epsilon": 9, "delta": 0.0, "neighbours": "swap"})
-    with pytest.raises(LedgerError, match="entry 2 "):
-        ledger.charge("people", Gaussian(0.1), label="x")
 
 
 # What is converted.
@@ -121,14 +96,6 @@ def test_noise_counts_once_where_one_is_added_or_removed(ledger):
     assert not once.charge.converted
     same = ledger.charge("people", Gaussian(0.1), label="events are for whom the budget is")
     assert same.charge.events == once.charge.events
-
-
-def test_the_pair_of_steps_is_what_the_shift_is():
-    """Two Gaussians that are mu apart from a third one between them are 2 mu apart."""
-    (event,) = charge_to(FOR_REPLACED, guarantee(Gaussian(0.3))).events
-    centres = np.array([-0.3, 0.0, 0.3])
-    assert event.mu == pytest.approx(centres.max() - centres.min())
-    assert event.mu >= 0.6  # rounded up
 
 
 @pytest.mark.parametrize(("mu", "epsilon"), [(0.05, 0.01), (0.3, 0.01), (0.3, 0.4), (1.5, 3.0)])
@@ -184,15 +151,6 @@ def test_a_refusal_says_what_fits_and_it_does(ledger):
     assert gaussian_epsilon(mu, delta) <= epsilon * (1 + 1e-9)
 
 
-def test_what_fits_among_promises_that_are_added_up_does(ledger):
-    ledger.open_dataset("people", 1.0, DELTA)
-    ledger.charge("people", Approximate(0.2, DELTA / 4), label="a promise")
-    left = ledger.remaining("people").converted()
-    ledger.quote("people", guarantee(epsilon=left.epsilon, delta=left.delta))
-    with pytest.raises(BudgetError):
-        ledger.quote("people", guarantee(epsilon=left.epsilon, delta=1.01 * left.delta))
-
-
 # What is refused.
 
 
@@ -215,10 +173,3 @@ def test_a_release_for_another_unit_is_refused(ledger, adjacency, of, by):
         ledger.charge("people", given, label="x")
     assert ledger.history("people") == ()
     ledger.charge("people", replace(given, unit=of), label="the same unit")
-
-
-def test_events_that_no_group_has_a_law_for_are_refused(ledger):
-    ledger.open_dataset("people", 1.0, DELTA)
-    with pytest.raises(ParameterError):
-        ledger.charge("people", "noise", label="x")
-    assert ledger.history("people") == ()

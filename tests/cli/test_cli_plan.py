@@ -21,14 +21,7 @@ from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.paper import room
 from hushcov.paper.mechanism import Design, calibrated_parameters
 from hushcov.paper.room import MultiscalePlan, multiscale_inputs
-from hushcov.planning import (
-    COMPARED_MODELS,
-    Comparison,
-    Forecast,
-    Request,
-    predicted,
-    smallest_n,
-)
+from hushcov.planning import COMPARED_MODELS, Comparison, Forecast, Request, predicted, smallest_n
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*PUBLIC, "--known-mean")  # so that plans are quick

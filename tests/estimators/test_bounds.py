@@ -10,12 +10,7 @@ import polars as pl
 import pytest
 
 from estimators.settings import fit, make
-from hushcov import (
-    GaussianCovariance,
-    PrivateSparseCovariance,
-    ScreenedCovariance,
-    read_codebook,
-)
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, read_codebook
 from hushcov.exceptions import AccuracyWarning, HopelessError, ParameterError
 from hushcov.release import Release
 from hushcov.release.description import preparation_words

@@ -18,16 +18,7 @@ from scipy import sparse
 
 import hushcov
 from coupling import ADDED, coupled
-from estimators.settings import (
-    OURS,
-    RECORDS,
-    SCALING,
-    SETTINGS,
-    D,
-    make,
-    setting,
-    skip_search,
-)
+from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import (

@@ -108,7 +108,7 @@ def quick_plans(monkeypatch):
 def forbid_generators(monkeypatch):
     """Make every function and class of `random` and `np.random` raise, but for `Generator`.
 
-    What is made of released numbers may draw from fixed seeds (tests/noise/test_entropy_guard.py).
+    What is made of released numbers may draw from fixed seeds (tests/noise/test_entropy.py).
     """
     bits = np.random.PCG64
 

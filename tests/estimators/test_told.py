@@ -7,11 +7,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from hushcov import (
-    GaussianCovariance,
-    PrivateSparseCovariance,
-    ScreenedCovariance,
-)
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError, SeededNoiseWarning
 from hushcov.planning import compare, fit_memory, forecast, registry, told

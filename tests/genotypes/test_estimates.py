@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from mechanisms.settings import seeded
 from scipy import stats
 
 from coupling import coupled
@@ -29,6 +28,7 @@ from hushcov.genotypes.estimator import window_ends
 from hushcov.genotypes.mechanism import release_genotypes
 from hushcov.genotypes.reading import open_genotypes, write_bed
 from hushcov.steps import counting
+from mechanisms.settings import seeded
 from statistics_helpers import FALSE_ALARM
 
 N, D, WIDTH = 2000, 300, 12

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms.settings import seeded
 
 from coupling import coupled
 from genotypes.literal import LiteralGenotypes, linked_genotypes
@@ -24,6 +23,7 @@ from hushcov.genotypes.mechanism import (
     squared_movement,
 )
 from hushcov.genotypes.reading import open_genotypes
+from mechanisms.settings import seeded
 from movements import Played
 
 D = 3

@@ -7,9 +7,8 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from dp_accounting.pld import privacy_loss_distribution as library
 
-from hushcov.accounting import BoundedRange, Gaussian, Pure, compose
+from hushcov.accounting import BoundedRange, Gaussian, compose
 from hushcov.accounting.events import Parts, readings
 from hushcov.lab.pld import (
     FFT_DELTA_PER_STEP,
@@ -59,17 +58,6 @@ def test_the_grid_keeps_the_curve_of_a_bounded_range_step(eta, interval):
         if epsilon < -eta:
             exact = -math.expm1(epsilon)
         assert claimed == pytest.approx(exact, rel=1e-11, abs=1e-14)
-
-
-def test_mu_is_used_once_not_twice():
-    """dp-accounting's REPLACE_ONE doubles the Gaussian's sensitivity; ours already is doubled."""
-    events = [Gaussian(0.3), Pure(1e-6)]
-    pld = LossDistributionCurve(readings(events)[0]).epsilon_at(DELTA)
-    assert pld == pytest.approx(compose([Gaussian(0.3)], delta=DELTA).epsilon, rel=1e-3, abs=0)
-    doubled = library.from_gaussian_mechanism(
-        1 / 0.3, neighboring_relation=library.NeighborRel.REPLACE_ONE
-    ).get_epsilon_for_delta(DELTA)
-    assert doubled > 2 * pld
 
 
 @pytest.mark.parametrize("selected", [(0.02, 200), (0.05, 30)])

@@ -94,64 +94,50 @@ def pairs_of(neighbours, rng):
             yield tuple(CountedRecords(ArrayRecords(rows), N) for rows in (first, second))
 
 
+def worst(monkeypatch, name, neighbours, pairs):
+    """The largest shares of what is charged for such neighbours: Gaussian steps and selections."""
+    plan, release_by, _ = MECHANISMS[name]
+    parameters = plan(ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours))
+
+    def release(records):
+        entropy = Entropy(np.random.default_rng(1), private=False)
+        release_by(records, np.ones(D), parameters, entropy)
+
+    events = parameters.budget().certificate.events
+    return np.max([shares(monkeypatch, release, *pair, events) for pair in pairs], axis=0)
+
+
 @pytest.mark.parametrize("name", tuple(MECHANISMS))
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
 def test_nothing_moves_by_more_than_what_is_charged(monkeypatch, relation, most, name):
-    plan, release_by, least = MECHANISMS[name]
     neighbours = Neighbours(relation, most, "record" if most == 1 else "patient")
-    inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
-    parameters = plan(inputs)
-    events = parameters.budget().certificate.events
-    scale = np.ones(D)
-
-    def release(records):
-        release_by(records, scale, parameters, Entropy(np.random.default_rng(1), private=False))
-
-    found = [
-        shares(monkeypatch, release, *pair, events)
-        for pair in pairs_of(neighbours, np.random.default_rng(0))
-    ]
-    gaussian, widest = np.max(found, axis=0)
+    pairs, least = pairs_of(neighbours, np.random.default_rng(0)), MECHANISMS[name][2]
+    gaussian, widest = worst(monkeypatch, name, neighbours, pairs)
     assert gaussian <= 1 + 1e-9
     assert widest <= 1 + 1e-9
     assert gaussian >= least[relation == ADD_REMOVE], gaussian
     assert widest >= least[2], widest
 
 
-@pytest.mark.parametrize("name", ["gaussian", "screened", "adaptive", "row top k"])
-def test_noise_for_removed_records_is_too_little_for_replaced_ones(monkeypatch, name):
-    """The same test finds noise of the one relation under the claim of the other."""
-    plan, release_by, _ = MECHANISMS[name]
-    parameters = plan(ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=Neighbours(ADD_REMOVE)))
-
-    def release(records):
-        entropy = Entropy(np.random.default_rng(1), private=False)
-        release_by(records, np.ones(D), parameters, entropy)
-
-    found = [
-        shares(monkeypatch, release, *pair, parameters.budget().certificate.events)
-        for pair in pairs_of(Neighbours(), np.random.default_rng(0))
-    ]
-    assert np.max(found) > 1.3
+WRONG = {  # what noise is for, and which neighbours there are
+    "relation": (Neighbours(ADD_REMOVE), Neighbours()),
+    "rows": (Neighbours(REPLACE, 3, "patient"), Neighbours(REPLACE, 6, "patient")),
+}
 
 
-@pytest.mark.parametrize("name", ["gaussian", "screened", "adaptive", "separate, apart"])
-def test_rows_that_are_counted_twice_are_found(monkeypatch, name):
-    """Units of six rows where three are charged."""
-    plan, release_by, _ = MECHANISMS[name]
-    inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=Neighbours(REPLACE, 3, "patient"))
-    parameters = plan(inputs)
-
-    def release(records):
-        entropy = Entropy(np.random.default_rng(1), private=False)
-        release_by(records, np.ones(D), parameters, entropy)
-
-    found = [
-        shares(monkeypatch, release, *pair, parameters.budget().certificate.events)
-        for pair in pairs_of(Neighbours(REPLACE, 6, "patient"), np.random.default_rng(0))
-    ]
-    assert np.max(found) > 1.3
+@pytest.mark.parametrize(
+    ("wrong", "name"),
+    [
+        *(("relation", name) for name in ("gaussian", "screened", "adaptive", "row top k")),
+        *(("rows", name) for name in ("gaussian", "screened", "adaptive", "separate, apart")),
+    ],
+)
+def test_noise_for_other_neighbours_is_too_little(monkeypatch, wrong, name):
+    """The same test finds noise for one relation under the claim of another, and more rows."""
+    planned, real = WRONG[wrong]
+    pairs = pairs_of(real, np.random.default_rng(0))
+    assert np.max(worst(monkeypatch, name, planned, pairs)) > 1.3
 
 
 def combined_pairs(neighbours, rng):
@@ -177,32 +163,15 @@ def combined_pairs(neighbours, rng):
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [
-        ("gaussian", 0.6),
-        ("screened", 0.3),
-        ("screened, all pairs", 0.3),
-        ("adaptive", 0.2),
-    ],
+    [("gaussian", 0.6), ("screened", 0.3), ("screened, all pairs", 0.3), ("adaptive", 0.2)],
 )
 @pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
 def test_units_that_are_combined_move_by_no_more_than_what_is_charged(
     monkeypatch, relation, name, least
 ):
-    plan, release_by, _ = MECHANISMS[name]
     neighbours = Neighbours(relation, 3, "patient", combined=True)
-    inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
-    parameters = plan(inputs)
-    events = parameters.budget().certificate.events
-
-    def release(records):
-        entropy = Entropy(np.random.default_rng(1), private=False)
-        release_by(records, np.ones(D), parameters, entropy)
-
-    found = [
-        shares(monkeypatch, release, *pair, events)
-        for pair in combined_pairs(neighbours, np.random.default_rng(0))
-    ]
-    gaussian, widest = np.max(found, axis=0)
+    pairs = combined_pairs(neighbours, np.random.default_rng(0))
+    gaussian, widest = worst(monkeypatch, name, neighbours, pairs)
     assert least <= gaussian <= 1 + 1e-9
     assert widest <= 1 + 1e-9
 

@@ -106,12 +106,6 @@ def test_normals_are_those_of_the_literal_algorithm(cores, monkeypatch):
     assert np.array_equal(rounded_normal(source(), 1_000, size), literal_draws(key, 1_000, size))
 
 
-def test_normals_do_not_depend_on_threads(cores, monkeypatch):
-    expected = rounded_normal(source(3), 2**40, 70_000)
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
-    assert np.array_equal(rounded_normal(source(3), 2**40, 70_000), expected)
-
-
 def test_selections_do_not_depend_on_threads(cores, monkeypatch):
     scores = np.random.default_rng(0).poisson(30, 300_000).astype(np.int32)
     found = gumbel_top(source(), scores, 0.2, 500)

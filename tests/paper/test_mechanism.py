@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import pytest
-from mechanisms.settings import UNTOUCHABLE, seeded
 
 from hushcov.accounting import BoundedRange, Gaussian, TotalVariation, compose
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
@@ -29,6 +28,7 @@ from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import open_records
+from mechanisms.settings import UNTOUCHABLE, seeded
 
 VALID = {"n_records": 10**10, "n_features": 3, "row_sparsity": 2, "target_error": 0.25}
 VALID |= {"epsilon": 1.0, "delta": 1e-3, "failure_probability": 0.1, "scale": 1.0}

@@ -1,24 +1,21 @@
-"""CoinPress, the mechanism: sensitivity, budget, matrices, noise and release."""
+"""CoinPress: sensitivity, budget, matrices, and the exact transformation of its records."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
 
-import dp_accounting
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy
+from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.peers import coinpress
 from hushcov.peers.coinpress import (
+    TransformedRecords,
     budget_shares,
     coinpress_parameters,
     release_coinpress,
@@ -26,33 +23,11 @@ from hushcov.peers.coinpress import (
     run_steps,
     transformed_gram,
 )
-from hushcov.release import Release
-from hushcov.sums.records import WatchedRecords
-from hushcov.tables.sources import open_records
-from statistics_helpers import FALSE_ALARM, normal_p_value
-
-
-def inputs_for(**changes):
-    declared = {"n_records": 10_000, "n_features": 6, "row_sparsity": 3}
-    budget = {"epsilon": 1.0, "delta": 1e-6}
-    return ReleaseInputs(**{**declared, **budget, **changes})
-
-
-def seeded(seed=0):
-    return Entropy(np.random.default_rng(seed), private=False)
-
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords, open_records
+from mechanisms.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
 
 # Sensitivity
-
-
-def largest_change(d, norm_bound, sigma, diagonal_sigma):
-    """The largest squared change over noise, of all pairs of integer rows up to the norm."""
-    rows = np.array(list(itertools.product(range(-norm_bound, norm_bound + 1), repeat=d)))
-    rows = rows[(rows**2).sum(axis=1) <= norm_bound**2]
-    i, j = np.triu_indices(d)
-    products = rows[:, i] * rows[:, j] / np.where(i == j, diagonal_sigma, sigma)
-    square = (products**2).sum(axis=1)
-    return float(np.max(square[:, None] + square - 2 * products @ products.T))
 
 
 @pytest.mark.parametrize(("d", "norm_bound"), [(1, 5), (2, 5), (3, 3), (4, 2), (5, 1)])
@@ -65,23 +40,11 @@ def test_no_pair_of_small_rows_exceeds_the_sensitivity_and_axes_attain_it(d, nor
         diagonal_sigmas=diagonal_sigmas,
     )
     for mu, sigma, diagonal_sigma in zip(p.mus, sigmas, diagonal_sigmas, strict=True):
-        largest = largest_change(d, norm_bound, sigma, diagonal_sigma)
+        largest = largest_change(small_rows(d, norm_bound, norm_bound), sigma, diagonal_sigma)
         assert largest <= mu**2
         if d > 1 and diagonal_sigma**2 <= 2 * sigma**2:
             assert largest == pytest.approx(mu**2, rel=1e-9, abs=0)
             assert largest == pytest.approx(2 * norm_bound**4 / diagonal_sigma**2, rel=1e-9, abs=0)
-
-
-@st.composite
-def neighbouring_records(draw):
-    """Two records with ordinary and extreme coordinates, many of them equal up to the sign."""
-    d = draw(st.integers(1, 5))
-    numbers = st.sampled_from([0.0, 1.0, -1.0, 6.0, 1e300]) | st.floats(-20, 20)
-    x = draw(st.lists(numbers, min_size=d, max_size=d))
-    signs = draw(st.lists(st.sampled_from([1.0, -1.0, 0.0]), min_size=d, max_size=d))
-    other = draw(st.lists(numbers, min_size=d, max_size=d))
-    y = [a * s for a, s in zip(x, signs, strict=True)] if draw(st.booleans()) else other
-    return np.array(x), np.array(y)
 
 
 @settings(deadline=None, max_examples=100)
@@ -114,20 +77,6 @@ def test_replacing_a_record_never_exceeds_the_sensitivity(pair, bounds, seed):
 # Parameters
 
 
-@pytest.mark.parametrize("d", [1, 2, 50, 1000])
-@pytest.mark.parametrize("n_steps", [1, 2, 5])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-9), (1.0, 1e-6), (10.0, 0.01)])
-def test_parameters_spend_the_budget_and_no_more(d, n_steps, epsilon, delta):
-    inputs = inputs_for(n_features=d, row_sparsity=1, epsilon=epsilon, delta=delta)
-    p = coinpress_parameters(inputs, n_steps=n_steps)
-    guarantee = p.budget().certificate
-    spent = dp_accounting.get_epsilon_gaussian(1 / math.hypot(*p.mus), delta)
-    assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
-    assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-5, abs=0)
-    assert len(p.mus) == n_steps
-    assert guarantee.private
-
-
 def test_shares_are_the_published_ones():
     assert budget_shares(1) == (1.0,)
     assert budget_shares(2) == (1 / 4, 3 / 4)
@@ -152,73 +101,6 @@ def test_noise_and_norms():
 
 def test_bounds_come_from_the_row_sparsity():
     assert coinpress_parameters(inputs_for()).eigenvalue_bounds == (0.1, 3.0)
-    given_bounds = coinpress_parameters(inputs_for(), eigenvalue_bounds=np.array([0.5, 2]))
-    assert given_bounds.eigenvalue_bounds == (0.5, 2.0)
-
-
-def test_what_was_spent_comes_off_the_budget():
-    p = coinpress_parameters(inputs_for(before=0.1))
-    assert math.hypot(*p.mus) < math.hypot(*coinpress_parameters(inputs_for()).mus)
-    assert math.hypot(0.1, *p.mus) == pytest.approx(p.budget().mu)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"n_steps": 0}, "n_steps"),
-        ({"n_steps": 21}, "n_steps"),
-        ({"n_steps": 2.0}, "n_steps"),
-        ({"eigenvalue_bounds": 1.0}, "eigenvalue_bounds"),
-        ({"eigenvalue_bounds": "ab"}, "eigenvalue_bounds"),
-        ({"eigenvalue_bounds": (1.0,)}, "eigenvalue_bounds"),
-        ({"eigenvalue_bounds": (0.0, 1.0)}, "eigenvalue_bounds"),
-        ({"eigenvalue_bounds": (2.0, 1.0)}, "smaller one first"),
-        ({"eigenvalue_bounds": (1.0, math.inf)}, "eigenvalue_bounds"),
-        ({"eigenvalue_bounds": (math.nan, 1.0)}, "eigenvalue_bounds"),
-        ({"eigenvalue_bounds": (1e-10, 1.0)}, "eigenvalue_bounds"),
-        ({"eigenvalue_bounds": ("a", 1.0)}, "eigenvalue_bounds"),
-    ],
-)
-def test_bad_choices_are_refused(changes, words):
-    with pytest.raises(ParameterError, match=words):
-        coinpress_parameters(inputs_for(), **changes)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"norm_bound": 0},
-        {"record_half_width": 0},
-        {"matrix_half_width": 0},
-        {"sigmas": (), "diagonal_sigmas": ()},
-        {"sigmas": (5,)},
-        {"sigmas": (0, 5, 5)},
-        {"sigmas": (2**41,) * 3, "diagonal_sigmas": (2**41,) * 3},
-        {"diagonal_sigmas": (1, 1, 1)},
-    ],
-)
-def test_inconsistent_parameters_are_refused(changes):
-    with pytest.raises(ParameterError):
-        replace(coinpress_parameters(inputs_for()), **changes)
-
-
-def test_what_integers_do_not_hold_is_refused():
-    with pytest.raises(CapacityError, match="larger budget"):
-        coinpress_parameters(inputs_for(n_records=10**18))
-    with pytest.raises(CapacityError, match="closer together"):
-        coinpress_parameters(
-            inputs_for(n_features=10**4, row_sparsity=1), eigenvalue_bounds=(1e-8, 1e9)
-        )
-
-
-@pytest.mark.parametrize("step", [0, 2])
-def test_too_little_noise_in_any_step_is_refused(step):
-    p = coinpress_parameters(inputs_for())
-    sigmas = list(p.sigmas)
-    sigmas[step] = int(sigmas[step] * (1 - 1e-4))
-    weak = replace(p, sigmas=tuple(sigmas))
-    with pytest.raises(PrivacyConditionError):
-        release_coinpress(open_records(np.ones((10_000, 6))), np.ones(6), weak, UNTOUCHABLE)
 
 
 # What is computed from the noisy matrices
@@ -307,82 +189,86 @@ def test_negative_eigenvalues_are_dropped():
 # Release
 
 
-class Untouchable:
-    """Stands for a generator, or for records, and fails the test on any use."""
-
-    n_records, n_features = 10_000, 7
-
-    def __getattr__(self, name):
-        raise AssertionError(f"{name} was used although the release must be refused")
+# `TransformedRecords`: integers times integers, exactly, record by record.
 
 
-UNTOUCHABLE = Entropy(Untouchable(), private=False)
-SCALE = np.array([1, 2, 3, 0.5, 1, 1])
+ROWS = np.random.default_rng(0).standard_normal((301, 5)) * [1, 2, 3, 0.5, 1]
+SCALE = np.array([1, 2, 3, 0.5, 1])
+GRID = FeatureGrid(SCALE, 6.0, 2**20)
+# As large as exact products of five features allow.
+LARGEST = (2**53 - 1) // (5 * 2**20)
+MATRIX = np.random.default_rng(1).integers(-LARGEST, LARGEST, (5, 5), endpoint=True)
 
 
-@pytest.fixture(scope="module")
-def sample():
-    return np.random.default_rng(5).standard_normal((10_000, 6)) * SCALE
+def rows_of(records):
+    return np.concatenate(list(records._blocks()))
 
 
-def test_bad_sizes_scales_and_records_are_refused_before_noise_is_drawn(sample):
-    p = coinpress_parameters(inputs_for())
-    with pytest.raises(DataError, match="7: declare"):
-        release_coinpress(Untouchable(), np.ones(7), p, UNTOUCHABLE)
-    for scale in (np.ones(6) * np.nan, -np.ones(6), np.full(6, 1e-200)):
-        with pytest.raises(ParameterError, match="feature_scale"):
-            release_coinpress(open_records(sample), scale, p, UNTOUCHABLE)
-    with pytest.raises(DataError, match="features"):
-        release_coinpress(open_records(sample), np.ones(5), p, UNTOUCHABLE)
-    broken = np.where(sample == sample[77, 3], np.nan, sample)
+def in_python(rows, grid, matrix):
+    """The definition in Python's integers, which do not round."""
+    with np.errstate(over="ignore"):
+        scaled = np.clip(rows * grid.multipliers, -grid.half_width, grid.half_width)
+    integers = [[int(value) for value in row] for row in np.rint(scaled)]
+    columns = [[int(value) for value in column] for column in np.asarray(matrix).T]
+    return [
+        [sum(a * b for a, b in zip(row, column, strict=True)) for column in columns]
+        for row in integers
+    ]
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 1000])
+def test_products_are_exact_integers_for_any_block_size(block_rows):
+    records = ArrayRecords(ROWS, block_rows=block_rows)
+    transformed = TransformedRecords(records, GRID, MATRIX)
+    assert (transformed.n_records, transformed.n_features) == (301, 5)
+    found = [[int(value) for value in row] for row in rows_of(transformed)]
+    assert found == in_python(ROWS, GRID, MATRIX)
+
+
+def test_products_are_exact_up_to_the_largest_that_is_allowed():
+    rows = np.full((3, 5), 1e9) * [[1], [-1], [1]]
+    matrix = np.full((5, 2), LARGEST)
+    found = rows_of(TransformedRecords(ArrayRecords(rows), GRID, matrix))
+    assert np.all(np.abs(found) == 5 * 2**20 * LARGEST)
+    with pytest.raises(CapacityError, match=r"below 2\*\*53"):
+        TransformedRecords(ArrayRecords(rows), GRID, matrix + 1)
+    with pytest.raises(CapacityError):
+        TransformedRecords(ArrayRecords(rows), GRID, np.full((5, 1), np.iinfo(np.int64).min))
+
+
+@pytest.mark.parametrize("size", [1e300, np.finfo(float).max, 5e-324])
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100, 0.0])
+def test_any_size_over_any_scale_is_finite(size, scale):
+    """Without a warning; what is beyond the radius is clipped, and a scale of 0 makes zeros."""
+    X = np.array([[size, -size], [0.0, size]])
+    grid = FeatureGrid(np.full(2, scale), 6.0, 1000)
+    found = rows_of(TransformedRecords(ArrayRecords(X), grid, np.eye(2)))
+    assert found.tolist() == in_python(X, grid, np.eye(2))
+    assert scale > 0 or not found.any()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_refused_also_where_the_scale_is_zero(bad):
+    X = ROWS.copy()
+    X[5, 0] = bad
+    grid = FeatureGrid(np.array([0.0, 1.0, 1.0, 1.0, 1.0]), 6.0, 1000)
     with pytest.raises(DataError, match="finite"):
-        release_coinpress(open_records(broken), np.ones(6), p, UNTOUCHABLE)
-    with pytest.raises(ParameterError, match="entropy"):
-        release_coinpress(open_records(sample), np.ones(6), p, np.random.default_rng(0))
+        rows_of(TransformedRecords(ArrayRecords(X), grid, np.eye(5)))
 
 
-def test_the_release_is_close_symmetric_and_positive_semidefinite(sample, tmp_path):
-    p = coinpress_parameters(inputs_for())
-    passes = []
-    records = WatchedRecords(open_records(sample), lambda: None, passes.append)
-    release = release_coinpress(records, SCALE, p, seeded())
-    assert sum(passes) == 3 * 10_000
-    np.testing.assert_array_equal(release.integers, release.integers.T)
-    assert np.linalg.eigvalsh(release.covariance())[0] > -1e-6
-    error = release.covariance() / np.multiply.outer(SCALE, SCALE) - np.eye(6)
-    assert np.linalg.norm(error, 2) < 0.3
-    assert (release.mechanism, release.noise_sd, release.unit) == ("coinpress", None, p.unit)
-    assert not release.guarantee.private
-    assert Release.read(release.write(tmp_path / "release")) == release
-    json.dumps(p.to_dict())
+@pytest.mark.parametrize(
+    ("matrix", "error"),
+    [
+        *((np.eye(5) * 0.5, ParameterError), (np.full((5, 5), np.nan), ParameterError)),
+        *((np.full((5, 5), np.inf), ParameterError), (np.eye(4), DataError)),
+        *((np.ones(5), DataError), (np.ones((5, 0)), DataError)),
+    ],
+)
+def test_bad_matrices_are_refused(matrix, error):
+    with pytest.raises(error, match="matrix"):
+        TransformedRecords(ArrayRecords(ROWS), GRID, matrix)
 
 
-def variance_p_value(draws, deviation):
-    """P-value of the mean square of normal draws, whose relative deviation is sqrt(2/number)."""
-    square = float(np.mean((draws / deviation) ** 2))
-    return normal_p_value((square - 1) * math.sqrt(draws.size / 2))
-
-
-def test_the_noise_of_every_step_has_the_declared_law():
-    """On records that are all zero; the same test rejects deviations that are 10 % wrong."""
-    d = 40
-    inputs = inputs_for(n_records=4, n_features=d)
-    p = coinpress_parameters(inputs, eigenvalue_bounds=(1.0, 1.0))
-    generator = np.random.default_rng(11)
-
-    def zeros(matrix):
-        return np.zeros((d, d), dtype=np.int64)
-
-    grams = np.stack([run_steps(zeros, p, generator).noisy_grams for _ in range(60)], axis=1)
-    offs = grams[:, :, *np.triu_indices(d, 1)].reshape(3, -1)
-    diagonals = np.diagonal(grams, axis1=2, axis2=3).reshape(3, -1)
-    for draws, sigmas in ((offs, p.sigmas), (diagonals, p.diagonal_sigmas)):
-        for each, sigma in zip(draws, sigmas, strict=True):
-            assert variance_p_value(each, sigma) > FALSE_ALARM
-            assert normal_p_value(each.mean() / sigma * math.sqrt(each.size)) > FALSE_ALARM
-            for wrong in (0.9, 1.1):
-                assert variance_p_value(each, sigma * wrong) < FALSE_ALARM
-    # Noise of one step is not used again in another.
-    for one, other in itertools.combinations(range(3), 2):
-        product = offs[one] / p.sigmas[one] * (offs[other] / p.sigmas[other])
-        assert normal_p_value(product.mean() * math.sqrt(product.size)) > FALSE_ALARM
+def test_a_grid_of_another_width_is_refused():
+    with pytest.raises(DataError, match="5 features"):
+        TransformedRecords(ArrayRecords(ROWS[:, :4]), GRID, np.eye(4))

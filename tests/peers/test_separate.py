@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import math
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from fractions import Fraction
 
-import dp_accounting
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import linalg
 
-from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.exceptions import ParameterError
 from hushcov.mechanisms.gaussian.mechanism import squared_sensitivity
 from hushcov.peers.separate import (
-    MatrixNoise,
     SeparateChoice,
     SeparateTranscript,
     choose,
-    draw_transcript,
     eigenvalue_sensitivity,
     histogram_mu,
     matrix_noise,
     predict,
     recombine,
-    release_separate,
     rounded_eigenvalues,
     separate_parameters,
     squared_edges,
 )
-from hushcov.release import Release
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import open_records
-from peers.separate_settings import METHODS, inputs_for, seeded
-from statistics_helpers import FALSE_ALARM, normal_p_value
+from mechanisms.settings import inputs_for, small_rows
+
+METHODS = ("gauss", "separate", "adaptive")
 
 # Sensitivity
-
-
-def all_rows(d, h, norm_bound):
-    rows = np.array(list(itertools.product(range(-h, h + 1), repeat=d)))
-    return rows[(rows**2).sum(axis=1) <= norm_bound**2]
 
 
 @pytest.mark.parametrize(("d", "h", "norm_bound"), [(1, 3, 3), (2, 3, 3), (3, 1, 1), (3, 2, 2)])
 def test_no_pair_of_small_rows_moves_eigenvalues_further(d, h, norm_bound):
     """All pairs of rows, among others that are zero, ordinary or far apart."""
-    rows = all_rows(d, h, norm_bound)
+    rows = small_rows(d, h, norm_bound)
     outer = rows[:, :, None] * rows[:, None, :]
     random = np.random.default_rng(0).integers(-h, h + 1, (5, d))
     largest = 0.0
@@ -128,31 +116,6 @@ def test_the_eigenvalue_solver_is_far_better_than_is_trusted():
                 assert abs(int(computed) - value) <= allowed
 
 
-@pytest.mark.parametrize("spread", [0, 2, 10])
-def test_the_eigenvalue_solver_on_many_features(spread):
-    """Hadamard's matrix has integer eigenvectors, so spectra can be known exactly."""
-    d = 256
-    rng = np.random.default_rng(spread)
-    values = 2**34 // 10 ** rng.integers(0, spread + 1, d) + rng.integers(0, 100, d)
-    vectors = linalg.hadamard(d).astype(np.int64)
-    gram = (vectors * values) @ vectors.T
-    error = np.abs(rounded_eigenvalues(gram) - np.sort(values) * d)
-    assert error.max() <= d * 2.0**-53 * (values.max() * d) + 0.5
-
-
-@pytest.mark.parametrize(("d", "h", "norm_bound"), [(1, 3, 3), (2, 3, 3), (3, 2, 3), (4, 1, 2)])
-def test_equal_noise_for_all_entries_covers_every_pair_of_rows(d, h, norm_bound):
-    """The paper's noise: the upper triangle with its diagonal moves by sqrt(2) B^2 at most."""
-    rows = all_rows(d, h, norm_bound)
-    i, j = np.triu_indices(d)
-    products = rows[:, i] * rows[:, j]
-    square = (products**2).sum(axis=1)
-    largest = np.max(square[:, None] + square - 2 * products @ products.T)
-    assert largest <= 2 * norm_bound**4
-    if d > 1 and h >= norm_bound:
-        assert largest == 2 * norm_bound**4  # two axes
-
-
 # Noise
 
 
@@ -190,51 +153,6 @@ def test_noise_of_a_bound_that_was_not_declared_is_refused():
 # Parameters
 
 
-@pytest.mark.parametrize("d", [1, 5, 1000])
-@pytest.mark.parametrize("n_records", [3, 10**4, 10**12])
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-9), (10.0, 0.01)])
-def test_parameters_spend_the_budget_and_no_more(d, n_records, method, epsilon, delta):
-    inputs = inputs_for(
-        n_records=n_records, n_features=d, row_sparsity=1, epsilon=epsilon, delta=delta
-    )
-    p = separate_parameters(inputs, method=method)
-    mu = math.hypot(*p.mus)
-    spent = dp_accounting.get_epsilon_gaussian(1 / mu, delta)
-    assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
-    assert len(p.mus) == 1 + (method == "adaptive")
-    assert p.budget().certificate.transcript_epsilon == pytest.approx(spent, rel=1e-5, abs=0)
-    assert p.half_width >= 2 or n_records == 10**12
-    for chosen in ("gauss", "separate"):
-        noise = matrix_noise(p, chosen, p.norm_bound)
-        assert max(noise.diagonal_sigma, noise.eigenvalue_sigma or 1) <= 2**40
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_what_steps_before_take_comes_off_the_budget(method):
-    p = separate_parameters(inputs_for(before=0.1), method=method)
-    assert p.release_mu < separate_parameters(inputs_for(), method=method).release_mu
-    assert math.hypot(0.1, *p.mus) == pytest.approx(p.budget().mu)
-
-
-class Untouchable:
-    n_records, n_features = 10_000, 6
-
-    def map_sum(self, *_, **__):
-        raise AssertionError("records were read")
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_too_little_noise_is_refused_before_records_are_read(method):
-    p = separate_parameters(inputs_for(), method=method)
-    weak = [replace(p, release_mu=p.release_mu * (1 + 1e-6))]
-    if method == "adaptive":
-        weak.append(replace(p, histogram_sigma=p.histogram_sigma - 1))
-    for wrong in weak:
-        with pytest.raises(PrivacyConditionError, match="no room left"):
-            release_separate(Untouchable(), np.ones(6), wrong, seeded())
-
-
 def test_the_certificate_says_what_is_trusted():
     trusting = {
         method: separate_parameters(inputs_for(), method=method).budget().certificate
@@ -242,56 +160,6 @@ def test_the_certificate_says_what_is_trusted():
     }
     told = {m: any("solver" in line for line in g.preconditions) for m, g in trusting.items()}
     assert told == {"gauss": False, "separate": True, "adaptive": True}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"method": "laplace"}, "method must be one of"),
-        ({"method": None}, "method must be one of"),
-        ({"row_norm": 0.0}, "row_norm must be above 0"),
-        ({"row_norm": -1}, "row_norm must be above 0"),
-        ({"row_norm": math.inf}, "row_norm must be above 0"),
-        ({"row_norm": "1"}, "row_norm must be a real number"),
-    ],
-)
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ParameterError, match=message):
-        separate_parameters(inputs_for(), **arguments)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"method": "best"}, "method"),
-        ({"histogram_sigma": None}, "histogram_sigma"),
-        ({"method": "gauss"}, "histogram_sigma"),
-        ({"histogram_sigma": 0}, "histogram_sigma"),
-        ({"radius": 0.0}, "radius"),
-        ({"half_width": 0}, "half_width"),
-        ({"norm_bound": 0}, "norm_bound"),
-        ({"norm_bound": 2**40}, "norm_bound"),
-        ({"release_mu": 0.0}, "release_mu"),
-    ],
-)
-def test_inconsistent_parameters_are_refused(change, message):
-    with pytest.raises(ParameterError, match=message):
-        replace(separate_parameters(inputs_for()), **change)
-
-
-def test_more_noise_than_integers_hold_is_refused():
-    with pytest.raises(CapacityError, match="fewer features"):
-        separate_parameters(inputs_for(epsilon=1e-12, delta=1e-14), method="gauss")
-
-
-@pytest.mark.parametrize("row_norm", [1e-9, 1e-3, 1.0, 30.0, 1e9])
-def test_any_row_norm_works(row_norm):
-    p = separate_parameters(inputs_for(), row_norm=row_norm)
-    X = np.random.default_rng(0).standard_normal((10_000, 6))
-    release = release_separate(open_records(X), np.ones(6), p, seeded())
-    most = max(min(row_norm, 2.0**19), p.step)
-    assert most - p.step <= p.row_norm <= most * (1 + 1e-12)
-    assert np.trace(release.covariance()) <= 6 * most**2
 
 
 # Choosing
@@ -320,23 +188,6 @@ def counts_for(parameters, norms):
     return norm_histogram(open_records(X), grid, squared_edges(parameters.norm_bound))
 
 
-@pytest.mark.parametrize("octave", range(6))
-def test_records_of_one_norm_are_bounded_there(octave):
-    """A thousandth above halves, quarters and so on of the row norm; never beyond it."""
-    p = separate_parameters(inputs_for(n_features=50), row_norm=1.0)
-    choice = choose(p, counts_for(p, np.full(10_000, 2.0**-octave)))
-    margin = 1 + (2**-11 if octave else 0)
-    assert choice.norm_bound * p.step == pytest.approx(2.0**-octave * margin, rel=1e-4, abs=0)
-
-
-def test_the_method_follows_the_signal():
-    """The more features, the worse are entries in comparison with eigenvectors."""
-    p = separate_parameters(inputs_for(n_features=200), row_norm=1.0)
-    assert choose(p, counts_for(p, np.ones(10_000))).method == "separate"
-    p = separate_parameters(inputs_for(n_features=5), row_norm=1.0)
-    assert choose(p, counts_for(p, np.ones(10_000))).method == "gauss"
-
-
 def test_a_few_long_records_do_not_set_the_bound():
     p = separate_parameters(inputs_for(n_features=50), row_norm=1.0)
     norms = np.full(10_000, 1 / 8)
@@ -358,107 +209,6 @@ def test_any_counts_lead_to_a_choice(seed, size):
     for errors in astuple(predict(p, counts)):
         assert (errors >= 0).all()
         assert np.isfinite(errors).all()
-
-
-# Release
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_released_matrices_are_near_the_truth(method):
-    """Among many records; symmetric, without negative eigenvalues, and told apart by the seed."""
-    rng = np.random.default_rng(0)
-    scale = np.array([1.0, 10, 0.1, 1, 1, 1])
-    X = rng.standard_normal((100_000, 6)) @ np.diag([1.0, 1.5, 0.5, 1, 1, 1]) * scale
-    inputs = inputs_for(n_records=100_000, epsilon=8.0)
-    p = separate_parameters(inputs, method=method, row_norm=8.0)
-    release = release_separate(open_records(X), scale, p, seeded())
-    truth = X.T @ X / len(X) / np.multiply.outer(scale, scale)
-    found = release.covariance() / np.multiply.outer(scale, scale)
-    assert np.linalg.norm(found - truth) < 0.03
-    assert np.array_equal(release.integers, release.integers.T)
-    assert np.linalg.eigvalsh(release.integers)[0] > -10
-    assert release.noise_sd is None
-    assert release.mechanism == "separate"
-    other = release_separate(open_records(X), scale, p, seeded(1))
-    assert not np.array_equal(other.integers, release.integers)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_one_feature_and_what_is_written(tmp_path, method):
-    inputs = inputs_for(n_features=1, row_sparsity=1)
-    p = separate_parameters(inputs, method=method)
-    X = np.random.default_rng(0).standard_normal((10_000, 1))
-    release = release_separate(open_records(X), np.ones(1), p, seeded())
-    assert abs(release.covariance()[0, 0] - 1) < 0.1
-    assert not release.guarantee.private
-    folder = release.write(tmp_path)
-    written = json.loads((folder / "release.json").read_text())["parameters"]
-    assert written["method"] == method
-    assert written["release_mu"] == p.release_mu
-    assert (written["noisy_counts"] is None) == (method != "adaptive")
-    assert Release.read(folder) == release
-
-
-def test_the_size_of_the_records_is_checked():
-    p = separate_parameters(inputs_for())
-    with pytest.raises(DataError, match="as declared"):
-        release_separate(open_records(np.ones((9, 6))), np.ones(6), p, seeded())
-
-
-def variance_p_value(draws, deviation):
-    """P-value of the mean square of normal draws, whose relative deviation is sqrt(2/number)."""
-    square = float(np.mean((draws / deviation) ** 2))
-    return normal_p_value((square - 1) * math.sqrt(draws.size / 2))
-
-
-def noisy_parts(runs=150, d=30):
-    """Noise of the three parts of a transcript, whose exact integers are known."""
-    noise = MatrixNoise(1000, 1500, 700)
-    gram, values = np.full((d, d), 12345), np.arange(d) * 10**6
-    generator = np.random.default_rng(7)
-    drawn = [draw_transcript(generator, gram, values, noise) for _ in range(runs)]
-    matrices = np.stack([transcript.gram - gram for transcript in drawn])
-    return {
-        1000: matrices[:, *np.triu_indices(d, 1)].ravel(),
-        1500: np.diagonal(matrices, axis1=1, axis2=2).ravel(),
-        700: np.stack([transcript.eigenvalues - values for transcript in drawn]).ravel(),
-    }
-
-
-def test_the_noise_has_the_declared_law():
-    """The same test rejects deviations that are 10 % wrong; parts are independent."""
-    parts = noisy_parts()
-    for sigma, draws in parts.items():
-        assert variance_p_value(draws, sigma) > FALSE_ALARM
-        assert normal_p_value(draws.mean() / sigma * math.sqrt(draws.size)) > FALSE_ALARM
-        for wrong in (0.9, 1.1):
-            assert variance_p_value(draws, sigma * wrong) < FALSE_ALARM
-    products = parts[1500] / 1500 * (parts[700] / 700)
-    assert normal_p_value(products.mean() * math.sqrt(products.size)) > FALSE_ALARM
-
-
-def test_the_release_has_the_declared_noise():
-    """Far from the ends of their range eigenvalues are not clipped: Gram matrix and noise."""
-    d, n = 20, 4000
-    X = np.repeat(np.eye(d), n // d, axis=0)
-    p = separate_parameters(
-        inputs_for(n_records=n, n_features=d, epsilon=4.0), method="gauss", row_norm=1.0
-    )
-    noise = matrix_noise(p, "gauss", p.norm_bound)
-    exact = np.eye(d, dtype=np.int64) * (n // d) * p.norm_bound**2
-    entropy = seeded(3)
-    drawn = np.stack(
-        [
-            release_separate(open_records(X), np.ones(d), p, entropy).integers - exact
-            for _ in range(40)
-        ]
-    )
-    off = drawn[:, *np.triu_indices(d, 1)].ravel()
-    diagonal = np.diagonal(drawn, axis1=1, axis2=2).ravel()
-    for draws, sigma in ((off, noise.sigma), (diagonal, noise.diagonal_sigma)):
-        assert variance_p_value(draws, sigma) > FALSE_ALARM
-    for wrong in (0.9, 1.1):
-        assert variance_p_value(off, noise.sigma * wrong) < FALSE_ALARM
 
 
 # What is computed from the noisy integers

@@ -11,14 +11,9 @@ import numpy as np
 import pytest
 from scipy import optimize, special, stats
 
-from hushcov.postprocess import (
-    detection_deviation,
-    normal_interval,
-    sampling_sd,
-    thresholded_interval,
-)
+from hushcov.postprocess import normal_interval, sampling_sd, thresholded_interval
+from statistics_helpers import FALSE_ALARM
 
-FALSE_ALARM = 1e-6
 DRAWS = 4000
 
 
@@ -61,16 +56,6 @@ def test_the_test_of_coverage_notices_a_tenth():
     ):
         hits = covered(ends, 2.0)
         assert stats.binomtest(hits, 4 * DRAWS, 0.95).pvalue < FALSE_ALARM
-
-
-@pytest.mark.parametrize("level", [0.01, 0.5, 0.8, 0.95, 0.9999])
-def test_without_a_threshold_and_far_from_one_it_is_the_normal_interval(level):
-    estimate = np.array([-25.0, -3.0, 0.5, 4.0, 30.0])
-    expected = normal_interval(estimate, np.ones(5), level)
-    np.testing.assert_allclose(intervals(estimate, 0.0, level), expected, atol=1e-9)
-    far = np.array([-40.0, 25.0])
-    expected = normal_interval(far, np.ones(2), level)
-    np.testing.assert_allclose(intervals(far, 12.0, level), expected, atol=1e-9)
 
 
 def log_odds(mean, size, threshold, probability):
@@ -121,16 +106,6 @@ def test_an_estimate_is_outside_its_interval_only_just_beyond_the_threshold(thre
     assert list(upper < estimate) == [True, True, False, False, False]
 
 
-def test_no_entries_have_no_intervals():
-    assert [end.shape for end in intervals(np.empty(0), 3.0, 0.95)] == [(0,), (0,)]
-
-
-def test_normal_intervals_by_hand():
-    lower, upper = normal_interval(np.array([1.0, -2.0]), np.array([0.5, 0.0]), 0.95)
-    np.testing.assert_allclose(lower, [1 - 0.5 * 1.959964, -2.0], rtol=1e-6)
-    np.testing.assert_allclose(upper, [1 + 0.5 * 1.959964, -2.0], rtol=1e-6)
-
-
 def test_sampling_deviations_are_those_of_gaussian_records():
     sigma = np.array([[2.0, 0.9, 0.0], [0.9, 1.0, -0.3], [0.0, -0.3, 0.5]])
     generator = np.random.default_rng(0)
@@ -143,20 +118,3 @@ def test_sampling_deviations_are_those_of_gaussian_records():
     limit = -stats.norm.ppf(FALSE_ALARM / 12) * 1.2 / math.sqrt(2 * repetitions)
     np.testing.assert_allclose(ratio, 1.0, atol=limit)
     assert limit < 0.1
-
-
-def test_sampling_deviations_at_the_ends_of_the_range():
-    for size in (1e-200, 1e200):
-        expected = size * np.sqrt((np.ones((2, 2)) + np.eye(2)) / 10)
-        variance = np.full(2, size)
-        found = sampling_sd(size * np.eye(2), (variance[:, None], variance), 10)
-        np.testing.assert_allclose(found, expected)
-    variance = np.array([-1.0, 1.0])
-    matrix = np.array([[-1.0, 0.5], [0.5, 1.0]])
-    negative = sampling_sd(matrix, (variance[:, None], variance), 1)
-    np.testing.assert_allclose(negative, [[1.0, 0.5], [0.5, math.sqrt(2)]])
-
-
-def test_noise_and_sampling_add_up_in_squares():
-    assert detection_deviation(0.3, 100) == pytest.approx(math.sqrt(0.09 + 0.01))
-    assert detection_deviation(0.0, 4) == 0.5

@@ -10,14 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.postprocess import (
-    RULES,
-    adaptive_lasso_threshold,
-    hard_threshold,
-    scad_threshold,
-    shrink,
-    soft_threshold,
-)
+from hushcov.postprocess import RULES, hard_threshold, shrink, universal_threshold
 
 A, ETA = 3.7, 4
 
@@ -54,40 +47,6 @@ def test_every_entry_follows_the_definition(rule, kind):
     np.testing.assert_allclose(RULES[rule](matrix, threshold), expected, rtol=1e-14, atol=0)
 
 
-@pytest.mark.parametrize(
-    ("size", "soft", "scad", "adaptive_lasso"),
-    [
-        (1.0, 0.0, 0.0, 0.0),
-        (1.5, 0.5, 0.5, 1.5 * (1 - 1.5**-4)),
-        (2.0, 1.0, 1.0, 2 * (1 - 1 / 16)),
-        (2.85, 1.85, 2.35, 2.85 * (1 - 2.85**-4)),  # half way from 2 to 3.7: from 1 to 3.7
-        (3.7, 2.7, 3.7, 3.7 * (1 - 3.7**-4)),
-        (5.0, 4.0, 5.0, 5 * (1 - 1 / 625)),
-    ],
-)
-def test_values_by_hand_at_threshold_one(size, soft, scad, adaptive_lasso):
-    for sign in (1, -1):
-        matrix = np.array([[0.2, sign * size], [sign * size, -0.3]])
-        for rule, expected in (
-            (soft_threshold, soft),
-            (scad_threshold, scad),
-            (adaptive_lasso_threshold, adaptive_lasso),
-        ):
-            found = rule(matrix, 1.0)
-            assert found[0, 1] == pytest.approx(sign * expected, rel=1e-14, abs=0)
-            assert found.diagonal().tolist() == [0.2, -0.3]
-
-
-@pytest.mark.parametrize("rule", RULES)
-def test_limits(rule):
-    matrix = symmetric(2)
-    np.testing.assert_array_equal(RULES[rule](matrix, 0.0), matrix)
-    np.testing.assert_array_equal(RULES[rule](matrix, math.inf), np.diag(matrix.diagonal()))
-    one = np.array([[2.0]])
-    np.testing.assert_array_equal(RULES[rule](one, 3.0), one)
-    np.testing.assert_array_equal(RULES[rule](np.zeros((3, 3)), 0.0), np.zeros((3, 3)))
-
-
 @pytest.mark.parametrize("rule", RULES)
 def test_all_rules_keep_the_entries_that_hard_thresholding_keeps(rule):
     """Also those that exceed the threshold by one bit."""
@@ -112,10 +71,7 @@ def test_rounding_never_breaks_the_symmetry(rule):
 
 
 @given(
-    st.sampled_from(sorted(RULES)),
-    st.floats(-1e3, 1e3),
-    st.floats(0, 1e3),
-    st.floats(1e-3, 1e3),
+    st.sampled_from(sorted(RULES)), st.floats(-1e3, 1e3), st.floats(0, 1e3), st.floats(1e-3, 1e3)
 )
 def test_a_rule_shrinks_by_at_most_the_threshold_and_follows_units(rule, z, level, unit):
     """Conditions (i) to (iii) of generalized thresholding (Rothman, Levina and Zhu)."""
@@ -145,11 +101,9 @@ def test_the_entrywise_form_is_the_same_rule(rule):
 @pytest.mark.parametrize(
     ("matrix", "threshold", "error"),
     [
-        (np.ones((2, 3)), 0.1, DataError),
-        (np.array([[1.0, 2.0], [0.0, 1.0]]), 0.1, DataError),
+        *((np.ones((2, 3)), 0.1, DataError), (np.array([[1.0, 2.0], [0.0, 1.0]]), 0.1, DataError)),
         (np.array([[1.0, np.nan], [np.nan, 1.0]]), 0.1, DataError),
-        (np.eye(3), -0.1, ParameterError),
-        (np.eye(3), math.nan, ParameterError),
+        *((np.eye(3), -0.1, ParameterError), (np.eye(3), math.nan, ParameterError)),
         (np.eye(3), np.ones(3), ParameterError),
         (np.eye(3), np.arange(9.0).reshape(3, 3), ParameterError),
     ],
@@ -157,3 +111,23 @@ def test_the_entrywise_form_is_the_same_rule(rule):
 def test_refusals(rule, matrix, threshold, error):
     with pytest.raises(error):
         RULES[rule](matrix, threshold)
+
+
+def test_the_universal_threshold_is_its_formula():
+    expected = math.sqrt(0.03**2 + 1 / 400) * math.sqrt(2 * math.log(100 * 99 / 2))
+    assert universal_threshold(0.03, 400, 100) == pytest.approx(expected, rel=1e-15, abs=0)
+    assert universal_threshold(0.5, 10, 2) == universal_threshold(0.5, 10, 1) == 0
+
+
+def test_few_zero_entries_pass():
+    """0.18 in a matrix are expected to; 0, or 100 and more in 200 matrices, have chance 1e-15."""
+    limit = universal_threshold(0.1, 50, 100)
+    deviation = math.hypot(0.1, 50**-0.5)
+    draws = deviation * np.random.default_rng(0).standard_normal((200, 4950))
+    assert 0 < np.count_nonzero(np.abs(draws) > limit) < 100
+
+
+@pytest.mark.parametrize("changes", [(-1.0, 5, 5), (math.inf, 5, 5), (1.0, 0, 5), (1.0, 5, 0)])
+def test_bad_numbers_are_refused(changes):
+    with pytest.raises(ParameterError):
+        universal_threshold(*changes)

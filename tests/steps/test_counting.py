@@ -1,4 +1,4 @@
-"""The number of records, released before all else where it is not public."""
+"""The number of records, and of complete ones, released before all else where it is not public."""
 
 from __future__ import annotations
 
@@ -7,20 +7,31 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure
-from hushcov.noise import Entropy
+from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure, calibrate_zcdp
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning, TooFewCompleteError
+from hushcov.inputs import ReleaseInputs
+from hushcov.noise import entropy_source
 from hushcov.peers import eigen_sampling, separate
-from hushcov.steps.counting import Counting, most_rows, release_most_rows
+from hushcov.steps import complete
+from hushcov.steps.complete import (
+    CompleteCount,
+    CompleteParameters,
+    complete_parameters,
+    release_complete_count,
+)
+from hushcov.steps.counting import Counting, most_rows
+from hushcov.sums.counts import count_complete
+from hushcov.sums.records import CompleteRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
+from mechanisms.settings import seeded
 
 SIZES = (1, 2, 3, 5, 8)
-
-
-def seeded(seed=0):
-    return Entropy(np.random.default_rng(seed), private=False)
 
 
 def table(n_rows=19):
@@ -141,12 +152,8 @@ def test_a_count_below_one_is_one():
 @pytest.mark.parametrize(
     ("counts", "most"),
     [
-        ({0: 10_000}, 1),
-        ({0: 9_000, 4: 1_000}, 1),
-        ({4: 10_000}, 16),
-        ({0: 5_000, 4: 5_000}, 16),
-        ({0: 100, 5: 10_000}, 32),
-        ({}, 1),
+        *(({0: 10_000}, 1), ({0: 9_000, 4: 1_000}, 1), ({4: 10_000}, 16)),
+        *(({0: 5_000, 4: 5_000}, 16), ({0: 100, 5: 10_000}, 32), ({}, 1)),
     ],
 )
 def test_selections_and_values_decide_how_many_rows_count(counts, most):
@@ -155,16 +162,146 @@ def test_selections_and_values_decide_how_many_rows_count(counts, most):
     assert most_rows(noisy, 1.0) == most
 
 
-def test_one_unit_moves_the_sizes_by_two_in_sum_where_it_is_replaced():
-    sizes = np.array([1, 1, 4, 9])
-    for relation, moved in ((REPLACE, 2), (ADD_REMOVE, 1)):
-        drawn = []
+# Records with gaps: zeros in their place, and a count that one record moves by one.
 
-        def watch(generator, scale, size, drawn=drawn):
-            drawn.append(scale)
-            return [0] * size
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("hushcov.steps.counting.discrete_laplace", watch)
-            release_most_rows(sizes, Neighbours(relation, unit="patient"), 0.5, seeded())
-        assert drawn == [moved * 2]
+NAN = np.nan
+ROWS = np.array([[1.0, 2.0], [NAN, 3.0], [4.0, NAN], [NAN, NAN], [5.0, -6.0]])
+coordinates = st.just(NAN) | st.sampled_from([0.0, -0.0, 5e-324, 1.7e308]) | st.floats(-9, 9)
+tables = st.tuples(st.integers(2, 7), st.integers(1, 3)).flatmap(
+    lambda shape: hnp.arrays(np.float64, shape, elements=coordinates)
+)
+
+
+def with_gaps(X, **options):
+    records = ArrayRecords(X, **options)
+    records.gaps = True
+    return records
+
+
+def rows_of(records):
+    return np.concatenate(list(records._blocks()))
+
+
+def test_without_gaps_nan_is_refused_and_with_them_infinity():
+    with pytest.raises(DataError, match="finite"):
+        count_complete(ArrayRecords(ROWS))
+    for bad in (np.inf, -np.inf):
+        infinite = with_gaps(np.array([[1.0, bad], [NAN, bad]]))
+        for action in (count_complete, lambda x: rows_of(CompleteRecords(x))):
+            with pytest.raises(DataError, match="finite"):
+                action(infinite)
+
+
+@settings(deadline=None)
+@given(X=tables)
+def test_equals_python(X):
+    complete_rows = [row for row in X.tolist() if not any(map(math.isnan, row))]
+    assert count_complete(with_gaps(X)) == len(complete_rows)
+    kept = [row if row in complete_rows else [0.0] * X.shape[1] for row in X.tolist()]
+    assert rows_of(CompleteRecords(with_gaps(X))).tolist() == kept
+
+
+@settings(deadline=None)
+@given(X=tables, data=st.data())
+def test_replacing_a_record_moves_the_count_by_at_most_one_and_one_row(X, data):
+    other = X.copy()
+    row = data.draw(st.integers(0, len(X) - 1))
+    other[row] = data.draw(hnp.arrays(np.float64, X.shape[1], elements=coordinates))
+    first, second = (with_gaps(table) for table in (X, other))
+    assert abs(count_complete(first) - count_complete(second)) <= 1
+    before, after = (rows_of(CompleteRecords(records)) for records in (first, second))
+    assert before.shape == after.shape  # the number of records does not depend on the data
+    assert (before != after).any(axis=1).sum() <= 1
+
+
+# The released share
+
+
+def inputs(**changes):
+    known = {"n_records": 1_000, "n_features": 3, "row_sparsity": 2, "epsilon": 1.0, "delta": 1e-6}
+    return ReleaseInputs(**known | changes)
+
+
+def warned(seed=0):
+    with pytest.warns(SeededNoiseWarning):
+        return entropy_source(seed)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
+def test_noise_for_half_a_percent_of_the_budget(epsilon):
+    parameters = complete_parameters(inputs(epsilon=epsilon))
+    assert parameters.cost == 1 / parameters.sigma
+    assert (parameters.sigma == 65) == (epsilon == 1.0)  # the number in the proof
+    rho = 0.005 * calibrate_zcdp(epsilon, 1e-6)
+    assert 1 / (2 * parameters.sigma**2) <= rho
+    assert parameters.sigma == 1 or 1 / (2 * (parameters.sigma - 1) ** 2) > rho
+
+
+@pytest.mark.parametrize(
+    ("noise", "share"),
+    [(0, 0.4), (1, 0.6), (-1, 0.2), (3, 1.0), (99, 1.0), (-2, 0.01), (-99, 0.01)],
+)
+def test_the_share_is_the_noisy_count_over_all_within_limits(monkeypatch, noise, share):
+    asked = []
+
+    def draw(generator, sigma, size):
+        asked.append((sigma, size))
+        return np.array([noise])
+
+    monkeypatch.setattr(complete, "rounded_normal", draw)
+    found = release_complete_count(with_gaps(ROWS), CompleteParameters(5, 17), warned())
+    assert found.share == share
+    # Only what is released is stored, and it is a number of records.
+    noisy = 2 + noise
+    assert found.noisy == noisy
+    assert found.to_dict() == {"released": min(max(noisy, 0), 5), "of": 5, "noise_sd": 17}
+    assert asked == [(17, 1)]
+
+
+def test_the_law_of_the_share():
+    """Mean and variance of the noise; noise that is off by 10 % would be found."""
+    X = np.zeros((2_000, 1))
+    X[::4] = NAN
+    records, parameters, entropy = with_gaps(X), CompleteParameters(2_000, 20), warned(1)
+    shares = [release_complete_count(records, parameters, entropy).share for _ in range(4_000)]
+    noise = np.array(shares) * 2_000 - 1_500
+
+    def deviations(sample):
+        variance = 20**2 + 1 / 12
+        mean = np.mean(sample) * math.sqrt(len(sample) / variance)
+        return max(abs(mean), abs(np.mean(sample**2) / variance - 1) * math.sqrt(len(sample) / 2))
+
+    beyond = 5.03  # deviations of either of two standard normal scores, once in 10^6
+    assert deviations(noise) < beyond
+    assert deviations(noise * 1.1) > beyond
+    assert deviations(noise * 0.9) > beyond
+    assert deviations(noise + 2) > beyond
+
+
+def test_bad_parameters_and_entropy():
+    for bad in ((0, 3), (5, 0), (5, 1.5), (None, 3)):
+        with pytest.raises(ParameterError):
+            CompleteParameters(*bad)
+    with pytest.raises(ParameterError):
+        release_complete_count(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng())
+
+
+@pytest.mark.parametrize(
+    ("noisy", "n", "sigma", "enough"),
+    [
+        (1001, 100_000, 5, True),
+        (1000, 100_000, 5, False),  # a share of 0.01
+        (131, 1_000, 65, True),
+        (130, 1_000, 65, False),  # twice the noise
+        (-70, 1_000, 65, False),
+    ],
+)
+def test_a_count_that_is_of_no_use(noisy, n, sigma, enough):
+    assert CompleteCount(noisy, CompleteParameters(n, sigma)).enough is enough
+
+
+def test_records_that_are_too_few_for_a_count_are_refused_from_public_numbers():
+    CompleteParameters(325, 65).check_possible()
+    with pytest.raises(TooFewCompleteError, match="at least 325"):
+        CompleteParameters(324, 65).check_possible()

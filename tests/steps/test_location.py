@@ -1,4 +1,4 @@
-"""Private centres and scales: what they promise, and what they find wherever a column lies."""
+"""Private centres and scales wherever a column lies, and with public bounds."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from budgets import ample, spent
+from budgets import ample, spent, squared
 from hushcov.accounting import smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
+from hushcov.inputs import Found
 from hushcov.noise import entropy_source
-from hushcov.steps import location, octaves
+from hushcov.steps import Prepared, location, octaves
 from hushcov.steps.location import LocationParameters, LookUnits, find_location
+from hushcov.steps.preparation import Preparation
 from hushcov.sums.counts import SMALLEST_EXPONENT
+from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.sources import ArrayRecords
+from mechanisms.settings import seeded
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, short_and_long
 
 MU = 0.2367  # of epsilon = 1, delta = 1e-6
@@ -104,21 +108,12 @@ def times_off(scale, x):
 # Parameters
 
 
-def test_what_is_charged_before_is_at_most_35_per_cent():
-    parameters = LocationParameters(1000, 5, MU)
-    assert parameters.largest_mu**2 == pytest.approx(0.35 * MU**2)
-    assert parameters.evidence_level == 1e-5
-
-
 @pytest.mark.parametrize(
     ("change", "name"),
     [
-        ({"n_records": 0}, "n_records"),
-        ({"n_records": 10**19}, "n_records"),
-        ({"n_features": 0}, "n_features"),
-        ({"total_mu": 0.0}, "total_mu"),
-        ({"total_mu": math.nan}, "total_mu"),
-        ({"evidence_level": 0.0}, "evidence_level"),
+        *(({"n_records": 0}, "n_records"), ({"n_records": 10**19}, "n_records")),
+        *(({"n_features": 0}, "n_features"), ({"total_mu": 0.0}, "total_mu")),
+        *(({"total_mu": math.nan}, "total_mu"), ({"evidence_level": 0.0}, "evidence_level")),
         ({"evidence_level": 0.5}, "evidence_level"),
     ],
 )
@@ -154,22 +149,6 @@ def test_no_path_spends_more_than_was_charged(n, mu, d, later):
         assert n >= 12 * smallest_sigma(2 * each.histograms, spends)
         spent += (spends,)
     assert squares(spent) <= Fraction(parameters.largest_mu) ** 2
-
-
-def test_the_shares_of_looks():
-    parameters = LocationParameters(30_000, 1000, MU)
-
-    def share(look, each, spent=()):
-        return parameters.look_mu(look, each, spent) ** 2 / MU**2
-
-    assert share(0, LookUnits(octaves=1000)) == pytest.approx(0.04)
-    aim = 2 * 2000 * (22 / (30_000 * MU)) ** 2
-    assert share(1, LookUnits(cells=1000)) == pytest.approx(aim)
-    assert share(1, LookUnits(octaves=1000)) == pytest.approx(0.08)
-    assert share(2, LookUnits(refined=1000)) == pytest.approx(2 * 1000 * (40 / (30_000 * MU)) ** 2)
-    nearly_all = (math.sqrt(0.33) * MU,)
-    assert share(1, LookUnits(octaves=1000), nearly_all) == pytest.approx(0.02)
-    assert parameters.look_mu(5, LookUnits(both=1000), (parameters.largest_mu,)) is None
 
 
 # Privacy
@@ -232,15 +211,6 @@ def test_a_look_moves_by_at_most_its_sensitivity(monkeypatch):
             assert moved <= 2 * each.histograms
             largest = max(largest, moved / (2 * each.histograms))
     assert largest >= 0.9  # the bound is nearly attained
-
-
-def test_the_worst_neighbour_attains_the_sensitivity_of_the_first_look(monkeypatch):
-    X = np.random.default_rng(1).standard_normal((2000, 7))
-    spy = Spy(monkeypatch)
-    find(X)
-    each, _, queries, _ = spy.looks[0]
-    assert squared_distance(queries, X, np.concatenate([X[:1] * 1e6, X[1:]])) == 14
-    assert each.histograms == 7
 
 
 def noise_p_value(noise, sigma):
@@ -322,21 +292,14 @@ def false_finds(runs, level):
     return sum(find(X, seed, evidence_level=level).found.any() for seed in range(runs))
 
 
-def test_noise_becomes_a_scale_no_more_often_than_the_level():
-    """False-alarm rate below 1e-6: a run errs with probability 0.05 at most."""
-    runs = 100
+def test_noise_becomes_a_scale_no_more_often_than_the_level(monkeypatch):
+    """False-alarm rate below 1e-6; evidence that forgets how many bins there are is noticed."""
+    runs = 40
+    assert false_finds(runs, 1e-5) <= 1  # (40 * 1e-5)^2 / 2
     assert false_finds(runs, 0.05) <= stats.binom.isf(FALSE_ALARM, runs, 0.05)
-
-
-def test_at_the_usual_level_noise_does_not_become_a_scale():
-    """False-alarm rate (40 * 1e-5)^2 / 2 < 1e-6."""
-    assert false_finds(40, 1e-5) <= 1
-
-
-def test_evidence_that_forgets_how_many_bins_there_are_is_noticed(monkeypatch):
     alone = octaves.deviations
     monkeypatch.setattr(octaves, "deviations", lambda tests, level: alone(1, level))
-    assert false_finds(100, 0.05) > stats.binom.isf(FALSE_ALARM, 100, 0.05)
+    assert false_finds(runs, 0.05) > stats.binom.isf(FALSE_ALARM, runs, 0.05)
 
 
 @pytest.mark.parametrize("n", [1, 2, 50, 150])
@@ -348,14 +311,6 @@ def test_too_few_records_give_nothing_and_cost_nothing(n):
     assert not found.scale.any()
     assert not found.reach.any()
     assert LocationParameters(n, 5, MU).look_mu(0, LookUnits(octaves=5), ()) is None
-
-
-def test_constants_have_no_scale_but_their_value_is_known():
-    values = np.array([0, 1, -5.5, 1e7, 123456.789])
-    found = find(np.tile(values, (N, 1)))
-    assert not found.found.any()
-    assert not found.scale.any()
-    np.testing.assert_allclose(found.centre, values, rtol=1e-6)
 
 
 # Accuracy, in runs with fixed seeds
@@ -408,35 +363,7 @@ def test_a_value_that_most_records_have_does_not_set_the_scale(share, n):
         assert times_off(found.scale[j], X[:, j]) < 4
 
 
-def test_one_absurd_value_is_as_if_it_were_not_there():
-    X = np.random.default_rng(8).standard_normal((N, 5))
-    Y = X.copy()
-    Y[0] = [1e15, -1e300, 1e-300, 1e300, 0]
-    before, after = find(X), find(Y)
-    np.testing.assert_allclose(after.scale, before.scale, rtol=0.02)
-    np.testing.assert_allclose(after.centre, before.centre, atol=0.02)
-
-
-@pytest.mark.parametrize("size", [2.0**-80, 2.0**-60, 2.0**62, 2.0**70, 1e300])
-def test_columns_at_the_ends_of_the_octaves(size):
-    """Smaller values are zeros, larger ones are counted as if they were below 2^64."""
-    found = find(size * np.random.default_rng(9).standard_normal((N, 3)))
-    assert np.isfinite(found.centre).all()
-    assert np.isfinite(found.scale).all()
-    assert found.found.all() == (size >= 2.0**-64)
-
-
-def test_rare_values_are_found_with_more_records():
-    """0.5 % ones among 150,000 records of 4 columns; 0.1 % take 1,000,000."""
-    rng = np.random.default_rng(10)
-    for n, share in ((150_000, 0.005), (1_000_000, 0.001)):
-        X = (rng.random((n, 4)) < share).astype(float)
-        found = find(X)
-        assert found.found.all()
-        assert (np.abs(np.log2(found.scale / X.std(axis=0))) < 1).all()
-
-
-@short_and_long("tables", 25, 200)
+@short_and_long("tables", 12, 200)
 def test_no_scale_is_off_by_16_on_tables_of_odd_columns(tables):
     worst = 1.0
     n_found = 0
@@ -474,146 +401,6 @@ def test_the_share_of_complete_records_says_what_all_is(monkeypatch):
 # Reading without noise
 
 
-def exact_counts(x, centre=0.0):
-    zeros = np.zeros(1)
-    return location.signed_octaves(ArrayRecords(x[:, None]), zeros + centre, zeros, np.array([0]))[
-        0
-    ].astype(float)
-
-
-def minimal_windows(counts, sigma, limits):
-    """The definition, one window at a time: bins of those that hold no other of their kind."""
-    mask = np.zeros((2, octaves.N_OCTAVES), bool)
-    for signs, widest in (([0], 3), ([1], 3), ([0, 1], 6)):
-        row, kept = counts[signs].sum(axis=0), []
-        for width in range(1, widest + 1):
-            z = limits.single if width == 1 and len(signs) == 1 else limits.window
-            for first in range(octaves.N_OCTAVES - width + 1):
-                total = row[first : first + width].sum()
-                inside = any(first <= f and f + w <= first + width for f, w in kept)
-                if total > z * sigma * math.sqrt(width * len(signs)) and not inside:
-                    kept.append((first, width))
-        for first, width in kept:
-            mask[signs, first : first + width] = True
-    return mask
-
-
-def test_evidence_is_the_smallest_windows_that_stand_out():
-    rng = np.random.default_rng(12)
-    counts = rng.normal(size=(40, 2, octaves.N_OCTAVES)) * 10
-    counts[:, :, 60:70] += rng.uniform(0, 40, (40, 1, 10))
-    sigma = rng.uniform(8, 12, 40)
-    limits = octaves.Thresholds(4.0, 4.5, 5.0)
-    evidence = octaves.find_evidence(counts, sigma, limits)
-    for each, deviation, mask in zip(counts, sigma, evidence.mask, strict=True):
-        np.testing.assert_array_equal(mask, minimal_windows(each, deviation, limits))
-    assert evidence.mask.any(axis=(1, 2)).sum() > 20
-
-
-def test_popular_bins_need_less_evidence():
-    counts = np.zeros((1, 2, octaves.N_OCTAVES))
-    counts[0, 1, 64] = 5.0
-    few, many = octaves.thresholds(100, 1e-6, {}), octaves.thresholds(100, 1e-6, {128 + 64: 3})
-    assert not octaves.find_evidence(counts, np.array([0.8]), few).mask.any()
-    found = octaves.find_evidence(counts, np.array([0.8]), many).mask
-    assert np.flatnonzero(found).tolist() == [128 + 64]
-
-
-@pytest.mark.parametrize("scale", [1e-12, 0.7, 1.0, 1.3, 1e12])
-def test_moments_of_octaves_without_noise(scale):
-    x = scale * np.random.default_rng(13).standard_normal(100_000)
-    limits = octaves.thresholds(1, 1e-6, {})
-    (reading,) = octaves.read_all(exact_counts(x)[None], np.array([10.0]), 100_000, limits)
-    # Octaves are wider than the law: their moments say up to an eighth too much, pooling mends it.
-    assert reading.scale == pytest.approx(1.06 * scale, rel=0.08, abs=0)
-    assert abs(reading.offset) < 0.02 * scale
-    assert reading.mass == pytest.approx(1, abs=0.02)
-    pooled = octaves.pooled_scales(exact_counts(x)[None], 10.0, 100_000)
-    assert pooled[0] == pytest.approx(scale, rel=0.03, abs=0)
-
-
-def test_columns_are_read_the_same_together_and_alone(monkeypatch):
-    """Whatever the others are, and whether a look sees anything; bit for bit."""
-    rng, n, sigma = np.random.default_rng(14), 20_000, 150.0
-    laws = [
-        rng.standard_normal((30, n)),
-        np.exp(3 * rng.standard_normal((30, n))),
-        rng.standard_normal((30, n)) + 50,
-        rng.standard_cauchy((30, n)) * 1e9,
-        np.zeros((30, n)),
-    ]
-    counts = np.stack([exact_counts(x) for x in np.concatenate(laws)])
-    counts = np.rint(counts + sigma * rng.standard_normal(counts.shape))
-    limits, deviation = octaves.thresholds(len(counts), 1e-6, {}), np.full(len(counts), sigma)
-    known = [octaves.ANYWHERE if i % 2 else octaves.moments(3.0, 60.0) for i in range(len(counts))]
-    monkeypatch.setattr(octaves, "_AT_ONCE", 64)
-    together = octaves.read_all(counts, deviation, n, limits, known)
-    assert sum(reading is None for reading in together) == 30 + 15  # zeros; beyond their bounds
-    for i, reading in enumerate(together):
-        (alone,) = octaves.read_all(counts[i : i + 1], deviation[:1], n, limits, known[i : i + 1])
-        assert (alone is None) == (reading is None)
-        if alone is not None:
-            np.testing.assert_array_equal(alone.shares, reading.shares)
-            np.testing.assert_array_equal(alone.used, reading.used)
-            numbers = ("offset", "scale", "end", "mass", "sides", "top")
-            assert all(getattr(alone, name) == getattr(reading, name) for name in numbers)
-            assert alone.mass == pytest.approx(alone.shares.sum())
-            assert alone.sides == pytest.approx(tuple(alone.shares.sum(axis=1)))
-            shown = np.flatnonzero(alone.shares.any(axis=0)).max()
-            assert alone.top == SMALLEST_EXPONENT + shown + 1
-
-
-def test_what_stands_out_where_no_value_can_be_is_noise():
-    counts = np.zeros((1, octaves.N_SIGNED + 1))
-    counts[0, octaves.N_OCTAVES + 100] = 1000.0  # far beyond the bounds
-    limits = octaves.thresholds(1, 1e-6, {})
-    arguments = (counts, np.array([10.0]), 2000, limits)
-    assert octaves.read_all(*arguments)[0] is not None
-    assert octaves.read_all(*arguments, [octaves.moments(1.0, 1.0)]) == [None]
-
-
-@pytest.mark.parametrize("sd", [0.5, 1.0, 3.0, 10.0])
-@pytest.mark.parametrize("n_cells", [64, 256])
-def test_normal_laws_in_cells_without_noise(sd, n_cells):
-    centre = n_cells / 2 + np.array([0.0, 0.3, 5.6])
-    edges = np.arange(n_cells + 1)
-    counts = 1e4 * np.diff(stats.norm.cdf(edges, centre[:, None], sd), axis=1)
-    parents = None if n_cells == 64 else counts.reshape(3, 4, 64).sum(axis=2)
-    for spread, expected in zip(
-        octaves.read_spreads(counts, parents, 20.0, 10_000, 6.0), centre, strict=True
-    ):
-        assert spread.centre == pytest.approx(expected, abs=0.7)
-        assert sd / 1.45 < spread.scale < sd * 1.45  # the laws are this far apart
-        assert spread.reach is None
-        assert spread.in_one_place == (sd < 0.75)
-
-
-def test_two_clusters_in_cells_and_half_of_a_mixture():
-    two = np.zeros((1, 64))
-    two[0, [5, 6, 50, 51]] = 2500
-    (spread,) = octaves.read_spreads(two, None, 20.0, 10_000, 6.0)
-    assert spread.scale == pytest.approx(22.5, rel=0.01)
-    assert spread.centre == pytest.approx(28.5)
-    assert spread.reach == pytest.approx(23.5)
-    half = 4000 * np.diff(stats.norm.cdf(np.arange(257), 120.3, 2.0))[None]
-    parents = half.reshape(1, 4, 64).sum(axis=2)
-    assert octaves.read_spreads(half, parents, 2.0, 10_000, 6.0) == [None]
-    (whole,) = octaves.read_spreads(half, parents, 2.0, 4_000, 6.0)
-    assert whole.centre == pytest.approx(120.3, abs=0.5)
-
-
-@pytest.mark.parametrize("place", [0, 1, 31, 62])
-def test_what_lies_in_two_cells_is_opened_with_its_neighbours(place):
-    counts = np.zeros((1, 64))
-    counts[0, place : place + 2] = 5000
-    assert octaves.concentrated(counts, 10_000, 100.0, 5.0).all()
-    first = octaves.first_opened(counts[0])
-    assert first == place - 1
-    assert octaves.opened_counts(counts[0], first).tolist() == [0, 5000, 5000, 0]
-    wide = np.full((1, 64), 10_000 / 64)
-    assert not octaves.concentrated(wide, 10_000, 100.0, 5.0).any()
-
-
 def noisy_columns(mean, n_columns, *, n=30_000, sigma=212.0):
     """Counts of normal columns of deviation 50 by sign and octave, with the noise of a look."""
     edges = np.exp2(np.arange(octaves.N_OCTAVES + 1.0) + SMALLEST_EXPONENT) / 50
@@ -636,3 +423,87 @@ def test_noise_beyond_the_last_octave_hardly_ever_makes_a_scale_three_times_too_
     assert too_large(-3.3) <= 4
     monkeypatch.setattr(octaves, "_without_fringe", lambda counts, sigma, used, *_: used)
     assert too_large(-3.3) > 4
+
+
+# Public bounds.
+
+
+KNOWN_N, KNOWN_MU = 20_000, 0.24
+
+
+def located(X, bounds, seed=0, budget=None):
+    given = None if bounds is None else check_bounds(bounds, X.shape[1])
+    parameters = LocationParameters(len(X), X.shape[1], KNOWN_MU)
+    return find_location(ArrayRecords(X), parameters, budget or ample(), seeded(seed), bounds=given)
+
+
+def rare(shares, n=KNOWN_N, seed=0):
+    return (np.random.default_rng(seed).random((n, len(shares))) < shares).astype(float)
+
+
+def test_rare_columns_are_found_with_bounds_and_not_without():
+    X = rare(np.full(100, 0.003))
+    assert not located(X, None).found.any()
+    found = located(X, np.tile([0.0, 1.0], (100, 1)))
+    assert found.found.all()
+    # The standard deviation is 0.055 and half the width 0.5: noisy counts say that it is small.
+    assert 0.05 < np.median(found.scale) < 0.2
+    assert (found.scale <= 0.5).all()
+    assert (found.reach <= 1).all()
+
+
+def test_without_a_look_bounds_are_what_is_known():
+    X = rare(np.full(6, 0.5), n=40)
+    known, budget = {0: (0, 1), 1: (-4, 10), 2: (7, 7), 3: (0, None), 4: (None, 2)}, ample()
+    found = located(X, known, budget=budget)
+    assert spent(budget) == {}
+    assert found.found.tolist() == [True, True, True, False, False, False]
+    assert found.centre.tolist() == [0.5, 3.0, 7.0, 0.0, 0.0, 0.0]
+    assert found.scale.tolist() == [0.5, 7.0, 0.0, 0.0, 0.0, 0.0]
+    assert found.reach[:3].tolist() == [0.5, 7.0, 0.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_bounds_give_numbers(seed):
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.choice([0.0, 1e-300, -1e300, 1e300, 1.7e308, -1.7e308, 5.0, 1e9], (12, 2)))
+    X = rng.normal(size=(KNOWN_N, 12)) * 10.0 ** rng.integers(-20, 20, 12)
+    X = np.clip(X, ends[:, 0], ends[:, 1])
+    found = located(X, ends)
+    assert found.found.all()
+    for each in (found.centre, found.scale, found.reach):
+        assert np.isfinite(each).all()
+
+
+def test_the_stage_finds_every_bounded_column():
+    X = np.column_stack([rare(np.full(3, 0.001)), np.full(KNOWN_N, 2.0)])
+    bounds = check_bounds({0: (0, 1), 1: (0, 1), 2: (0, 1)}, 4)
+    stage, budget = Preparation(KNOWN_N, 4, KNOWN_MU, bounds=bounds), ample(KNOWN_MU)
+    made = stage.run(Prepared(ArrayRecords(X), np.ones(4)), budget, seeded())
+    assert made.making["unresolved"] == (3,)
+    assert (made.feature_scale[:3] > 0).all()
+    assert ((made.location[:3] >= 0) & (made.location[:3] <= 1)).all()
+    assert 0 < squared(budget) < 0.5 * KNOWN_MU**2
+
+
+def test_only_constants_leave_nothing_to_do():
+    bounds = check_bounds({0: (2, 2), 1: (3, 3)}, 2)
+    stage, budget = Preparation(KNOWN_N, 2, KNOWN_MU, bounds=bounds), ample(KNOWN_MU)
+    prepared = Prepared(ArrayRecords(np.tile([2.0, 3.0], (KNOWN_N, 1))), np.ones(2))
+    made = stage.run(prepared, budget, seeded())
+    assert made.making["unresolved"] == ()
+    assert spent(budget) == {}
+    assert made.location.tolist() == [2.0, 3.0]
+
+
+def test_bounds_make_a_stage_possible_for_few_records():
+    def expected(bounds):
+        return Preparation(50, 2, KNOWN_MU, bounds=bounds).expected
+
+    assert expected(None).share == 0
+    assert expected(check_bounds({0: (0, 1)}, 2)) == Found(0.5, 0.0, expected(None).strain)
+    assert expected(check_bounds({0: (0, 1), 1: (0, 1)}, 2)) == Found()
+    assert expected(check_bounds({0: (1, 1), 1: (0, 1)}, 2)) == Found()
+    assert expected(check_bounds({0: (1, 1)}, 2)).share == 0
+    with pytest.raises(ParameterError, match="bounds must be 2 pairs"):
+        Preparation(50, 2, KNOWN_MU, bounds=Bounds((0.0,), (1.0,)))

@@ -1,33 +1,38 @@
-"""The preparation: centre, norms and bound, and that its parts never take more than the pool."""
+"""Centre, norms and scales: the noise they promise, and how near they come."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from budgets import ample, squared
-from hushcov.accounting import ONE_REPLACED
-from hushcov.exceptions import ParameterError
-from hushcov.noise import Entropy
+from hushcov.accounting import ONE_REPLACED, smallest_sigma
+from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
+from hushcov.noise import entropy_source
 from hushcov.steps import Prepared, norms
 from hushcov.steps.preparation import (
     WIDEST,
     Preparation,
-    centre_share,
     choose_norm,
-    norm_share,
     release_centre,
     release_norms,
     release_tails,
 )
-from hushcov.sums.bounded import bounded_sums, fourth_sums_of
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import CentredRecords
+from hushcov.steps.scales import ScaleParameters, estimate_scales, release_scales, scale_parameters
+from hushcov.sums.bounded import fourth_sums_of
+from hushcov.sums.counts import log2_histogram
+from hushcov.sums.grids import FeatureGrid, check_feature_scale
+from hushcov.sums.records import CentredRecords, Records
 from hushcov.tables.sources import ArrayRecords
-from statistics_helpers import FALSE_ALARM
+from mechanisms.settings import seeded
+from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 N, D = 20_000, 8
 MU = 0.24
@@ -37,51 +42,27 @@ def fourths(records, *public):
     return records.map_sum(fourth_sums_of(records, *public))
 
 
-def seeded(seed=0) -> Entropy:
-    return Entropy(np.random.default_rng(seed), private=False)
-
-
 def rows(seed=0, n=N, d=D):
     return np.random.default_rng(seed).normal(size=(n, d))
 
 
-def test_the_centre_is_the_mean_with_the_noise_that_it_says():
-    X, scale = rows() + 0.3, np.ones(D)
-    found = []
+@pytest.mark.parametrize("name", ["centre", "tails"])
+def test_means_and_fourth_moments_have_the_noise_that_they_say(name):
+    """False-alarm rate 1e-6. Bounds take a little off: the spread is tested, not the mean."""
+    X, scale, found = rows() + 0.3 * (name == "centre"), np.ones(D), []
     for seed in range(60):
-        mean, noise = release_centre(ArrayRecords(X), scale, 0.05, ONE_REPLACED, seeded(seed))
-        found.append((mean - X.mean(axis=0)) / noise)
-    # Norms are bounded at sqrt(2 d), which takes a little off: the spread is tested, not the mean.
+        known = (0.05, ONE_REPLACED, seeded(seed))
+        if name == "centre":
+            mean, noise = release_centre(ArrayRecords(X), scale, *known)
+        else:
+            mean, noise = release_tails(ArrayRecords(X), scale, 1.0, *known)
+        found.append(mean / noise)
     spread = np.var(found, axis=0, ddof=1).sum() * 59
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 59 * D)
     assert low < spread < high
     assert not low < 1.3 * spread < high or not low < spread / 1.3 < high
-    assert np.abs(np.mean(found, axis=0) * noise).max() < 0.05
-
-
-def test_no_record_moves_the_sums_of_the_centre_by_more_than_twice_the_bound():
-    grid = FeatureGrid(np.ones(D), WIDEST, 2**15 - 1)
-    bound = 1500
-    zeros = np.zeros((5, D))
-    largest = 0.0
-    for seed in range(50):
-        rng = np.random.default_rng(seed)
-        one, other = zeros.copy(), zeros.copy()
-        one[2] = rng.normal(size=D) * 10.0 ** rng.integers(-3, 12)
-        other[2] = -one[2] if seed % 2 else rng.normal(size=D) * 10.0 ** rng.integers(-3, 12)
-        moved = bounded_sums(ArrayRecords(one), grid, bound) - bounded_sums(
-            ArrayRecords(other), grid, bound
-        )
-        largest = max(largest, float(np.linalg.norm(moved)))
-    assert 1.99 * bound < largest <= 2 * bound
-
-
-def test_counts_of_norms_are_those_of_the_records():
-    X = rows()
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(D), MU, ONE_REPLACED, ample(), seeded())
-    assert counts.sum() == pytest.approx(N, abs=6 * sigma * math.sqrt(len(counts)))
-    middle = np.argmax(counts)
-    assert 0.6 < 2.0 ** (-8 + (middle - 0.5) / 4) < 1.3
+    exact, most = (X.mean(axis=0), 0.05) if name == "centre" else (3.0, 0.3)
+    np.testing.assert_allclose(np.mean(found, axis=0) * noise, exact, atol=most)
 
 
 @pytest.mark.parametrize(("tail", "least", "most"), [(None, 0.0, 0.9), (3, 0.001, 0.6)])
@@ -93,25 +74,6 @@ def test_the_bound_balances_noise_and_what_is_cut_off(tail, least, most):
     assert bounds[0].norm <= bounds[1].norm <= bounds[2].norm  # less noise, less cut off
     assert bounds[0].shrunk >= bounds[1].shrunk >= bounds[2].shrunk
     assert least <= bounds[1].shrunk <= most
-
-
-def test_counts_of_noise_alone_give_the_norm_of_the_scales():
-    counts = np.zeros(82, dtype=np.int64)
-    assert choose_norm(counts, 10, N, 50, MU).norm == pytest.approx(math.sqrt(50))
-
-
-def test_tails_are_fourth_moments_with_the_noise_that_they_say():
-    X, scale = rows(), np.ones(D)
-    found = []
-    for seed in range(60):
-        fourth, noise = release_tails(ArrayRecords(X), scale, 1.0, 0.05, ONE_REPLACED, seeded(seed))
-        found.append(fourth / noise)
-    spread = np.var(found, axis=0, ddof=1).sum() * 59
-    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 59 * D)
-    assert low < spread < high
-    assert not low < 1.3 * spread < high or not low < spread / 1.3 < high
-    # Powers are cut down at 57 here, which takes about 1 % off a normal column.
-    np.testing.assert_allclose(np.mean(found, axis=0) * noise, 3.0, atol=0.3)
 
 
 def test_no_record_moves_the_sums_of_tails_by_more_than_root_two_bounds():
@@ -136,16 +98,6 @@ def test_fourth_powers_are_exact_below_the_bound():
     assert sums.tolist() == exact
 
 
-def test_shares_fall_with_the_number_of_records():
-    """But for that of the norms, which rises from 0.01 to 0.1 where noise is small."""
-    sizes = (10**4, 10**5, 10**6)
-    shares = {n: (Preparation(n, 1000, MU).cost / MU) ** 2 for n in sizes}
-    assert max(shares.values()) == shares[10**4] <= 0.371
-    others = [share - norm_share(n, 1000, MU) for n, share in shares.items()]
-    assert others == sorted(others, reverse=True)
-    assert centre_share(10**9, 10, MU) == 0.005
-
-
 def test_what_is_taken_stays_within_the_pool_and_is_charged():
     X = rows() * 10.0 ** np.arange(-4, 4) + 1e3
     stage, budget = Preparation(N, D, MU), ample(MU)
@@ -158,14 +110,6 @@ def test_what_is_taken_stays_within_the_pool_and_is_charged():
     assert ratio.max() < 4
     assert isinstance(prepared.records, CentredRecords)
     assert 0 <= prepared.making["shrunk"] <= 1
-
-
-def test_constant_columns_are_not_found_and_cost_nothing_else():
-    X = np.full((N, D), 7.0)
-    prepared = Prepared(ArrayRecords(X), np.ones(D))
-    prepared = Preparation(N, D, MU).run(prepared, ample(MU), seeded())
-    assert prepared.making["unresolved"] == tuple(range(D))
-    assert not prepared.feature_scale.any()
 
 
 @pytest.mark.parametrize("changes", [{"total": 0.0}, {"n_features": 0}, {"n_records": 0}])
@@ -194,3 +138,163 @@ def test_one_bin_beyond_noise_is_not_taken_for_the_longest_records(monkeypatch):
 
     monkeypatch.setattr(norms, "_last_bin", last_bin)
     assert min(share_below_the_bound(seed) for seed in range(40)) < 0.05
+
+
+# Private scales.
+
+
+TENTH = math.sqrt(2 * 0.1 * 0.0244)  # a tenth of the budget of epsilon = 1, delta = 1e-6
+
+
+def scales_of(X, mu=TENTH, seed=0):
+    records = X if isinstance(X, Records) else ArrayRecords(X)
+    parameters = scale_parameters(records.n_records, records.n_features, mu)
+    with pytest.warns(SeededNoiseWarning):
+        entropy = entropy_source(seed)
+    return release_scales(records, parameters, entropy)
+
+
+def symmetric(X):
+    """Records of mean zero whose features have the same scales."""
+    return (X[::2] - X[1::2]) * math.sqrt(0.5)
+
+
+# Parameters
+
+
+@given(n_features=st.integers(1, 10**7), mu=st.floats(1e-5, 1e6) | st.sampled_from([1.0, 2.0, 0.5]))
+def test_sigma_is_the_smallest_integer_that_is_private(n_features, mu):
+    parameters = scale_parameters(10, n_features, mu)
+    cost = Fraction(mu) ** 2
+    assert parameters.sigma**2 * cost >= 2 * n_features
+    assert parameters.sigma == 1 or (parameters.sigma - 1) ** 2 * cost < 2 * n_features
+    assert parameters.cost == mu
+
+
+def test_a_sigma_that_is_too_small_is_refused():
+    parameters = scale_parameters(100, 50, TENTH)
+    with pytest.raises(PrivacyConditionError, match="sigma must"):
+        dataclasses.replace(parameters, sigma=parameters.sigma - 1)
+    assert dataclasses.replace(parameters, sigma=parameters.sigma + 1).cost == parameters.cost
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"n_records": 0}, "n_records"),
+        ({"n_records": 10**19}, "n_records"),
+        ({"n_features": 0}, "n_features"),
+        ({"n_features": 2.5}, "n_features"),
+        ({"mu": 0.0}, "mu"),
+        ({"mu": math.nan}, "mu"),
+        ({"mu": 1e-13}, "sigma"),  # more noise than can be drawn
+    ],
+)
+def test_bad_parameters_are_refused(change, name):
+    arguments = {"n_records": 100, "n_features": 5, "mu": 0.1} | change
+    with pytest.raises(ParameterError, match=f"{name} must be"):
+        scale_parameters(**arguments)
+    with pytest.raises(ParameterError, match=f"{name} must be"):
+        ScaleParameters(**arguments, sigma=2**41)
+
+
+@pytest.mark.parametrize("shape", [(99, 5), (100, 4)])
+def test_records_of_another_size_are_refused(shape):
+    with pytest.raises(DataError, match="as declared"):
+        release_scales(
+            ArrayRecords(np.ones(shape)), scale_parameters(100, 5, 1.0), entropy_source()
+        )
+
+
+# The law of the noise
+
+
+def noise_p_value(noise, sigma):
+    reach = math.ceil(6 * sigma)
+    edges = np.arange(-reach, reach) + 0.5
+    probabilities = np.diff(stats.norm.cdf(edges / sigma), prepend=0, append=1)
+    return chi_square_p_value(
+        np.bincount(np.searchsorted(edges, noise), minlength=len(edges) + 1), probabilities
+    )
+
+
+def test_every_count_has_rounded_normal_noise():
+    """False-alarm rate 1e-6; a tenth too much or too little is noticed; counts are unrelated."""
+    X = np.random.default_rng(0).standard_normal((500, 400)) * np.arange(400)
+    released, sigma = scales_of(X, mu=2.0), smallest_sigma(800, 2.0)
+    noise = (released.noisy_counts - log2_histogram(ArrayRecords(X))).ravel()
+    assert noise_p_value(noise, sigma) > FALSE_ALARM
+    for factor in (0.9, 1.1):
+        assert noise_p_value(noise, factor * sigma) < FALSE_ALARM
+    for lag in (1, 2, 130):
+        products = noise[lag:] * noise[:-lag] / sigma**2
+        assert 2 * stats.norm.sf(abs(products.sum()) / math.sqrt(len(products))) > FALSE_ALARM / 3
+
+
+# Scales are a function of the noisy counts
+
+
+def test_scales_are_computed_from_noisy_counts_alone():
+    X = np.random.default_rng(1).standard_normal((2000, 30))
+    released = scales_of(X)
+    scale, uncertain = estimate_scales(
+        released.noisy_counts, 2000, scale_parameters(2000, 30, TENTH).sigma
+    )
+    np.testing.assert_array_equal(scale, released.scale)
+    np.testing.assert_array_equal(uncertain, released.uncertain)
+
+
+# Accuracy
+
+
+def check_ratios(released, deviation, *, most, share=1.0, median=1.15):
+    """That share of the ratios is within a factor `most`, and their median within `median`."""
+    ratio = released.scale / deviation
+    assert np.isfinite(ratio).all()
+    assert np.mean((ratio > 1 / most) & (ratio < most)) >= share
+    assert 1 / median < np.median(ratio) < median
+    check_feature_scale(released.scale, len(released.scale))
+
+
+@pytest.mark.parametrize(("n", "d", "most"), [(15_000, 1000, 1.6), (5000, 200, 1.9)])
+def test_normal_features_over_twelve_orders_of_magnitude(n, d, most):
+    rng = np.random.default_rng(4)
+    deviation = 10 ** rng.uniform(-6, 6, d)
+    released = scales_of(rng.standard_normal((n, d)) * deviation)
+    check_ratios(released, deviation, most=most, share=0.99, median=1.06)
+    assert released.uncertain.mean() < 0.02
+
+
+def test_constants_among_other_features():
+    rng = np.random.default_rng(10)
+    X = rng.standard_normal((20_000, 100)) * 10 ** rng.uniform(-6, 6, 100)
+    X[:, 10:20] = 7.25
+    released = scales_of(symmetric(X))
+    constant = np.zeros(100, dtype=bool)
+    constant[10:20] = True
+    np.testing.assert_array_equal(released.scale == 0, constant)
+    assert not released.uncertain[constant].any()
+
+
+# Limits
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (3, 2000)])
+def test_too_few_records_give_ordinary_scales_and_say_so(shape):
+    released = scales_of(np.random.default_rng(13).standard_normal(shape) * 1e12)
+    assert released.uncertain.all()
+    inside = (released.scale > 1e-5) & (released.scale < 1e5)
+    assert inside.mean() > 0.9
+
+
+@pytest.mark.parametrize("value", [0.0, 5e-324, 1e-310, 1e-30])
+def test_values_too_small_to_count_are_constant(value):
+    X = np.full((2000, 3), value)
+    X[::2] *= -1
+    assert (scales_of(X, mu=1.0).scale == 0).all()
+
+
+@pytest.mark.parametrize("value", [1e25, 1e300, np.finfo(np.float64).max])
+def test_values_too_large_to_count_get_the_largest_scale(value):
+    released = scales_of(np.full((2000, 3), value), mu=1.0)
+    assert ((released.scale > 2.0**63) & (released.scale < 2.0**68)).all()

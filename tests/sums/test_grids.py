@@ -51,41 +51,11 @@ def test_rounds_to_the_nearest_grid_point_of_the_clipped_value(grid, value):
     assert abs(Fraction(integer) - exact) <= Fraction(1, 2) + Fraction(1, 2**35)
 
 
-@given(grid=grids, value=finite)
-def test_is_odd_and_depends_on_the_coordinate_alone(grid, value):
-    alone = quantise(grid, np.array([[value]]))
-    among_others = quantise(grid, np.array([[value, 1.0], [-value, -1e300], [value, 0.0]]))
-    np.testing.assert_array_equal(among_others[:, 0], alone[0, 0] * np.array([1, -1, 1]))
-
-
-@given(grid=grids, multiple=st.integers(1, 10**6))
-def test_the_radius_and_beyond_reach_exactly_the_ends(grid, multiple):
-    ends = quantise(grid, np.array([grid.radius, -grid.radius, grid.radius * multiple, -1e308]))
-    np.testing.assert_array_equal(ends, grid.half_width * np.array([1, -1, 1, -1]))
-
-
-@given(grid=grids, integer=st.integers(-32767, 32767))
-def test_grid_points_stay_where_they_are(grid, integer):
-    integer = max(-grid.half_width, min(grid.half_width, integer))
-    assert quantise(grid, np.array([integer * grid.step]))[0] == integer
-
-
-def test_known_values():
-    grid = IntegerGrid(radius=2.0, half_width=4)
-    assert grid.step == 0.5
-    block = np.array([[0.0, 0.24, 0.26, 0.5], [-0.74, -0.76, 1.9, -5.0]])
-    np.testing.assert_array_equal(quantise(grid, block), [[0, 0, 1, 1], [-1, -2, 4, -4]])
-
-
 @pytest.mark.parametrize(
     ("n_records", "half_width"),
     [
-        (1, 32767),
-        (2**62 // 32767**2, 32767),
-        (2**62 // 32767**2 + 1, 32766),
-        (2**32, 32767),
-        (2**60, 2),
-        (2**62, 1),
+        *((1, 32767), (2**62 // 32767**2, 32767), (2**62 // 32767**2 + 1, 32766), (2**32, 32767)),
+        *((2**60, 2), (2**62, 1)),
     ],
 )
 def test_for_records_is_the_finest_grid_with_room(n_records, half_width):
@@ -95,35 +65,28 @@ def test_for_records_is_the_finest_grid_with_room(n_records, half_width):
     assert half_width == 32767 or n_records * (half_width + 1) ** 2 > 2**62
 
 
-def test_for_records_says_when_int64_cannot_hold_the_sums():
+@pytest.mark.parametrize(
+    ("make", "values", "words"),
+    [
+        (
+            lambda radius: IntegerGrid(radius, 10),
+            [0, -1.0, np.nan, np.inf, 1e-320, 1e101, None, "1", True],
+            "radius .*never inferred",
+        ),
+        (
+            lambda half_width: IntegerGrid(1.0, half_width),
+            [0, -3, 32768, 2.0, None, True],
+            r"half_width .*IntegerGrid\.for_records",
+        ),
+        (lambda n: IntegerGrid.for_records(1.0, n), [0, -1, 1.5, None], "n_records"),
+    ],
+)
+def test_bad_grids_are_refused(make, values, words):
+    for value in values:
+        with pytest.raises(ParameterError, match=words):
+            make(value)
     with pytest.raises(CapacityError, match=r"2\*\*62.*disjoint parts"):
         IntegerGrid.for_records(1.0, 2**62 + 1)
-
-
-@pytest.mark.parametrize("radius", [0, -1.0, np.nan, np.inf, 1e-320, 1e101, None, "1", True])
-def test_radius_must_be_a_positive_number(radius):
-    with pytest.raises(ParameterError, match=r"radius .*never inferred"):
-        IntegerGrid(radius, 10)
-
-
-@pytest.mark.parametrize("half_width", [0, -3, 32768, 2.0, None, True])
-def test_half_width_must_be_a_small_positive_integer(half_width):
-    with pytest.raises(ParameterError, match=r"half_width .*IntegerGrid\.for_records"):
-        IntegerGrid(1.0, half_width)
-
-
-@pytest.mark.parametrize("n_records", [0, -1, 1.5, None])
-def test_for_records_needs_a_number_of_records(n_records):
-    with pytest.raises(ParameterError, match="n_records"):
-        IntegerGrid.for_records(1.0, n_records)
-
-
-def test_parameters_become_plain_numbers_and_stay():
-    grid = IntegerGrid(np.float32(2), np.int16(7))
-    assert (type(grid.radius), type(grid.half_width)) == (float, int)
-    assert hash(grid) == hash(IntegerGrid(2.0, 7))
-    with pytest.raises(AttributeError):
-        grid.radius = 3.0
 
 
 # One scale for each feature
@@ -133,18 +96,8 @@ scales = st.just(0.0) | st.floats(SMALLEST_SCALE, LARGEST_SCALE) | st.floats(0.1
 
 def squares_on(grid, row):
     """y_i^2 for the grid's integers y of one record, through a map that only squares."""
-    squares = ProductMap(
-        grid=grid,
-        rows=np.empty(0, np.int64),
-        columns=np.empty(0, np.int64),
-        pair_weight=0,
-        diagonal_weight=1,
-        centre=0,
-        norm_bound=2**26,
-        factor_range=0,
-        size_range=0,
-        size_cap=1,
-    )
+    none = np.empty(0, np.int64)
+    squares = ProductMap(grid, none, none, 0, 1, 0, 2**26, 0, 0, 1)
     return squares.sum(ArrayRecords(np.array([row])))[: grid.n_features].tolist()
 
 
@@ -164,54 +117,21 @@ def test_every_finite_number_becomes_an_integer_within_the_half_width(x, scale, 
     assert -half_width <= y <= half_width
 
 
+def test_rounds_to_even_and_clips():
+    ends = [(np.nextafter(8.0, 9.0), 8), (-1e308, -8), (np.finfo(float).max, 8), (8.0, 8)]
+    near = [(0.0, 0), (-0.0, 0), (5e-324, 0), (0.5, 0), (1.5, 2), (-2.5, -2), (7.49, 7), (7.5, 8)]
+    for x, y in (*near, *ends):
+        assert squares_on(FeatureGrid(np.ones(1), 8.0, 8), [x]) == [y * y]
+
+
 @pytest.mark.parametrize(
-    ("x", "y"),
+    "scale",
     [
-        (0.0, 0),
-        (-0.0, 0),
-        (5e-324, 0),
-        (0.5, 0),
-        (1.5, 2),
-        (-2.5, -2),
-        (7.49, 7),
-        (7.5, 8),
-        (8.0, 8),
-        (np.nextafter(8.0, 9.0), 8),
-        (-1e308, -8),
-        (np.finfo(float).max, 8),
+        *([1.0, each] for each in (-1.0, math.nan, math.inf, 1e-101, 1e101, "a")),
+        *("a", object(), [[1.0, 2.0]], [1.0, 2.0, 3.0]),
     ],
 )
-def test_rounds_to_even_and_clips(x, y):
-    assert squares_on(FeatureGrid(np.ones(1), 8.0, 8), [x]) == [y * y]
-
-
-def test_a_scale_of_zero_makes_every_coordinate_zero():
-    grid = FeatureGrid(np.array([0.0, 1.0]), 8.0, 100)
-    assert grid.multipliers.tolist() == [0.0, 12.5]
-    assert squares_on(grid, [1e308, 1.0]) == [0, 144]
-
-
-def test_scales_are_copied_and_cannot_change_later():
-    scale = np.ones(3)
-    grid = FeatureGrid(scale, 8.0, 10)
-    scale[0] = 5
-    assert grid.feature_scale.tolist() == [1, 1, 1]
-    with pytest.raises(ValueError, match="read-only"):
-        grid.feature_scale[0] = 2
-
-
-def test_one_number_stands_for_all_features():
-    assert check_feature_scale(2, 3).tolist() == [2.0, 2.0, 2.0]
-
-
-@pytest.mark.parametrize("scale", [-1.0, math.nan, math.inf, 1e-101, 1e101])
-def test_scales_out_of_range_are_refused(scale):
-    with pytest.raises(ParameterError, match="feature_scale must be 0"):
-        check_feature_scale([1.0, scale], 2)
-
-
-@pytest.mark.parametrize("scale", ["a", [1.0, "a"], object(), [[1.0, 2.0]], [1.0, 2.0, 3.0]])
-def test_scales_of_another_shape_or_type_are_refused(scale):
+def test_scales_out_of_range_or_of_another_shape_are_refused(scale):
     with pytest.raises(ParameterError, match="feature_scale must"):
         check_feature_scale(scale, 2)
 

@@ -18,8 +18,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from dask.callbacks import Callback
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pyarrow import csv, ipc, parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
@@ -29,12 +27,7 @@ from hushcov.sums.counts import cell_counts, count_complete, log2_histogram, sig
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.records import (
-    CentredRecords,
-    CompleteRecords,
-    ScaledRecords,
-    WatchedRecords,
-)
+from hushcov.sums.records import CentredRecords, CompleteRecords, ScaledRecords, WatchedRecords
 from hushcov.sums.signs import sign_gram
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
@@ -64,18 +57,8 @@ def length(block):
 def statistics(records):
     """Every statistic that travels, of the records and of what is made of them."""
     grid = FeatureGrid(SCALES, 4.0, 1000)
-    products = ProductMap(
-        grid=FeatureGrid(SCALES, 8.0, 64),
-        rows=np.array([0, 1]),
-        columns=np.array([2, 3]),
-        pair_weight=4,
-        diagonal_weight=3,
-        centre=64,
-        norm_bound=500,
-        factor_range=250,
-        size_range=200,
-        size_cap=1024,
-    )
+    pairs, numbers = (np.array([0, 1]), np.array([2, 3])), (4, 3, 64, 500, 250, 200, 1024)
+    products = ProductMap(FeatureGrid(SCALES, 8.0, 64), *pairs, *numbers)
     yield records.n_records
     yield records.map_sum(length)
     centred = CentredRecords(records, SCALES * 0.4, SCALES * 1.7)
@@ -112,18 +95,6 @@ def test_arrays_in_chunks_equal_memory(sizes):
     check_equal(records, X)
 
 
-@settings(deadline=None, max_examples=4)
-@given(sizes=st.lists(st.integers(0, 7), min_size=1, max_size=12).filter(sum))
-def test_any_chunks_equal_memory(sizes):
-    rows = X[: sum(sizes)]
-    with dask.config.set(scheduler="synchronous"):
-        check_equal(DaskRecords(cut(rows, sizes)), rows)
-
-
-def test_chunks_of_columns_are_joined():
-    check_equal(DaskRecords(da.from_array(X, chunks=(40, 2))), X)
-
-
 def test_chunks_of_unknown_size():
     known = cut(X, (30, 30, 41))
     unknown = known[known[:, 0] > -10]
@@ -131,25 +102,6 @@ def test_chunks_of_unknown_size():
     # Counting its rows does not change the array that was passed.
     assert np.isnan(unknown.shape[0])
     assert np.isnan(unknown.chunks[0]).all()
-
-
-def test_a_partition_is_not_copied():
-    seen = []
-
-    def looked_at(records):
-        seen.append(records._records._table)
-        return records
-
-    work = cluster.Work(looked_at, length, gaps=False)
-    assert work(X, seen.append)[0] == 101
-    assert np.shares_memory(seen[0], X)
-    assert seen[1:] == [101]
-
-
-@pytest.mark.parametrize("dtype", [np.int8, np.uint32, np.float32, bool, object])
-def test_other_dtypes(dtype):
-    rows = np.random.default_rng(2).integers(0, 2, (50, 4)).astype(dtype)
-    check_equal(DaskRecords(da.from_array(rows, chunks=(17, 4))), rows)
 
 
 def test_dataframes_bring_their_names():
@@ -256,47 +208,6 @@ def test_bad_values_are_refused_where_they_are(rows, words):
     assert "987" not in str(info.value)
 
 
-def test_rows_of_partitions_are_not_handed_out():
-    with pytest.raises(NotImplementedError, match="use map_sum"):
-        DaskRecords(cut(X, (101,)))._blocks()
-
-
-@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-def test_progress_without_a_cluster(scheduler, monkeypatch):
-    """Tasks in this process tell whoever listens, at once and not after the end."""
-    monkeypatch.setattr(cluster, "_ROWS_OF_REPORT", 10)
-    monkeypatch.setattr("hushcov.sums.records._SMALLEST_DEFAULT_BLOCK_ROWS", 4)
-    monkeypatch.setattr("hushcov.sums.records._BLOCK_BYTES", 1)
-    seen = []
-    records = WatchedRecords(
-        DaskRecords(cut(X, (1, 30, 33, 37))), lambda: seen.append("pass"), seen.append
-    )
-    with dask.config.set(scheduler=scheduler):
-        for _ in range(2):
-            assert records.map_sum(length)[0] == 101
-    assert seen[0] == "pass"
-    second = seen.index("pass", 1)
-    for one in (seen[1:second], seen[second + 1 :]):
-        assert sorted(one) == [1, 1, 6, 9, *[12] * 7]
-    assert cluster._LISTENERS == {}
-
-
-def test_progress_of_rows_that_are_refused_ends():
-    seen = []
-    bad = cut(np.array([[1.0], [np.nan], [987.0]]), (1, 1, 1))
-    with dask.config.set(scheduler="synchronous"), pytest.raises(DataError, match="finite"):
-        WatchedRecords(DaskRecords(bad), lambda: None, seen.append).map_sum(length)
-    assert cluster._LISTENERS == {}
-
-
-def test_nobody_is_told_after_the_end():
-    seen = []
-    with cluster._listening((seen.append,)) as topic:
-        cluster._tell(topic, 3)
-    cluster._tell(topic, 4)
-    assert seen == [3]
-
-
 # What travels
 
 
@@ -386,27 +297,6 @@ def test_a_copy_that_is_sent_elsewhere_takes_no_row_along(tmp_path):
     assert cloudpickle.loads(sent)._copy.rows is None
 
 
-def copies_on(client):
-    held = {str(key) for keys in client.has_what().values() for key in keys}
-    return sum("KeptOfPiece" in key for key in held)  # on how many workers does not matter
-
-
-def test_copies_on_workers_go_with_the_records(client, tmp_path, cut_files):
-    write_in_batches(tmp_path / "x.parquet", X, 7)
-    cut_files(7)
-    records = compact_of(DaskRecords(FileRecords(tmp_path)), [])
-    expected = CompactRecords(ArrayRecords(X), SCALES * 0.1, SCALES * 3, SCALES)
-    for _ in range(2):
-        np.testing.assert_array_equal(sign_gram(records), sign_gram(expected))
-    assert copies_on(client) == 15
-    del records
-    for _ in range(200):
-        if not copies_on(client):
-            break
-        time.sleep(0.05)
-    assert copies_on(client) == 0
-
-
 # Errors of the user's own tasks
 
 SECRET = "7314-SSN"
@@ -464,14 +354,9 @@ FAILING = {
 def own_threads():
     from distributed import Client
 
-    with Client(
-        processes=False,
-        n_workers=1,
-        threads_per_worker=2,
-        dashboard_address=":0",
-        silence_logs=60,
-        set_as_default=False,
-    ) as client:
+    size = {"processes": False, "n_workers": 1, "threads_per_worker": 2}
+    quiet = {"dashboard_address": ":0", "silence_logs": 60, "set_as_default": False}
+    with Client(**size, **quiet) as client:
         yield client
 
 
@@ -545,31 +430,10 @@ def client(three_workers):
         yield three_workers
 
 
-def test_progress_counts_every_row_of_every_pass(client):
-    seen = []
-    records = WatchedRecords(
-        DaskRecords(cut(X, (1, 30, 33, 37))), lambda: seen.append("pass"), seen.append
-    )
-    for _ in range(2):
-        assert records.map_sum(length)[0] == 101
-    assert seen[0] == "pass"
-    second = seen.index("pass", 1)
-    for one in (seen[1:second], seen[second + 1 :]):
-        assert sorted(one) == [1, 30, 33, 37]
-    np.testing.assert_array_equal(sign_gram(records), sign_gram(ArrayRecords(X)))
-
-
 def test_every_statistic_travels_between_processes(client):
     elsewhere = statistics(DaskRecords(cut(X, (50, 51))))
     for found, expected in zip(elsewhere, statistics(ArrayRecords(X)), strict=True):
         np.testing.assert_array_equal(found, expected)
-
-
-def test_a_client_that_is_not_used_is_not_told(client):
-    with dask.config.set(scheduler="threads"):
-        records = WatchedRecords(DaskRecords(cut(X, (50, 51))), lambda: None, lambda _: None)
-        total = records.map_sum(length)
-    assert total[0] == 101
 
 
 def kill_once_under_way(marks, workers, killed):

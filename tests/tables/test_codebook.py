@@ -127,13 +127,6 @@ def test_partitions_of_files_are_coded_on_their_workers(book, tmp_path):
     assert np.array_equal(elsewhere.map_sum(rounded), records.map_sum(rounded))
 
 
-def test_chosen_columns_of_files(book, tmp_path):
-    path = sources(table(), tmp_path)["csv"]
-    records = open_records(path, codebook=book, columns=["w", "state"])
-    assert records.feature_names == ("w", "state=TX", "state=CA", "state=NY")
-    assert np.array_equal(rows_of(records), expected(table())[:, [8, 1, 2, 3]])
-
-
 def test_values_are_compared_by_number_where_all_are_numbers():
     column = CodebookColumn("code", "category", values=("01", "2.0", "30"))
     assert column.codes(["1", 1, 1.0, "1.0", True, "x", 2, "002", None, "", float("nan")])[
@@ -218,15 +211,6 @@ def test_whatever_a_category_holds_is_a_value_of_the_list_or_none(values):
     for odd in (Mute(), [1], 10**400, 10**5000, Fraction(10**5000, 3), float("inf"), b"\xff"):
         table = pd.DataFrame({"a": [values[0], odd], "b": [1.0, 2.0]})
         (block,) = open_records(table, codebook=book)._blocks()
-        assert block.tolist() == [[1, 0, 1], [0, 0, 2]]
-
-
-def test_dates_that_python_does_not_have_are_in_no_list(tmp_path):
-    book = Codebook((CodebookColumn("a", "category", values=("1970-01-01 00:00:01", "x")),))
-    table = pa.table({"a": pa.array([1, 2**45], pa.timestamp("s")), "b": [1.0, 2.0]})
-    parquet.write_table(table, tmp_path / "x.parquet")
-    for source in (table, tmp_path / "x.parquet"):
-        (block,) = open_records(source, codebook=book)._blocks()
         assert block.tolist() == [[1, 0, 1], [0, 0, 2]]
 
 

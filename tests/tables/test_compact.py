@@ -1,4 +1,4 @@
-"""`CompactRecords`: integers of two bytes, the same sums with and without a copy of them."""
+"""`CompactRecords` and lanes of records: the same sums as of records one by one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ import torch
 
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums import rows as row_sums
-from hushcov.sums.bounded import (
-    bounded_sums,
-    bounded_sums_of,
-    fourth_sums_of,
-    sum_together,
-)
-from hushcov.sums.counts import norm_counts_of, norm_histogram, sign_sums, signed_octaves
+from hushcov.sums.bounded import bounded_sums, fourth_sums_of
+from hushcov.sums.counts import norm_histogram, sign_sums, signed_octaves
 from hushcov.sums.gram import row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import ProductMap
+from hushcov.sums.products import N_NORM_BINS, ProductMap
 from hushcov.sums.records import (
     CentredRecords,
     CompleteRecords,
@@ -44,7 +39,6 @@ REACH = np.array([2.0, 1e5, 1e-8, 5e12, 1.0])
 SHIFT, NEAR = SCALE * [0.3, -0.2, 0.1, 0.0, 0.0], SCALE * 1.7
 GRID = FeatureGrid(SCALE, 64.0, 2**15 - 1)
 EDGES = tuple(int(4**k) for k in range(6, 16))
-NOWHERE = np.empty(0, dtype=np.int64)
 PRODUCTS = ProductMap(
     FeatureGrid(SCALE, 8.0, 255), np.array([0, 1]), np.array([2, 3]), 2, 1, 30, 900, 50, 20, 10**5
 )
@@ -151,13 +145,6 @@ def test_a_kept_copy_is_read_in_place_of_the_records(monkeypatch):
         assert len(passes) == expected
 
 
-def test_how_large_a_copy_is_kept():
-    assert compact.copy_bytes(33_000, 1000) == 66_000_000
-    assert compact.copy_bytes(34_000, 1000) == 0
-    assert compact.copy_bytes(200_000, 1000, in_memory=True) == 400_000_000
-    assert compact.copy_bytes(10**6, 1000, in_memory=True) == 0
-
-
 def test_a_reading_that_fails_leaves_no_copy():
     bad = X.copy()
     bad[-1, -1] = np.inf
@@ -186,37 +173,9 @@ def test_one_record_changes_its_own_row_alone():
     np.testing.assert_array_equal(difference, alone[0] - alone[1])
 
 
-def test_several_sums_in_one_reading():
-    passes = []
-    watched = counted(ArrayRecords(X, block_rows=50), passes)
-    for records in (watched, made(watched, keep=False), open_records(torch.from_numpy(X))):
-        centred = CentredRecords(records, SHIFT, NEAR)
-        before = len(passes)
-        found = sum_together(
-            centred,
-            [
-                bounded_sums_of(centred, GRID, 1500),
-                norm_counts_of(centred, GRID, EDGES, signs=True),
-                fourth_sums_of(centred, GRID, 20, 2**12),
-                PRODUCTS.sums_of(centred),
-            ],
-        )
-        assert len(passes) - before == (not records.on_device)
-        expected = [
-            SUMS["bounded"](centred),
-            np.concatenate([sign_sums(centred), SUMS["norms"](centred)]),
-            SUMS["fourths"](centred),
-            PRODUCTS.sum(centred),
-        ]
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(one, other)
-
-
 def test_what_is_no_public_number_for_each_feature_is_refused():
     for centre, reach, scale in (
-        (CENTRE[:2], REACH, SCALE),
-        (CENTRE * np.nan, REACH, SCALE),
-        (CENTRE, -REACH, SCALE),
+        *((CENTRE[:2], REACH, SCALE), (CENTRE * np.nan, REACH, SCALE), (CENTRE, -REACH, SCALE)),
         (CENTRE, REACH, -SCALE),
     ):
         with pytest.raises(ParameterError):
@@ -255,3 +214,75 @@ def test_a_scratch_file_that_cannot_be_written_is_an_error(monkeypatch, tmp_path
         for _ in range(2):
             with pytest.raises(OSError, match="space"):
                 sign_sums(records)
+
+
+# Records side by side: the sums are those of records one by one, to the last bit.
+
+
+def product_map(d, n_pairs, *, half_width=500, norm_bound=None):
+    random = np.random.default_rng(d + n_pairs)
+    first, second = np.triu_indices(d, 1)
+    chosen = random.choice(len(first), n_pairs, replace=False) if n_pairs else []
+    centre = int((half_width / 8) ** 2)
+    middling = int(5 * centre * np.sqrt(16 * n_pairs + 18 * d) / 4)  # above some norms
+    pairs = first[chosen].astype(np.int64), second[chosen].astype(np.int64)
+    ranges = {"factor_range": 1000, "size_range": 777, "size_cap": 2 * d * centre}
+    bound = middling if norm_bound is None else norm_bound
+    grid = FeatureGrid(np.ones(d), 8.0, half_width)
+    return ProductMap(grid, *pairs, 5, 3, centre, bound, **ranges)
+
+
+def one_by_one(X, m):
+    """z and the factor of each record, with NumPy, and what is released of its size."""
+    h = m.grid.half_width
+    y = np.rint(np.clip(X * m.grid.multipliers, -h, h))
+    pairs = m.pair_weight * y[:, m.rows] * y[:, m.columns]
+    z = np.hstack([pairs, m.diagonal_weight * (y * y - m.centre)])
+    square = (z * z).sum(axis=1)
+    factor = m.norm_bound / np.sqrt(np.maximum(square, 1)) * (1 - 2.0**-40)
+    factor[square <= m.norm_bound**2] = 1.0
+    size = np.minimum((y * y).sum(axis=1).astype(np.int64), m.size_cap)
+    return z, factor, size * m.size_range // m.size_cap
+
+
+def literal_sum(X, m):
+    z, factor, size = one_by_one(X, m)
+    values = np.trunc(z * factor[:, None]).astype(np.int64).sum(axis=0)
+    return [*values, np.trunc(factor * m.factor_range).astype(np.int64).sum(), size.sum()]
+
+
+def literal_counts(X, m):
+    z, _, _ = one_by_one(X, m)
+    mantissa, exponent = np.frexp((z * z).sum(axis=1))
+    return np.bincount(2 * exponent + (mantissa >= np.sqrt(0.5)), minlength=N_NORM_BINS)
+
+
+def table(n, d):
+    X = np.random.default_rng(n + d).standard_normal((n, d)) * 1.3
+    X[::3, 0] = 0.0
+    X[::7] *= 5.0  # long
+    X[::11] = 0.0
+    X[5:6] = 1e300
+    return X
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 203])
+@pytest.mark.parametrize(
+    ("d", "n_pairs"), [(1, 0), (2, 0), (2, 1), (9, 8), (17, 33), (515, 1), (1030, 600)]
+)
+def test_sums_and_counts_are_those_of_records_one_by_one(n, d, n_pairs):
+    X, m = table(n, d), product_map(d, n_pairs, half_width=100)
+    assert m.sum(ArrayRecords(X)).tolist() == literal_sum(X, m)
+    assert m.norm_histogram(ArrayRecords(X)).tolist() == literal_counts(X, m).tolist()
+
+
+def test_long_records_are_scaled_by_exact_norms():
+    """Norms in single precision would round some products to another integer."""
+    X, m = np.random.default_rng(3).standard_normal((20_000, 25)), product_map(25, 300)
+    assert m.sum(ArrayRecords(X)).tolist() == literal_sum(X, m)
+    z, factor, _ = one_by_one(X, m)
+    assert 0.1 < np.mean(factor < 1) < 0.9
+    square = (z.astype(np.float32) ** 2).astype(np.float64).sum(axis=1)
+    near = np.where(factor < 1, m.norm_bound / np.sqrt(square) * (1 - 2.0**-40), 1.0)
+    other = np.trunc(z * near[:, None]).sum(axis=0)
+    assert np.any(other != literal_sum(X, m)[:-2])

@@ -1,25 +1,24 @@
-"""Parquet, Arrow and CSV files: the same rows as in memory, in bounded blocks, or a refusal."""
+"""Parquet, Arrow and CSV files: the same rows as in memory, or a refusal that names no person."""
 
 from __future__ import annotations
 
-import os
 import pickle
 import sys
-import threading
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
+import dask
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
 
-from hushcov import GaussianCovariance
-from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
-from hushcov.sums.records import WatchedRecords
-from hushcov.tables import files, formats
-from hushcov.tables.files import Columns, FileRecords
+from hushcov.exceptions import DataError, MissingPackageError, ParameterError, RecordsFileError
+from hushcov.tables import files
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.files import Columns, FileRecords, read_header
 from hushcov.tables.sources import ArrayRecords, open_records
 from table_helpers import refused, rows_of
 
@@ -62,20 +61,6 @@ def test_a_file_has_the_rows_names_and_size_of_the_table(tmp_path, suffix):
 
 
 @every_format
-@pytest.mark.parametrize("block_rows", [1, 7, 100, 256, 257, 10_000])
-def test_blocks_are_bounded_read_only_and_change_nothing(tmp_path, suffix, block_rows):
-    path = write(tmp_path / f"x.{suffix}", columns_of(X))
-    blocks = list(FileRecords(path, block_rows=block_rows)._blocks())
-    assert max(map(len, blocks)) <= block_rows
-    assert len(blocks) == -(-len(X) // block_rows)
-    for block in blocks:
-        assert block.dtype == np.float64
-        assert block.flags.c_contiguous
-        assert not block.flags.writeable
-    np.testing.assert_array_equal(np.concatenate(blocks), X)
-
-
-@every_format
 def test_a_folder_a_pattern_and_a_list_of_files(tmp_path, suffix):
     """By name, whatever the order in which they were written; a list as it is given."""
     parts = {"p2": X[10:110], "p10": X[:10], "p3": X[110:]}
@@ -112,22 +97,6 @@ def test_folders_in_folders(tmp_path):
     assert "names of folders" in message
     (tmp_path / "empty" / "inside").mkdir(parents=True)
     assert "got none" in refusal(lambda: open_records(tmp_path / "empty"))
-
-
-def test_a_folder_that_is_called_like_a_file(tmp_path):
-    (tmp_path / "x.parquet").mkdir()
-    write(tmp_path / "x.parquet" / "part-0.parquet", columns_of(X))
-    np.testing.assert_array_equal(rows_of(open_records(tmp_path / "x.parquet")), X)
-    np.testing.assert_array_equal(rows_of(open_records(tmp_path / "*.parquet")), X)
-
-
-@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (255, 8), (257, 9), (600, 16), (513, 23)])
-def test_rows_are_made_of_columns(shape):
-    table = np.random.default_rng(0).standard_normal(shape)
-    columns = [np.concatenate([[np.nan] * 7, column, [np.nan]]) for column in table.T]
-    rows = np.full(shape, np.inf)
-    Columns(columns).fill(rows, 7)
-    np.testing.assert_array_equal(rows, table)
 
 
 def test_addresses_beyond_the_columns_are_refused():
@@ -246,14 +215,6 @@ def test_damaged_empty_and_missing_files(tmp_path, suffix):
         assert open_records(empty).n_records == 0
 
 
-def test_an_empty_file_among_others_adds_nothing(tmp_path):
-    for name, part in (("1", X[:5]), ("2", X[:0]), ("3", X[5:])):
-        write(tmp_path / f"{name}.parquet", columns_of(part))
-    records = open_records(tmp_path)
-    assert len(records.spans) == 2
-    np.testing.assert_array_equal(rows_of(records), X)
-
-
 def test_sources_that_lead_to_no_files_or_to_several_formats(tmp_path):
     assert "got none" in refusal(lambda: open_records(tmp_path))
     assert "got none" in refusal(lambda: open_records(tmp_path / "*.csv"))
@@ -280,12 +241,12 @@ def test_columns_that_are_not_there_or_not_in_every_file(tmp_path):
     assert "share a name" in refusal(lambda: open_records(path))
 
 
-@pytest.mark.parametrize("name", ["a.b", "a b", "ä", "a,b", '"', "x1"])
 @every_format
-def test_odd_names_of_columns(tmp_path, suffix, name):
-    path = write(tmp_path / f"x.{suffix}", columns_of(X, ["a", name, "c"]))
-    records = open_records(path, columns=["c", name, "a"])
-    np.testing.assert_array_equal(rows_of(records), X[:, ::-1])
+def test_odd_names_of_columns(tmp_path, suffix):
+    for name in ("a.b", "a b", "ä", "a,b", '"', "x1"):
+        path = write(tmp_path / f"x.{suffix}", columns_of(X, ["a", name, "c"]))
+        records = open_records(path, columns=["c", name, "a"])
+        np.testing.assert_array_equal(rows_of(records), X[:, ::-1])
 
 
 def test_bad_options(tmp_path):
@@ -322,231 +283,6 @@ def test_rows_of_some_spans_alone(tmp_path, suffix):
     assert records.n_records == len(X)
 
 
-def test_groups_of_rows_before_a_span_are_not_read(tmp_path, monkeypatch):
-    """Groups of 100 rows: a worker that wants the last ones does not read the first."""
-    path = write(tmp_path / "x.parquet", columns_of(X))
-    records = FileRecords(path, block_rows=30)
-    asked = []
-    iter_batches = parquet.ParquetFile.iter_batches
-
-    def watched(self, *args, row_groups, **kwargs):
-        asked.append(row_groups)
-        return iter_batches(self, *args, row_groups=row_groups, **kwargs)
-
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", watched)
-    spans = [(0, 1), (99, 101), (100, 200), (199, 200), (200, 257), (256, 257), (0, 257)]
-    for start, stop in spans:
-        part = records.only([replace(records.spans[0], start=start, stop=stop)])
-        np.testing.assert_array_equal(rows_of(part), X[start:stop])
-    assert asked == [[0], [0, 1], [1], [1], [2], [2], [0, 1, 2]]
-
-
-def test_record_batches_before_a_span_are_not_read(tmp_path, monkeypatch):
-    """Batches of 100 rows: whoever gets the last ones is told where they begin."""
-    path = write(tmp_path / "x.arrow", columns_of(X))
-    records = FileRecords(path, columns=["c", "a"], block_rows=30)
-    pieces = records.pieces(100)
-    assert [(p.start, p.stop, p.batch) for p in pieces] == [
-        (0, 100, 0),
-        (100, 200, 1),
-        (200, 257, 2),
-    ]
-    asked = []
-    open_file = ipc.open_file
-
-    class Watched:
-        def __init__(self, *args, **kwargs):
-            self._file = open_file(*args, **kwargs)
-
-        def __getattr__(self, name):
-            return getattr(self._file, name)
-
-        def get_batch(self, i):
-            asked.append((i, self._file.get_batch(i).num_columns))
-            return self._file.get_batch(i)
-
-    monkeypatch.setattr(ipc, "open_file", Watched)
-    for piece, number in zip(pieces, range(3), strict=True):
-        part = pickle.loads(pickle.dumps(records.only([piece])))
-        np.testing.assert_array_equal(rows_of(part), X[piece.start : piece.stop, [2, 0]])
-        assert asked == [(number, 2)]
-        asked.clear()
-
-
-@pytest.mark.parametrize(
-    ("suffix", "rows", "starts"),
-    [
-        ("parquet", 1, [0, 100, 200]),
-        ("parquet", 199, [0, 100]),
-        ("parquet", 200, [0, 200]),
-        ("parquet", 1000, [0]),
-        ("arrow", 199, [0, 100]),
-        ("arrow", 200, [0, 200]),
-        ("csv", 1, [0]),
-    ],
-)
-def test_pieces_are_cut_where_they_can_be_read_on_their_own(tmp_path, suffix, rows, starts):
-    """Text is read from its start, and a group of rows whole: nobody should do so for a part."""
-    for name in "12":
-        write(tmp_path / f"{name}.{suffix}", columns_of(X))
-    records = FileRecords(tmp_path)
-    pieces = records.pieces(rows)
-    assert [piece.start for piece in pieces] == starts * 2
-    np.testing.assert_array_equal(rows_of(records.only(pieces)), np.vstack([X, X]))
-    middle = replace(records.spans[0], start=50, stop=150)
-    cut = records.only([middle]).pieces(rows)
-    assert (cut[0].start, cut[-1].stop) == (50, 150)
-    np.testing.assert_array_equal(rows_of(records.only(cut)), X[50:150])
-
-
-def test_a_group_of_rows_is_not_held_whole(tmp_path, monkeypatch):
-    """One group, as most writers make it: of its 16 MB a few are in memory at a time."""
-    monkeypatch.setattr(files, "_BATCH_BYTES", 2**18)
-    rows = np.random.default_rng(0).standard_normal((250_000, 8))
-    path = tmp_path / "x.parquet"
-    table = pa.table(columns_of(rows, [f"x{i}" for i in range(8)]))
-    parquet.write_table(table, path, use_dictionary=False, data_page_size=2**16)
-    assert parquet.ParquetFile(path).num_row_groups == 1
-    del table
-    before, held = pa.total_allocated_bytes(), []
-    blocks = FileRecords(path, block_rows=1000)._blocks()
-    for start, block in zip(range(0, len(rows), 1000), blocks, strict=True):
-        np.testing.assert_array_equal(block, rows[start : start + 1000])
-        held.append(pa.total_allocated_bytes() - before)
-    assert 0 < max(held) < 4 * 2**20
-
-
-def test_batches_are_given_back_before_the_next_one_is_made(tmp_path, monkeypatch):
-    path = write(tmp_path / "x.parquet", columns_of(X))
-    before, held = pa.total_allocated_bytes(), []
-
-    def batches():
-        for rows in (100, 100, 57):
-            held.append(pa.total_allocated_bytes() - before)
-            yield pa.record_batch([pa.array(range(rows), pa.float64()) for _ in NAMES], NAMES)
-
-    monkeypatch.setattr(formats, "_parquet_batches", lambda *_: formats._placed(batches(), 0))
-    rows = rows_of(FileRecords(path, block_rows=10))
-    assert rows.sum() == 3 * (2 * sum(range(100)) + sum(range(57)))
-    assert held == [held[0]] * 3
-
-
-def reading_threads():
-    """What waits to be read by the one reading thread, and other such threads."""
-    waiting = files._reader(os.getpid())._work_queue.qsize()
-    threads = [t for t in threading.enumerate() if t.name.startswith("hushcov-reader")]
-    return [waiting] * (waiting > 0) + threads[1:]
-
-
-@pytest.fixture
-def two_cores(monkeypatch):
-    monkeypatch.setattr(files, "threads", lambda: 2)
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_the_next_blocks_are_read_while_one_is_in_use(count):
-    begun = [threading.Event() for _ in range(4)]
-
-    def blocks():
-        for i, event in enumerate(begun):
-            event.set()
-            yield np.array([i])
-
-    ahead = files._read_ahead(blocks(), count)
-    assert not begun[0].is_set()
-    for i in range(4):
-        assert next(ahead).tolist() == [i]
-        assert all(event.wait(60) for event in begun[: i + count + 1])
-        if i + count + 1 < 4:
-            assert not begun[i + count + 1].is_set()
-    assert next(ahead, None) is None
-    assert reading_threads() == []
-
-
-@pytest.mark.usefixtures("two_cores")
-def test_no_thread_and_no_open_file_is_left(tmp_path, monkeypatch):
-    path = write(tmp_path / "x.parquet", columns_of(X))
-    closed = []
-    close = parquet.ParquetFile.close
-    monkeypatch.setattr(
-        parquet.ParquetFile, "close", lambda self, *args: (closed.append(1), close(self, *args))
-    )
-    records = FileRecords(path, block_rows=10)
-    closed.clear()
-    blocks = records._blocks()
-    next(blocks)
-    assert len(reading_threads()) == 1
-    blocks.close()
-    assert (reading_threads(), closed) == ([], [1])
-    rows_of(records)
-    assert (reading_threads(), closed) == ([], [1, 1])
-
-    def broken(block):
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        records.map_sum(broken)
-    assert (reading_threads(), closed) == ([], [1, 1, 1])
-
-
-@pytest.mark.usefixtures("two_cores")
-def test_errors_of_the_reading_thread_arrive_after_the_blocks_before_them(tmp_path, monkeypatch):
-    """Batches of 40 rows, or what is left of a group of 100: the last one has the null."""
-    path, table = tmp_path / "x.parquet", pa.table({"a": pa.array([1.0] * 190 + [None])})
-    # Statistics would tell of the null before anything is read.
-    parquet.write_table(table, path, row_group_size=100, write_statistics=False)
-    seen = []
-    monkeypatch.setattr(files, "_BATCH_BYTES", 8)
-    records = WatchedRecords(FileRecords(path, block_rows=40), lambda: None, seen.append)
-    with pytest.raises(DataError, match="'a' has nulls"):
-        records.map_sum(lambda block: np.array([len(block)]))
-    assert seen == [40] * 4
-    assert reading_threads() == []
-
-
-@pytest.mark.parametrize("reason", ["one core", "one block", "one of many readers"])
-def test_one_thread_where_a_second_is_of_no_use(tmp_path, monkeypatch, reason):
-    path = write(tmp_path / "x.parquet", columns_of(X))
-    monkeypatch.setattr(files, "threads", lambda: 1 if reason == "one core" else 2)
-    records = FileRecords(path, block_rows=257 if reason == "one block" else 10)
-    if reason == "one of many readers":
-        records = records.only(records.spans)
-    others = []
-
-    def rows(block):
-        others.extend(reading_threads())
-        return np.array([len(block)])
-
-    assert records.map_sum(rows)[0] == len(X)
-    assert others == []
-
-
-@pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv"])
-@pytest.mark.parametrize("centred", [False, True])
-def test_a_fit_from_files_is_the_fit_from_memory(tmp_path, suffix, centred):
-    for start in range(0, len(X), 60):
-        write(tmp_path / f"{start:04}.{suffix}", columns_of(X[start : start + 60]))
-
-    def fitted(data):
-        estimator = GaussianCovariance(
-            epsilon=5.0, delta=1e-4, assume_centered=centred, random_state=7
-        )
-        with pytest.warns(SeededNoiseWarning):
-            return estimator.fit(data)
-
-    files, memory = fitted(FileRecords(tmp_path, block_rows=13)), fitted(X)
-    np.testing.assert_array_equal(files.release_.integers, memory.release_.integers)
-    np.testing.assert_array_equal(files.covariance_, memory.covariance_)
-    assert files.release_.unit == memory.release_.unit
-    by_path = fitted(str(tmp_path))
-    np.testing.assert_array_equal(by_path.covariance_, memory.covariance_)
-    for estimator in (files, by_path):
-        assert estimator.feature_names_in_.tolist() == NAMES
-        assert estimator.n_features_in_ == 3
-        assert list(estimator.labelled_covariance().columns) == NAMES
-    assert not hasattr(memory, "feature_names_in_")
-
-
 def test_nothing_but_names_types_and_numbers_of_rows_is_read_on_opening(tmp_path, monkeypatch):
     path = write(tmp_path / "x.parquet", {"a": [1.0, np.nan], "b": [1.0, None]})
     monkeypatch.setattr(files, "read_batches", lambda *_: pytest.fail("read"))
@@ -562,3 +298,114 @@ def test_without_pyarrow_the_cure_is_named(tmp_path, monkeypatch):
     with pytest.raises(MissingPackageError, match=r"pip install 'hushcov\[files\]'"):
         open_records(path)
     assert isinstance(open_records(X), ArrayRecords)
+
+
+# Of several files no message says which: there may be one for each person.
+
+
+FOUND_NAMES, PERSON = ["age", "pulse", "height"], "jane-doe"
+ROWS = np.random.default_rng(1).standard_normal((40, 3))
+refused_alone = partial(refused, secrets=(PERSON,))
+SUFFIXES = ("csv", "tsv", "csv.gz", "parquet", "feather")
+every_suffix = pytest.mark.parametrize("suffix", SUFFIXES)
+
+
+def write_frame(path, table):
+    if path.suffix == ".parquet":
+        table.to_parquet(path, index=False)
+    elif path.suffix == ".feather":
+        table.to_feather(path)
+    else:
+        table.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
+
+
+@pytest.fixture
+def folder(tmp_path, suffix):
+    """Two files, of which the second is of a person."""
+    for name in ("a", PERSON):
+        write_frame(tmp_path / f"{name}.{suffix}", pd.DataFrame(ROWS, columns=FOUND_NAMES))
+    return tmp_path
+
+
+def changed(change):
+    """The table with another name, or another value, of the pulse."""
+    table = pd.DataFrame(ROWS, columns=FOUND_NAMES)
+    if change == "name":
+        return table.rename(columns={"pulse": "puls"})
+    if change == "72bpm":
+        table["pulse"] = table["pulse"].astype(str)
+    table.loc[3, "pulse"] = change
+    return table
+
+
+@every_suffix
+@pytest.mark.parametrize("change", ["72bpm", "name", np.inf, np.nan])
+def test_what_is_in_a_file_is_refused_without_its_name(folder, suffix, change):
+    write_frame(folder / f"{PERSON}.{suffix}", changed(change))
+    several = [str(path) for path in sorted(folder.iterdir())]
+    for source in (folder, f"{folder}/*", several):
+        words = refused_alone(lambda given=source: open_records(given).map_sum(_moments))
+        if isinstance(change, str):
+            assert words.startswith("one of the files")
+
+
+@every_suffix
+@pytest.mark.parametrize("content", [b"", b"nothing", b"\xff\xfe,\n1,2,3,4\n5\n"])
+def test_damaged_files_are_refused_without_their_names(folder, suffix, content):
+    (folder / f"{PERSON}.{suffix}").write_bytes(content)
+    assert refused_alone(lambda: open_records(folder)).startswith(f"one of the files of {folder} ")
+    (folder / f"a.{suffix}").unlink()  # the folder was named, and not the file
+    if content == b"nothing" and suffix in ("csv", "tsv"):  # the name of a column, and no record
+        assert open_records(folder).n_records == 0
+        return
+    assert refused_alone(lambda: open_records(folder)).startswith(f"one of the files of {folder} ")
+    if content != b"nothing":  # which may be a name
+        refused_alone(lambda: read_header(folder))
+
+
+@every_suffix
+def test_files_that_are_named_are_named(folder, suffix):
+    path = folder / f"{PERSON}.{suffix}"
+    for source in (path, [path]):
+        with pytest.raises(DataError, match=PERSON):
+            open_records(source, columns=["weight"])
+    with pytest.raises(RecordsFileError, match="nobody"):
+        open_records([path, folder / f"nobody.{suffix}"])
+
+
+@every_suffix
+def test_files_that_are_not_named_are_read_here_and_by_workers(folder, suffix):
+    records = open_records(folder)
+    travelled = pickle.loads(pickle.dumps(records))
+    with dask.config.set(scheduler="threads", num_workers=1):
+        elsewhere = DaskRecords(records).map_sum(_moments)
+    for found in (records.map_sum(_moments), travelled.map_sum(_moments), elsewhere):
+        assert found[0] == 80
+    write_frame(folder / f"{PERSON}.{suffix}", pd.DataFrame(ROWS[:7], columns=FOUND_NAMES))
+    assert "one of the files" in refused_alone(lambda: travelled.map_sum(_moments))
+
+
+def _moments(block):
+    return np.array([len(block)])
+
+
+@every_suffix
+def test_a_typo_has_a_cure_that_keeps_the_columns(folder, suffix):
+    path = folder / f"{PERSON}.{suffix}"
+    write_frame(path, changed("72bpm"))
+    words = refused_alone(lambda: open_records(folder))
+    assert "rule that uses their own record alone" in words
+    assert words.index("drop_nulls=True") < words.index("columns=[")
+    write_frame(path, changed(np.nan))
+    assert open_records(folder, drop_nulls=True).n_features == 3
+
+
+@pytest.mark.parametrize("kind", [object, "string"])
+def test_a_typo_in_a_frame_has_it_too(kind):
+    table = pd.DataFrame(ROWS, columns=FOUND_NAMES).astype({"pulse": kind})
+    table.loc[3, "pulse"] = "72bpm"
+    words = refused_alone(lambda: open_records(table).map_sum(_moments))
+    assert "own record alone, as pandas.to_numeric" in words
+    assert "drop_nulls=True" in words
+    table["pulse"] = pd.to_numeric(table["pulse"], errors="coerce")
+    assert open_records(table, drop_nulls=True).n_features == 3

@@ -22,9 +22,9 @@ from pyarrow import csv
 from hushcov import GaussianCovariance
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.tables import text as text_files
-from hushcov.tables.files import OTHER, TEXT, TRUTH, FileRecords, may_be_record, read_header
+from hushcov.tables.files import OTHER, TEXT, TRUTH, read_header
 from hushcov.tables.formats import read_batches, whole_file
-from hushcov.tables.sources import DeclaredRecords, open_records
+from hushcov.tables.sources import open_records
 from hushcov.tables.text import TextOptions, reads_as_value
 from hushcov.tables.units import split_columns
 from statistics_helpers import short_and_long
@@ -49,14 +49,7 @@ NAMES = [
     *("a", "age", "x1", "q1_2024", "2019_sales", "1st", "column 3", "e5", "May", "march 2024"),
     *("y", "t", "f", "no", "Ärger", "温度", "temp [°C]", "p50", "infant", "nano", "national id"),
     *(
-        "blood pressure (mm Hg)",
-        "decay",
-        "mar",
-        "octane95",
-        "sept_1",
-        "%fat",
-        "Int64",
-        "x-1",
+        *("blood pressure (mm Hg)", "decay", "mar", "octane95", "sept_1", "%fat", "Int64", "x-1"),
         "10m",
     ),
 ]
@@ -73,14 +66,9 @@ def text(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("name", VALUES)
-def test_values_are_not_taken_for_names(name):
-    assert reads_as_value(name)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_names_are_not_taken_for_values(name):
-    assert not reads_as_value(name)
+def test_values_are_not_taken_for_names_nor_names_for_values():
+    assert [value for value in VALUES if not reads_as_value(value)] == []
+    assert [name for name in NAMES if reads_as_value(name)] == []
 
 
 @pytest.mark.parametrize(
@@ -113,14 +101,6 @@ def test_files_without_a_header(text):
     np.testing.assert_array_equal(rows_of(travelled), rows_of(records))
 
 
-def test_other_names_than_those_of_the_header(text):
-    path = text("2019,2020\n1,2\n\n3,4\n")
-    records = FileRecords(path, names=["u", "v"], drop_nulls=True)
-    assert (records.feature_names, records.n_records) == (("u", "v"), 3)
-    np.testing.assert_array_equal(rows_of(records), [[1, 2], [NAN, NAN], [3, 4]])
-    assert rows_of(open_records(text("a,a\n1,2\n"), names=["a", "b"])).tolist() == [[1, 2]]
-
-
 @pytest.mark.parametrize("header", [True, False])
 @pytest.mark.parametrize("names", [["u"], ["u", "v", "w"]])
 def test_as_many_names_as_columns(text, names, header):
@@ -132,16 +112,11 @@ def test_as_many_names_as_columns(text, names, header):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"names": "abc"}, "names must be a sequence"),
-        ({"names": []}, "names must be a sequence"),
-        ({"names": ["a", 1]}, "names must be a sequence"),
+        *(({"names": names}, "names must be a sequence") for names in ("abc", [], ["a", 1])),
         ({"names": ["a", "a"]}, "names must all differ"),
         ({"names": ["a", " "]}, "none may be blank"),
         ({"header": None}, "header must be True or False"),
-        ({"delimiter": ""}, "delimiter must be one character"),
-        ({"delimiter": "::"}, "delimiter must be one character"),
-        ({"delimiter": "\n"}, "delimiter must be one character"),
-        ({"delimiter": 1}, "delimiter must be one character"),
+        *(({"delimiter": sign}, "delimiter must be one character") for sign in ("", "::", "\n", 1)),
     ],
 )
 def test_bad_options(text, options, words):
@@ -190,13 +165,6 @@ def test_blank_lines_of_many_blocks_are_counted_and_read(text, end):
     np.testing.assert_array_equal(found, column)
 
 
-def test_blank_lines_of_several_columns_are_records_of_nulls(text):
-    path = text("a,b\n1,2\n\n3,4\n\n")
-    records = open_records(path, drop_nulls=True)
-    np.testing.assert_array_equal(rows_of(records), [[1, 2], [NAN, NAN], [3, 4], [NAN, NAN]])
-    assert "'a', 'b' have" in refusal(lambda: rows_of(open_records(path)))
-
-
 def test_one_column_must_end_with_a_line(text):
     """Without it, a last record that is null would look like none."""
     for name in ("x.csv", "x.csv.gz"):
@@ -210,10 +178,7 @@ def test_one_column_must_end_with_a_line(text):
 def test_a_file_without_rows_has_columns_if_somebody_names_them(text, name):
     named = {"names": ["a", "b"]}
     for content, options in (
-        ("a,b\n", {}),
-        ("a,b", {}),
-        ("c,d", named),
-        ("", named | {"header": False}),
+        *(("a,b\n", {}), ("a,b", {}), ("c,d", named), ("", named | {"header": False})),
     ):
         records = open_records(text(content, name), **options)
         assert (records.n_records, records.feature_names) == (0, ("a", "b"))
@@ -246,25 +211,15 @@ def test_a_column_that_begins_with_nulls_is_one_of_numbers(text):
 @pytest.mark.parametrize(
     ("name", "content", "options"),
     [
-        ("x.tsv", "a\tb\n1\t2\n", {}),
-        ("x.csv.gz", "a,b\n1,2\n", {}),
-        ("x.tsv.gz", "a\tb\n1\t2\n", {}),
-        ("x.csv", "a;b\n1;2\n", {"delimiter": ";"}),
-        ("x.tsv", "a|b\n1|2\n", {"delimiter": "|"}),
-        ("x.csv", "\N{BOM}a,b\r\n1,2\r\n", {}),
+        *(("x.tsv", "a\tb\n1\t2\n", {}), ("x.csv.gz", "a,b\n1,2\n", {})),
+        *(("x.tsv.gz", "a\tb\n1\t2\n", {}), ("x.csv", "a;b\n1;2\n", {"delimiter": ";"})),
+        *(("x.tsv", "a|b\n1|2\n", {"delimiter": "|"}), ("x.csv", "\N{BOM}a,b\r\n1,2\r\n", {})),
     ],
 )
 def test_delimiters_and_packed_files(text, name, content, options):
     records = open_records(text(content, name), **options)
     assert records.feature_names == ("a", "b")
     assert rows_of(records).tolist() == [[1, 2]]
-
-
-def test_files_with_tabs_and_with_commas_together(text, tmp_path):
-    text("a,b\n1,2\n", "1.csv")
-    text("b\ta\n3\t4\n", "2.tsv")
-    text("a,b\n5,6\n", "3.csv.gz")
-    assert rows_of(open_records(tmp_path)).tolist() == [[1, 2], [4, 3], [5, 6]]
 
 
 @pytest.mark.parametrize(("name", "sign"), [("x.csv", ";"), ("x.csv", "\t"), ("x.tsv", ",")])
@@ -485,16 +440,6 @@ def test_a_record_that_is_too_long_is_refused(tmp_path, monkeypatch, block_bytes
                 assert "at most 1,000 bytes" in refusal(lambda: open_records(path, columns=["a"]))
 
 
-def test_parts_of_text_files_travel(tmp_path, block_bytes):
-    block_bytes(64)
-    path = tmp_path / "x.csv"
-    path.write_text("a,note\n" + "".join(f'{i},"\n\n"\n' for i in range(100)))
-    records = FileRecords(path, columns=["a"])
-    part = records.only([replace(records.spans[0], start=37, stop=59)])
-    rows = np.concatenate(list(pickle.loads(pickle.dumps(part))._blocks()))
-    assert rows[:, 0].tolist() == list(range(37, 59))
-
-
 def test_a_file_that_changes_is_refused(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("a,b\n1,22\n3,44\n")
@@ -559,21 +504,6 @@ def test_blanks_around_names_are_no_part_of_them():
 
 
 @pytest.mark.usefixtures("here")
-def test_text_without_names():
-    Path("x.csv").write_text("1.5,2\n3,4\n")
-    header = read_header("x.csv", header=False)
-    assert header.names == open_records("x.csv", header=False).feature_names
-    assert header.names == ("column_1", "column_2")
-    assert header.count_rows() == 2
-    assert read_header("x.csv", header=False, names=["a", "b"]).names == ("a", "b")
-    with pytest.raises(DataError, match="3 names"):
-        read_header("x.csv", header=False, names=["a", "b", "c"])
-    assert may_be_record("x.csv")
-    Path("x.csv").write_text("a,b\n")
-    assert not may_be_record("x.csv")
-
-
-@pytest.mark.usefixtures("here")
 def test_types_that_files_state():
     frame = pd.DataFrame({"n": [1.5], "t": [True], "s": ["x"], "d": [pd.Timestamp(0)]})
     frame["c"] = frame["s"].astype("category")
@@ -587,20 +517,6 @@ def test_types_that_files_state():
 
 
 @pytest.mark.usefixtures("here")
-def test_arrays_and_folders():
-    np.save("x.npy", np.zeros((5, 2)))
-    header = read_header("x.npy")
-    assert (header.names, header.n_columns, header.count_rows()) == (None, 2, 5)
-    Path("many").mkdir()
-    for name in "ab":
-        Path(f"many/{name}.csv").write_text("a,b\n" + "1,2\n" * 3)
-    for source in ("many", "many/*.csv"):
-        header = read_header(source)
-        assert header.names == ("a", "b")
-        assert header.count_rows() == 6
-
-
-@pytest.mark.usefixtures("here")
 def test_what_is_no_header_is_refused():
     Path("x.csv").write_bytes(b"a,\xff\n1,2\n")
     with pytest.raises(DataError, match="UTF-8"):
@@ -610,10 +526,3 @@ def test_what_is_no_header_is_refused():
         read_header("x.csv.gz")
     with pytest.raises(RecordsFileError, match="does not exist"):
         read_header("y.csv")
-
-
-def test_declared_records_are_never_read():
-    records = DeclaredRecords(10, 2, ("a", "b"))
-    assert (records.n_records, records.n_features) == (10, 2)
-    with pytest.raises(AssertionError):
-        records.map_sum(lambda block: block)

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
-from hushcov.lab.audit.run import ALARM_RATE, AUDITED, BATCHES, attacks_on, audit, run_attack
+from hushcov.lab.audit import run as attacks_module
+from hushcov.lab.audit.run import (
+    ALARM_RATE,
+    AUDITED,
+    BATCHES,
+    attacks_on,
+    audit,
+    is_handmade,
+    registered,
+    run_attack,
+)
+from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.noise import rounded_normal
+from hushcov.planning import mechanisms
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 slow = partial(pytest.param, marks=pytest.mark.slow)
@@ -43,13 +57,10 @@ def test_an_audit_is_repeatable_and_its_attacks_do_not_depend_on_each_other():
 @pytest.mark.parametrize(
     ("mechanism", "pair", "runs", "least"),
     [
-        ("gaussian", "axes", 6_000, 0.6),
-        ("row-top-k", "one pair, flips", 2_500, 0.5),
+        *(("gaussian", "axes", 6_000, 0.6), ("row-top-k", "one pair, flips", 2_500, 0.5)),
         ("eigen-sampling", "huge or 0, 1 feat.", 3_000, 0.6),
-        ("eigen-sampling", "copies, 2 feat.", 3_000, 0.2),
-        slow("gaussian", "axes", 20_000, 0.7),
-        slow("location", None, 8_000, 0.7),
-        slow("centre", None, 8_000, 0.7),
+        *(("eigen-sampling", "copies, 2 feat.", 3_000, 0.2), slow("gaussian", "axes", 20_000, 0.7)),
+        *(slow("location", None, 8_000, 0.7), slow("centre", None, 8_000, 0.7)),
         slow("norms", None, 8_000, 0.55),
         slow("candidates", "pair among real ones", 16_000, 0.6),
         slow("candidates-width", "pair among real ones", 16_000, 0.5),
@@ -76,3 +87,49 @@ def test_a_fair_share_of_the_claim_is_measured(mechanism, pair, runs, least):
 def test_refusals(arguments, words):
     with pytest.raises(ParameterError, match=words):
         audit(**arguments)
+
+
+# The attack that needs nothing but an entry in the registry.
+
+
+ATTACKS = {attack.name: attack for attack in registered("gaussian")}
+
+
+def attacked(pair, runs):
+    """A claim that is kept survives, but for one time in a million."""
+    return run_attack(replace(ATTACKS[pair], slowness=1), runs, FALSE_ALARM, seed=2)
+
+
+def test_every_mechanism_is_audited_by_hand_or_by_its_registration():
+    for name in mechanisms():
+        variants = [each for each in AUDITED if each == name or each.startswith(f"{name}-")]
+        assert variants
+        assert any(is_handmade(each) for each in variants) or name in AUDITED
+    assert {attack.name for attack in attacks_on("gaussian-threshold")} == set(ATTACKS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pair", "least"), [("sign flips", 0.5), ("huge or zero", 0.2)])
+def test_a_fair_share_of_the_gaussian_claim_is_measured(pair, least):
+    result = attacked(pair, 2500)
+    assert result.survives
+    assert result.ratio > least
+
+
+@pytest.mark.parametrize("pair", ATTACKS)
+def test_noise_three_times_too_small_is_caught(monkeypatch, pair):
+    def small(generator, sigma, size):
+        return rounded_normal(generator, (sigma + 2) // 3, size)
+
+    monkeypatch.setattr(gaussian, "rounded_normal", small)
+    assert not attacked(pair, 1000 if pair == "huge or zero" else 500).survives
+
+
+def test_a_new_mechanism_is_attacked_by_its_registration_alone(monkeypatch):
+    before = attacks_module._builders()
+    listed = dict(mechanisms()) | {"brand-new": mechanisms()["gaussian"]}
+    monkeypatch.setattr(attacks_module, "mechanisms", lambda: listed)
+    builders = attacks_module._builders()
+    assert builders.keys() - before.keys() == {"brand-new"}
+    first = builders["brand-new"]("brand-new")[0]
+    assert run_attack(first, 100, FALSE_ALARM).mechanism == "brand-new"

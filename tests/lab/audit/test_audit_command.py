@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 from pathlib import Path
 
@@ -12,23 +11,10 @@ from click.testing import CliRunner, Result
 
 import hushcov.lab.audit.command
 from hushcov.cli.main import cli
-from hushcov.lab.audit.attack import Attack
-from hushcov.lab.audit.command import describe
-from hushcov.lab.audit.run import AUDITED, AuditResult, audit
+from hushcov.lab.audit.run import AuditResult, audit
 
-KEYS = {
-    "mechanism",
-    "pair",
-    "statistic",
-    "method",
-    "claimed_epsilon",
-    "delta",
-    "measured_epsilon",
-    "runs",
-    "alarm_rate",
-    "ratio",
-    "survives",
-}
+KEYS = {"mechanism", "pair", "statistic", "method", "claimed_epsilon", "delta"}
+KEYS |= {"measured_epsilon", "runs", "alarm_rate", "ratio", "survives"}
 
 
 def run(*arguments: str) -> Result:
@@ -51,29 +37,6 @@ def test_json() -> None:
     assert all(attack["runs"] == 200 for attack in found["attacks"])
 
 
-def test_the_table_fits_80_columns_and_names_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All attacks by name; what they measure is measured in `test_audit.py`."""
-
-    def unfought(
-        attack: Attack, runs: int, alarm_rate: float, *_: object, **__: object
-    ) -> AuditResult:
-        promise = attack.target.promise
-        method = "Gaussian curve" if promise.gaussian else "Clopper-Pearson"
-        names = (attack.mechanism, attack.name, max((s.name for s in attack.statistics), key=len))
-        numbers = (promise.epsilon, promise.delta, 0.123456 * promise.epsilon, runs, alarm_rate)
-        return AuditResult(*names, method, *numbers)
-
-    monkeypatch.setattr(importlib.import_module("hushcov.lab.audit.run"), "run_attack", unfought)
-    result = run("all", "--runs", "100")
-    assert result.exit_code == 0
-    assert result.stderr == ""
-    lines = result.stdout.splitlines()
-    assert all(len(line) <= 80 for line in lines)
-    assert "…" not in result.stdout
-    assert [line for line in lines if line in AUDITED] == list(AUDITED)
-    assert "every claim survives" in result.stdout
-
-
 def test_a_broken_claim_is_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hushcov.lab.audit.command, "audit", broken)
     result = run("scales")
@@ -89,12 +52,6 @@ def test_the_figure(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert "audit.png" in result.stdout
-
-
-def test_the_caption_says_what_the_numbers_say(tmp_path: Path) -> None:
-    results = audit("scales", runs=100)
-    assert "no attack of 2" in describe(results)
-    assert "worst is scales" in describe(broken("scales"))
 
 
 @pytest.mark.parametrize(

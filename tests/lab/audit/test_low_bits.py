@@ -1,20 +1,13 @@
 """The attack on the low bits of noisy doubles: it breaks naive noise, and fails against hushcov.
 
-A double has 53 significant bits, so small numbers come in finer steps than large ones. A naive
-mechanism adds noise x to a secret value s and releases the nearest double to s + x. If s = 1 and
-the release is tiny, x was about -1, which comes in steps of 2^-53; so the release is a multiple of
-2^-53. If s = 0, the release is x itself and has many more digits. One look at the last digits
-tells which of the two it was, however large the noise is. In general a release y betrays that the
-value was not s if (y - s) + s, computed in doubles, is not y again: no noise leads from s to y.
-This is the porous noise of Mironov (2012), shown for Gaussian samplers by Jin et al. (2022), and
-with its remedies by Haney et al. (2022). Mironov's own attack is below too: Laplace noise computed
-from a uniform of 53 bits takes so few values that one can try out which of them leads to y.
+Small doubles come in finer steps than large ones. A release y of s plus noise, rounded to doubles,
+betrays that the value was not s if (y - s) + s is not y again: no noise leads from s to y. This is
+the porous noise of Mironov (2012), shown for Gaussian samplers by Jin et al. (2022), with
+remedies by Haney et al. (2022). Mironov's own attack finds the uniform of
+53 bits that led to a Laplace value.
 
-hushcov rounds records to integers, adds integer noise that can take every value, and releases
-integers times a public unit. The digits of the product say nothing beyond the integer, and all
-integers are possible for all datasets. So the attack must do no better than epsilon and delta
-allow: on two neighbouring datasets an event has probabilities p and q with
-p <= e^epsilon q + delta, and hence |p - q| <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1).
+hushcov releases integers with noise that can take every value, times a public unit, so the attack
+must do no better than |p - q| <= (e^epsilon - 1 + 2 delta) / (e^epsilon + 1) for neighbours.
 
 Seeds are fixed; with fresh noise each assertion would fail at most once in a million runs.
 """

@@ -31,8 +31,7 @@ def attacked(mechanism, pair, kind, runs):
 
 @pytest.mark.parametrize("kind", KINDS_HERE)
 @pytest.mark.parametrize(
-    "mechanism",
-    ["gaussian", "counts", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOWER)],
+    "mechanism", ["gaussian", "counts", *(pytest.param(n, marks=pytest.mark.slow) for n in SLOWER)]
 )
 def test_no_claim_is_broken(mechanism, kind):
     results = audit(mechanism, neighbours=kind, runs=400, seed=3)

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from matplotlib.image import imread
 
 from hushcov.cli.main import cli
-from hushcov.exceptions import MissingPackageError
 from hushcov.lab.benchmark import command as bench
 from hushcov.lab.benchmark.cells import CELLS, PRESETS, Cell
 from hushcov.lab.benchmark.contenders import CONTENDERS
@@ -86,16 +85,6 @@ def test_json(instant):
     assert found == json.loads((FOLDER / "results.json").read_text())
 
 
-def test_the_table_fits_80_columns(instant):
-    result = run("-o", "out")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert all(len(line) <= 80 for line in result.stdout.splitlines())
-    assert "…" not in result.stdout
-    for name in CONTENDERS:
-        assert f"\n{name} " in result.stdout
-    assert "eigen-sampling was skipped" in words(result)
-
-
 def test_a_finished_folder_only_draws(instant):
     assert run().exit_code == 0
     (FOLDER / "error.png").unlink()
@@ -104,30 +93,3 @@ def test_a_finished_folder_only_draws(instant):
     assert instant[1][1] == 3
     assert f"{TOTAL} cells had" in words(result)
     assert (FOLDER / "error.png").exists()
-
-
-def test_without_matplotlib(instant, monkeypatch):
-    def missing(*_, **__):
-        raise MissingPackageError("figures", "matplotlib", "report")
-
-    monkeypatch.setattr(bench, "write_figures", missing)
-    result = run()
-    assert result.exit_code == 0
-    assert "not drawn: figures need matplotlib" in words(result)
-    assert {path.name for path in FOLDER.iterdir()} == FILES
-    assert json.loads(run("--json").stdout)["not_drawn"].startswith("figures need matplotlib")
-
-
-def test_folders_of_other_benchmarks_are_refused(instant):
-    assert run("-o", "out").exit_code == 0
-    before = Path("out", CELLS).read_bytes()
-    for options, reason in (
-        (("--contenders", "zero"), "another contenders (auto,"),
-        (("--preset", "full"), "another preset (tiny, and this is full)"),
-    ):
-        result = run("-o", "out", *options)
-        assert result.exit_code == 6
-        assert len(result.stderr.splitlines()) == 1
-        assert f"benchmark of {reason}" in result.stderr
-        assert "--output" in result.stderr
-    assert Path("out", CELLS).read_bytes() == before

@@ -31,14 +31,6 @@ def test_bad_options(refused, tmp_path, arguments, code, message):
     assert {path.name for path in tmp_path.iterdir()} == {"file"}
 
 
-def test_a_folder_that_cannot_be_written(refused, monkeypatch):
-    def denied(*_, **__):
-        raise PermissionError(13, "Permission denied", "bench-quick")
-
-    monkeypatch.setattr(Path, "mkdir", denied)
-    assert "bench-quick: Permission denied" in refused(6, "bench")
-
-
 def test_files_that_no_benchmark_made_are_kept(refused):
     Path("out").mkdir()
     Path("out/results.csv").write_text("mine")
@@ -66,8 +58,3 @@ def test_a_worker_that_is_ended_is_one_line(refused, monkeypatch, error, code):
 
     monkeypatch.setattr(OpenWork, "run", ended)
     assert "fewer --workers" in refused(code, "bench")
-
-
-def test_help_names_every_contender(run):
-    text = run("bench", "--help").stdout.replace("\n", " ")
-    assert all(name in text for name in CONTENDERS)

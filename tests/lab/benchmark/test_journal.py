@@ -1,4 +1,4 @@
-"""Finished cells survive a kill, and nothing else passes for one."""
+"""What presets measure; finished cells survive a kill, and nothing else passes for one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hushcov.lab.benchmark.cells import (
     from_line,
     to_line,
 )
-from hushcov.lab.benchmark.work import Benchmark
+from hushcov.lab.benchmark.work import Benchmark, measure, measure_cost, missing_work, predict
 
-from .settings import CHEAP, TINY
+from .settings import CHEAP, TINY, finished
 
 IDENTITY = Benchmark(TINY, CHEAP).identity()
 EXAMPLES = [
@@ -41,14 +41,8 @@ def test_lines_round_trip(cell):
 @pytest.mark.parametrize(
     "change",
     [
-        {"kind": "guess"},
-        {"error": "small"},
-        {"error": float("nan")},
-        {"seed": 0.5},
-        {"contender": 3},
-        {"skipped": 1},
-        {"extra": 1},
-        {"point": {"model": "random"}},
+        *({"kind": "guess"}, {"error": "small"}, {"error": float("nan")}, {"seed": 0.5}),
+        *({"contender": 3}, {"skipped": 1}, {"extra": 1}, {"point": {"model": "random"}}),
         {"point": 7},
     ],
 )
@@ -87,13 +81,6 @@ def test_a_torn_last_line_is_dropped(tmp_path, cut, end):
     assert path.read_text() == whole
 
 
-def test_a_torn_first_line_starts_anew(tmp_path):
-    (tmp_path / CELLS).write_text('{"format": 1, "ver')
-    with Journal(tmp_path, IDENTITY) as journal:
-        assert journal.cells == []
-    assert json.loads((tmp_path / CELLS).read_text())["version"] == IDENTITY["version"]
-
-
 @pytest.mark.parametrize("line", ["", "{}", "[]", "nonsense", '{"kind": "fit"}'])
 def test_a_corrupt_line_is_refused_and_nothing_is_changed(tmp_path, line):
     path = tmp_path / CELLS
@@ -128,3 +115,29 @@ def test_one_program_at_a_time(tmp_path):
         Journal(tmp_path, IDENTITY)
     with Journal(tmp_path, IDENTITY):
         pass  # free again
+
+
+# Presets: what they measure, and how much of it.
+
+
+def test_everything_is_left_at_first_and_nothing_at_the_end():
+    benchmark = Benchmark(TINY, CHEAP)
+    work = missing_work(benchmark, [])
+    keys = benchmark.cell_keys()
+    assert len(set(keys)) == len(keys) == work.n_cells
+    assert {task.function for task in work.shared} == {measure, predict}
+    assert [task.arguments for task in work.alone] == [(TINY.base, name) for name in CHEAP]
+    assert all(task.function is measure_cost for task in work.alone)
+    done = finished(CHEAP)
+    left = missing_work(benchmark, done.cells)
+    assert (left.n_cells, left.shared, left.alone) == (0, (), ())
+
+
+def test_only_what_is_missing_is_done():
+    benchmark = Benchmark(TINY, CHEAP)
+    cells = finished(CHEAP).cells
+    gap = next(cell for cell in cells if cell.key[0] == "fit" and cell.point == TINY.base)
+    left = missing_work(benchmark, [cell for cell in cells if cell is not gap])
+    assert (left.n_cells, left.alone) == (1, ())
+    (task,) = left.shared
+    assert task.arguments == (TINY.base, [(gap.seed, (gap.contender,))])

@@ -1,44 +1,34 @@
-"""What a cell says is what was measured."""
+"""What a cell says is what was measured, of every contender."""
 
 from __future__ import annotations
-
-import sys
 
 import numpy as np
 import pytest
 
+from hushcov import PrivateSparseCovariance
 from hushcov.estimators import GaussianCovariance
-from hushcov.exceptions import PrivacyConditionError, SeededNoiseWarning
-from hushcov.inputs import ReleaseInputs
+from hushcov.exceptions import ParameterError, PrivacyConditionError, SeededNoiseWarning
+from hushcov.lab.benchmark import contenders
 from hushcov.lab.benchmark.cells import DELTA, Point
-from hushcov.lab.benchmark.contenders import CONTENDERS, Contender, PlotStyle
-from hushcov.lab.benchmark.work import measure, measure_cost, predict
+from hushcov.lab.benchmark.contenders import (
+    CONTENDERS,
+    Contender,
+    ContenderSetting,
+    PlotStyle,
+    check_contenders,
+)
+from hushcov.lab.benchmark.work import measure, measure_cost
+from hushcov.mechanisms.gaussian.room import GaussianNoise
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
-from hushcov.planning import forecast, predicted
+from hushcov.planning import mechanisms
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 POINT = Point("random", 300, 6, 2, 1.0)
-_MEGABYTE = 2**20 // 8  # float64 entries
-
-
-class Hog:
-    """Takes 80 MB for a moment while it fits."""
-
-    def fit(self, X):
-        self.seen = X
-        self.covariance_ = np.eye(X.shape[1]) * np.ones(80 * _MEGABYTE)[0]
-        return self
 
 
 class Refuses:
     def fit(self, X):
         raise PrivacyConditionError("epsilon is too small: use more.")
-
-
-class NotFinite:
-    def fit(self, X):
-        self.covariance_ = np.full((X.shape[1], X.shape[1]), np.inf)
-        return self
 
 
 @pytest.fixture
@@ -61,14 +51,10 @@ def contender(monkeypatch):
 def test_error_and_support_of_a_known_fit():
     truth = sparse_covariance("random", 6, 2)
     X = gaussian_records(truth, 300, random_state=3)
-    estimator = GaussianCovariance(
-        epsilon=1.0,
-        delta=DELTA,
-        row_sparsity=2,
-        feature_scale=np.sqrt(np.diag(truth)),
-        assume_centered=True,
-        random_state=np.random.default_rng([7, 3]),
-    )
+    known = {"feature_scale": np.sqrt(np.diag(truth)), "assume_centered": True}
+    budget = {"epsilon": 1.0, "delta": DELTA, "row_sparsity": 2}
+    seed = np.random.default_rng([7, 3])
+    estimator = GaussianCovariance(**budget, **known, random_state=seed)
     with pytest.warns(SeededNoiseWarning):
         estimate = estimator.fit(X).covariance_
     (fit,) = measure(POINT, [(3, ("gaussian",))])
@@ -77,18 +63,6 @@ def test_error_and_support_of_a_known_fit():
     )
     assert (fit.recall, fit.precision) == support_recovery(estimate, truth)
     assert (fit.point, fit.seed, fit.contender, fit.skipped) == (POINT, 3, "gaussian", None)
-
-
-def test_all_contenders_see_the_same_records(contender):
-    told = contender(Hog)
-    list(measure(POINT, [(0, ("new", "new")), (1, ("new",))]))
-    (first, one), (_, two), (last, three) = told
-    assert one.seen is two.seen
-    assert not np.array_equal(one.seen, three.seen)
-    assert np.array_equal(one.seen, gaussian_records(sparse_covariance("random", 6, 2), 300))
-    assert (first.point, first.seed, last.seed) == (POINT, 0, 1)
-    truth = sparse_covariance("random", 6, 2)
-    assert np.array_equal(first.feature_scale, np.sqrt(np.diag(truth)))
 
 
 def test_refusals_are_cells_with_a_reason(contender):
@@ -102,35 +76,56 @@ def test_refusals_are_cells_with_a_reason(contender):
     assert fit.skipped == cost.skipped == "at most 5 features: it is slow."
 
 
-def test_an_estimate_that_is_not_finite_is_a_bug(contender):
-    contender(NotFinite)
-    with pytest.raises(ArithmeticError, match=r"new .*not finite"):
-        list(measure(POINT, [(0, ("new",))]))
+# Contenders.
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is read where Linux tells it")
-def test_peak_memory_is_that_of_the_fit(contender):
-    told = contender(Hog)
-    (cost,) = measure_cost(POINT, "new")
-    assert 75 < cost.megabytes < 100
-    assert cost.seconds > 0
-    # The small fit first, which took as much, and does not count.
-    assert [estimator.seen.shape for _, estimator in told] == [(500, 20), (300, 6)]
-    (cost,) = measure_cost(POINT, "zero")
-    assert cost.megabytes < 5
+LARGER = Point("block", 2_000, 5, 2, 2.0)
 
 
-def test_memory_is_unknown_where_nothing_tells(monkeypatch, tmp_path):
-    monkeypatch.setattr("hushcov.lab.benchmark.work._PROCESS", tmp_path / "nowhere")
-    (cost,) = measure_cost(POINT, "zero")
-    assert cost.megabytes is None
-    assert cost.skipped is None
+@pytest.fixture(scope="module")
+def fits():
+    """Every contender on the same small records, twice."""
+    found = measure(LARGER, [(0, tuple(CONTENDERS)), (1, tuple(CONTENDERS))])
+    return {(fit.contender, fit.seed): fit for fit in found}
 
 
-def test_predictions_are_the_planners(monkeypatch):
-    (found,) = predict([POINT])
-    inputs = ReleaseInputs(300, 6, 2, 1.0, DELTA)
-    assert list(found.errors) == list(predicted())
-    for name, error in found.errors.items():
-        expected = forecast(inputs, name, rough=name == "multiscale")
-        assert error == expected.predicted_error["random"]
+@pytest.mark.parametrize("name", CONTENDERS)
+def test_every_contender_is_fitted(fits, name):
+    fit = fits[name, 0]
+    assert fit.skipped is None
+    assert fit.seconds > 0
+    assert 0 <= fit.recall <= 1
+    assert 0 <= fit.precision <= 1
+    assert np.isfinite(fit.error)
+    # Other records and other noise.
+    assert (fit.error != fits[name, 1].error) == (name != "zero")
+
+
+def test_a_seed_makes_cells_reproducible(fits):
+    names = tuple(name for name in CONTENDERS if name != "multiscale")
+    for again in measure(LARGER, [(1, names)]):
+        assert again.error == fits[again.contender, 1].error
+
+
+def test_every_mechanism_of_the_registry_is_a_contender(monkeypatch):
+    assert set(mechanisms()) <= set(CONTENDERS)
+
+    class New(GaussianNoise):
+        name, title, estimator = "brand-new", "brand new", None
+
+    monkeypatch.setattr(contenders, "mechanisms", lambda: dict(mechanisms()) | {"brand-new": New()})
+    new = {each.name: each for each in contenders._contenders()}["brand-new"]
+    assert new.title == "brand new"
+    assert new.private
+    estimator = new.build(ContenderSetting(LARGER, np.ones(LARGER.n_features), 0))
+    assert isinstance(estimator, PrivateSparseCovariance)
+    assert estimator.mechanism == new.name
+    assert new.look.colour not in {each.look.colour for each in CONTENDERS.values()}
+
+
+def test_names_are_checked_and_put_in_order():
+    assert check_contenders(["zero", "screened", "zero"]) == ("screened", "zero")
+    with pytest.raises(ParameterError, match=r"contenders must .*'laplace'"):
+        check_contenders(["screened", "laplace"])
+    with pytest.raises(ParameterError, match="at least one"):
+        check_contenders([])

@@ -1,21 +1,21 @@
-"""Medians, winners, headline and files, from cells whose numbers are known."""
+"""Medians, winners, files and figures, from cells whose numbers are known."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 
 import pytest
 
 from hushcov import __version__
-from hushcov.lab.benchmark.cells import Fit, PredictedErrors
+from hushcov.lab.benchmark import figures
+from hushcov.lab.benchmark.cells import Fit
 from hushcov.lab.benchmark.contenders import CONTENDERS
+from hushcov.lab.benchmark.figures import FIGURES, families_figure, over_best, write_figures
 from hushcov.lab.benchmark.results import EXPONENTS, Results, predicted_rates
-from hushcov.lab.benchmark.work import Benchmark
+from hushcov.report.style import write_png
 
-from .settings import CHEAP, TINY, finished, made_up_error
+from .settings import TINY, finished, made_up_error
 
 
 def changed(results: Results, *cells) -> Results:
@@ -29,11 +29,6 @@ def test_median_and_range():
     assert (spread.smallest, spread.largest, spread.runs) == (low, high, 2)
     assert spread.median == pytest.approx((low + high) / 2)
     assert (spread.recall, spread.precision, spread.skipped) == (0.9, 0.8, None)
-
-
-def test_a_skipped_cell_keeps_its_reason():
-    spread = finished().spread(TINY.base, "eigen-sampling")
-    assert (spread.median, spread.skipped) == (None, "too many features.")
 
 
 def test_ranking_leaves_out_what_chooses_and_what_is_not_private():
@@ -55,34 +50,10 @@ def test_winners():
     assert (near.sizes(2)[0].measured, near.sizes(2)[0].agrees) == ("screened", True)
 
 
-def test_nothing_beats_the_zero_matrix():
-    point = TINY.grid(2)[0]
-    results = finished()
-    hopeless = [
-        Fit(point, 0, name, 1.5, 1.0, 1.0, 0.1)
-        for name, contender in CONTENDERS.items()
-        if contender.private
-    ]
-    assert changed(results, *hopeless).measured_winner(point) == "zero"
-    predicted = changed(results, PredictedErrors(point, {"gaussian": 1.0}))
-    assert predicted.predicted_winner(point) == "zero"
-    both = changed(results, *hopeless, PredictedErrors(point, {"gaussian": 2.0})).sizes(2)[0]
-    assert (both.predicted, both.measured, both.agrees) == ("zero", "zero", True)
-
-
 def test_a_predicted_mechanism_that_was_not_measured_does_not_agree():
     size = finished(("screened", "zero")).sizes(2)[0]
     assert (size.predicted, size.measured, size.agrees) == ("adaptive", "screened", False)
     assert {size.measured for size in finished(("zero",)).sizes(2)} == {"zero"}
-
-
-def test_headline():
-    rows = {row["contender"]: row for row in finished().headline()}
-    assert list(rows) == list(CONTENDERS)
-    assert (rows["gaussian"]["seconds"], rows["gaussian"]["megabytes"]) == (1.5, 20.0)
-    assert rows["eigen-sampling"]["skipped"] == "too many features."
-    assert rows["eigen-sampling"]["error"] is None
-    assert rows["zero"]["error"] == 1.0
 
 
 def test_json():
@@ -101,37 +72,40 @@ def test_json():
     assert len(found["predictions"]) == len(TINY.predicted())
 
 
-def test_csv_has_a_row_for_each_fit():
-    results = finished()
-    rows = list(csv.DictReader(io.StringIO(results.to_csv())))
-    fits = [cell for cell in results.cells if isinstance(cell, Fit)]
-    assert len(rows) == len(fits)
-    first = rows[0]
-    assert list(first)[:7] == [
-        *("model", "n_records", "n_features", "row_sparsity", "epsilon"),
-        *("contender", "seed"),
-    ]
-    skipped = [row for row in rows if row["skipped"]]
-    assert all(row["error"] == "" for row in skipped)
-    assert {float(row["error"]) for row in rows if row["contender"] == "zero"} == {1.0}
-
-
-def test_results_do_not_depend_on_the_order_of_cells():
-    results = finished()
-    backwards = Results(results.benchmark, reversed(results.cells))
-    assert backwards.to_dict() == results.to_dict()
-    assert backwards.to_csv() == results.to_csv()
-
-
-def test_identity_tells_designs_apart():
-    one = Benchmark(TINY, CHEAP).identity()
-    other = Benchmark(replace(TINY, seeds=3), CHEAP).identity()
-    assert {name for name in one if one[name] != other[name]} == {"design"}
-
-
 def test_rates_are_near_the_exponents_of_the_theorems():
     rates = predicted_rates()
     for curve in (rates.against_sparsity, rates.against_features):
         for name, slope in curve.slopes.items():
             # Logarithms add up to 0.16 over these ranges.
             assert 0 < slope - EXPONENTS[curve.quantity][name] < 0.16
+
+
+# Figures.
+
+
+@pytest.fixture(scope="module")
+def results():
+    return finished()
+
+
+def test_few_contenders_draw(tmp_path):
+    written = write_figures(tmp_path, finished(("eigen-sampling", "zero")))
+    names = [path.name for path in written]
+    assert names == ["error.png", "error-block.png", "rates.png", "crossover.png", "cost.png"]
+    assert set(names) <= set(FIGURES)
+    assert all(path.stat().st_size > 0 for path in written)
+
+
+def test_families_are_drawn_where_there_are_any(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "write_png", lambda path, figure: path)  # others are drawn above
+    preset = replace(TINY, families=("ar-0.5", "equicorrelated"))
+    results = finished(preset=preset)
+    names = [path.name for path in write_figures(tmp_path, results)]
+    assert "families.png" in names
+    figure = families_figure(results)
+    assert write_png(tmp_path / "families.png", figure).stat().st_size > 0
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == [*preset.families]
+    # Errors rise with the place in the registry, so the first is the best and the others are not.
+    private = [each.name for each in results.contenders if each.private and not each.chooses]
+    assert all(value < 1 for value in over_best(results, private[0]).values())
+    assert all(value > 1 for value in over_best(results, private[1]).values())

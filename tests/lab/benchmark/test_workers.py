@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 
 import pytest
 
 from hushcov.lab.benchmark.work import Task, run_tasks
 
-from .worker_tasks import ended, environment, failing, interrupted, out_of_memory, squares
+from .worker_tasks import ended, failing, interrupted, out_of_memory, squares
 
 
 @pytest.fixture(autouse=True)
@@ -29,18 +28,6 @@ def test_all_cells_arrive():
     assert sorted(collected(tasks, 2)) == [1, 4, 9]
     assert collected(tasks, 1) == [1, 4, 9]  # the first ones first
     assert collected([], 3) == []
-
-
-def test_workers_are_used_again_unless_fresh(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
-    tasks = [Task(environment, ())] * 3
-    shared, fresh = collected(tasks, 1), collected(tasks, 1, fresh=True)
-    assert len({process for process, *_ in shared}) == 1
-    assert len({process for process, *_ in fresh}) == 3
-    assert {tuple(rest) for _, *rest in shared + fresh} == {("1", "1")}
-    assert os.environ["OMP_NUM_THREADS"] == "5"
-    assert "OPENBLAS_NUM_THREADS" not in os.environ
 
 
 @pytest.mark.parametrize(

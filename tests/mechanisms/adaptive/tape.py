@@ -1,10 +1,7 @@
 """A release played again: what was released is held, and what was not is changed.
 
-While a tape records, everything that gets noise is kept as it was released. When it plays, each of
-these numbers is put in the place of what the records at hand would have given. Decisions that
-follow from public and released numbers alone then come out the same for all records of the same
-size, and so does the whole release. A decision that looks at anything else shows as another
-release, or as a step that the tape does not have.
+A tape records every noisy number, and plays it in the place of what other records would have given.
+Decisions that follow from released numbers alone come out the same; others show as another release.
 """
 
 from __future__ import annotations
@@ -23,12 +20,8 @@ from hushcov.noise import gumbel_top, rounded_normal
 
 #: Modules in which noise is added to arrays, and those in which it is added to a number.
 ARRAYS = (
-    hushcov.mechanisms.adaptive.mechanism,
-    hushcov.mechanisms.screened.values,
-    hushcov.steps.location,
-    hushcov.steps.norms,
-    hushcov.steps.preparation,
-    hushcov.steps.scales,
+    *(hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.screened.values),
+    *(hushcov.steps.location, hushcov.steps.norms, hushcov.steps.preparation, hushcov.steps.scales),
 )
 NUMBERS = (hushcov.mechanisms.adaptive.pairs, hushcov.steps.complete)
 MATRIX, LADDER = hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.adaptive.pairs
@@ -125,3 +118,26 @@ class Number:
 
 def number_or_int(value):
     return value if isinstance(value, Number) else int(value)
+
+
+def others(n, d):
+    """Records that have nothing in common with those of any case."""
+    rng = np.random.default_rng(8)
+    common = rng.standard_t(2, size=(n, 1)) * rng.standard_normal(d)
+    return 1e3 * (common + rng.exponential(size=(n, d))) - 50
+
+
+def replayed(monkeypatch, release, rows, other):
+    """A release of one table, and what another gives while all that was released is held.
+
+    None where its steps were others.
+    """
+    tape = Tape()
+    tape.install(monkeypatch)
+    before = release(rows)
+    tape.rewind()
+    try:
+        after = release(other)
+    except OtherStepError:
+        return before, None
+    return before, after if tape.finished else None

@@ -1,46 +1,39 @@
-"""Decisions follow from released numbers alone; two that do not are found by the same test."""
+"""Decisions follow from released numbers alone, and selections are charged for what scores move."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from hushcov.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.mechanisms.adaptive import pairs as module
 from hushcov.mechanisms.adaptive.pairs import Ladder
+from hushcov.mechanisms.screened.values import SignScreen
+from hushcov.noise import Entropy, gumbel_top
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from mechanisms.adaptive.settings import blocks, dense, drawn, fit, one_factor
-from mechanisms.adaptive.tape import OtherStepError, Tape
+from mechanisms.adaptive.tape import others, replayed
 
 CASES = {"sparse": (blocks, 80), "factors": (one_factor, 40), "dense": (dense, 30)}
 N, EPSILON = 8_000, 2.0
 note = Ladder._note
 
 
-def others(d):
-    """Records that have nothing in common with those of any case."""
-    rng = np.random.default_rng(8)
-    common = rng.standard_t(2, size=(N, 1)) * rng.standard_normal(d)
-    return 1e3 * (common + rng.exponential(size=(N, d))) - 50
-
-
-def replayed(monkeypatch, case, **options):
-    """A release of one table, and what another table gives while all that was released is held.
-
-    None where its steps were others.
-    """
+def replay(monkeypatch, case, gaps=False, **options):
     make, d = CASES[case]
-    tape = Tape()
-    tape.install(monkeypatch)
-    before = fit(drawn(make(d), N)[0], epsilon=EPSILON, **options).release_
-    tape.rewind()
-    try:
-        after = fit(others(d), epsilon=EPSILON, **options).release_
-    except OtherStepError:
-        return before, None
-    return before, after if tape.finished else None
+    X, Y = drawn(make(d), N)[0], others(N, d)
+    if gaps:
+        X[::3, 0], Y[::7, 5] = np.nan, np.nan
+
+    def release(rows):
+        return fit(rows, epsilon=EPSILON, **options).release_
+
+    return replayed(monkeypatch, release, X, Y)
 
 
 OPTIONS = {
@@ -61,22 +54,15 @@ def both():
 
 @pytest.mark.parametrize(("case", "options"), tuple(both()))
 def test_the_release_follows_from_released_numbers(monkeypatch, case, options):
-    before, after = replayed(monkeypatch, case, **options)
+    before, after = replay(monkeypatch, case, **options)
     assert after == before
     assert after.making == before.making
     assert after.parameters == before.parameters
 
 
 def test_incomplete_records_are_only_counted_with_noise(monkeypatch):
-    make, d = CASES["sparse"]
-    tape = Tape()
-    tape.install(monkeypatch)
-    X, Y = drawn(make(d), N)[0], others(d)
-    X[::3, 0], Y[::7, 5] = np.nan, np.nan
-    before = fit(X, drop_nulls=True, epsilon=EPSILON).release_
-    tape.rewind()
-    assert fit(Y, drop_nulls=True, epsilon=EPSILON).release_ == before
-    assert tape.finished
+    before, after = replay(monkeypatch, "sparse", gaps=True, drop_nulls=True)
+    assert after == before
 
 
 def planted_note(self, size, mean):
@@ -105,5 +91,38 @@ def planted_look(run, probe):
 )
 def test_a_decision_that_looks_at_other_numbers_is_found(monkeypatch, case, owner, name, planted):
     monkeypatch.setattr(owner, name, planted)
-    before, after = replayed(monkeypatch, case, sparse_output=owner is Ladder)
+    before, after = replay(monkeypatch, case, sparse_output=owner is Ladder)
     assert after != before
+
+
+# A rung of the ladder is charged for all that one record moves its scores by.
+
+
+@pytest.mark.parametrize(("relation", "moved"), [(REPLACE, 2), (ADD_REMOVE, 1)])
+def test_selections_are_charged_by_how_far_scores_move(monkeypatch, relation, moved):
+    """Signs agree or not: one record moves a sum of them by 2 when replaced, by 1 when removed."""
+    n, d = 20_000, 40
+    neighbours = Neighbours(relation)
+    inputs = ReleaseInputs(n, d, 3, 1.0, 1e-6, neighbours=neighbours)
+    budget = Budget(1.0, 1e-6, neighbours, selects=True)
+    budget.expect(64, 0.3)
+    charged, drawn, spend = [], [], Budget.select
+
+    def select(self, eta, count, *rest):
+        charged.append((eta, count))
+        spend(self, eta, count, *rest)
+
+    def top(generator, scores, rate, count):
+        drawn.append((rate, count))
+        return gumbel_top(generator, scores, rate, count)
+
+    monkeypatch.setattr(Budget, "select", select)
+    monkeypatch.setattr(module, "gumbel_top", top)
+    screen = SignScreen()
+    scores = np.full(d * (d - 1) // 2, 5000 * screen.resolution, dtype=np.int64)
+    ladder = module.Ladder(scores, screen, inputs, 16)
+    assert ladder.climb(budget, Entropy(np.random.default_rng(0), private=False), 0.01)
+    assert [count for _, count in charged] == [count for _, count in drawn]
+    for (eta, _), (rate, _) in zip(charged, drawn, strict=True):
+        assert eta >= 2 * moved * screen.resolution * rate  # raised for some, lowered for others
+        assert eta <= 2 * moved * screen.resolution * rate * (1 + 1e-9)

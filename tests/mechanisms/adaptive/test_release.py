@@ -1,9 +1,6 @@
-"""Adaptive releases of small tables: each structure is recognised, and nothing much is lost."""
+"""Adaptive releases: each structure is recognised, and tables that have little in them."""
 
 from __future__ import annotations
-
-import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,8 +11,6 @@ from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
-from hushcov.release import Release
-from hushcov.release.estimate import estimate, factors_of
 from mechanisms.adaptive.settings import (
     blocks,
     correlations,
@@ -80,18 +75,6 @@ def test_the_same_seed_gives_the_same_release_whatever_the_order_of_records(foun
     assert fit(X, seed=2).release_ != estimator.release_
 
 
-def test_the_document_holds_all_of_it(found, tmp_path):
-    _, _, _, estimator = found
-    again = Release.read(estimator.release_.write(tmp_path / "out"))
-    assert again == estimator.release_
-    assert again.making.structure == estimator.release_.making.structure
-    assert again.making.threshold == estimator.release_.making.threshold
-    ours, theirs = factors_of(estimator.release_), factors_of(again)
-    assert (ours is None) == (theirs is None)
-    if ours is not None:
-        assert np.array_equal(ours.matrix, theirs.matrix)
-
-
 def test_factors_and_remainder_are_the_covariance(found):
     kind, _, truth, estimator = found
     factors, covariance = estimator.factors_, estimator.covariance_
@@ -111,21 +94,6 @@ def test_factors_and_remainder_are_the_covariance(found):
         assert factors.remainder.count_nonzero() < 0.1 * len(truth) ** 2
         direction = components[0] / scale
         assert abs(direction.sum()) > 0.98 * np.linalg.norm(direction) * np.sqrt(len(truth))
-
-
-def test_factors_are_kept_as_much_as_the_covariance_is(found):
-    """Where little is sure, the estimate is moved towards zeros, its factors alike."""
-    _, _, _, estimator = found
-    release = estimator.release_
-    doubtful = replace(release.making.structure, kept=0.25)
-    doubted = copy.copy(estimator)
-    doubted.release_ = replace(release, making=replace(release.making, structure=doubtful))
-    doubted.covariance_ = estimate(doubted.release_)
-    factors = doubted.factors_
-    low_rank = (factors.loadings * factors.variances) @ factors.loadings.T
-    assert np.allclose(low_rank + factors.remainder, doubted.covariance_, rtol=1e-9, atol=0)
-    assert np.allclose(4 * doubted.covariance_, estimator.covariance_, rtol=1e-9, atol=0)
-    assert len(factors.variances) == release.making.structure.rank
 
 
 def test_what_is_charged_is_what_was_certified(found):
@@ -157,23 +125,6 @@ def test_sparse_output_never_forms_the_whole_matrix(monkeypatch):
     assert np.mean((rows % 2 == 0) & (columns == rows + 1)) > 0.7
 
 
-def test_sparse_output_of_an_estimator():
-    X, truth = drawn(blocks(60), 30_000)
-    estimator = fit(X, sparse_output=True)
-    assert sparse.issparse(estimator.covariance_)
-    assert error(estimator.covariance_.toarray(), truth) < 0.05
-    factors = estimator.factors_
-    assert factors.loadings.shape == (60, 0)
-    assert np.array_equal(factors.remainder.toarray(), estimator.covariance_.toarray())
-    assert estimator.components_.shape == (0, 60)
-
-
-def test_advice_on_sparsity_changes_the_first_rung_alone():
-    X, truth = drawn(blocks(60), 30_000)
-    right, wrong = (error(fit(X, row_sparsity=k).covariance_, truth) for k in (5, 60))
-    assert max(right, wrong) < 0.05
-
-
 def test_more_records_than_scores_are_exact_for_are_refused():
     inputs = ReleaseInputs(2**33 + 1, 5, 2, 1.0, 1e-6)
     with pytest.raises(CapacityError, match="n_records"):
@@ -186,3 +137,59 @@ def test_noise_alone_is_no_worse_than_zeros():
     estimator = fit(X, epsilon=0.5, on_hopeless="warn")
     assert error(estimator.covariance_, truth) < 1.1
     assert estimator.error_estimate_.most > 0.9
+
+
+# Tables that have little in them, or of which something is known.
+
+
+RNG = np.random.default_rng(3)
+
+
+def plain(estimator):
+    """The estimate as an array, after what every fit must have."""
+    covariance = estimator.covariance_
+    covariance = covariance.toarray() if hasattr(covariance, "toarray") else covariance
+    d = len(covariance)
+    assert np.isfinite(covariance).all()
+    assert np.array_equal(covariance, covariance.T)
+    assert np.all(np.diag(covariance) >= 0)
+    assert estimator.factors_.loadings.shape[0] == d
+    assert estimator.components_.shape == estimator.factors_.loadings.T.shape
+    assert 0 <= estimator.error_estimate_.least <= estimator.error_estimate_.most <= 1.06
+    guarantee = estimator.release_.guarantee
+    assert sum(isinstance(event, Clocked) for event in guarantee.events) == 1
+    assert compose(guarantee.events, delta=1e-6).epsilon <= 1.0
+    return covariance
+
+
+@pytest.mark.parametrize("sparse_output", [False, True])
+@pytest.mark.parametrize("d", [1, 2, 3, 5])
+def test_few_features(d, sparse_output):
+    """Their strongest pair is found, however few there are."""
+    X = RNG.standard_normal((20_000, d))
+    X[:, -1] += X[:, 0]
+    covariance = plain(fit(X, sparse_output=sparse_output))
+    expected = np.cov(X.T, bias=True).reshape(d, d)
+    expected[np.abs(expected) < 0.5] = 0
+    assert np.abs(covariance - expected).max() < 0.3
+
+
+@pytest.mark.parametrize("sparse_output", [False, True])
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (8, 5), (100, 200)])
+def test_too_few_records_to_find_anything(n, d, sparse_output):
+    """All of them are zeros then, or nearly; the release is private all the same."""
+    X = RNG.standard_normal((n, d))
+    estimator = fit(X, sparse_output=sparse_output, on_hopeless="warn")
+    assert not plain(estimator).any()
+    assert estimator.release_.making.unresolved == tuple(range(d))
+
+
+def test_incomplete_records_are_left_out():
+    """Sums count them as zeros; values, their noise and the threshold are those of the rest."""
+    X, truth = drawn(blocks(100), 60_000)
+    X[RNG.random(len(X)) < 0.4, 3] = np.nan
+    estimator = fit(X, drop_nulls=True)
+    assert error(plain(estimator), truth) < 0.13
+    release = estimator.release_
+    assert release.making.structure.kind == "sparse"
+    assert release.making.threshold > 1.9 * release.noise_sd[0]

@@ -7,10 +7,8 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.sparse.linalg import eigsh
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.accounting import UNSPENT
 from hushcov.candidates import Candidates
 from hushcov.exceptions import (
     AccuracyWarning,
@@ -22,23 +20,12 @@ from hushcov.exceptions import (
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms import candidates as room
 from hushcov.mechanisms.adaptive.pairs import PairValues
-from hushcov.mechanisms.candidates import (
-    OWN,
-    Lags,
-    Taper,
-    band_norm,
-    best_taper,
-    best_threshold,
-    candidate_parameters,
-    choose,
-    dense,
-    hidden_norm,
-)
+from hushcov.mechanisms.candidates import Lags, Taper, best_taper, candidate_parameters, choose
 from hushcov.release import Release
 from hushcov.release.estimate import estimate
 from hushcov.release.pairs import covariance_intervals
 from hushcov.sums.signs import candidate_sign_sums
-from mechanisms.adaptive.tape import OtherStepError, Tape
+from mechanisms.adaptive.tape import others, replayed
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 1}
 N, D, WIDTH = 6_000, 40, 3
@@ -125,20 +112,6 @@ def test_a_single_look_decides_nothing(rows):
     assert own.release_.making.threshold == 0.4
 
 
-def test_one_look_spends_all_and_two_looks_as_much(rows):
-    """Times on the clock add up to what was certified, whichever way it is spent."""
-    for options in ({}, {"adaptive_width": True}):
-        parts = fit(rows, bandwidth=WIDTH, **options).release_.making.parts
-        assert UNSPENT not in [part.name for part in parts]
-
-
-def others():
-    """Records that have nothing in common with a band."""
-    random = np.random.default_rng(8)
-    common = random.standard_t(2, size=(N, 1)) * random.standard_normal(D)
-    return 1e3 * (common + random.exponential(size=(N, D))) - 50
-
-
 CASES = {
     "band": {"bandwidth": WIDTH},
     "width": {"bandwidth": 12, "adaptive_width": True},
@@ -146,27 +119,15 @@ CASES = {
 }
 
 
-def replayed(monkeypatch, X, options):
-    """A release, and what other records give while all that was released is held; or None."""
-    tape = Tape()
-    tape.install(monkeypatch)
-    before = fit(X, **options).release_
-    tape.rewind()
-    try:
-        after = fit(others(), **options).release_
-    except OtherStepError:
-        return before, None
-    return before, after if tape.finished else None
+def replay(monkeypatch, X, options):
+    return replayed(monkeypatch, lambda rows: fit(rows, **options).release_, X, others(N, D))
 
 
 @pytest.mark.parametrize(
     ("case", "few", "left"),
     [
-        ("band", False, None),
-        ("width", False, None),
-        ("wide", False, None),
-        ("wide", True, 0.0),
-        ("wide", True, 1e9),
+        *(("band", False, None), ("width", False, None), ("wide", False, None)),
+        *(("wide", True, 0.0), ("wide", True, 1e9)),
     ],
 )
 def test_the_release_follows_from_released_numbers(monkeypatch, rows, case, few, left):
@@ -177,7 +138,7 @@ def test_the_release_follows_from_released_numbers(monkeypatch, rows, case, few,
     if few:
         monkeypatch.setattr(room, "dense", lambda *_: False)
         monkeypatch.setattr(room, "hidden_norm", lambda *_: left)
-    before, after = replayed(monkeypatch, rows, CASES[case])
+    before, after = replay(monkeypatch, rows, CASES[case])
     assert after == before
     assert ("stand out" in before.making.structure.why) == (left == 0.0)
 
@@ -195,7 +156,7 @@ def test_a_width_that_looks_at_records_is_found(monkeypatch, rows):
         return keep
 
     monkeypatch.setattr(room, "_up_to_a_width", planted)
-    before, after = replayed(monkeypatch, rows, CASES["width"])
+    before, after = replay(monkeypatch, rows, CASES["width"])
     assert after != before
 
 
@@ -223,16 +184,6 @@ def test_the_width_is_where_energy_ends():
     assert best_taper(Lags.of(nothing, 0.05, 20), 500, np.full(21, 0.05))[0].last <= 2
 
 
-def test_what_a_ladder_leaves_is_counted():
-    """False-alarm rate below 1e-6: noise alone is three deviations of its energy below."""
-    weak = noisy_band(500, 40, np.append(np.full(40, 0.03), 0.0), 0.05)
-    assert 2.0 < hidden_norm(weak, 0.05, 500) < 3.0  # 80 partners of 0.03 each
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], len(weak.pairs))
-    mixed = released(weak.pairs * signs, (weak.rows, weak.columns), 0.05)
-    assert 0.4 < hidden_norm(mixed, 0.05, 500) < 0.7  # 2 sqrt(80) 0.03
-    assert hidden_norm(noisy_band(500, 40, np.zeros(1), 0.05), 0.05, 500) == 0
-
-
 def test_slow_decay_is_tapered_and_the_estimate_says_so(rows):
     """The taper is in the document; values and intervals are of the covariances themselves."""
     weak = noisy_band(500, 20, np.append(0.3 * 0.85 ** np.arange(20), 0.0), 0.15)
@@ -251,45 +202,6 @@ def test_slow_decay_is_tapered_and_the_estimate_says_so(rows):
     for odd in ([3, 1], "1, 3", [1], None, [0.5, 2]):
         whole = Release(**vars(tapered) | {"parameters": made | {"taper": odd}})
         np.testing.assert_array_equal(estimate(whole).toarray(), before)
-
-
-def test_stein_tells_noise_from_values():
-    random = np.random.default_rng(2)
-    noise = random.standard_normal(20_000)
-    some = noise + np.where(random.random(20_000) < 0.02, 6.0, 0.0)
-    level, ratio = best_threshold(some, 1.0)
-    kept = np.where(np.abs(some) > level, some, 0.0)
-    real = np.mean((kept - (some - noise)) ** 2)
-    assert level >= 2.5
-    assert ratio == pytest.approx(real, abs=0.03)
-    assert best_threshold(noise + 3.0, 1.0)[0] == 0.0
-    assert not dense(released(some, (np.arange(20_000), np.arange(20_000)), 1.0), 1.0)
-    all_of_them = noise + random.choice([-0.5, 0.5], 20_000)
-    assert dense(released(all_of_them, (np.arange(20_000), np.arange(20_000)), 1.0), 1.0)
-
-
-@pytest.mark.parametrize("width", [0, 2, 10])
-def test_the_norm_of_noise_in_a_band(width):
-    """The mean of three draws, within a seventh."""
-    d, random, norms = 1000, np.random.default_rng(4), []
-    for _ in range(3):
-        off = [random.standard_normal(d - lag) for lag in range(1, width + 1)]
-        own = np.sqrt(OWN) * random.standard_normal(d)
-        lags = range(-width, width + 1)
-        noise = sparse.diags_array([*off[::-1], own, *off], offsets=list(lags)).tocsr()
-        norms.append(abs(eigsh(noise, k=1, return_eigenvectors=False, tol=1e-3)[0]))
-    assert band_norm(OWN + 2 * width, d) == pytest.approx(np.mean(norms), rel=1 / 7)
-
-
-def test_the_error_is_predicted(rows):
-    """Within a factor of two, and said to be hopeless where it is."""
-    estimator = PrivateSparseCovariance(**BUDGET, bandwidth=WIDTH)
-    expected = estimator.fit_plan(N, D).chosen.forecast.predicted_error["banded"]
-    assert 0.5 < expected / error(fit(rows, bandwidth=WIDTH)) < 2
-    assert estimator.fit_plan(200, D).cautions
-    assert "candidates" in str(estimator.plan(N, D))
-    facts = dict(estimator.fit_plan(N, D).chosen.facts())
-    assert "at most 3 columns apart" in facts["candidates"]
 
 
 @pytest.mark.parametrize(

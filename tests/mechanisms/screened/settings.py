@@ -15,15 +15,7 @@ from hushcov.noise import entropy_source
 from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords
 
-DESIGN = ScreenedDesign(
-    screen_share=0.4,
-    selection_factor=1.2,
-    n_levels=2,
-    size_ratio=0.5,
-    noise_ratio=0.6,
-    norm_factor=1.0,
-    keep_above=3.0,
-)
+DESIGN = ScreenedDesign(0.4, 1.2, 2, 0.5, 0.6, 1.0, 3.0)
 ALL_PAIRS = dataclasses.replace(DESIGN, n_levels=0)
 
 

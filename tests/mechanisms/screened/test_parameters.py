@@ -1,4 +1,4 @@
-"""Certified parameters: what they charge, against exact arithmetic and dp-accounting."""
+"""Certified parameters against exact arithmetic and dp-accounting, and how designs share them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose, smallest_sigma
-from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose
+from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.mechanisms.screened.values import (
+    ScreenedDesign,
     ScreenLevel,
+    candidate_pairs,
+    level_shares,
+    level_sizes,
+    possible_pairs,
     ranges,
     screened_parameters,
     squared_sum_sensitivity,
@@ -27,15 +32,7 @@ from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of
 
 SETTINGS = {
     "two levels": parameters_of(10**5, 200, 5),
-    "four levels, scales": parameters_of(
-        10**5,
-        1000,
-        5,
-        epsilon=0.3,
-        delta=1e-8,
-        before=0.02,
-        n_levels=4,
-    ),
+    "four levels": parameters_of(10**5, 1000, 5, epsilon=0.3, delta=1e-8, before=0.02, n_levels=4),
     "one level, large budget": parameters_of(10**4, 30, 3, epsilon=5.0, delta=1e-5, n_levels=1),
     "all pairs": parameters_of(10**4, 20, 3, n_levels=0),
     "no pairs": parameters_of(10**4, 20, 1),
@@ -94,12 +91,8 @@ def test_dp_accountings_loss_distributions_claim_no_more_than_delta(name):
     for event in parameters.events:
         match event:
             case Gaussian(mu):
-                step = library.from_gaussian_mechanism(
-                    1 / mu,
-                    pessimistic_estimate=False,
-                    use_connect_dots=False,
-                    value_discretization_interval=interval,
-                )
+                fine = {"value_discretization_interval": interval, "use_connect_dots": False}
+                step = library.from_gaussian_mechanism(1 / mu, pessimistic_estimate=False, **fine)
             case BoundedRange(eta, count):
                 step = peeling_step(eta, interval).self_compose(count, 0.0)
         total = total.compose(step, 0.0)
@@ -113,11 +106,7 @@ def test_dp_accountings_loss_distributions_claim_no_more_than_delta(name):
 
 
 @settings(deadline=None, max_examples=8)
-@given(
-    epsilon=st.floats(1e-4, 10),
-    delta=st.floats(1e-12, 0.05),
-    share=st.floats(0.05, 0.9),
-)
+@given(epsilon=st.floats(1e-4, 10), delta=st.floats(1e-12, 0.05), share=st.floats(0.05, 0.9))
 def test_etas_are_no_less_than_the_rates_make_them(epsilon, delta, share):
     parameters = parameters_of(1000, 12, 3, epsilon=epsilon, delta=delta, screen_share=share)
     assert parameters.score_sensitivity == 2
@@ -136,13 +125,6 @@ def test_sigma_is_the_smallest_integer_that_is_private(norm_bound, mu):
     sigma, cost = sum_sigma(norm_bound, mu, ONE_REPLACED), Fraction(mu) ** 2
     assert sigma**2 * cost >= sensitivity
     assert sigma == 1 or (sigma - 1) ** 2 * cost < sensitivity
-
-
-@pytest.mark.parametrize(
-    ("square", "mu", "sigma"), [(2, 1.0, 2), (4, 0.5, 4), (4, 2.0, 1), (9, 0.5, 6)]
-)
-def test_sigma_by_hand(square, mu, sigma):
-    assert smallest_sigma(square, mu) == sigma
 
 
 @pytest.mark.parametrize("change", ["rate", "mu", "size"])
@@ -211,25 +193,62 @@ def test_a_budget_too_small_for_integers_is_refused():
         parameters_of(1000, 3000, 5, epsilon=1e-9, delta=1e-9)
 
 
-def test_a_wide_norm_factor_is_cut_at_the_largest_norm():
-    wide = parameters_of(1000, 20, 3, norm_factor=1e3)
-    assert wide.norm_bound <= 4 * wide.half_width**2 * math.sqrt(wide.n_pairs + 20)
+# Designs: how many pairs each level takes, and how levels share what the screen spends.
+
+
+designs = st.builds(
+    ScreenedDesign,
+    screen_share=st.floats(0.01, 0.95),
+    selection_factor=st.floats(0.01, 10) | st.just(1e6),
+    n_levels=st.integers(0, 30),
+    size_ratio=st.floats(1e-3, 1e3) | st.just(1e-300),
+    noise_ratio=st.floats(1.1e-3, 1e3),
+    norm_factor=st.floats(0.1, 10),
+    keep_above=st.floats(0, 5),
+)
+sizes_of_data = st.integers(1, 2000).flatmap(
+    lambda d: st.builds(inputs_of, st.just(100), st.just(d), st.integers(1, d))
+)
+
+
+@given(inputs=sizes_of_data, design=designs)
+def test_levels_add_up_and_each_selects_something(inputs, design):
+    sizes = level_sizes(inputs, design)
+    possible, candidates = possible_pairs(inputs), candidate_pairs(inputs)
+    wanted = max(possible, round(design.selection_factor * possible))
+    if design.n_levels == 0 or possible == 0 or wanted >= candidates:
+        assert sizes == ()
+        return
+    assert sum(sizes) == wanted < candidates
+    assert min(sizes) >= 1
+    assert len(sizes) == min(design.n_levels, wanted)
+
+
+@given(inputs=sizes_of_data, design=designs)
+def test_shares_add_up_and_none_is_zero(inputs, design):
+    sizes = level_sizes(inputs, design)
+    shares = level_shares(sizes, design)
+    assert len(shares) == len(sizes)
+    if sizes:
+        assert math.isclose(sum(shares), 1.0, rel_tol=1e-12)
+        assert min(shares) > 0
 
 
 @pytest.mark.parametrize(
-    ("d", "k", "design", "pairs"),
-    [(1, 1, {}, 0), (7, 1, {}, 0), (2, 2, {}, 1), (6, 6, {}, 15), (20, 3, {"n_levels": 0}, 190)],
+    "change",
+    [
+        {"screen_share": 0.0},
+        {"screen_share": 0.96},
+        {"selection_factor": 0.0},
+        {"n_levels": -1},
+        {"n_levels": 31},
+        {"size_ratio": 0.0},
+        {"noise_ratio": 1e-3},  # its 58th power must stay a double
+        {"norm_factor": math.inf},
+        {"keep_above": -1.0},
+        {"keep_above": math.nan},
+    ],
 )
-def test_pairs_released_without_a_screen(d, k, design, pairs):
-    parameters = parameters_of(100, d, k, **design)
-    assert parameters.levels == ()
-    assert parameters.n_pairs == pairs
-    assert parameters.events == (Gaussian(parameters.mu),)
-
-
-def test_noise_falls_with_the_number_of_records_and_nothing_else_depends_on_it():
-    few, many = parameters_of(10**3, 50, 3), parameters_of(10**6, 50, 3)
-    assert few.events == many.events
-    assert few.norm_bound == many.norm_bound
-    assert math.isclose(few.noise_sd[0], 1000 * many.noise_sd[0])
-    assert math.isclose(3 * few.noise_sd[1], 4 * few.noise_sd[0])
+def test_designs_out_of_range_are_refused(change):
+    with pytest.raises(ParameterError, match=next(iter(change))):
+        dataclasses.replace(DESIGN, **change)

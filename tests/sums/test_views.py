@@ -1,4 +1,4 @@
-"""`CentredRecords`: differences from a centre within a reach, and zeros for missing records."""
+"""Views: features over their scales, about a centre, within public bounds; zeros for gaps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import cell_counts, count_complete, signed_octaves
 from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.grids import FeatureGrid, IntegerGrid, check_bounds
 from hushcov.sums.records import (
     CentredRecords,
+    ClippedRecords,
     CompleteRecords,
     DeviceRecords,
     ScaledRecords,
@@ -68,45 +69,6 @@ def test_equals_python(X, centre, reach):
         assert rows_of(device).tolist() == expected
 
 
-@pytest.mark.parametrize("block_rows", [1, 4, 100])
-def test_blocks_and_sizes(block_rows):
-    centred = CentredRecords(ArrayRecords(ROWS, block_rows=block_rows), CENTRE, REACH)
-    assert (centred.n_records, centred.n_features) == ROWS.shape
-    np.testing.assert_array_equal(
-        rows_of(centred), np.clip(ROWS - CENTRE, -REACH, np.minimum(REACH, LARGEST))
-    )
-    for block in centred._blocks():
-        assert block.flags.c_contiguous
-
-
-def test_names_and_the_function_that_makes_it_travel():
-    import pandas as pd
-
-    records = open_records(pd.DataFrame(ROWS, columns=["a", "b", "c"]))
-    centred = CentredRecords(records, CENTRE, REACH)
-    assert centred.feature_names == ("a", "b", "c")
-    made = pickle.loads(pickle.dumps(centred._view()))(ArrayRecords(ROWS))
-    np.testing.assert_array_equal(rows_of(made), rows_of(centred))
-
-
-def test_later_changes_of_the_arguments_change_nothing():
-    centre, reach = CENTRE.copy(), REACH.copy()
-    centred = CentredRecords(ArrayRecords(ROWS), centre, reach)
-    before = rows_of(centred)
-    centre += 1
-    reach += 1
-    np.testing.assert_array_equal(rows_of(centred), before)
-
-
-def test_other_views_inside_and_outside():
-    centred = CentredRecords(ScaledRecords(ArrayRecords(ROWS), np.full(D, 2.0)), CENTRE)
-    np.testing.assert_array_equal(rows_of(centred), ROWS / 2 - CENTRE)
-    scaled = ScaledRecords(CentredRecords(ArrayRecords(ROWS), CENTRE), np.full(D, 2.0))
-    np.testing.assert_array_equal(rows_of(scaled), (ROWS - CENTRE) / 2)
-    huge = CentredRecords(ArrayRecords(np.full((4, D), -LARGEST)), np.full(D, LARGEST))
-    second_moments(ScaledRecords(huge, np.full(D, 1e-100)), IntegerGrid(1.0, 9))
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_values_that_are_not_finite_are_refused_before_they_are_clipped(bad):
     X = ROWS.copy()
@@ -119,12 +81,9 @@ def test_values_that_are_not_finite_are_refused_before_they_are_clipped(bad):
 @pytest.mark.parametrize(
     ("centre", "reach", "name"),
     [
-        (np.zeros(2), None, "centre"),
-        (0.0, None, "centre"),
-        (np.array([0, 0, np.nan]), None, "centre"),
-        (np.array([0, 0, np.inf]), None, "centre"),
-        (["a", "b", "c"], None, "centre"),
-        (np.zeros(3), np.ones(4), "reach"),
+        *((np.zeros(2), None, "centre"), (0.0, None, "centre")),
+        *((np.array([0, 0, np.nan]), None, "centre"), (np.array([0, 0, np.inf]), None, "centre")),
+        *((["a", "b", "c"], None, "centre"), (np.zeros(3), np.ones(4), "reach")),
         (np.zeros(3), np.array([1, 1, -1e-9]), "reach"),
         (np.zeros(3), np.array([1, 1, np.nan]), "reach"),
     ],
@@ -132,6 +91,30 @@ def test_values_that_are_not_finite_are_refused_before_they_are_clipped(bad):
 def test_bad_arguments_are_refused(centre, reach, name):
     with pytest.raises(ParameterError, match=f"{name} must be"):
         CentredRecords(ArrayRecords(ROWS), centre, reach)
+
+
+@pytest.mark.parametrize("size", [1e300, LARGEST, 5e-324])
+@pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
+def test_any_size_over_any_scale_is_finite(size, scale):
+    """Without a warning, and with the sign it had; over a scale of zero it is zero."""
+    X = np.array([[size, -size, size], [0.0, size, 1.0]])
+    records = ScaledRecords(ArrayRecords(X), np.array([scale, scale, 0.0]))
+    scaled = rows_of(records)
+    assert np.isfinite(scaled).all()
+    assert not scaled[:, 2].any()
+    if size > 1:
+        np.testing.assert_array_equal(np.sign(scaled)[:, :2], np.sign(X)[:, :2])
+    second_moments(records, IntegerGrid(4.0, 100))
+
+
+def test_scaled_values_and_scales_that_are_refused():
+    for scales in (np.ones(2), np.array([1.0, -1.0, 1.0]), np.full(3, np.nan)):
+        with pytest.raises(ParameterError, match="feature_scale"):
+            ScaledRecords(ArrayRecords(ROWS), scales)
+    for bad in (np.nan, np.inf):
+        X = np.where(np.arange(D) == 0, bad, ROWS)
+        with pytest.raises(DataError, match="finite"):
+            rows_of(ScaledRecords(ArrayRecords(X), np.array([0.0, 1.0, 1.0])))
 
 
 # Missing values. Zeros must not become minus the centre: far out, and one number for all.
@@ -157,16 +140,12 @@ ORDERS = {
 }
 
 
-def test_there_are_complete_records_and_others():
-    assert 0 < WHOLE.sum() < len(WHOLE)
-
-
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("source", ["array", "tensor"])
 def test_missing_records_are_zeros_in_either_order(source, order):
     centred = ORDERS[order](SOURCES[source](GAPS))
     assert not centred.gaps
-    assert centred.n_records == len(GAPS)
+    assert centred.n_records == len(GAPS) > WHOLE.sum() > 0
     found = rows_of(centred)
     assert not found[~WHOLE].any()
     np.testing.assert_allclose(found[WHOLE], GAPS[WHOLE] - CENTRE, rtol=1e-9)
@@ -205,9 +184,90 @@ def test_infinite_values_are_refused_where_others_are_missing():
             bounded_sums(order(SOURCES["array"](X)), FeatureGrid(np.ones(D), 4.0, 10), 5)
 
 
-def test_progress_counts_all_records():
-    seen = []
-    records = ORDERS["inside"](SOURCES["array"](GAPS))
-    watched = WatchedRecords(records, lambda: None, seen.append)
-    signed_octaves(watched, np.zeros(D), np.zeros(D), np.arange(D))
-    assert sum(seen) == len(GAPS)
+# Public bounds: how they are given, and records within them.
+
+
+NAMES = ("age", "income", "sex")
+
+
+def test_arrays_and_mappings_say_the_same():
+    array = [[0, 120], [np.nan, 1e6], [-np.inf, np.inf]]
+    mapping = {"age": (0, 120), "income": (None, 1e6), "sex": (np.nan, None)}
+    by_index = {0: [0, 120], np.int64(1): np.array([-np.inf, 1e6])}
+    found = check_bounds(array, 3)
+    assert found == check_bounds(mapping, 3, NAMES) == check_bounds(by_index, 3)
+    assert found == check_bounds(found, 3)
+    assert found.plain() == ((0.0, 120.0), (None, 1e6), (None, None))
+    assert found.finite.tolist() == [True, False, False]
+    assert found.nearest.tolist() == [0.0, 0.0, 0.0]
+    assert check_bounds([[2, 4], [-5, -3], [-1, 1]], 3).nearest.tolist() == [2.0, -3.0, 0.0]
+    assert hash(found) == hash(check_bounds(array, 3))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([[0, 1]], "bounds must be 3 pairs, one for each feature, got 1"),
+        *(([0, 1, 2], "two columns, low and high"), ("0,1", "bounds must be numbers")),
+        ([["a", "b"]] * 3, "bounds must be numbers"),
+        ([[1, 0], [0, 1], [0, 1]], "low <= high, got 1 and 0 for column 'age'"),
+        ([[np.inf, np.inf], [0, 1], [0, 1]], "low <= high"),
+        ({"agee": (0, 1)}, "got 'agee', which is none: did you mean 'age'"),
+        ({"zzz": (0, 1)}, "use the names of the columns"),
+        *(({7: (0, 1)}, "columns 0 to 2, got 7"), ({(1, 2): (0, 1)}, "by name or index")),
+        ({"age": 3}, r"a pair \(low, high\) for column 'age'"),
+        *(({"age": "01"}, r"a pair \(low, high\)"), ({"age": (0, 1, 2)}, r"a pair \(low, high\)")),
+        ({"age": ("0", 1)}, "numbers, got '0' for column 'age'"),
+        *(({"age": (True, 1)}, "numbers, got"), ({"age": (0, 1), 0: (0, 1)}, "each column once")),
+    ],
+)
+def test_bounds_that_mean_nothing_are_refused(given, words):
+    with pytest.raises(ParameterError, match=words):
+        check_bounds(given, 3, NAMES)
+
+
+def test_names_need_columns_that_have_some():
+    with pytest.raises(ParameterError, match="by index where columns have no names"):
+        check_bounds({"age": (0, 1)}, 3)
+
+
+BOUNDS = check_bounds([[-1, 1], [2, None], [None, None]], 3)
+WIDE = np.random.default_rng(0).normal(size=(11, 3)) * 3
+
+
+def test_values_are_moved_into_the_bounds():
+    clipped = ClippedRecords(ArrayRecords(WIDE, block_rows=4), BOUNDS)
+    expected = np.column_stack([WIDE[:, 0].clip(-1, 1), np.maximum(WIDE[:, 1], 2), WIDE[:, 2]])
+    assert np.array_equal(rows_of(clipped), expected)
+    on_device = ClippedRecords(DeviceRecords(ArrayRecords(WIDE), "cpu"), BOUNDS)
+    assert isinstance(next(iter(on_device._blocks())), torch.Tensor)
+    assert np.array_equal(rows_of(on_device), expected)
+    view = pickle.loads(pickle.dumps(clipped._view()))
+    assert np.array_equal(rows_of(view(ArrayRecords(WIDE))), expected)
+    total = ClippedRecords(open_records(dask.array.from_array(WIDE, chunks=(4, 3))), BOUNDS)
+    assert np.array_equal(total.map_sum(rounded), clipped.map_sum(rounded))
+
+
+def rounded(block):
+    return np.rint(1000 * block).astype(np.int64).sum(axis=0)
+
+
+def test_missing_values_stay_missing_and_incomplete_records_zeros():
+    rows = WIDE.copy()
+    rows[3, 1] = np.nan
+    gaps = ClippedRecords(open_records(rows, drop_nulls=True), BOUNDS)
+    assert np.isnan(rows_of(gaps)[3, 1])
+    inner = CompleteRecords(gaps)
+    outer = ClippedRecords(CompleteRecords(open_records(rows, drop_nulls=True)), BOUNDS)
+    assert np.array_equal(rows_of(inner), rows_of(outer))
+    assert not rows_of(outer)[3].any()
+    centre = np.full(3, 5.0)
+    one, other = (CentredRecords(each, centre) for each in (inner, outer))
+    assert np.array_equal(rows_of(one), rows_of(other))
+
+
+def test_infinite_values_are_refused_and_not_clipped():
+    rows = WIDE.copy()
+    rows[2, 0] = np.inf
+    with pytest.raises(DataError, match="must be finite"):
+        rows_of(ClippedRecords(ArrayRecords(rows), BOUNDS))

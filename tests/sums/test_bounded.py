@@ -1,4 +1,4 @@
-"""Sums of norm-bounded records: exact, the same for any storage, and really bounded."""
+"""Norm-bounded rows, their sums and Gram matrices: exact, and really bounded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.sums import bounded
+from hushcov.sums import bounded, gram
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -31,15 +31,16 @@ def row_in_python(record, grid, norm_bound):
     scaled = [float(x) * float(m) for x, m in zip(record, grid.multipliers, strict=True)]
     row = [round(min(max(x, -grid.half_width), grid.half_width)) for x in scaled]
     square = sum(y * y for y in row)
-    if square <= norm_bound**2:
+    if norm_bound is None or square <= norm_bound**2:
         return row
     factor = norm_bound / math.sqrt(square) * (1 - 2**-40)
     return [math.trunc(y * factor) for y in row]
 
 
-def sums_in_python(X, grid, norm_bound):
+def gram_in_python(X, grid, norm_bound):
     rows = [row_in_python(record, grid, norm_bound) for record in X.tolist()]
-    return [sum(column) for column in zip(*rows, strict=True)]
+    d = X.shape[1]
+    return [[sum(y[i] * y[j] for y in rows) for j in range(d)] for i in range(d)]
 
 
 def grid_for(d, radius=4.0, half_width=1000):
@@ -50,6 +51,10 @@ def sums_of(X, grid, norm_bound, **options):
     return bounded_sums(open_records(X, **options), grid, norm_bound)
 
 
+def gram_of(X, grid, norm_bound, **options):
+    return row_bounded_gram(open_records(X, **options), grid, norm_bound)
+
+
 @settings(deadline=None)  # the first call compiles
 @given(
     X=tables,
@@ -57,25 +62,36 @@ def sums_of(X, grid, norm_bound, **options):
     norm_bound=st.integers(1, 2**21),
     radius=st.floats(0.1, 100),
 )
-def test_equals_python_integers(X, half_width, norm_bound, radius):
+def test_sums_and_matrices_equal_python_integers(X, half_width, norm_bound, radius):
     grid = grid_for(X.shape[1], radius, half_width)
-    expected = sums_in_python(X, grid, norm_bound)
+    rows = [row_in_python(record, grid, norm_bound) for record in X.tolist()]
+    expected = [sum(column) for column in zip(*rows, strict=True)]
     for source in (X, torch.from_numpy(X)):
         found = sums_of(source, grid, norm_bound, block_rows=4)
         assert found.dtype == np.int64
         assert found.tolist() == expected
+    for bound in (None, norm_bound):
+        assert gram_of(X, grid, bound).tolist() == gram_in_python(X, grid, bound)
 
 
 @settings(deadline=None)
 @given(X=tables, half_width=st.integers(1, 2**20), norm_bound=st.integers(1, 2**21))
-def test_no_record_is_longer_than_the_bound(X, half_width, norm_bound):
-    """One record at a time, and the rows are those whose Gram matrix is released elsewhere."""
+def test_no_record_is_longer_than_the_bound_and_none_is_shortened_in_vain(
+    X, half_width, norm_bound
+):
+    """One record at a time: the row itself, and its Gram matrix."""
     grid = grid_for(X.shape[1], half_width=half_width)
     for record in X:
         row = sums_of(record[None], grid, norm_bound)
-        assert sum(y * y for y in row.tolist()) <= norm_bound**2
-        gram = row_bounded_gram(ArrayRecords(record[None]), grid, norm_bound)
-        np.testing.assert_array_equal(np.outer(row, row), gram)
+        np.testing.assert_array_equal(np.outer(row, row), gram_of(record[None], grid, norm_bound))
+        free = np.diag(gram_of(record[None], grid, None)).tolist()
+        squares = [y * y for y in row.tolist()]
+        assert sum(squares) <= norm_bound**2
+        assert max(free) <= half_width**2
+        if sum(free) <= norm_bound**2:
+            assert squares == free
+        else:  # and no shorter than rounding each coordinate towards zero makes it
+            assert math.sqrt(sum(squares)) >= norm_bound * (1 - 2**-39) - math.sqrt(len(record))
 
 
 @settings(deadline=None)
@@ -111,6 +127,36 @@ def test_sums_beyond_exact_doubles():
     assert sums(X).tolist() == sums(torch.from_numpy(X)).tolist() == [2**53 + 3]
 
 
+@pytest.mark.parametrize("n_rows", range(1, 14))
+@pytest.mark.parametrize("exact_rows", [1, 3, 4])
+def test_every_row_of_a_block_is_in_the_matrix(n_rows, exact_rows, monkeypatch):
+    """Also the last one, however many rows fit into one exact product."""
+    grid = grid_for(3, half_width=9)
+    monkeypatch.setattr(gram, "LARGEST_EXACT_FLOAT", exact_rows * 9**2)
+    X = np.random.default_rng(n_rows).uniform(-8, 8, (n_rows, 3))
+    assert gram_of(X, grid, None, block_rows=100).tolist() == gram_in_python(X, grid, None)
+
+
+def test_blocks_beyond_exact_float_products_are_split():
+    """At the widest grid a float64 sum of 2^13 products may be full."""
+    half_width = 2**20
+    n_rows = 2**53 // half_width**2 + 1
+    one = FeatureGrid(np.ones(1), 1.0, half_width)
+    found = gram_of(np.ones((n_rows, 1)), one, None, block_rows=2 * n_rows)
+    assert found.tolist() == [[n_rows * half_width**2]]
+    grid = FeatureGrid(np.ones(2), 1.0, half_width)
+    X = np.random.default_rng(4).uniform(0.9, 1.0, (20_000, 2))
+    total = sum(round(a * half_width) * round(b * half_width) for a, b in X.tolist())
+    assert total > 2**53
+    assert gram_of(X, grid, None, block_rows=20_000)[0, 1] == total
+
+
+def test_constant_features_give_zeros():
+    grid = FeatureGrid(np.array([1.0, 0.0]), 4.0, 100)
+    found = gram_of(np.array([[1.0, 1e300], [2.0, -3.0]]), grid, 50)
+    assert found.tolist() == [[25**2 + 50**2, 0], [0, 0]]
+
+
 class Sizes:
     """Records too many to hold, never read."""
 
@@ -120,16 +166,15 @@ class Sizes:
 
 
 @pytest.mark.parametrize(
-    ("n_records", "n_features", "half_width", "norm_bound", "error", "words"),
+    ("size", "half_width", "norm_bound", "error", "words"),
     [
-        (2**42 + 1, 3, 2**20, 5, CapacityError, "n_records"),
-        (10, 2**13, 2**20, 5, CapacityError, "n_features"),
-        (10, 3, 100, 0, ParameterError, "norm_bound"),
-        (10, 3, 100, 1.5, ParameterError, "norm_bound"),
-        (10, 3, 100, None, ParameterError, "norm_bound"),
+        ((2**42 + 1, 3), 2**20, 5, CapacityError, "n_records"),
+        ((10, 2**13), 2**20, 5, CapacityError, "n_features"),
+        *(((10, 3), 100, bound, ParameterError, "norm_bound") for bound in (0, 1.5)),
     ],
 )
-def test_refusals(n_records, n_features, half_width, norm_bound, error, words):
-    grid = FeatureGrid(np.ones(n_features), 4.0, half_width)
-    with pytest.raises(error, match=words):
-        bounded_sums(Sizes(n_records, n_features), grid, norm_bound)
+def test_refusals(size, half_width, norm_bound, error, words):
+    grid = FeatureGrid(np.ones(size[1]), 4.0, half_width)
+    for summed in (bounded_sums, row_bounded_gram):
+        with pytest.raises(error, match=words):
+            summed(Sizes(*size), grid, norm_bound)

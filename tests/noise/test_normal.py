@@ -1,9 +1,10 @@
-"""`rounded_normal` against its exact law, and its quick path against exact arithmetic."""
+"""`rounded_normal` and `lazy_normals` against their exact laws and against exact arithmetic."""
 
 from __future__ import annotations
 
 import decimal
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -15,6 +16,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.noise import normal as module
 from hushcov.noise import rounded_normal
 from hushcov.noise.entropy import LazyUniform
+from hushcov.noise.normal import lazy_normals
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 SIGMAS = [1, 2, 3, 17, 1_000, 12_345_678_901, 2**40]
@@ -108,14 +110,6 @@ def test_draws_are_independent():
     repeated = np.where(np.arange(400_000) % 10 == 0, np.roll(draws, 1), draws)
     products = repeated[1:] * repeated[:-1]
     assert normal_p_value(products.mean() / products.std() * math.sqrt(len(products))) < FALSE_ALARM
-
-
-def test_is_determined_by_the_generator():
-    first, second, third = (
-        rounded_normal(np.random.default_rng(seed), 1_000, 5_000) for seed in (7, 7, 8)
-    )
-    np.testing.assert_array_equal(first, second)
-    assert (first != third).mean() > 0.9
 
 
 def test_the_levels_are_the_cumulated_weights():
@@ -214,17 +208,6 @@ def test_both_paths_give_the_very_same_draws(sigma, widening, monkeypatch):
     assert module._REJECTED in calls
 
 
-def test_ordinary_draws_do_not_need_the_exact_path(monkeypatch):
-    """Half integers are undecided with probability sigma 2^-63 only: 0.01 times in all here."""
-
-    def refuse(*_):
-        raise AssertionError("the exact path was used")
-
-    monkeypatch.setattr(module, "_exact_trial", refuse)
-    for sigma in SIGMAS:
-        rounded_normal(np.random.default_rng(12), sigma, 50_000)
-
-
 def near_ties(sigma, generator):
     """Trials with each of the three comparisons near a tie, at distances of all magnitudes."""
 
@@ -314,19 +297,86 @@ def test_the_decimal_context_of_the_caller_has_no_influence():
     np.testing.assert_array_equal(drawn, rounded_normal(np.random.default_rng(14), 9, 300))
 
 
-def test_nothing_is_drawn_for_nothing():
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("sigma", [0, -1, 1.0, True, None, "3", 2**40 + 1]), ("size", [-1, 2.0, None, (2, 3)])],
+)
+def test_other_arguments_are_refused_and_nothing_is_drawn_for_nothing(name, values):
+    for value in values:
+        with pytest.raises(ParameterError, match=name):
+            rounded_normal(NoBits(), **{"sigma": 3, "size": 3} | {name: value})
     drawn = rounded_normal(NoBits(), 5, 0)
-    assert drawn.dtype == np.int64
-    assert drawn.shape == (0,)
+    assert (drawn.dtype, drawn.shape) == (np.int64, (0,))
 
 
-@pytest.mark.parametrize("sigma", [0, -1, 1.0, True, None, "3", 2**40 + 1])
-def test_other_sigmas_are_refused(sigma):
-    with pytest.raises(ParameterError, match="sigma"):
-        rounded_normal(NoBits(), sigma, 3)
+# `lazy_normals`: the exact law, and bits that go on where they are asked for.
 
 
-@pytest.mark.parametrize("size", [-1, 2.0, None, (2, 3)])
-def test_other_sizes_are_refused(size):
-    with pytest.raises(ParameterError, match="size"):
-        rounded_normal(NoBits(), 3, size)
+def equal_bins_p_value(sample):
+    """Chi-square on 100 bins of equal probability."""
+    observed = np.histogram(special.ndtr(sample), np.linspace(0, 1, 101))[0]
+    return chi_square_p_value(observed, np.full(100, 0.01))
+
+
+def test_has_the_normal_law():
+    """False-alarm rate 1e-6; a deviation wrong by a tenth is noticed."""
+    sample = lazy_normals(np.random.default_rng(1), 200_000).floats()
+    assert equal_bins_p_value(sample) > FALSE_ALARM
+    assert equal_bins_p_value(sample * 1.1) < FALSE_ALARM
+    assert equal_bins_p_value(sample / 1.1) < FALSE_ALARM
+    far = np.mean(np.abs(sample) > 3)
+    chance = 2 * special.ndtr(-3)
+    assert normal_p_value((far - chance) / math.sqrt(chance / len(sample))) > FALSE_ALARM
+    neighbours = sample[1:] * sample[:-1]
+    assert normal_p_value(neighbours.mean() * math.sqrt(len(neighbours))) > FALSE_ALARM
+
+
+def test_the_exact_path_has_the_same_law():
+    """Every trial goes the exact way. False-alarm rate 1e-6; a tenth is noticed."""
+    normals = lazy_normals(np.random.default_rng(2), 8_000, margin=2.0)
+    assert len(normals.refined) == 8_000
+    assert equal_bins_p_value(normals.floats()) > FALSE_ALARM
+    assert equal_bins_p_value(normals.floats() * 1.1) < FALSE_ALARM
+
+
+def test_the_exact_path_decides_as_the_quick_one():
+    """On the same words, which are all drawn before the first trial is decided."""
+    size = 30
+    for seed in range(30):
+        quick = lazy_normals(np.random.default_rng(seed), size, margin=2.0**-45)
+        exact = lazy_normals(np.random.default_rng(seed), size, margin=2.0)
+        words = np.random.default_rng(seed).integers(0, 2**64, size=(3, size), dtype=np.uint64)
+        first = (words[1] >> np.uint64(1)).astype(np.int64)
+        # Both kept the first trial exactly where both still have its bits.
+        np.testing.assert_array_equal(quick.leading == first, exact.leading == first)
+        kept = quick.leading == first
+        np.testing.assert_array_equal(quick.wholes[kept], exact.wholes[kept])
+        np.testing.assert_array_equal(quick.signs[kept], exact.signs[kept])
+
+
+def test_floats_are_as_close_as_they_say_and_bits_go_on():
+    generator = np.random.default_rng(3)
+    normals = lazy_normals(generator, 200, margin=0.01)
+    assert 0 < len(normals.refined) < 200
+    floats = normals.floats()
+    for position in range(200):
+        offset = normals.offset(generator, position)
+        leading, length = offset.leading, offset.length
+        offset.refine()
+        assert offset.leading >> 64 == leading
+        assert leading >> (length - 63) == normals.leading[position]
+        exact = normals.wholes[position] + Fraction(offset.leading, 2**offset.length)
+        exact *= int(normals.signs[position])
+        assert abs(exact - Fraction(floats[position])) <= (1 + abs(exact)) / 2**52
+
+
+def test_refined_bits_are_uniform():
+    """Those drawn after a number was kept. False-alarm rate 1e-6."""
+    generator = np.random.default_rng(4)
+    normals = lazy_normals(generator, 4_000)
+    bits = []
+    for position in range(4_000):
+        offset = normals.offset(generator, position)
+        offset.refine()
+        bits.append(offset.leading >> 58 & 63)
+    assert chi_square_p_value(np.bincount(bits, minlength=64), np.full(64, 1 / 64)) > FALSE_ALARM
