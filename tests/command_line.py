@@ -19,6 +19,11 @@ Run = Callable[..., Result]
 PATIENCE = 600  # seconds until a program is given up; on a busy computer the quickest take long
 
 
+def words(text: str) -> str:
+    """The words of a text in one line, however it was broken."""
+    return " ".join(text.split())
+
+
 @pytest.fixture(autouse=True)
 def known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys of noise that are the same in every run: commands take no seed for a private release."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, Guarantee
+from documents import guarantee
 from hushcov.accounting import ledger as ledger_module
 from hushcov.accounting.ledger import Ledger
 from hushcov.release import Release
@@ -23,23 +23,9 @@ from hushcov.release import files as release_files
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.statistics import RecordMap, Statistics
 
-BOUND = Gaussian(0.1)
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="descriptors have no names on this system"
 )
-
-
-def guarantee():
-    return Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=0.9,
-        transcript_delta=1e-7,
-        numerical_delta=0.0,
-        events=(BOUND,),
-        method="zcdp",
-        preconditions=(),
-    )
 
 
 def release_of(value):

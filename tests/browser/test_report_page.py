@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from chromium import PHONE, each_screen
-from hushcov.accounting import Gaussian, Guarantee
-from hushcov.planning import Forecast
+from documents import guarantee, quick_forecast
+from hushcov.accounting import Gaussian
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release
 from hushcov.report import sections as outlook
@@ -21,23 +21,14 @@ SCALE = np.full(40, 2.0)
 
 
 def release(**changes) -> Release:
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=1.0,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.05), Gaussian(0.2)),
-        method="gaussian",
-        preconditions=("rows are bounded",),
-        private=False,
-    )
+    events = (Gaussian(0.05), Gaussian(0.2))
+    said = {"events": events, "preconditions": ("rows are bounded",), "private": False}
     inputs = {"n_records": 10_000, "n_features": 40, "row_sparsity": 3, "epsilon": 1.0}
     parts = {
         "mechanism": "row-top-k",
         "integers": symmetric_sparse((PAIRS[0], PAIRS[1]), VALUES, np.full(40, 1000)),
         "unit": 0.001,
-        "guarantee": guarantee,
+        "guarantee": guarantee(**said),
         "parameters": {"inputs": inputs | {"delta": 1e-6}},
         "feature_scale": SCALE,
         "noise_sd": (0.02, 0.03),
@@ -46,11 +37,6 @@ def release(**changes) -> Release:
         "making": Making(n_records=10_000),
     }
     return Release(**parts | changes)
-
-
-def quick_forecast(inputs, mechanism, *, rough=False):
-    errors = dict.fromkeys(("block", "banded", "random"), 30 / inputs.n_records**0.5)
-    return Forecast(mechanism, errors, 0.25, rough=rough)
 
 
 @pytest.fixture(scope="module")

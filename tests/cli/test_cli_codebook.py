@@ -89,11 +89,6 @@ def test_text_needs_a_codebook(run):
     assert "--codebook FILE.csv" in result.stderr
 
 
-def test_the_theorem_has_no_use_for_one(run, refused):
-    more = ("--mechanism", "theorem", "--feature-scale", 1, "--codebook", "codebook.csv")
-    assert "codebook must be left out" in refused(2, "fit", "survey.csv", *PUBLIC, *more)
-
-
 def test_a_plan_counts_the_features_of_a_codebook(run):
     fixed = (*PUBLIC, "--codebook", "codebook.csv", "--records", 10**5, "--json")
     found = json.loads(run("plan", *fixed).stdout)

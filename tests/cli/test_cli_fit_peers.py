@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from command_line import words
 from hushcov.accounting.ledger import Ledger
 from hushcov.planning import mechanisms, predicted
 from hushcov.release import Release
@@ -24,10 +25,6 @@ PURE = [name for name in PEERS if mechanisms()[name].pure]
 def data(tmp_path):
     np.save(tmp_path / "x.npy", gaussian_records(TRUTH, 20_000, random_state=1))
     return tmp_path / "x.npy"
-
-
-def words(text: str) -> str:
-    return " ".join(text.split())
 
 
 @pytest.mark.parametrize("name", PEERS)

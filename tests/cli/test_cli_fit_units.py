@@ -130,15 +130,6 @@ def test_a_dry_run_reads_nothing_and_takes_a_guess(run, visits, monkeypatch):
     assert found["dry_run"]
 
 
-def test_the_ledger_has_the_count_and_the_rest(run, visits):
-    budget = ("--dataset", "v", "--epsilon", 8, "--delta", 1e-6, "--unit", "patient_id")
-    run("ledger", "init", "b.db", *budget)
-    fit(run, visits, "--unit", "patient_id", "--ledger", "b.db", "--dataset", "v")
-    said = json.loads(run("ledger", "show", "b.db", "--json").stdout)
-    (statement,) = said if isinstance(said, list) else said["datasets"]
-    assert len(statement["charges"]) == 2
-
-
 def test_what_is_hopeless_after_the_count_says_that_it_is_paid(refused, run, visits):
     result = run("fit", visits, "--unit", "patient_id", "--epsilon", 0.01, "--delta", 1e-6)
     assert result.exit_code != 0
@@ -194,11 +185,6 @@ def test_options_that_mean_nothing_are_refused(run, tmp_path, visits, options, m
     assert result.exit_code != 0
     assert match in result.stderr
     check_silent(result, tmp_path, visits)
-
-
-def test_the_theorem_has_no_units(refused, visits):
-    asked = ("--mechanism", "theorem", "--feature-scale", 1, "--row-sparsity", 2)
-    assert "--mechanism theorem" in refused(2, "fit", visits, "--unit", "x", *asked, *PUBLIC)
 
 
 def test_plans_for_units_and_removed_records(run):

@@ -89,10 +89,6 @@ def test_a_width_that_is_found(run, data):
         (("--adaptive-width",), "--adaptive-width must be given with --bandwidth"),
         (("--bandwidth", 2, "--mechanism", "adaptive"), "'screened' or 'gaussian' or 'auto'"),
         (("--bandwidth", 2, "--psd"), "projection fills in zeros"),
-        (
-            ("--bandwidth", 2, "--mechanism", "theorem", "--feature-scale", 1, "--row-sparsity", 3),
-            "--bandwidth must be left out with --mechanism theorem: the theorem is about all pairs",
-        ),
     ],
 )
 def test_fit_refuses(refused, data, words, message):

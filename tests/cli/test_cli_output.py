@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 
+from documents import guarantee
 from hushcov._words import count, counted, exact, noise_level, number
-from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli.answers import pair_remarks, pair_table
-from hushcov.cli.output import steps, watched
+from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
 from hushcov.cli.words import detection
 from hushcov.planning import Forecast
 from hushcov.release import Release
 from hushcov.release.description import describe
 from hushcov.release.pairs import ShownPair
+from hushcov.sums.records import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 
 
@@ -58,17 +60,7 @@ def test_pairs_with_and_without_intervals():
 
 
 def release_of(integers: np.ndarray, **changes) -> Release:
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=0.5,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=(),
-    )
-    return Release("m", integers, 0.01, guarantee, {}, **changes)
+    return Release("m", integers, 0.01, guarantee(), {}, **changes)
 
 
 def test_noise_is_shown_as_what_it_is():
@@ -123,3 +115,62 @@ def test_progress_where_there_is_no_terminal(monkeypatch, capsys):
         rows.map_sum(lambda block: np.zeros(1, dtype=np.int64) + len(block))
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "hushcov: reading records, pass 1: 0 % done"
+
+
+def test_progress_counts_every_row_of_every_pass():
+    seen: list[object] = []
+    records = WatchedRecords(
+        ArrayRecords(np.ones((2500, 3)), block_rows=1000), lambda: seen.append("pass"), seen.append
+    )
+    assert (records.n_records, records.n_features) == (2500, 3)
+    for _ in range(2):
+        total = records.map_sum(lambda block: np.array([len(block)]))
+        assert total.tolist() == [2500]
+    assert seen == ["pass", 1000, 1000, 500] * 2
+
+
+def test_no_progress_without_a_terminal(capsys):
+    with watched(ArrayRecords(np.ones((10, 3)))) as records:
+        records.map_sum(lambda block: np.array([len(block)]))
+    with steps(2) as step:
+        step("first")
+        step("second")
+    with busy("working") as say:
+        say("still working")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_goes_to_standard_error_of_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with steps(2) as step:
+        step("first")
+        step("second")
+    with busy("working"):
+        pass
+    with watched(ArrayRecords(np.ones((5_000, 3)), block_rows=10)) as records:
+        for _ in range(2):
+            records.map_sum(lambda block: np.array([len(block)]))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "second" in err
+    assert "1/2" in err
+    assert "working" in err
+    assert "reading records, pass 2" in err
+    assert "rows/s" in err
+
+
+def test_the_bar_shows_rows_a_second():
+    clock = iter(range(100))
+    column = _RowsPerSecond()
+    bar = Progress(column, get_time=lambda: float(next(clock)), disable=True)
+    bar.add_task("", total=10_000)
+    task = bar.tasks[0]
+    assert column.render(task).plain == ""
+    bar.update(task.id, completed=1_000)
+    bar.update(task.id, completed=5_000)
+    shown = column.render(task).plain
+    assert shown == f"{task.speed:,.0f} rows/s"
+    assert 100 < task.speed < 5_000
+    bar.reset(task.id)
+    assert column.render(task).plain == ""

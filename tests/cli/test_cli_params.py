@@ -25,22 +25,6 @@ KEYS = [
     *("Gamma", "log_eta", "private", "accurate", "smallest_private_n", "smallest_accurate_n"),
 ]
 PER_LEVEL = ("m", "p", "M", "s", "b")
-# The first case of tests/golden/theorem_parameters.json, which was evaluated independently.
-D20 = {
-    "L": 12,
-    "H": 12.165250651009918,
-    "R": 8.208181353779473,
-    "Delta": 2.526290536664601e-09,
-    "rho": 19134284.799950063,
-    "A": 48771793770.0,
-    "S_star": 5357600430,
-    "r": 0.018554325817130755,
-    "kappa": 1.0003446191710759,
-    "Gamma": 45.386810966240134,
-    "log_eta": -67.67869272129244,
-    "smallest_private_n": 35191835594.755104,
-    "smallest_accurate_n": 53338474065.94204,
-}
 
 
 def _arguments(**changes):
@@ -57,15 +41,6 @@ def _json(run, **changes):
 
 def test_json_has_the_papers_symbols_and_nothing_else(run):
     assert list(_json(run)) == ["inputs", *KEYS]
-
-
-def test_json_agrees_with_independent_numbers(run):
-    found = _json(run, records="53338474066", features=20, row_sparsity=2)
-    for key, value in D20.items():
-        assert found[key] == pytest.approx(value, rel=1e-9, abs=0), key
-    assert found["b"] == [None] * 12
-    assert found["m"][:4] == [5, 19, 73, 292]
-    assert (found["private"], found["accurate"]) == (True, True)
 
 
 def test_json_agrees_with_every_golden_case(run):
@@ -108,11 +83,6 @@ def test_json_is_the_library_object_with_exact_integers(run):
 def test_defaults(run):
     explicit = _json(run, target_error=0.25, failure_probability=0.1)
     assert _json(run, target_error=None, failure_probability=None) == explicit
-
-
-@pytest.mark.parametrize("notation", ["1e16", "10_000_000_000_000_000", "10000000000000000"])
-def test_integer_notations_are_one_number(run, notation):
-    assert _json(run, records=notation)["inputs"]["n_records"] == 10**16
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -185,12 +155,6 @@ def test_out_of_range(refused, option, value, constraint):
     assert line.startswith(f"{option} must be {constraint}")
     assert f", got {value}: " in line
     assert len(line.split(": ", 1)[1]) > 10  # the cure
-
-
-@pytest.mark.parametrize("option", ["--records", "--features", "--row-sparsity"])
-def test_not_whole(refused, option):
-    name = option.removeprefix("--").replace("-", "_")
-    assert f"'{option}': '2.5'" in refused(2, "params", *_arguments(**{name: 2.5}))
 
 
 @pytest.mark.parametrize(

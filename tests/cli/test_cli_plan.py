@@ -211,14 +211,6 @@ def test_default_records_grow_with_the_problem(d, k, epsilon, first):
     assert 3_000 <= records[-1] / records[0] <= 3_400
 
 
-def test_the_default_records_start_hopeless_and_end_accurate():
-    estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
-    planner = Planner(estimator.request(10), 20, ("gaussian-threshold",))
-    first, *_, last = planner.default_records()
-    assert planner.row(first).best.typical_error > 0.8
-    assert planner.row(last).best.typical_error < 0.02
-
-
 def test_target_finds_the_smallest_number_of_records(planned):
     text = planned("--records", 20_000, "--target-error", 0.1)
     assert "error of 0.1 or" in text
@@ -379,9 +371,6 @@ def test_required(refused, option):
     arguments = [part for pair in options.items() for part in pair]
     words = f"Missing option '{option}'" if option == "--features" else f"{option} is required"
     assert words in refused(2, "plan", *arguments)
-
-
-def test_a_plan_without_a_promise_says_usual_ones(refused):
     line = refused(2, "plan", "--features", 10)
     assert line.startswith("--epsilon and --delta are required: how much privacy.")
     assert "--epsilon 1 and --delta 1e-6 are usual; 'hushcov start DATA'" in line

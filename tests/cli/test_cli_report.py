@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, Guarantee
+from command_line import words
+from documents import guarantee, quick_forecast
 from hushcov.cli import report
-from hushcov.planning import Forecast
 from hushcov.release import Making, Release
 from hushcov.report import pages
 from hushcov.report import sections as outlook
@@ -22,29 +22,15 @@ OPTIONS = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
 
 @pytest.fixture(autouse=True)
 def no_searches(monkeypatch):
-    def quick(inputs, mechanism, *, rough=False):
-        return Forecast(mechanism, dict.fromkeys(("block", "banded", "random"), 0.1), 0.25, rough)
-
-    monkeypatch.setattr(outlook, "forecast", quick)
+    monkeypatch.setattr(outlook, "forecast", quick_forecast)
 
 
 def write(folder="out", *, private=True) -> Path:
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=0.5,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=("rows are bounded",),
-        private=private,
-    )
     release = Release(
         mechanism="gaussian",
         integers=np.array([[900, 400], [400, 900]]),
         unit=0.001,
-        guarantee=guarantee,
+        guarantee=guarantee(private=private),
         parameters={"inputs": {"n_records": 10_000, "row_sparsity": 2, "delta": 1e-6}},
         feature_scale=np.ones(2),
         noise_sd=(0.01, 0.01),
@@ -54,15 +40,11 @@ def write(folder="out", *, private=True) -> Path:
     return release.write(folder)
 
 
-def _words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_a_page_beside_the_release(run):
     write()
     result = run("report", "out")
     assert (result.exit_code, result.stderr) == (0, "")
-    text = _words(result.stdout)
+    text = words(result.stdout)
     assert "Report of out/" in text
     assert "2 features, by gaussian" in text
     assert "written out-report.html (" in text
@@ -117,7 +99,7 @@ def data() -> str:
 def test_fit_writes_the_report_into_the_release(run, data):
     result = run("fit", data, *OPTIONS)
     assert result.exit_code == 0
-    assert "report.html verdict, relations" in _words(result.stdout)
+    assert "report.html verdict, relations" in words(result.stdout)
     listed = json.loads(Path("x-release/release.json").read_text())["files"]
     assert "report.html" in listed
     page = Path("x-release/report.html").read_text("utf-8")
@@ -134,7 +116,7 @@ def test_a_report_that_fails_does_not_cost_the_release(run, data, monkeypatch):
     monkeypatch.setattr(report, "write_report", broken)
     result = run("fit", data, *OPTIONS, "-o", "out")
     assert result.exit_code == 0
-    assert "MemoryError. Try 'hushcov report" in _words(result.stdout)
+    assert "MemoryError. Try 'hushcov report" in words(result.stdout)
     assert not Path("out/report.html").exists()
     assert run("show", "out").exit_code == 0
 
@@ -147,6 +129,6 @@ def test_without_the_extra_fit_writes_the_release_and_report_refuses(
     result = run("fit", data, *OPTIONS, "-o", "out")
     assert result.exit_code == 0
     cure = "pip install 'hushcov[report]'"
-    assert f"{cure}, then 'hushcov report out' writes the same page." in _words(result.stdout)
+    assert f"{cure}, then 'hushcov report out' writes the same page." in words(result.stdout)
     assert not Path("out/report.html").exists()
     assert cure in refused(6, "report", "out")

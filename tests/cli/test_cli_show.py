@@ -11,28 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, Guarantee
+from command_line import words
+from documents import guarantee
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.release import Making, Release
-from hushcov.simulate import gaussian_records, sparse_covariance
 
 
 def write(folder="out", **changes) -> Path:
     private = changes.pop("private", True)
-    promised = {"epsilon": 1.0, "delta": 1e-6, "transcript_epsilon": 0.5, "transcript_delta": 1e-6}
-    guarantee = Guarantee(
-        **promised | {name: changes.pop(name) for name in promised if name in changes},
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=("rows are bounded",),
-        private=private,
-    )
+    promised = ("epsilon", "delta", "transcript_epsilon", "transcript_delta")
+    said = {name: changes.pop(name) for name in promised if name in changes}
     parts = {
         "mechanism": "screened",
         "integers": np.array([[4, -1, 0], [-1, 1, 0], [0, 0, 9]]),
         "unit": 0.5,
-        "guarantee": guarantee,
+        "guarantee": guarantee(preconditions=("rows are bounded",), private=private, **said),
         "parameters": {"inputs": {"n_records": 12_345, "epsilon": 1.0, "spent": []}},
         "feature_scale": np.array([1.0, 2.0, 3.0]),
         "noise_sd": (0.25, 0.125),
@@ -41,15 +34,11 @@ def write(folder="out", **changes) -> Path:
     return Release(**parts | changes).write(folder)
 
 
-def _words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_everything_is_said(run):
     write()
     result = run("show", "out")
     assert (result.exit_code, result.stderr) == (0, "")
-    text = _words(result.stdout)
+    text = words(result.stdout)
     for part in (
         "Release in out/",
         "undamaged yes: integers.npy match",
@@ -75,23 +64,16 @@ def test_whom_it_protects_and_what_was_counted(run):
     counted = {"released": 10_000, "noise_sd": 70.0, "unit": "patient", "max_rows_per_unit": 5}
     release = Release.read(write("plain"))
     whom = {"adjacency": "add-remove-one", "unit": "patient", "rows_per_unit": 5}
-    guarantee = replace(release.guarantee, **whom)
+    promised = replace(release.guarantee, **whom)
     making = Making(n_records=10_000, counted=counted | {"relation": "add-remove"})
-    replace(release, guarantee=guarantee, making=making).write("out")
-    text = _words(run("show", "out").stdout)
+    replace(release, guarantee=promised, making=making).write("out")
+    text = words(run("show", "out").stdout)
     assert "adding or removing all records of any one patient changes" in text
     assert "50 % sure that one patient is in the data can" in text
     assert "counted about 10,000 records, released with noise of standard deviation 70" in text
     found = json.loads(run("show", "out", "--json").stdout)
     assert found["odds"]["guess"] == "that one patient is in the data"
     assert found["making"]["counted"]["max_rows_per_unit"] == 5
-
-
-def test_not_private_is_said_loudly(run):
-    write(private=False)
-    text = run("show", "out").stdout
-    assert "NOT PRIVATE" in text
-    assert json.loads(Path("out/release.json").read_text())["private"] is False
 
 
 def test_json(run):
@@ -104,13 +86,15 @@ def test_json(run):
     assert found["released_pairs"] == 1
     assert found["largest_pairs"][0]["features"] == [0, 1]
     assert found["not_part_of_it"] == []
+    write("other", private=False)
+    assert "NOT PRIVATE" in run("show", "other").stdout
 
 
 def test_noise_is_not_shown_as_a_correlation_of_one(run):
     """A pair beyond 1, a negative variance with a pair, and nothing cut to 1.000."""
     matrix = np.array([[4, -9, 2], [-9, 4, 0], [2, 0, -1]])
     write(integers=matrix, selected=None, feature_scale=np.ones(3))
-    text = _words(run("show", "out").stdout)
+    text = words(run("show", "out").stdout)
     assert "0, 1 -2.25: noise -4.5" in text
     assert "0, 2 none: noise 1" in text
     assert "1 of 3 variances" in text
@@ -153,24 +137,6 @@ def test_extreme_numbers(run, changes):
     json.loads(run("show", "out", "--json").stdout)
 
 
-def test_what_fit_wrote_is_undamaged(run):
-    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_001))
-    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
-    assert run("fit", "x.npy", *options).exit_code == 0
-    assert list(Path().glob(".hushcov-*")) == []
-    text = _words(run("show", "x-release").stdout)
-    assert "pairs.csv, report.html, variances.csv match" in text
-    assert "private yes" in text
-    for name in ("covariance.npy", "heatmap.png", "integers.npy", "release.json"):
-        path = Path("x-release") / name
-        sound = path.read_bytes()
-        path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-        result = run("show", "x-release")
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert f"{name} does not match" in result.stderr
-        path.write_bytes(sound)
-
-
 def test_other_refusals(refused):
     assert "show" in EXIT_CODES[1]
     write()
@@ -181,17 +147,6 @@ def test_other_refusals(refused):
     Path("out/release.sha256").unlink()
     assert "release.sha256 is missing" in refused(1, "show", "out")
     refused(2, "show")
-
-
-def test_fit_wants_a_new_or_empty_folder(refused):
-    np.save("x.npy", np.ones((50, 2)))
-    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--mechanism", "gaussian")
-    options = (*options, "--known-mean")
-    Path("full").mkdir()
-    Path("full/notes.txt").write_text("mine")
-    for folder, words in (("full", "new or empty folder"), (".", "current folder")):
-        assert words in refused(6, "fit", "x.npy", *options, "-o", folder)
-    assert Path("full/notes.txt").read_text() == "mine"
 
 
 # Some columns of a release.
@@ -208,7 +163,7 @@ def named(**changes) -> Path:
 
 def test_a_column_and_its_pairs(run):
     named()
-    text = _words(run("show", "out", "--column", "rs1").stdout)
+    text = words(run("show", "out", "--column", "rs1").stdout)
     for part in ("rs1 and its pairs", "chromosome 1, position 10", "rs2 +1 20 -0.500"):
         assert part in text
     found = json.loads(run("show", "out", "--column", "rs1", "--json").stdout)
@@ -220,7 +175,7 @@ def test_a_column_and_its_pairs(run):
 
 def test_columns_by_a_part_of_their_name(run):
     named()
-    text = _words(run("show", "out", "--column", "rs").stdout)
+    text = words(run("show", "out", "--column", "rs").stdout)
     assert "3 columns with 'rs' in the name" in text
     assert json.loads(run("show", "out", "--column", "rs?", "--json").stdout) == {
         "matching": ["rs1", "rs2"],
@@ -231,7 +186,7 @@ def test_columns_by_a_part_of_their_name(run):
 
 def test_columns_side_by_side(run):
     named()
-    text = _words(run("show", "out", "--columns", "rs1..rs30").stdout)
+    text = words(run("show", "out", "--columns", "rs1..rs30").stdout)
     assert "1 rs1 10 1.00 -0.50" in text
     found = json.loads(run("show", "out", "--columns", "rs30..rs1", "--json").stdout)
     assert found["columns"] == ["rs1", "rs2", "rs30"]
@@ -240,7 +195,7 @@ def test_columns_side_by_side(run):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "said"),
     [
         (["--column", "zz"], "none of its 3 has 'zz'"),
         (["--column", "rs1", "--columns", "rs1..rs2"], "must not be given both"),
@@ -251,11 +206,11 @@ def test_columns_side_by_side(run):
         (["--column", "rs1", "--window", "0"], "window must be"),
     ],
 )
-def test_columns_that_are_not_there(run, options, words):
+def test_columns_that_are_not_there(run, options, said):
     named()
     result = run("show", "out", *options)
     assert result.exit_code != 0
-    assert words in _words(result.stderr)
+    assert said in words(result.stderr)
     assert "raceback" not in result.stderr
 
 

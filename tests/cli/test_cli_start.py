@@ -192,11 +192,6 @@ def test_what_is_said_does_not_depend_on_the_records(table):
     assert Path("patients-settings.toml").read_bytes() == kept
 
 
-def test_lines_are_counted_only_when_asked_for(table):
-    output = start([*WHOSE, "count", *PLAIN[3:], "no"])
-    assert "for about 3,000 rows" in output
-
-
 @pytest.mark.parametrize("whose", [["yes", "1", "3"], ["yes", "", "find", "2"], ["no", "no"]])
 def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, run, monkeypatch, whose):
     table.to_parquet("patients.parquet")
@@ -243,12 +238,16 @@ def test_a_table_without_names(table, run):
     assert " ".join(fit) == "fit x.npy --output x-release --drop-nulls --epsilon 2 --delta 1e-6"
 
 
-def test_semicolons(table):
+def test_semicolons_and_tabs(table):
     table.to_csv("german.csv", sep=";", index=False)
     output = start(["yes", *PLAIN, "no"], "german.csv")
     assert "separated by semicolons?" in output
     (fit,) = printed_commands(output)
     assert fit[fit.index("--delimiter") + 1] == ";"
+    table.to_csv("tabs.csv", sep="\t", index=False)
+    start(["yes", *PLAIN, "no"], "tabs.csv")
+    (fit,) = printed_commands(start([""] * 30, "--settings", "tabs-settings.toml"))
+    assert fit[fit.index("--delimiter") + 1] == "tab"
 
 
 def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
@@ -333,13 +332,6 @@ def test_a_file_without_names(table, run, refused):
     assert "must begin with the names of its columns" in said
 
 
-def test_tabs_are_known_the_next_time(table):
-    table.to_csv("tabs.csv", sep="\t", index=False)
-    start(["yes", *PLAIN, "no"], "tabs.csv")
-    (fit,) = printed_commands(start([""] * 30, "--settings", "tabs-settings.toml"))
-    assert fit[fit.index("--delimiter") + 1] == "tab"
-
-
 def test_blanks_around_names(table, run):
     Path("blanks.csv").write_text(Path("patients.csv").read_text().replace(",", ", ", 5))
     output = start([*WHOSE, *ROWS, "patient_id, smoker, region", *PLAIN[4:], "no"], "blanks.csv")
@@ -392,13 +384,6 @@ def test_what_is_refused_without_questions_leaves_the_settings(table, run):
     kept = Path("patients-settings.toml").read_bytes()
     start([], "--settings", "patients-settings.toml", "--yes", code=7)
     assert Path("patients-settings.toml").read_bytes() == kept
-
-
-def test_answers_can_be_changed_at_the_end(table):
-    output = start([*PLAIN, "change", "", "", "", "", "", "", "1", *[""] * 3, "no"])
-    first, second = output.split("Run it now?")[:2]
-    assert "--epsilon 2" in first
-    assert "--epsilon 1" in second
 
 
 def test_a_known_dataset_of_the_ledger(table, run):

@@ -132,13 +132,6 @@ def test_wrong_bounds_are_refused_before_anything_is_read(cls):
             private(cls, frame, bounds)
 
 
-def test_sums_of_sites_take_no_bounds():
-    known = {"feature_scale": 1.0, "assume_centered": True}
-    estimator = make(GaussianCovariance, **known, bounds={0: (0, 1)})
-    with pytest.raises(ParameterError, match="bounds must be None for partial_fit"):
-        estimator.partial_fit(table(), total_records=N)
-
-
 def test_a_codebook_gives_the_same_integers_from_every_form_of_a_table(tmp_path):
     rng = np.random.default_rng(0)
     states = rng.choice(["TX", "CA", "AL", "XX"], N, p=[0.5, 0.3, 0.001, 0.199])

@@ -11,7 +11,6 @@ import pytest
 from estimators.settings import D, make, skip_search
 from estimators.stand_ins import UntouchableRecords
 from hushcov import (
-    EigenSamplingCovariance,
     GaussianCovariance,
     MultiscaleCovariance,
     PrivateSparseCovariance,
@@ -93,18 +92,10 @@ def test_the_words_are_kept_in_the_estimator_and_sealed_in_the_release(tmp_path)
     assert caught[0].filename == __file__
     folder = est.release_.write(tmp_path / "out")
     assert Release.read(folder) == est.release_
-    assert Release.read(folder).warnings == est.warnings_
+    assert dataclasses.replace(est.release_, warnings=()) != est.release_
     # Nothing of them remains after a fit that has none.
     assert est.fit(np.random.default_rng(0).normal(size=(4_000, D))).warnings_ == ()
     assert est.release_.warnings == ()
-
-
-def test_a_release_without_the_words_is_another_one(tmp_path):
-    """Equality sees them, or a writer that drops them would not be noticed."""
-    from dataclasses import replace
-
-    est = make(GaussianCovariance, **KNOWN).fit(np.random.default_rng(0).normal(size=(4_000, D)))
-    assert replace(est.release_, warnings=("careful",)) != est.release_
 
 
 def test_no_prediction_is_no_refusal():
@@ -124,14 +115,6 @@ def test_sums_are_refused_at_their_release(ledger):
     with pytest.raises(ParameterError, match="on_large_delta"):
         est.fit_statistics()
     assert ledger.history("people") == ()
-
-
-@pytest.mark.parametrize("name", ["on_hopeless", "on_large_delta"])
-@pytest.mark.parametrize("cls", [GaussianCovariance, MultiscaleCovariance])
-def test_other_reactions_are_refused(cls, name):
-    changes = {"scale": 1.0} if cls is MultiscaleCovariance else {}
-    with pytest.raises(ParameterError, match=f"{name} must"):
-        make(cls, **changes, **{name: "ignore"}).fit(UntouchableRecords(4_000, D))
 
 
 # Large deltas.
@@ -291,15 +274,3 @@ def test_drop_nulls_is_an_option_of_the_estimator(tmp_path, cls):
     assert one.release_ == other.release_
     with pytest.raises(ParameterError, match="Records is made"):
         one.fit(ArrayRecords(X))
-
-
-def test_drop_nulls_is_a_flag_and_never_pure(tmp_path):
-    with pytest.raises(ParameterError, match="drop_nulls must"):
-        make(GaussianCovariance, drop_nulls="yes").fit(UntouchableRecords(4_000, D))
-    path = tmp_path / "visits.parquet"
-    pd.DataFrame(np.ones((100, 2)), columns=["a", "b"]).to_parquet(path)
-    pure = EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0, assume_centered=True)
-    with pytest.raises(ParameterError, match="pure guarantee"):
-        pure.fit(open_records(path, drop_nulls=True))
-    assert "drop_nulls" not in pure.get_params()
-    assert "on_large_delta" not in pure.get_params()

@@ -161,11 +161,10 @@ def test_heavy_tails_lose_less_than_to_a_bound_from_the_scales():
     assert 0 < found.release_.making.shrunk < 0.5
 
 
-@pytest.mark.parametrize("mechanism", ["multiscale", "row-top-k", "separate", "coinpress"])
-def test_every_mechanism_with_a_delta_can_use_it(mechanism, centred, monkeypatch):
+def test_the_multiscale_mechanism_can_use_it(centred, monkeypatch):
     skip_search(monkeypatch)
     X = centred * SCALES + OFFSETS * SCALES
-    estimator = make(PrivateSparseCovariance, row_sparsity=4, mechanism=mechanism)
+    estimator = make(PrivateSparseCovariance, row_sparsity=4, mechanism="multiscale")
     before = estimator.fit_plan(N, D).budget(private=False).certificate
     found = fit(estimator, X, hopeless=True)
     assert found.unresolved_features_.size == 0
@@ -210,9 +209,3 @@ def test_records_that_miss_a_value_are_left_out(cls, centred):
     assert found.unresolved_features_.size == 0
     assert relative_error(found, SCALES) < 0.3
     assert np.abs(found.location_ / SCALES - 5).max() < 0.3
-
-
-def test_sums_of_sites_are_refused(centred):
-    estimator = make(GaussianCovariance, feature_scale=1.0)
-    with pytest.raises(ParameterError, match="assume_centered must be True for partial_fit"):
-        estimator.partial_fit(centred, total_records=N)

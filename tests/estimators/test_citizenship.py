@@ -8,7 +8,6 @@ from copy import deepcopy
 
 import cloudpickle
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 from joblib import Parallel, delayed
@@ -23,7 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import hushcov
 from estimators.settings import BUDGET, RECORDS, D
-from hushcov import Ledger, MultiscaleCovariance, ThresholdedCovariance
+from hushcov import Ledger, MultiscaleCovariance
 from hushcov.exceptions import BudgetError, ParameterError
 from hushcov.sums.records import Records
 
@@ -175,20 +174,6 @@ def test_a_search_ends_where_the_budget_does(ledger):
         model_selection.cross_val_score(estimator, RECORDS, error_score="raise", **options)
 
 
-def test_users_are_left_alone():
-    """Their own fits, loops over clones and splits."""
-    estimator = gaussian()
-    for train, _ in model_selection.KFold(2).split(RECORDS):
-        assert np.isfinite(clone(estimator).fit(RECORDS[train]).log_likelihood(PUBLIC))
-    for candidate in model_selection.ParameterGrid(GRID):
-        estimator.set_params(**candidate).fit(RECORDS)
-
-
-def test_what_is_not_private_is_searched():
-    search = model_selection.GridSearchCV(ThresholdedCovariance(), {"constant": [0.5, 1.0]}, cv=2)
-    assert search.fit(RECORDS[:200]).best_params_
-
-
 # Many processes and threads, metadata -------------------------------------------------------------
 
 
@@ -290,20 +275,6 @@ def test_frames_that_were_asked_for_come_out():
 
 
 # Pipelines, parameters, pickles -------------------------------------------------------------------
-
-
-@each_private
-def test_a_pipeline_of_maps_of_single_records(name):
-    """No warning, names kept, the same parameters through clone and set_params."""
-    names = [f"log {letter}" for letter in "abcdefghij"]
-    logarithm = FunctionTransformer(np.log, inverse_func=np.exp, feature_names_out="one-to-one")
-    pipeline = make_pipeline(logarithm.set_output(transform="pandas"), private(name))
-    copy = clone(pipeline).set_params(**{f"{name.lower()}__store_precision": False})
-    assert pipeline[-1].get_params()["store_precision"]
-    copy.fit(pd.DataFrame(np.exp(RECORDS), columns=names))
-    assert copy[-1].covariance_.shape == (D, D)
-    assert list(copy[-1].feature_names_in_) == names
-    assert copy[-1].precision_ is None
 
 
 def reachable(value, seen):

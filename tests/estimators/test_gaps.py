@@ -20,6 +20,7 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.accounting import Gaussian
+from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
 from hushcov.postprocess import sampling_sd
 from hushcov.simulate import gaussian_records
@@ -51,6 +52,13 @@ def rows():
     return X, holes
 
 
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.json")
+    ledger.open_dataset("visits", 3.0, 1e-5)
+    return ledger
+
+
 def of_complete(X):
     """What an estimate is an estimate of: the mean square of complete records, their number."""
     complete = X[~np.isnan(X).any(axis=1)]
@@ -75,13 +83,6 @@ def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
     uncorrected = fitted.covariance_ * share
     assert (np.abs(uncorrected - sample) > reach)[np.eye(D, dtype=bool)].all()
     assert fitted.n_records_ == N
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_close_to_the_estimate_without_gaps(cls, rows):
-    whole, holes = (fit(make(cls), data) for data in (rows[0], with_gaps(rows[1])))
-    for fitted, most in ((whole, 0.15), (holes, 0.2)):
-        assert np.linalg.norm(fitted.covariance_ - TRUTH, 2) < most * np.linalg.norm(TRUTH, 2)
 
 
 def test_estimated_scales_are_those_of_complete_records(rows):
@@ -159,12 +160,8 @@ def test_files_with_nulls(tmp_path, rows):
         fit(make(GaussianCovariance, **options), tmp_path / "x.parquet")
 
 
-def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
+def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):
     """It stops after the charge: that there are too few is known from the released count alone."""
-    from hushcov.accounting.ledger import Ledger
-
-    ledger = Ledger(tmp_path / "ledger.json")
-    ledger.open_dataset("visits", 3.0, 1e-5)
     charged = {"ledger": ledger, "dataset": "visits"}
     estimator = make(GaussianCovariance, assume_centered=True, **charged)
     with pytest.raises(TooFewCompleteError) as info:
@@ -178,11 +175,7 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
         fit(make(GaussianCovariance), with_gaps(np.full((40_000, 2), np.nan)), hopeless=True)
 
 
-def test_too_few_records_for_a_count_are_refused_before_the_charge(tmp_path):
-    from hushcov.accounting.ledger import Ledger
-
-    ledger = Ledger(tmp_path / "ledger.json")
-    ledger.open_dataset("visits", 3.0, 1e-5)
+def test_too_few_records_for_a_count_are_refused_before_the_charge(ledger):
     estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", random_state=None)
     with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
         estimator.fit(with_gaps(np.ones((50, 2))))
@@ -227,17 +220,6 @@ def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
     assert fits[0].n_records_ == fits[1].n_records_ == N
     difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
     assert 0 < difference < 0.01  # one record of 20,000, of norm below 7
-
-
-def test_a_ledger_is_charged_for_the_count(tmp_path, rows):
-    from hushcov.accounting.ledger import Ledger
-
-    ledger = Ledger(tmp_path / "ledger.json")
-    ledger.open_dataset("visits", 3.0, 1e-5)
-    estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", feature_scale=1.0)
-    estimator.fit(with_gaps(rows[1]))
-    cost = complete_parameters(estimator.public_inputs(N, D)).cost
-    assert Gaussian(cost) in estimator.release_.guarantee.events
 
 
 def test_multiscale_refuses_gaps(rows):

@@ -228,13 +228,6 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
     assert found - counts_them - say_what_is_summed <= set(FUNCTIONS)
 
 
-def test_partial_fit_refuses_gaps():
-    estimator = GaussianCovariance(**BUDGET, feature_scale=1.0, assume_centered=True)
-    with pytest.raises(ParameterError, match=r"drop_nulls .* partial_fit"):
-        estimator.partial_fit(open_records(ROWS, drop_nulls=True), total_records=N)
-    assert not hasattr(estimator, "statistics_")
-
-
 def test_a_count_needs_a_delta():
     """Its noise is normal: no pure guarantee covers it."""
     estimator = EigenSamplingCovariance(**PURE)

@@ -21,7 +21,6 @@ from estimators.settings import (
     fit,
     setting,
 )
-from estimators.stand_ins import UntouchableRecords
 from fuzz.cases import messages
 from hushcov import MultiscaleCovariance, ThresholdedCovariance
 from hushcov.accounting import calibrate_zcdp
@@ -30,7 +29,6 @@ from hushcov.tables.sources import ArrayRecords
 
 NAMES = [f"gene {i}" for i in range(D)]
 FRAME = pd.DataFrame(RECORDS, columns=NAMES)
-UNREAD = UntouchableRecords(*RECORDS.shape)
 
 
 def integers(name, X, **changes):
@@ -205,12 +203,6 @@ def test_a_missing_or_foreign_file_is_refused(name, tmp_path):
     for path in (tmp_path / "none.npy", tmp_path / "table.csv", str(tmp_path)):
         with pytest.raises(DataError, match=str(tmp_path)):
             READING[name]().fit(path)
-
-
-@each_setting
-def test_good_parameters_go_on_to_read(name):
-    with pytest.raises(AssertionError, match="records were read"):
-        setting(name).fit(UNREAD)
 
 
 # Scales.

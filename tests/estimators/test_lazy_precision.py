@@ -36,6 +36,14 @@ def test_a_fit_computes_none_and_the_first_use_computes_one(computed):
     assert estimator.precision_ is first is estimator.get_precision()
     estimator.mahalanobis(ROWS[:5])
     assert len(computed) == 1
+    estimator.fit(2 * ROWS)
+    assert len(computed) == 1
+    assert not np.array_equal(estimator.precision_, first)
+    assert estimator.set_params(store_precision=False).precision_ is not None  # settled by the fit
+    unstored = fitted(store_precision=False)
+    assert unstored.precision_ is None
+    assert unstored.get_precision().shape == (3, 3)
+    assert not hasattr(clone(fitted()), "precision_")
 
 
 def test_it_is_kept_with_the_estimator_or_computed_after_loading(computed):
@@ -46,21 +54,3 @@ def test_it_is_kept_with_the_estimator_or_computed_after_loading(computed):
     again = pickle.loads(pickle.dumps(estimator))
     np.testing.assert_array_equal(again.precision_, estimator.precision_)
     assert len(computed) == 2
-
-
-def test_another_fit_forgets_it(computed):
-    estimator = fitted()
-    before = estimator.precision_
-    estimator.fit(2 * ROWS)
-    assert len(computed) == 1
-    assert not np.array_equal(estimator.precision_, before)
-
-
-def test_what_is_stored_was_settled_by_the_fit():
-    estimator = fitted(store_precision=False)
-    assert estimator.precision_ is None
-    assert fitted().set_params(store_precision=False).precision_ is not None
-
-
-def test_there_is_none_before_a_fit():
-    assert not hasattr(clone(fitted()), "precision_")

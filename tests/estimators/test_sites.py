@@ -5,9 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-import re
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,7 +21,6 @@ from sklearn.utils.estimator_checks import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-import hushcov
 from estimators.settings import CLASSES, RECORDS, D, make, setting
 from estimators.site_settings import (
     BILLION,
@@ -101,22 +98,18 @@ def test_sites_together_give_the_fit_of_all_rows(name):
         np.testing.assert_array_equal(one, other)
 
 
-def test_one_estimator_sums_part_by_part():
+def test_one_estimator_or_files_sum_part_by_part(tmp_path):
     whole = quietly(gaussian(random_state=1).fit, RECORDS)
     parts = gaussian(random_state=1).partial_fit(SITES[0], total_records=N)
     parts.partial_fit(SITES[1]).partial_fit(SITES[2], total_records=N)
-    assert parts.total_records_ == N
-    assert parts.statistics_.n_records == N
+    assert parts.total_records_ == parts.statistics_.n_records == N
     assert parts.n_features_in_ == D
     assert_same_release(whole, quietly(parts.fit_statistics))
-
-
-def test_through_files(tmp_path):
     for i, X in enumerate(SITES):
         gaussian().partial_fit(X, total_records=N).statistics_.save(tmp_path / f"{i}.sums")
     first, *others = [Statistics.load(tmp_path / f"{i}.sums") for i in range(3)]
-    parts = quietly(gaussian(random_state=2).fit_statistics, first.merge(*others))
-    assert_same_release(quietly(gaussian(random_state=2).fit, RECORDS), parts)
+    parts = quietly(gaussian(random_state=1).fit_statistics, first.merge(*others))
+    assert_same_release(whole, parts)
 
 
 def _npy(X, folder):
@@ -368,37 +361,23 @@ def holding():
     return gaussian().partial_fit(SITES[0], total_records=N)
 
 
-def test_nothing_is_held_after_the_release(holding):
-    holding.fit_statistics()
-    assert not hasattr(holding, "statistics_")
+def test_nothing_is_held_after_a_release_and_no_more_records_are_taken(holding):
+    fitted = gaussian().partial_fit(SITES[0], total_records=N).fit(RECORDS)
+    for released in (holding.fit_statistics(), fitted):
+        assert not hasattr(released, "statistics_")
+        with pytest.raises(ParameterError, match=r"before the release.*clone"):
+            released.partial_fit(UntouchableRecords(*RECORDS.shape), total_records=N)
     assert not hasattr(holding, "total_records_")
     with pytest.raises(DataError, match="holds none"):
         holding.fit_statistics()
-    assert holding.covariance_.shape == (D, D)
-
-
-def test_no_more_records_after_a_release(holding):
-    fitted = gaussian().fit(RECORDS)
-    for released in (holding.fit_statistics(), fitted):
-        with pytest.raises(ParameterError, match=r"before the release.*clone"):
-            released.partial_fit(UntouchableRecords(*RECORDS.shape), total_records=N)
     clone(fitted).partial_fit(SITES[0], total_records=N)
 
 
-def test_fit_starts_anew(holding):
-    holding.fit(RECORDS)
-    assert not hasattr(holding, "statistics_")
-
-
-def test_sums_are_no_estimate(holding):
+def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     with pytest.raises(NotFittedError):
         check_is_fitted(holding)
     with pytest.raises(NotFittedError):
         holding.get_precision()
-    check_is_fitted(holding.fit_statistics())
-
-
-def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     assert str(int(holding.statistics_.gram[0, 0])) not in repr(holding)
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(DataError, match=r"not private.*statistics_\.save"):
@@ -406,6 +385,7 @@ def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     assert clone(holding).get_params() == holding.get_params()
     released = pickle.loads(pickle.dumps(holding.fit_statistics()))
     np.testing.assert_array_equal(released.covariance_, holding.covariance_)
+    check_is_fitted(holding)
 
 
 def test_refused_records_leave_the_sums_alone(holding):
@@ -447,6 +427,13 @@ def test_a_total_is_a_number_of_rows(total):
         ("row_norm", -1.0, "row_norm must"),
         ("assume_centered", False, "assume_centered must"),
         ("assume_centered", "yes", "assume_centered must"),
+        ("bounds", {0: (0, 1)}, "bounds must be None for partial_fit"),
+        ("bandwidth", 2, "bandwidth must be left out for partial_fit"),
+        ("candidate_pairs", [[0, 1]], "candidate_pairs must be left out for partial_fit"),
+        ("neighbours", "add-remove", "must be left out for partial_fit"),
+        ("max_rows_per_unit", 2, "must be left out for partial_fit"),
+        ("estimand", "unit-means", "must be left out for partial_fit"),
+        ("max_sample_weight", 1.0, "must be left out for partial_fit"),
     ],
 )
 def test_bad_parameters_are_refused_before_a_record_is_read(name, value, said):
@@ -570,19 +557,3 @@ def test_scikit_learn_checks(check, cls):
 
 
 # The page for users.
-
-
-def test_the_page_on_sites_runs(tmp_path, monkeypatch, capsys):
-    """Every block of code, in its order; nothing is seeded, so no value is compared."""
-    page = Path(hushcov.__file__).parents[2] / "docs" / "scale.md"
-    text = page.read_text().partition("## Several sites")[2]
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 4
-    monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for block in blocks:
-        exec(block, namespace)
-    assert "budget of epsilon 0.5" in capsys.readouterr().out
-    assert len(namespace["ledger"].history("patients")) == 2
-    assert namespace["est"].n_records_ == 22_000
-    assert namespace["site_c"].n_records_ == 30_000

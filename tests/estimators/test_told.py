@@ -104,15 +104,6 @@ def test_rooms_refuse_for_themselves():
     assert "2 columns apart" in str(compare(inputs))
 
 
-def test_sums_of_sites_refuse(table):
-    est = GaussianCovariance(**BUDGET, bandwidth=2, feature_scale=1.0, assume_centered=True)
-    with pytest.raises(ParameterError, match="bandwidth must be left out for partial_fit"):
-        est.partial_fit(table, total_records=4_000)
-    listed = GaussianCovariance(**BUDGET, candidate_pairs=EVERY, assume_centered=True)
-    with pytest.raises(ParameterError, match="candidate_pairs must be left out for partial_fit"):
-        listed.fit_statistics()
-
-
 @pytest.mark.parametrize("cls", [PrivateSparseCovariance, ScreenedCovariance, GaussianCovariance])
 @pytest.mark.parametrize(
     ("options", "words"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import warnings
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import hushcov
+from documents import described, seal
 from hushcov.accounting.composition import gaussian_log_delta
 from hushcov.cli.main import cli
 
@@ -42,15 +42,12 @@ def forged(made, tmp_path, monkeypatch):
     made.release_.write("out")
 
     def forge(path, text):
-        about = json.loads(Path("out/release.json").read_bytes())
-        node = about
+        node = about = described(Path("out"))
         for name in path[:-1]:
             node = node[name]
         node[path[-1]] = "HERE"
         content = json.dumps(about).replace('"HERE"', text).encode()
-        Path("out/release.json").write_bytes(content)
-        seal = f"{hashlib.sha256(content).hexdigest()}  release.json\n"
-        Path("out/release.sha256").write_text(seal)
+        seal(Path("out"), content)
 
     return forge
 

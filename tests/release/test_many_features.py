@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from documents import described, forge, seal
 from hushcov.answers.tables import around, matching, pairs_table, variances_table, window
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import DamagedReleaseError, ParameterError
@@ -36,27 +36,6 @@ def short_lists(monkeypatch):
     """Lists of this test count as long."""
     for module in (files, schema):
         monkeypatch.setattr(module, "LONGEST", 1_000)
-
-
-def described(folder: Path) -> dict:
-    return json.loads((folder / "release.json").read_text())
-
-
-def seal(folder: Path, about: dict) -> None:
-    content = json.dumps(about).encode()
-    (folder / "release.json").write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
-
-
-def forge(folder: Path, name: str, array) -> None:
-    """Another array in a file, with checksums that match."""
-    np.save(folder / name, array)
-    content = (folder / name).read_bytes()
-    about = described(folder)
-    digest = hashlib.sha256(content).hexdigest()
-    about["files"][name] = {"bytes": len(content), "sha256": digest}
-    seal(folder, about)
 
 
 # Files.
@@ -161,9 +140,7 @@ def test_fields_within_fields_are_read_or_refused(release, tmp_path):
     for depth in (10, 200, 400, 500, 600, 800, 900, 3000):
         text = json.dumps(about | {"parameters": {"deep": "HERE"}})
         content = text.replace('"HERE"', '{"a":' * depth + "1" + "}" * depth).encode()
-        (folder / "release.json").write_bytes(content)
-        digest = hashlib.sha256(content).hexdigest()
-        (folder / "release.sha256").write_text(f"{digest}  release.json\n")
+        seal(folder, content)
         try:
             Release.read(folder)
         except DamagedReleaseError:
@@ -181,7 +158,8 @@ def test_columns_are_held_against_their_checksums_and_nothing_is_unpickled(
         (release.feature_scale.astype("f4"), "64-bit"),
         (np.array([None] * D), "64-bit"),
     ):
-        forge(folder, "feature_scale.npy", array)
+        np.save(tmp_path / "forged.npy", array)
+        forge(folder, "feature_scale.npy", (tmp_path / "forged.npy").read_bytes())
         with pytest.raises(DamagedReleaseError, match=words):
             Release.read(folder)
     np.save(folder / "feature_scale.npy", release.feature_scale)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from documents import described, forge, guarantee, seal
 from hushcov.accounting import (
     Approximate,
     BoundedRange,
@@ -63,18 +64,10 @@ HERE = Path(__file__).parent
 FILES = ("integers.npy", "release.json", "release.sha256", "covariance.npy")
 
 
-def guarantee(**changes) -> Guarantee:
-    known = {
-        "epsilon": 1.0,
-        "delta": 1e-6,
-        "transcript_epsilon": 0.99,
-        "transcript_delta": 1e-7,
-        "numerical_delta": 1e-8,
-        "events": EVENTS,
-        "method": "rdp",
-        "preconditions": ("rows are bounded", "n is public"),
-    }
-    return Guarantee(**known | changes)
+def promised(**changes) -> Guarantee:
+    known = {"transcript_epsilon": 0.99, "transcript_delta": 1e-7, "numerical_delta": 1e-8}
+    known |= {"events": EVENTS, "preconditions": ("rows are bounded", "n is public")}
+    return guarantee(**known | {"method": "rdp"} | changes)
 
 
 def release_of(d=3, *, full=True, value=5, private=True) -> Release:
@@ -87,7 +80,7 @@ def release_of(d=3, *, full=True, value=5, private=True) -> Release:
         mechanism="screened",
         integers=integers,
         unit=0.1,
-        guarantee=guarantee(private=private),
+        guarantee=promised(private=private),
         parameters={"inputs": {"n_records": 10**17, "sizes": (1, 2)}, "none": None},
         feature_scale=np.linspace(0, 1e-300, d) if full else None,
         noise_sd=(0.1, 1 / 3) if full else None,
@@ -104,29 +97,6 @@ def attach(folder: Path) -> None:
 @pytest.fixture
 def folder(tmp_path) -> Path:
     return release_of().write(tmp_path / "out", attach=attach)
-
-
-def described(folder: Path) -> dict:
-    return json.loads((folder / "release.json").read_text())
-
-
-def seal(folder: Path, content: str | bytes | dict) -> None:
-    """Write `release.json` with a seal that matches, as somebody who knows how could."""
-    if isinstance(content, dict):
-        content = json.dumps(content)
-    content = content if isinstance(content, bytes) else content.encode()
-    (folder / "release.json").write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
-
-
-def forge_integers(folder: Path, content: bytes) -> None:
-    """Other bytes in `integers.npy`, with checksums that match."""
-    (folder / "integers.npy").write_bytes(content)
-    about = described(folder)
-    digest = hashlib.sha256(content).hexdigest()
-    about["files"]["integers.npy"] = {"bytes": len(content), "sha256": digest}
-    seal(folder, about)
 
 
 def refused(folder: Path, words: str, kind=DamagedReleaseError) -> None:
@@ -156,7 +126,7 @@ def test_reads_back_equal(tmp_path, d, full, private):
 
 def test_no_pairs_selected_is_not_all_pairs_selected(tmp_path):
     release = Release(
-        "m", np.eye(2, dtype=np.int64), 1.0, guarantee(), {}, selected=np.empty((2, 0), int)
+        "m", np.eye(2, dtype=np.int64), 1.0, promised(), {}, selected=np.empty((2, 0), int)
     )
     assert Release.read(release.write(tmp_path / "a")).selected.shape == (2, 0)
 
@@ -192,7 +162,7 @@ def test_sha256sum_agrees(folder):
 
 
 def test_guarantees_round_trip_through_json():
-    one = guarantee()
+    one = promised()
     assert Guarantee.from_dict(json.loads(json.dumps(one.to_dict()))) == one
 
 
@@ -216,7 +186,7 @@ def test_guarantees_round_trip_through_json():
     ],
 )
 def test_bad_guarantees_are_refused(folder, change):
-    data = json.loads(json.dumps(guarantee().to_dict()))
+    data = json.loads(json.dumps(promised().to_dict()))
     change(data)
     with pytest.raises(HushcovError):
         Guarantee.from_dict(data)
@@ -338,7 +308,7 @@ def test_what_would_not_read_back_is_not_written(tmp_path, parts):
         "mechanism": "m",
         "integers": np.eye(2, dtype=np.int64),
         "unit": 1.0,
-        "guarantee": guarantee(),
+        "guarantee": promised(),
         "parameters": {},
     }
     with pytest.raises(ReleaseError):
@@ -618,7 +588,7 @@ SOUND = np.diag([1, 2, 3])
     ],
 )
 def test_matrices_that_are_not(folder, content, words):
-    forge_integers(folder, content)
+    forge(folder, "integers.npy", content)
     refused(folder, words)
 
 
@@ -628,7 +598,7 @@ def test_a_pickle_is_not_opened(folder, tmp_path):
             return os.mkdir, (str(tmp_path / "sprung"),)
 
     np.save(tmp_path / "trap.npy", np.array([[Trap()]], dtype=object), allow_pickle=True)
-    forge_integers(folder, (tmp_path / "trap.npy").read_bytes())
+    forge(folder, "integers.npy", (tmp_path / "trap.npy").read_bytes())
     refused(folder, "must hold 64-bit integers")
     assert not (tmp_path / "sprung").exists()
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, Guarantee, Pure
+from documents import described, guarantee, seal
+from hushcov.accounting import Gaussian, Pure
 from hushcov.exceptions import DamagedReleaseError, ReleaseError
 from hushcov.release import Making, Part, Release
 from hushcov.release.schema import FORMAT
@@ -28,32 +27,9 @@ MAKING = Making(n_records=19_987, counted=COUNTED, parts=PARTS)
 
 
 def counted_release(**changes) -> Release:
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=0.9,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=EVENTS,
-        method="basic",
-        preconditions=(),
-        adjacency="add-remove-one",
-        unit="patient",
-        rows_per_unit=10,
-    )
-    making = replace(MAKING, **changes)
-    return Release("gaussian", np.eye(2, dtype=np.int64), 0.1, guarantee, {}, making=making)
-
-
-def described(folder: Path) -> dict:
-    return json.loads((folder / "release.json").read_text())
-
-
-def seal(folder: Path, about: dict) -> None:
-    content = json.dumps(about).encode()
-    (folder / "release.json").write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
+    whom = {"adjacency": "add-remove-one", "unit": "patient", "rows_per_unit": 10}
+    promised, making = guarantee(events=EVENTS, **whom), replace(MAKING, **changes)
+    return Release("gaussian", np.eye(2, dtype=np.int64), 0.1, promised, {}, making=making)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import sys
 from pathlib import Path
@@ -13,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
-from hushcov.accounting import Gaussian, Guarantee
+from documents import described, forge, guarantee
 from hushcov.exceptions import (
     DamagedReleaseError,
     MissingPackageError,
@@ -64,17 +62,7 @@ def release_of(value: int = 1) -> Release:
         mechanism="gaussian",
         integers=np.array([[9, value], [value, 4]]),
         unit=0.5,
-        guarantee=Guarantee(
-            epsilon=1.0,
-            delta=1e-6,
-            transcript_epsilon=1.0,
-            transcript_delta=1e-6,
-            numerical_delta=0.0,
-            events=(Gaussian(0.1),),
-            method="gaussian",
-            preconditions=(),
-            private=True,
-        ),
+        guarantee=guarantee(),
         parameters={},
     )
 
@@ -90,15 +78,8 @@ def folder(tmp_path, keys) -> Path:
 
 def reseal(folder: Path) -> None:
     """New checksums for changed files, as anybody can write them."""
-    about = json.loads((folder / "release.json").read_text())
-    for name in about["files"]:
-        content = (folder / name).read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
-        about["files"][name] = {"bytes": len(content), "sha256": digest}
-    content = json.dumps(about).encode()
-    (folder / "release.json").write_bytes(content)
-    line = f"{hashlib.sha256(content).hexdigest()}  release.json\n"
-    (folder / "release.sha256").write_text(line)
+    for name in described(folder)["files"]:
+        forge(folder, name, (folder / name).read_bytes())
 
 
 def not_trusted(folder: Path, key: Path, words: str) -> None:

@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from documents import guarantee
 from hushcov import GaussianCovariance
-from hushcov.accounting import Gaussian, Guarantee
 from hushcov.release import Making, Release, Structure
 from hushcov.release.description import (
     GOOD,
@@ -35,23 +35,12 @@ def release(structure: Structure | None = SPARSE, **changes) -> Release:
     matrix = np.multiply.outer(LOADING, LOADING)
     np.fill_diagonal(matrix, 1.0)
     unit = 1e-6
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=1.0,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=(),
-        private=True,
-    )
     making = Making(n_records=10_000, threshold=0.01, structure=structure)
     made = Release(
         mechanism="adaptive",
         integers=np.rint(matrix / unit).astype(np.int64),
         unit=unit,
-        guarantee=guarantee,
+        guarantee=guarantee(),
         parameters={},
         feature_scale=np.full(20, 3.0),
         noise_sd=(1e-4, 1e-4),

@@ -13,8 +13,9 @@ from html.parser import HTMLParser
 import matplotlib
 import numpy as np
 import pytest
-from report_releases import MECHANISMS, SCALES, fitted, made, quick_forecast
+from report_releases import MECHANISMS, SCALES, fitted, made
 
+from documents import quick_forecast
 from hushcov import RowTopKCovariance
 from hushcov.accounting import Gaussian
 from hushcov.exceptions import MissingPackageError, ParameterError

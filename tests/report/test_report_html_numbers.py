@@ -9,8 +9,9 @@ import re
 
 import numpy as np
 import pytest
-from report_releases import BUDGET, fitted, made, quick_forecast
+from report_releases import BUDGET, fitted, made
 
+from documents import quick_forecast
 from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.planning import forecast
