@@ -1,7 +1,5 @@
 """Run the command line in this process, or as a program of its own."""
 
-from __future__ import annotations
-
 import math
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Settings for every test: one thread of linear algebra for each of the suite's processes."""
 
-from __future__ import annotations
-
 import os
 
 # Two processes share the cores already: more threads in each would only wait for one another.

@@ -92,9 +92,7 @@ class Coupling:
             )
             count = complete.count_complete
             patch.setattr(
-                complete,
-                "count_complete",
-                lambda *a, **k: ExactCount(count(*a, **k), self),
+                complete, "count_complete", lambda *a, **k: ExactCount(count(*a, **k), self)
             )
             yield
 

@@ -4,8 +4,6 @@ A test that compares several components divides that rate by their number (Bonfe
 values are pooled or left out, so that the normal and chi-square approximations hold that far out.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import special, stats

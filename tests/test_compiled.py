@@ -1,11 +1,10 @@
-"""Compiled functions are made when they are first called, with what they call."""
-
-from __future__ import annotations
+"""What is made or loaded when it is first used, and not before."""
 
 import os
 import pickle
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -144,3 +143,42 @@ def test_two_processes_at_once(tmp_path):
 
     assert together() == [[], []]  # compiled
     assert together() == [["1"], ["1"]]  # found
+
+
+PACKAGES = ("noise", "accounting", "postprocess", "release")
+LATER = (
+    "noise.laplace",
+    *("accounting.filter", "accounting.ledger"),
+    *("tables.files", "tables.formats", "tables.cluster", "sums.device"),
+    *("release.files", "release.schema", "release.signature"),
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_there(package):
+    module = import_module(f"hushcov.{package}")
+    assert all(getattr(module, name) is not None for name in module.__all__)
+
+
+@pytest.mark.parametrize("package", ["noise", "release"])
+def test_other_names_are_not(package):
+    module = import_module(f"hushcov.{package}")
+    with pytest.raises(AttributeError, match=rf"'hushcov\.{package}' has no attribute 'nothing'"):
+        _ = module.nothing
+
+
+def test_what_is_rarely_needed_is_not_loaded():
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, {', '.join(f'hushcov.{package}' for package in PACKAGES)}\n"
+            "print(*(name for name in sys.modules))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert "hushcov.postprocess.matrices" in loaded
+    assert not {f"hushcov.{name}" for name in LATER} & set(loaded)
+    assert not {"torch", "dask", "pyarrow", "sqlite3", "cryptography"} & set(loaded)

@@ -5,8 +5,6 @@ are watched. At each change of a name the files behind it must have been forced 
 are, and after the last one the folder that holds the name.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys

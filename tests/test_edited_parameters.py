@@ -4,8 +4,6 @@ Every number of every mechanism's parameters is changed with `dataclasses.replac
 that protects less. The answer must be a refusal, or a guarantee that says it is worse.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
@@ -23,10 +21,7 @@ from hushcov.mechanisms.screened import screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify
 from hushcov.paper.parameters import theorem_parameters
 from hushcov.peers.coinpress import coinpress_parameters
-from hushcov.peers.eigen_sampling import (
-    eigen_sampling_parameters,
-    pure_inputs,
-)
+from hushcov.peers.eigen_sampling import eigen_sampling_parameters, pure_inputs
 from hushcov.peers.row_top_k import row_top_k_parameters
 from hushcov.peers.separate import separate_parameters
 from hushcov.steps.complete import complete_parameters
@@ -73,10 +68,7 @@ def cost_of_event(parameters: Any) -> float:
 
 
 def case(
-    parameters: Any,
-    cost: Callable[[Any], float],
-    harmful: dict[str, float],
-    *harmless: str,
+    parameters: Any, cost: Callable[[Any], float], harmful: dict[str, float], *harmless: str
 ) -> Case:
     return Case(parameters, cost, harmful, frozenset(harmless))
 

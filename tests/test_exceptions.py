@@ -1,7 +1,5 @@
 """Errors: none refers to another, on any way in, and all come back from a cluster."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loss everything is judged by, against a full singular value decomposition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse

@@ -1,7 +1,5 @@
 """The table of options: estimators, commands, settings, refusals and the reference follow it."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 
 import click

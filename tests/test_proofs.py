@@ -4,8 +4,6 @@ Every mechanism and the accountant have a page `docs/proofs/<name>.md` whose ste
 `## Step N: title`; code says `# proof: step N` where it relies on one.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Simulated covariances, records and second moments at sizes nobody can store."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`pytest.approx` without its absolute tolerance of 1e-12, which makes all tiny numbers alike."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

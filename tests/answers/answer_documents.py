@@ -1,7 +1,5 @@
 """Releases by hand: a matrix, errors of sampling, and noise of a known deviation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

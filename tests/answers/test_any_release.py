@@ -1,7 +1,5 @@
 """Questions to small releases of every kind: an answer or a refusal, and no warning of numpy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Columns of one category: which add up is told from the release, and said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Conditional means from a release."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from answer_documents import document, fewest

@@ -1,7 +1,5 @@
 """Tables of a release: what they hold, how often their intervals cover, and their files."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Regressions from a release: exact without noise, and covered by their intervals with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The report of a release in a real browser: by mouse, touch and keyboard, large and small."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`hushcov ask`: what is printed, written and refused; the numbers are those of the library."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

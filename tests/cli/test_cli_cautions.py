@@ -1,7 +1,5 @@
 """What `hushcov fit` warns of, refuses, charges and says; and where the words stay."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -68,6 +66,8 @@ def test_a_hopeless_fit_is_refused_before_its_charge(run, ledger, few):
     assert result.stdout == ""  # nothing that would hide the refusal
     assert ledger.history("people") == ()
     assert names() == ["budget.db", "few.npy"]
+    assert run("fit", few, *PUBLIC, "--dry-run").exit_code == 8
+    assert HOPELESS in words(run("fit", few, *PUBLIC, "--dry-run", "--allow", "hopeless").stdout)
 
 
 def test_insisting_keeps_the_words_everywhere(run, few):
@@ -181,11 +181,6 @@ def test_a_dry_run_refuses_what_a_fit_refuses(run, ledger, unread, code, options
         line[mode] = result.stderr
     assert line[()] == line["--dry-run",]
     assert ledger.history("people") == ()
-
-
-def test_a_hopeless_dry_run_has_its_exit_code(run, few):
-    assert run("fit", few, *PUBLIC, "--dry-run").exit_code == 8
-    assert HOPELESS in words(run("fit", few, *PUBLIC, "--dry-run", "--allow", "hopeless").stdout)
 
 
 # Failures after the charge.

@@ -1,7 +1,5 @@
 """`hushcov fit` and `hushcov plan` with `--codebook`."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -89,15 +87,12 @@ def test_text_needs_a_codebook(run):
     assert "--codebook FILE.csv" in result.stderr
 
 
-def test_a_plan_counts_the_features_of_a_codebook(run):
+def test_a_plan_counts_the_features_of_a_codebook_or_needs_their_number(run, refused):
     fixed = (*PUBLIC, "--codebook", "codebook.csv", "--records", 10**5, "--json")
     found = json.loads(run("plan", *fixed).stdout)
     assert found["n_features"] == 4
     found = json.loads(run("plan", *fixed, "--features", 5).stdout)
     assert found["n_features"] == 5
-
-
-def test_a_plan_needs_a_number_of_features(run, refused):
     result = run("plan", *PUBLIC)
     assert result.exit_code == 2
     assert "--features" in result.stderr

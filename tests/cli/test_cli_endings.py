@@ -3,8 +3,6 @@
 Signals are real ones, which programs of their own send themselves at moments that matter.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -16,7 +14,8 @@ import pytest
 from command_line import PATIENCE
 from hushcov.accounting.ledger import Ledger
 
-FIT = "fit x.npy --epsilon 1 --delta 1e-6 --ledger budget.db --dataset people -o a/out".split()
+FIT = [*("fit", "x.npy", "--epsilon", "1", "--delta", "1e-6", "-o", "a/out")]
+FIT += ["--ledger", "budget.db", "--dataset", "people"]
 CHARGED = "Dataset 'people' in the ledger budget.db was charged epsilon 1 and delta 1e-6"
 CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 # Calls `moment` with a signal to the program itself before or after it.

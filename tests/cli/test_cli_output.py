@@ -1,7 +1,5 @@
 """How numbers are written, and correlations read off a release."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from rich.progress import Progress

@@ -1,6 +1,4 @@
-"""`hushcov show`: what it says of a release, and what it refuses."""
-
-from __future__ import annotations
+"""`hushcov show`, `report` and `export`: what they say of a release, and what they refuse."""
 
 import json
 import subprocess
@@ -9,12 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 from command_line import words
-from documents import guarantee
+from documents import guarantee, quick_forecast
+from hushcov.cli import report
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.release import Making, Release
+from hushcov.report import pages
+from hushcov.report import sections as outlook
+from hushcov.simulate import gaussian_records, sparse_covariance
 
 
 def write(folder="out", **changes) -> Path:
@@ -161,7 +165,7 @@ def named(**changes) -> Path:
     return write(column_names=("rs1", "rs2", "rs30"), **places | changes)
 
 
-def test_a_column_and_its_pairs(run):
+def test_columns_and_their_pairs(run):
     named()
     text = words(run("show", "out", "--column", "rs1").stdout)
     for part in ("rs1 and its pairs", "chromosome 1, position 10", "rs2 +1 20 -0.500"):
@@ -171,10 +175,6 @@ def test_a_column_and_its_pairs(run):
     assert [(each["feature"], each["columns_away"]) for each in found["pairs"]] == [("rs2", 1)]
     nothing = json.loads(run("show", "out", "--column", "rs30", "--window", 1, "--json").stdout)
     assert nothing["pairs"] == []
-
-
-def test_columns_by_a_part_of_their_name(run):
-    named()
     text = words(run("show", "out", "--column", "rs").stdout)
     assert "3 columns with 'rs' in the name" in text
     assert json.loads(run("show", "out", "--column", "rs?", "--json").stdout) == {
@@ -182,10 +182,6 @@ def test_columns_by_a_part_of_their_name(run):
         "number": 2,
     }
     assert "rs30 and its pairs" in run("show", "out", "--column", "*30").stdout
-
-
-def test_columns_side_by_side(run):
-    named()
     text = words(run("show", "out", "--columns", "rs1..rs30").stdout)
     assert "1 rs1 10 1.00 -0.50" in text
     found = json.loads(run("show", "out", "--columns", "rs30..rs1", "--json").stdout)
@@ -224,3 +220,197 @@ def test_showing_a_release_loads_little(run):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stderr) <= 40
+
+
+OPTIONS = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+
+
+@pytest.fixture(autouse=True)
+def no_searches(monkeypatch):
+    monkeypatch.setattr(outlook, "forecast", quick_forecast)
+
+
+def write_two(folder="out", *, private=True) -> Path:
+    release = Release(
+        mechanism="gaussian",
+        integers=np.array([[900, 400], [400, 900]]),
+        unit=0.001,
+        guarantee=guarantee(private=private),
+        parameters={"inputs": {"n_records": 10_000, "row_sparsity": 2, "delta": 1e-6}},
+        feature_scale=np.ones(2),
+        noise_sd=(0.01, 0.01),
+        column_names=("age", "<b>weight"),
+        making=Making(n_records=10_000, made="2026-01-31T12:00:00+00:00"),
+    )
+    return release.write(folder)
+
+
+def test_a_page_beside_the_release(run):
+    write_two()
+    result = run("report", "out")
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = words(result.stdout)
+    assert "Report of out/" in text
+    assert "2 features, by gaussian" in text
+    assert "written out-report.html (" in text
+    page = Path("out-report.html").read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "&lt;b&gt;weight" in page
+    assert "<b>weight" not in page
+    assert "2026-01-31 12:00:00 UTC" in page
+    assert run("show", "out").exit_code == 0
+
+
+def test_report_in_json(run):
+    write_two(private=False)
+    found = json.loads(run("report", "out", "-o", "there.html", "--json").stdout)
+    assert found == {
+        "folder": "out",
+        "report": "there.html",
+        "bytes": Path("there.html").stat().st_size,
+        "private": False,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "mechanism": "gaussian",
+        "warnings": [],
+        "n_features": 2,
+    }
+
+
+def test_not_private_is_said_loudly(run):
+    write_two(private=False)
+    assert "NOT PRIVATE" in run("report", "out").stdout
+    assert "NOT PRIVATE" in Path("out-report.html").read_text("utf-8")
+
+
+def test_refusals(refused):
+    folder = write_two()
+    sealed = "--output must lie outside the release"
+    assert sealed in refused(2, "report", "out", "-o", "out/report.html")
+    assert "of a release" in refused(6, "report", "nowhere")
+    refused(6, "report", "out", "-o", "no/such/folder.html")
+    refused(2, "report")
+    (folder / "integers.npy").write_bytes(b"")
+    assert "integers.npy has 0 bytes" in refused(1, "report", "out")
+    assert not Path("out-report.html").exists()
+
+
+@pytest.fixture
+def data() -> str:
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000, random_state=0))
+    return "x.npy"
+
+
+def test_fit_writes_the_report_into_the_release(run, data):
+    result = run("fit", data, *OPTIONS)
+    assert result.exit_code == 0
+    assert "report.html verdict, relations" in words(result.stdout)
+    listed = json.loads(Path("x-release/release.json").read_text())["files"]
+    assert "report.html" in listed
+    page = Path("x-release/report.html").read_text("utf-8")
+    assert "<dt>Records</dt><dd>4,000</dd>" in page
+    assert "95 % interval" in page
+    assert "NOT PRIVATE" not in page
+
+
+def test_a_report_that_fails_does_not_cost_the_release(run, data, monkeypatch):
+    def broken(path, *_, **__):
+        path.write_text("half a page")
+        raise MemoryError("no")
+
+    monkeypatch.setattr(report, "write_report", broken)
+    result = run("fit", data, *OPTIONS, "-o", "out")
+    assert result.exit_code == 0
+    assert "MemoryError. Try 'hushcov report" in words(result.stdout)
+    assert not Path("out/report.html").exists()
+    assert run("show", "out").exit_code == 0
+
+
+def test_without_the_extra_fit_writes_the_release_and_report_refuses(
+    run, refused, data, monkeypatch
+):
+    pages._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    result = run("fit", data, *OPTIONS, "-o", "out")
+    assert result.exit_code == 0
+    cure = "pip install 'hushcov[report]'"
+    assert f"{cure}, then 'hushcov report out' writes the same page." in words(result.stdout)
+    assert not Path("out/report.html").exists()
+    assert cure in refused(6, "report", "out")
+
+
+MATRIX = np.array([[900, 890, 0], [890, 900, 890], [0, 890, 900]])
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    made = Release(
+        mechanism="gaussian",
+        integers=sparse.csr_array(MATRIX),
+        unit=0.001,
+        guarantee=guarantee(),
+        parameters={},
+        noise_sd=(0.01, 0.01),
+        selected=np.array([[0, 1], [1, 2]]),
+        column_names=("rs1", "rs2", "rs3"),
+        making=Making(n_records=10_000),
+    )
+    return made.write("out")
+
+
+def test_npz_with_the_change_that_was_made(run, release):
+    result = run("export", "out", "--to", "npz")
+    assert result.exit_code == 0, result.stderr
+    upper = sparse.load_npz("out-npz/matrix.npz").toarray()
+    matrix = upper + upper.T
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    words = " ".join(result.stdout.split())
+    change = np.abs(matrix - MATRIX / 900).max()
+    assert f"correlations by {change:.2g} at most" in words
+    assert "3 features, 2 pairs" in words
+    assert "nothing; export.json says all this" in words
+    assert pd.read_csv("out-npz/matrix.features.csv")["name"].tolist() == ["rs1", "rs2", "rs3"]
+
+
+def test_options_and_json(run, release):
+    arguments = ("--to", "csv", "-o", "here", "--covariance", "--no-psd", "--block-size", 2)
+    result = run("export", "out", *arguments, "--json")
+    said = json.loads(result.stdout)
+    assert said["files"] == ["export.json", "features.csv", "pairs.csv"]
+    assert said["values"] == "covariance"
+    assert said["correction"]["cut_pairs"] == 1
+    assert not said["correction"]["psd"]
+    table = pd.read_csv("here/pairs.csv")
+    assert table["covariance"].tolist() == [MATRIX[0, 1] * 0.001]
+    again = run("export", "out", *arguments)
+    assert again.exit_code != 0
+    assert "holds an export" in again.stderr
+    words = " ".join(run("export", "out", *arguments, "--overwrite").stdout.split())
+    assert "may have negative eigenvalues" in words
+    assert "1 pair across blocks" in words
+    assert "in 2 blocks" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--to", "hdf5"), "'hdf5' is not one of 'npz', 'zarr', 'parquet', 'csv'. See"),
+        (("--to", "npz", "--block-size", "gene"), "--block-size must be a number"),
+        (("--to", "npz", "--block-size", "chromosome"), "does not say"),
+        (("--to", "npz", "-o", "out/in"), "outside the release"),
+        ((), "--to"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(run, release, arguments, words):
+    result = run("export", "out", *arguments)
+    assert result.exit_code != 0
+    assert words in result.stderr
+    assert [each.name for each in Path().iterdir()] == ["out"]
+
+
+def test_a_damaged_release_is_not_exported(run, release):
+    (Path("out") / "release.json").write_text("{}")
+    result = run("export", "out", "--to", "npz")
+    assert result.exit_code == 1
+    assert not Path("out-npz").exists()

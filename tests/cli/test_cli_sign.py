@@ -1,7 +1,5 @@
 """`fit --sign` and `show --verify`: keys are checked first, and what is said of a signature."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -6,8 +6,6 @@ Each number has a label, such as ("correlation", "a", "b"), and those of one lab
 the digits that are shown.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Code on the pages of the documentation: what is in it, and how it is run."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex

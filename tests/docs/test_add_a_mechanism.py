@@ -1,7 +1,5 @@
 """The walk-through really adds a mechanism: a copy of the package with its files knows it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Scripts and documentation know each other: every table of numbers names what makes it."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

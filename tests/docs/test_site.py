@@ -1,7 +1,5 @@
 """The documentation site: it builds without a warning, is whole, and needs no network."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Small records, a budget, a setting of every scaled estimator, and seeded fits."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 
@@ -90,9 +88,7 @@ def plan_without_search(inputs, reconstruction):
 def skip_search(monkeypatch):
     """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
     monkeypatch.setattr(
-        hushcov.planning,
-        "compare",
-        lambda inputs, **_: compare(inputs, refine=False),
+        hushcov.planning, "compare", lambda inputs, **_: compare(inputs, refine=False)
     )
     for module in (hushcov.paper.estimator, room):
         monkeypatch.setattr(module, "plan_multiscale", plan_without_search)

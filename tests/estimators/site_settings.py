@@ -1,7 +1,5 @@
 """What the tests of sums over several sites share: sites, estimators, and seeded releases."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 

@@ -1,7 +1,5 @@
 """What is refused or warned of before a charge, and what is said when a fit fails after it."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The default: nothing known of means, scales and norms."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

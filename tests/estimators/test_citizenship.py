@@ -1,7 +1,5 @@
 """scikit-learn's tools around the private estimators: what works, what is refused, what is kept."""
 
-from __future__ import annotations
-
 import dataclasses
 import pickle
 from copy import deepcopy
@@ -29,10 +27,7 @@ from hushcov.sums.records import Records
 PUBLIC = np.random.default_rng(5).normal(size=(40, D))
 PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centered": True}
 CALIBRATED = {"scale": 1.0, "constants": "calibrated", "reconstruction": "value"}
-PARAMETERS = {
-    "EigenSamplingCovariance": PURE,
-    "MultiscaleCovariance": BUDGET | CALIBRATED,
-}
+PARAMETERS = {"EigenSamplingCovariance": PURE, "MultiscaleCovariance": BUDGET | CALIBRATED}
 PRIVATE = [
     name
     for name in hushcov.__all__
@@ -255,9 +250,6 @@ def test_polars_in_polars_out():
     assert frames_of(pickle.loads(pickle.dumps(estimator))) == "polars"
     assert frames_of(estimator.fit(RECORDS)) == "pandas"
     assert frames_of(estimator.fit(table.to_pandas())) == "pandas"
-
-
-def test_frames_that_were_asked_for_come_out():
     estimator = gaussian().set_output(transform="polars")
     assert frames_of(estimator.fit(RECORDS)) == "polars"
     assert estimator.set_output() is estimator

@@ -1,6 +1,4 @@
-"""Every class as scikit-learn users expect it: clones, pickles, repeated fits, seeds."""
-
-from __future__ import annotations
+"""Every class as scikit-learn users expect it: clones, pickles, repeated fits, seeds, inverses."""
 
 import json
 import pickle
@@ -26,7 +24,8 @@ from estimators.settings import (
     fit,
     setting,
 )
-from hushcov import RowTopKCovariance
+from hushcov import GaussianCovariance, RowTopKCovariance
+from hushcov.estimators import answering
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
@@ -243,3 +242,48 @@ def test_a_seed_warns_repeats_and_is_not_private(name):
     for seed in (np.random.default_rng, np.random.RandomState):
         one, two = once(seed(3)), once(seed(3))
         np.testing.assert_array_equal(one.covariance_, two.covariance_)
+
+
+ROWS = np.random.default_rng(5).standard_normal((4_000, 3))
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """How often an inverse was computed."""
+    calls = []
+    inverse = answering.pseudo_inverse
+    monkeypatch.setattr(answering, "pseudo_inverse", lambda S: calls.append(1) or inverse(S))
+    return calls
+
+
+def known(**options):
+    return GaussianCovariance(
+        epsilon=1.0, delta=1e-6, assume_centered=True, feature_scale=np.ones(3), **options
+    ).fit(ROWS)
+
+
+def test_a_fit_computes_none_and_the_first_use_computes_one(computed):
+    estimator = known()
+    assert computed == []
+    first = estimator.precision_
+    assert estimator.precision_ is first is estimator.get_precision()
+    estimator.mahalanobis(ROWS[:5])
+    assert len(computed) == 1
+    estimator.fit(2 * ROWS)
+    assert len(computed) == 1
+    assert not np.array_equal(estimator.precision_, first)
+    assert estimator.set_params(store_precision=False).precision_ is not None  # settled by the fit
+    unstored = known(store_precision=False)
+    assert unstored.precision_ is None
+    assert unstored.get_precision().shape == (3, 3)
+    assert not hasattr(clone(known()), "precision_")
+
+
+def test_it_is_kept_with_the_estimator_or_computed_after_loading(computed):
+    estimator = known()
+    loaded = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(loaded.precision_, estimator.precision_)
+    assert len(computed) == 2
+    again = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(again.precision_, estimator.precision_)
+    assert len(computed) == 2

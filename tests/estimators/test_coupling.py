@@ -4,8 +4,6 @@ See `coupling` for how noise is chosen. Each mechanism goes through its estimato
 counts of complete records and everything that an estimator keeps are compared as well.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings
@@ -18,16 +16,7 @@ from scipy import sparse
 
 import hushcov
 from coupling import ADDED, coupled
-from estimators.settings import (
-    OURS,
-    RECORDS,
-    SCALING,
-    SETTINGS,
-    D,
-    make,
-    setting,
-    skip_search,
-)
+from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting, skip_search
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import (
@@ -102,10 +91,7 @@ def of_statistics(make_estimator, total):
 
 RECORDS_WITH_GAPS = with_gaps(RECORDS, 301), with_gaps(OTHER, 97)
 CASES = {
-    f"{name}, {what}": (
-        fitted(lambda name=name, changes=changes: setting(name, **changes)),
-        *data,
-    )
+    f"{name}, {what}": (fitted(lambda name=name, changes=changes: setting(name, **changes)), *data)
     for names, what, changes, data in (
         (SETTINGS, "mean known", {"assume_centered": True}, (RECORDS, OTHER)),
         (SETTINGS, "scales known", {"feature_scale": 1.0}, (RECORDS, SHORT)),

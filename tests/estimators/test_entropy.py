@@ -1,7 +1,5 @@
 """Whole fits draw from one secret source, which is gone afterwards; seeds are said everywhere."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math

@@ -1,7 +1,5 @@
 """Data that nobody hopes for: the smallest tables, constants, duplicates, outliers, any size."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Fits on records of which some are missing: unbiased, charged, and refused where they must be."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Below the estimators, records with gaps are refused: NaN would be some integer or other."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import itertools

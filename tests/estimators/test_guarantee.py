@@ -1,7 +1,5 @@
 """The guarantee of a fit: as asked, for all that was done, and checked by others' code."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

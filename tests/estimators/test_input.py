@@ -1,7 +1,5 @@
 """What goes in: every kind of table and of scales for every class, and data that are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

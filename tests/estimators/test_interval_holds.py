@@ -1,7 +1,5 @@
 """Intervals where nothing is known: they cover where they say so, and heavy tails are named."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Fits that are charged to a ledger: first the charge, then the records, or neither."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -195,10 +193,7 @@ def test_the_theorem_is_charged_as_promised(ledger):
     with pytest.warns(PrivacyWarning):
         est.fit(MANY)
     assert est.receipt_.charge.events == (Approximate(1.0, 1e-6),)
-    with (
-        pytest.warns(PrivacyWarning),
-        pytest.raises(BudgetError, match="Nothing is left"),
-    ):
+    with pytest.warns(PrivacyWarning), pytest.raises(BudgetError, match="Nothing is left"):
         est.fit(UntouchableRecords(MANY.n_records, MANY.n_features))
 
 

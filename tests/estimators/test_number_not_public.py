@@ -1,7 +1,5 @@
 """Nothing tells a table without records from its neighbours, and no refusal how many there are."""
 
-from __future__ import annotations
-
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np

@@ -6,8 +6,6 @@ plan, the same refusal. And whatever is released must have been read through the
 relation of its certificate needs.
 """
 
-from __future__ import annotations
-
 import inspect
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -311,10 +309,7 @@ def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
         opened = est.count(X, whose_of(ours, est))
         other = clone(base).set_params(**OPTIONS[theirs])
         made_plan = other.fit_plan(
-            opened.records.n_records,
-            D,
-            gaps=theirs == "gaps",
-            whose=whose_of(theirs, other),
+            opened.records.n_records, D, gaps=theirs == "gaps", whose=whose_of(theirs, other)
         )
         if ours == theirs:
             assert est.fit_counted(opened, made_plan).release_.making.n_records

@@ -1,7 +1,5 @@
 """Parameters of every class: which there are, how they are described, and what they refuse."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import pickle

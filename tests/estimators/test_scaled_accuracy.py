@@ -1,14 +1,11 @@
 """How close fits come, with fixed seeds: to the truth, to their prediction, and to each other."""
 
-from __future__ import annotations
-
 import functools
 import math
 import statistics
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from estimators.settings import correlations, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
@@ -206,29 +203,6 @@ def elliptical_t(model, seed):
     return X * np.sqrt(3 / generator.chisquare(5, (N, 1))), truth
 
 
-def genotypes(model, seed):
-    """0, 1 or 2: how many of two independent Gaussian copies are below a feature's quantile."""
-    sigma = correlations(model, D, K)
-    share = np.random.default_rng(5).uniform(0.05, 0.5, D)
-    limit = stats.norm.ppf(share)
-    copies = [gaussian_records(sigma, N, random_state=2 * seed + i) < limit for i in (0, 1)]
-    return np.sum(copies, axis=0, dtype=float), 2 * _below_both(sigma, limit, share)
-
-
-def _below_both(sigma, limit, share):
-    """Covariance of the indicators: Plackett's integral over the correlation, by quadrature."""
-    nodes, weights = np.polynomial.legendre.leggauss(20)
-    a, b = limit[:, None], limit[None, :]
-    total = np.zeros_like(sigma)
-    for node, weight in zip(nodes, weights, strict=True):
-        r = np.where(np.eye(len(sigma)), 0.0, sigma) * (node + 1) / 2
-        square = (a * a - 2 * r * a * b + b * b) / (1 - r * r)
-        total += weight / 2 * np.exp(-square / 2) / (2 * math.pi * np.sqrt(1 - r * r))
-    covariance = np.where(sigma != 0, sigma * total, 0.0)
-    np.fill_diagonal(covariance, share * (1 - share))
-    return covariance
-
-
 def mixed_scales(model, seed):
     """Twelve orders of magnitude; the error is that of the correlations."""
     units = 10.0 ** np.random.default_rng(6).uniform(-6, 6, D)
@@ -239,7 +213,6 @@ def mixed_scales(model, seed):
     ("data", "model"),
     [
         pytest.param(elliptical_t, "random", id="t with 5 degrees", marks=pytest.mark.slow),
-        pytest.param(genotypes, "banded", id="genotypes", marks=pytest.mark.slow),
         pytest.param(mixed_scales, "block", id="mixed scales"),
     ],
 )

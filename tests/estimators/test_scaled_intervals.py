@@ -1,7 +1,5 @@
 """Intervals and noise levels of fits: what they say is how often, and how much."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

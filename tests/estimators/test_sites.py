@@ -1,7 +1,5 @@
 """Sums of several sites released together: the bits of one fit, one charge, and refusals."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle

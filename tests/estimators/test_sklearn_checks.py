@@ -1,7 +1,5 @@
 """scikit-learn's own checks of an estimator, once for each class."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 

@@ -1,7 +1,5 @@
 """Sparse output: the same release and the same numbers as dense ones, in less memory."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The non-private reference: its definition, the published table, and the usual conventions."""
 
-from __future__ import annotations
-
 import math
 import pickle
 from itertools import product

@@ -1,7 +1,5 @@
 """Units of rows in memory, files and partitions: the same integers, and no identifier told."""
 
-from __future__ import annotations
-
 import dask
 import dask.array as da
 import dask.dataframe as dd

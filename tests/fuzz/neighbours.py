@@ -7,8 +7,6 @@ refused, by an error of hushcov's that holds no value, in itself or in what led 
 the same for other values in another place.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -1,7 +1,5 @@
 """Tables of recognisable values, and every kind of odd record that may replace one of theirs."""
 
-from __future__ import annotations
-
 import datetime
 import random
 import re

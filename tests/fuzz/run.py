@@ -1,7 +1,5 @@
 """Run many hostile cases: `python -m tests.fuzz.run --cases 100000` from the repository root."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

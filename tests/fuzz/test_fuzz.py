@@ -3,8 +3,6 @@
 `python -m tests.fuzz.run --cases 100000` runs many more.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections import Counter
@@ -112,8 +110,7 @@ def test_the_judge_is_not_lenient():
 @given(
     st.sampled_from([kind for kind in ESTIMATORS if kind is not hushcov.MultiscaleCovariance]),
     hnp.arrays(
-        hnp.scalar_dtypes(),
-        hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6),
+        hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6)
     ),
 )
 def test_any_array_is_released_or_refused(kind, X):

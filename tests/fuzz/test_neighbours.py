@@ -3,8 +3,6 @@
 `python -m tests.fuzz.neighbours --cases 20000` runs many more.
 """
 
-from __future__ import annotations
-
 import gzip
 import re
 from collections import Counter
@@ -26,8 +24,7 @@ SLOW = {"tsv", "csv.gz", "arrow on workers", "command, csv of one column"}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in WAYS],
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in WAYS]
 )
 def test_one_record_moves_one_record(name, tmp_path):
     """Every kind of odd record; and not all are refused, or all is well for the wrong reason."""

@@ -1,7 +1,5 @@
 """Wild values: arrays full of markers that no message may quote, and things that are no numbers."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import random

@@ -1,7 +1,5 @@
 """Every way in for records: how a table gets there, and the exact sums that come out."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import warnings
@@ -86,11 +84,7 @@ def summed(records: Records, how: How) -> Sums:
         grid,
         NORM_BOUND,
         row_bounded_gram(complete, grid, NORM_BOUND),
-        (
-            np.array(count_complete(records)),
-            np.triu(sign_gram(complete)),
-            log2_histogram(complete),
-        ),
+        (np.array(count_complete(records)), np.triu(sign_gram(complete)), log2_histogram(complete)),
         records.feature_names,
     )
 
@@ -352,10 +346,7 @@ def _at_sites(source: Any, how: How) -> Sums:
     sent = []
     for name, part in zip("12", parts, strict=True):
         site = hushcov.GaussianCovariance(
-            epsilon=1.0,
-            delta=1e-6,
-            feature_scale=SCALE,
-            assume_centered=True,
+            epsilon=1.0, delta=1e-6, feature_scale=SCALE, assume_centered=True
         )
         site.partial_fit(part, total_records=100)
         sent.append(site.statistics_.save(folder / f"{name}.sums"))
@@ -480,10 +471,7 @@ WAYS: dict[str, Way] = {
         same_words=False,  # the first line says how many columns there are
     ),
     "csv with notes": Way(
-        _csv_with_notes,
-        (*_TEXTS, *NOTES),
-        read=partial(opened, columns=["a", "b"]),
-        n_columns=2,
+        _csv_with_notes, (*_TEXTS, *NOTES), read=partial(opened, columns=["a", "b"]), n_columns=2
     ),
     "csv with notes on workers": Way(
         _csv_with_notes,

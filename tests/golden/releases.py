@@ -4,8 +4,6 @@ python -m tests.golden.releases            # compares with releases.json
 python -m tests.golden.releases --write    # after a change that is meant to change them
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Everything after a release of a band along many columns: files, tables, questions."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How a release came about: every estimator tells it completely, and nothing else is needed."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -59,10 +57,7 @@ def _summed():
     return quietly(estimator.fit_statistics, sums.statistics_)
 
 
-MORE = {
-    "theorem": _theorem,
-    "sums": _summed,
-}
+MORE = {"theorem": _theorem, "sums": _summed}
 NAMES = (*cases(), *MORE)
 
 

@@ -1,7 +1,5 @@
 """Signatures of releases: what they cover, and every way in which one does not fit."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

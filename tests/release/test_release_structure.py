@@ -1,7 +1,5 @@
 """What a release says of its structure, its factors and its error, in words and as data."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Releases of every mechanism, small and seeded, and releases made by hand."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 

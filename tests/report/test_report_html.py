@@ -1,7 +1,5 @@
 """The HTML report of a release: what it says, for every mechanism, and that it is one safe file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -30,10 +28,7 @@ from hushcov.simulate import gaussian_records
 
 COMPLETE = ("released", "of", "noise_sd")
 RESULTS = ("largest", "variances", "correlations", "graph")
-SECTIONS = (
-    *RESULTS,
-    *("spectrum", "promise", "budget", "assumed", "parameters", "error"),
-)
+SECTIONS = (*RESULTS, *("spectrum", "promise", "budget", "assumed", "parameters", "error"))
 HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
     "<b>bold</b> & 'quoted' \"name\"",
@@ -306,11 +301,7 @@ def _found(**changes) -> Release:
     matrix = np.rint(1e6 * np.multiply.outer(loading, loading)).astype(np.int64)
     np.fill_diagonal(matrix, 10**6)
     structure = Structure("factors", 1, "one eigenvalue stands out", 0.04, 0.02, 0.07)
-    making = Making(
-        n_records=10_000,
-        threshold=0.01,
-        structure=replace(structure, **changes),
-    )
+    making = Making(n_records=10_000, threshold=0.01, structure=replace(structure, **changes))
     names = ("strongest", *HOSTILE, *(f"item {i}" for i in range(9)))
     parts = {"unit": 1e-6, "noise_sd": (1e-4, 1e-4), "feature_scale": np.ones(16)}
     return made(matrix, mechanism="adaptive", making=making, column_names=names, **parts)

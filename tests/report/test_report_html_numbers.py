@@ -1,7 +1,5 @@
 """The numbers of the report: the estimator's own, the planner's own, and of bounded size."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

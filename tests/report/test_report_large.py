@@ -1,7 +1,5 @@
 """Reports and figures of columns in a known order: few of them, and very many."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
