@@ -18,3 +18,11 @@ settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
 
 __all__ = ["browser", "open_page"]
+
+
+@pytest.fixture
+def no_search(monkeypatch):
+    """Plans without the multiscale search, which takes seconds at each size; any plan will do."""
+    from estimators.settings import skip_search
+
+    skip_search(monkeypatch)

@@ -42,7 +42,6 @@ def some_pairs(draw):
 
 
 def check_literal(found, d, pairs):
-    """All that is read off, against plain loops over the pairs."""
     pairs = sorted(pairs)
     assert listed(found) == pairs
     assert found.n_pairs == len(pairs)
@@ -211,12 +210,10 @@ def test_files_that_are_no_files_of_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (5, "must be pairs, got 5"),
-        (b"pairs.csv", "must be pairs"),
+        *((5, "must be pairs, got 5"), (b"pairs.csv", "must be pairs")),
         ([1, 2], "list of pairs or groups, got 1"),
         (["age", "height"], "list of pairs or groups, got 'age'"),
-        ([("age",)], "two or more different"),
-        ([()], "two or more different"),
+        *(([("age",)], "two or more different"), ([()], "two or more different")),
         ([("age", 0)], "two or more different"),
         ([(0, 5), (-1, 1)], "unknown columns '-1', '5'"),
         ([(True, 0)], "unknown column 'True'"),
@@ -239,20 +236,17 @@ def test_refused(given, words):
 def test_names_without_names():
     with pytest.raises(ParameterError, match="the columns have no names: give positions"):
         read([("age", "height")], names=None)
+    assert read_candidates(D) is None
+    with pytest.raises(ParameterError, match="must not be given both"):
+        read_candidates(D, bandwidth=1, candidate_pairs=PAIRS)
+    assert read_candidates(D, bandwidth=100).bandwidth == D - 1
+    assert read([]).n_pairs == 0
 
 
 @pytest.mark.parametrize("width", [-1, 1.5, True, "5"])
 def test_bandwidths_refused(width):
     with pytest.raises(ParameterError, match="bandwidth must be an integer at least 0"):
         read_candidates(D, bandwidth=width)
-
-
-def test_one_of_both_or_none():
-    assert read_candidates(D) is None
-    with pytest.raises(ParameterError, match="must not be given both"):
-        read_candidates(D, bandwidth=1, candidate_pairs=PAIRS)
-    assert read_candidates(D, bandwidth=100).bandwidth == D - 1
-    assert read([]).n_pairs == 0
 
 
 def test_too_many_are_refused_before_they_are_listed(monkeypatch):
@@ -270,9 +264,6 @@ def test_row_sparsity_of_candidates():
         band.row_sparsity_of(0)
     hub = Candidates.of_pairs(100, np.zeros(99, dtype=int), np.arange(1, 100))
     assert (hub.row_sparsity, hub.row_sparsity_of(None)) == (100, 3)
-
-
-def test_what_a_release_says_of_them():
     assert Candidates.band(9, 2).to_dict() == {"bandwidth": 2}
     found = read(PAIRS).to_dict()
     assert found["candidate_pairs"] == 4
@@ -335,6 +326,10 @@ def test_an_archive_that_lies_about_its_size_is_not_read_to_its_end(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ParameterError, match="cannot be read as npz"):
         read_candidates(5, candidate_pairs=path)
+    path = tmp_path / "pairs.npz"
+    path.write_bytes(b"PK\x03\x04" + bytes(50))
+    with pytest.raises(ParameterError, match="cannot be read as npz"):
+        read_candidates(5, candidate_pairs=path)
 
 
 @pytest.mark.parametrize("word", ["9" * 5_000, "9" * 30])
@@ -342,13 +337,6 @@ def test_words_of_many_digits_are_no_positions(tmp_path, word):
     path = tmp_path / "pairs.csv"
     path.write_text(f"0,1\n{word},1\n")
     with pytest.raises(ParameterError, match="must name features, got unknown"):
-        read_candidates(5, candidate_pairs=path)
-
-
-def test_damaged_archives_leave_no_file_open(tmp_path):
-    path = tmp_path / "pairs.npz"
-    path.write_bytes(b"PK\x03\x04" + bytes(50))
-    with pytest.raises(ParameterError, match="cannot be read as npz"):
         read_candidates(5, candidate_pairs=path)
 
 
@@ -387,9 +375,6 @@ def test_sorted_positions_give_windows_of_columns():
     assert found.ends.max() == 200
     assert found.ends[49] == 50
     assert found.ends[149] == 150
-
-
-def test_evenly_spaced_positions_are_a_band():
     minutes = 30 * np.arange(48)
     assert pairs_within(minutes, 120) == Candidates.band(48, 4)
     # 0.7 + 0.1 is not 0.8 in floating point.
@@ -400,24 +385,18 @@ def test_evenly_spaced_positions_are_a_band():
 def test_order_of_columns_is_that_of_positions():
     found = pairs_within([30.0, 10.0, 20.0], 10)
     assert [(int(i), int(j)) for i, j in zip(*found.pairs, strict=True)] == [(0, 2), (1, 2)]
-
-
-def test_groups_of_mixed_kinds():
     found = pairs_within([1, 1, 1, 1], 0, groups=np.array([1, "X", 1, None], dtype=object))
     assert [(int(i), int(j)) for i, j in zip(*found.pairs, strict=True)] == [(0, 2)]
+    made = pairs_within(np.arange(10), 2)
+    assert read_candidates(10, candidate_pairs=made) is made
+    inputs = GaussianCovariance(epsilon=1.0, delta=1e-6, candidate_pairs=made)
+    assert inputs.request(10).candidates == Candidates.band(10, 2)
 
 
 @pytest.mark.parametrize("where", [[], [7.0], [[1.0, 2.0]]])
 def test_few_features(where):
     found = pairs_within(where, 10)
     assert (found.n_features, found.n_pairs) == (len(where), 0)
-
-
-def test_estimators_take_them():
-    made = pairs_within(np.arange(10), 2)
-    assert read_candidates(10, candidate_pairs=made) is made
-    inputs = GaussianCovariance(epsilon=1.0, delta=1e-6, candidate_pairs=made)
-    assert inputs.request(10).candidates == Candidates.band(10, 2)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,6 @@ def attachment(folder: Path) -> None:
 
 
 def state(path: Path) -> object:
-    """What a file or a folder holds now."""
     return sorted(os.listdir(path)) if path.is_dir() else path.read_bytes()
 
 
@@ -92,7 +91,6 @@ def test_a_release_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, 
 
 
 def exchanges(folder: Path) -> bool:
-    """Whether names can be swapped in one step here."""
     for name in ("one", "other"):
         (folder / name).mkdir()
     return release_files._exchange(folder / "one", folder / "other")

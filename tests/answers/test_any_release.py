@@ -57,7 +57,6 @@ def any_release(rng):
 
 
 def of_pairs(release, rng):
-    """The same, where some pairs were released."""
     pairs = np.array(np.triu_indices(release.n_features, 1))
     pairs = pairs[:, rng.random(pairs.shape[1]) < 0.5]
     values, own = release.integers[tuple(pairs)], release.integers.diagonal()

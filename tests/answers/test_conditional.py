@@ -72,11 +72,9 @@ def test_public_means_take_the_place_of_those_that_were_not_released():
 @pytest.mark.parametrize(
     ("given", "features", "words"),
     [
-        ({}, None, "given must map"),
-        ([1.0], None, "no mapping"),
+        *(({}, None, "given must map"), ([1.0], None, "no mapping")),
         ({"weihgt": 1.0}, None, "did you mean 'weight'"),
-        ({"weight": np.inf}, None, "finite"),
-        ({"weight": "much"}, None, "numbers"),
+        *(({"weight": np.inf}, None, "finite"), ({"weight": "much"}, None, "numbers")),
         ({"weight": 1.0}, ["weight"], "others than those given"),
     ],
 )

@@ -16,7 +16,7 @@ from hushcov.answers.tables import (
     variances_table,
     write_tables,
 )
-from hushcov.exceptions import DamagedReleaseError, ParameterError
+from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Making, Release
 from hushcov.release.estimate import estimate
@@ -136,20 +136,10 @@ def test_releases_without_one_noise_level_have_no_intervals(release):
     assert np.isnan(pairs_table(made, 0.95)["lower"]).all()
     assert np.isnan(variances_table(made, 0.95)["upper"]).all()
     assert not pairs_table(made, 0.95)["holds"].any()
-
-
-def test_features_not_found_have_infinite_intervals():
     making = Making(n_records=N, unresolved=(2,))
     table = pairs_table(released(np.random.default_rng(0), making=making), 0.95)
     lost = (table["feature_1"] == "pulse") | (table["feature_2"] == "pulse")
     assert np.all(np.isinf(table["upper"]) == lost)
-
-
-def test_only_the_strongest_of_many_pairs_are_listed(release):
-    table = pairs_table(release, 0.95, most=4)
-    whole = pairs_table(release, 0.95)
-    for name in ("feature_1", "lower", "correlation"):
-        np.testing.assert_array_equal(table[name], whole[name][:4])
 
 
 @pytest.fixture(scope="module")
@@ -186,14 +176,6 @@ def test_what_was_saved_is_loaded(fitted, tmp_path, tables):
     np.testing.assert_allclose(matrix.to_numpy(), fitted.covariance_, rtol=1e-15)
 
 
-def test_damage_to_a_table_is_found(fitted, tmp_path):
-    folder = fitted.save(tmp_path / "release")
-    with (folder / "pairs.csv").open("a") as file:
-        file.write("more\n")
-    with pytest.raises(DamagedReleaseError):
-        hushcov.load(folder)
-
-
 def test_frames_of_both_libraries(fitted):
     assert isinstance(fitted.pairs(), pandas.DataFrame)
     assert isinstance(fitted.intervals(library="polars"), polars.DataFrame)
@@ -204,12 +186,6 @@ def test_frames_of_both_libraries(fitted):
         fitted.pairs(level=1.5)
     with pytest.raises(ParameterError, match="tables must be one of"):
         fitted.save("anywhere", tables="xlsx")
-
-
-def test_the_report_of_an_estimator_is_that_of_its_folder(fitted, tmp_path):
-    page = fitted.report(tmp_path / "page.html").read_bytes()
-    loaded = hushcov.load(fitted.save(tmp_path / "release"))
-    assert loaded.report(tmp_path / "again.html").read_bytes() == page
 
 
 def test_names_with_commas_and_quotes_come_back(tmp_path):

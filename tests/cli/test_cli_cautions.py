@@ -9,19 +9,14 @@ import numpy as np
 import pytest
 
 from command_line import words
-from estimators.settings import skip_search
 from hushcov.accounting.ledger import Ledger
 from hushcov.sums.records import Records
+
+pytestmark = pytest.mark.usefixtures("no_search")
 
 PUBLIC = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--known-mean")
 LEDGER = ("--ledger", "budget.db", "--dataset", "people")
 HOPELESS = "5 records of 20 features are too few at this budget"
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds at each size, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 @pytest.fixture
@@ -116,9 +111,6 @@ def test_a_large_delta_is_refused_unless_it_is_allowed(run, ledger, enough):
     assert f"WARNING: {sentence}" in words(run("show", "out").stdout)
 
 
-# Dry runs.
-
-
 @pytest.fixture
 def unread(monkeypatch, enough):
     monkeypatch.setattr("hushcov.tables.sources.open_records", lambda *_, **__: Unread())
@@ -164,11 +156,8 @@ def test_a_dry_run_says_what_the_charge_leaves(run, ledger, enough):
 @pytest.mark.parametrize(
     ("code", "options"),
     [
-        (2, ("--delta", 0.01)),
-        (7, ("--epsilon", 9)),
-        (6, ("-o", "taken")),
-        (6, ("--ledger", "none.db")),
-        (3, ("--records", 7)),
+        *((2, ("--delta", 0.01)), (7, ("--epsilon", 9)), (6, ("-o", "taken"))),
+        *((6, ("--ledger", "none.db")), (3, ("--records", 7))),
     ],
 )
 def test_a_dry_run_refuses_what_a_fit_refuses(run, ledger, unread, code, options):
@@ -181,9 +170,6 @@ def test_a_dry_run_refuses_what_a_fit_refuses(run, ledger, unread, code, options
         line[mode] = result.stderr
     assert line[()] == line["--dry-run",]
     assert ledger.history("people") == ()
-
-
-# Failures after the charge.
 
 
 def charged(receipt):

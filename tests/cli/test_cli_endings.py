@@ -68,10 +68,8 @@ MOMENTS = {
 @pytest.mark.parametrize(
     ("name", "moment"),
     [
-        ("SIGTERM", "before the commit"),
-        ("SIGINT", "after the commit"),
-        ("SIGTERM", "after the commit"),
-        ("SIGHUP", "writing"),
+        *(("SIGTERM", "before the commit"), ("SIGINT", "after the commit")),
+        *(("SIGTERM", "after the commit"), ("SIGHUP", "writing")),
     ],
 )
 def test_a_signal_ends_in_order(name, moment):

@@ -14,7 +14,6 @@ from pyarrow import parquet
 from scipy import sparse
 
 from command_line import words
-from estimators.settings import skip_search
 from hushcov._words import memory
 from hushcov.accounting import Gaussian
 from hushcov.cli import files, forecasts
@@ -26,15 +25,11 @@ from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables import compact
 
+pytestmark = pytest.mark.usefixtures("no_search")
+
 PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)
 TRUTH = sparse_covariance("block", 4, 2)
 NAMES = ("age", "weight", "pulse", "height")
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds at each size, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 @pytest.fixture
@@ -85,13 +80,6 @@ def test_columns_and_nulls(run, visits, source):
     assert f"about {complete['released']:,} of 4,000 records" in words(shown.stdout)
     page = Path("visits-release/report.html").read_text()
     assert f"about {complete['released']:,} of 4,000" in page
-
-
-def test_fewer_columns_without_nulls(run, visits):
-    chosen = ("--columns", "height,age", "--mechanism", "gaussian")
-    result = run("fit", visits / "1.parquet", *PUBLIC, *chosen, "--json")
-    assert json.loads(result.stdout)["n_records"] == 2_500
-    assert read_release("1-release").release.column_names == ("height", "age")
 
 
 def test_arrays_with_missing_values(run):
@@ -158,10 +146,7 @@ def test_refusals(run, visits, options, code, message):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--columns", "a"),
-        ("--names", "a,b"),
-        ("--no-header",),
-        ("--delimiter", ";"),
+        *(("--columns", "a"), ("--names", "a,b"), ("--no-header",), ("--delimiter", ";")),
         ("--scheduler", "tcp://localhost:1"),
     ],
 )
@@ -199,7 +184,6 @@ class Nobody:
 
 @pytest.fixture
 def clients(monkeypatch):
-    """All clients that the command makes."""
     dask.delayed(1).compute(scheduler="sync")  # dask remembers the class, which must be its own
     made = []
 
@@ -268,21 +252,6 @@ def test_all_bad_columns_are_named_at_once(refused, tmp_path):
     assert "columns 'city', 'name' have type text" in line
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "the file is empty"),
-        ("age,pulse\n", "at least 1 record"),
-        ("age;pulse\n1;2\n", "use --delimiter ';'."),
-        ("age;pulse\n1,5;2,5\n", "use --delimiter ';'."),
-        ("age,pulse,age\n1,2,3\n", "must have column 'age' once, got more"),
-    ],
-)
-def test_what_is_wrong_with_a_text_file_is_said(refused, tmp_path, text, words):
-    (tmp_path / "x.csv").write_text(text)
-    assert words in refused(3, "fit", "x.csv", *BUDGET)
-
-
 def test_plan_and_fit_say_the_same_memory(run, tmp_path):
     rows = np.random.default_rng(0).normal(size=(4_000, 3))
     np.save(tmp_path / "x.npy", rows)
@@ -305,7 +274,6 @@ def data(tmp_path):
 
 @pytest.fixture
 def many(monkeypatch):
-    """As if more than five features were many."""
     for module in (scaled, forecasts):
         monkeypatch.setattr(module, "LARGEST_DENSE", 5)
 
@@ -337,21 +305,7 @@ def test_only_releases_of_pairs_are_run_with_many_features(run, refused, data, m
     assert "sparse output" in message
 
 
-def test_devices(run, refused, data):
-    assert run("fit", data, *PUBLIC, "--device", "cpu").exit_code == 0
-    assert "device must name" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
-
-
-def test_memory_is_announced(run, data):
-    result = run("fit", data, *PUBLIC)
-    words = " ".join(result.stdout.split())
-    assert "at most about 39" in words
-    result = json.loads(run("fit", data, *PUBLIC, "-o", "b", "--json").stdout)
-    expected = PICTURES + fit_memory(result["mechanism"], 4_000, 6)
-    assert result["predicted_memory_bytes"] == expected
-
-
-def test_memory_in_the_plan(run):
+def test_memory_and_devices(run, refused, data, monkeypatch):
     size = ("--features", 10_000, *PUBLIC, "--records", 100_000)
     chosen = ("--mechanism", "screened", "--mechanism", "gaussian")
     words = " ".join(run("plan", *size, *chosen).stdout.split())
@@ -359,9 +313,7 @@ def test_memory_in_the_plan(run):
     (plan,) = json.loads(run("plan", *size, *chosen, "--json").stdout)["plans"]
     for each in plan["forecasts"]:
         assert each["memory_bytes"] == PICTURES + fit_memory(each["mechanism"], 100_000, 10_000)
-
-
-def test_what_does_not_fit_in_memory_is_refused(refused, data, monkeypatch):
+    assert "device must name" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
     monkeypatch.setattr(registry, "total_memory", lambda: 10**8)
     assert "100 MB are there" in refused(5, "fit", data, *PUBLIC)
 

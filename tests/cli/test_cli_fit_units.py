@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
 
-from estimators.settings import skip_search
 from hushcov.cli import fitting
 from hushcov.cli.output import watched
 from hushcov.steps import counting
@@ -18,15 +17,11 @@ from hushcov.steps.counting import Counting
 from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 
+pytestmark = pytest.mark.usefixtures("no_search")
+
 PUBLIC = ("--epsilon", 4, "--delta", 1e-6)
 SECRET = "s3cret-person"
 N = 9_000
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds at each size, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 def table(owners=None):
@@ -214,7 +209,6 @@ INSIST = ("--allow", "hopeless", "--allow", "large-delta")
 
 
 def write(path, rows, **layout):
-    """A file of these rows; of Parquet in a layout."""
     table = pa.table(dict(zip(NAMES, rows.T, strict=True)))
     if path.suffix == ".parquet":
         parquet.write_table(table, path, **layout)

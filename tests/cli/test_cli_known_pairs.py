@@ -22,7 +22,6 @@ PAIRS = "first,second\nv0,v1\nv2,v3,v4\n"
 
 @pytest.fixture
 def data(tmp_path):
-    """A table with names, and files that name pairs of them."""
     X = gaussian_records(sparse_covariance("banded", D, 3), 4_000, random_state=0) + 1
     names = ",".join(f"v{i}" for i in range(D))
     np.savetxt(tmp_path / "x.csv", X, "%.4f", ",", header=names, comments="")

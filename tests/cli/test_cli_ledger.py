@@ -24,16 +24,13 @@ def _words(result):
     return " ".join(result.stdout.split())
 
 
-def test_init_promises_a_budget(run, ledger):
+def test_init_charge_show_and_change(run, ledger):
     assert ledger.statement("people").budget.epsilon == 1.0
     text = _words(run("ledger", "init", "budget.db", *BUDGET))  # the same again is no new promise
     assert "promised epsilon 1, delta 1e-6, on 20" in text
     assert "spent nothing" in text
     assert "a release of epsilon 1 at" in text
     assert len(ledger.statement("people").promises) == 1
-
-
-def test_charge_and_show(run, ledger):
     charge = ("ledger", "charge", "budget.db", *PEOPLE, "--label", "ages [by year]")
     assert "Charged as release 1 of people." in _words(run(*charge, "--epsilon", 0.25))
     assert "together: epsilon 0.5," in _words(run(*charge, "--epsilon", 0.25, "--delta", 1e-7))
@@ -42,6 +39,9 @@ def test_charge_and_show(run, ledger):
     assert "by 2 releases together" in text
     assert text.count("ages [by year]") == 2
     assert "epsilon 0.25, delta 1e-7" in text
+    text = _words(run("ledger", "change", "budget.db", *PEOPLE, "--epsilon", 2, "--delta", 1e-6))
+    assert "promised before epsilon 1," in text
+    assert "promised epsilon 2," in text
 
 
 def test_json_is_the_ledger(run, ledger):
@@ -88,12 +88,6 @@ def test_show_marks_converted_and_seeded_releases(run, ledger, special, words):
     text = _words(run("ledger", "show", "budget.db"))
     assert "for replacing any one record" in text
     assert words in text
-
-
-def test_a_new_promise_keeps_the_old_one(run, ledger):
-    text = _words(run("ledger", "change", "budget.db", *PEOPLE, "--epsilon", 2, "--delta", 1e-6))
-    assert "promised before epsilon 1," in text
-    assert "promised epsilon 2," in text
 
 
 @pytest.mark.parametrize("width", [60, 120])

@@ -5,7 +5,6 @@ Most runs use forecasts with a known answer, errors proportional to 1 / n.
 
 import json
 import math
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -93,7 +92,7 @@ def _rows(text: str, first: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.split()[:1] == [first]]
 
 
-def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
+def test_rows_and_columns_and_the_design_of_the_best(planned):
     text = planned("--records", "2e5", "--records", 20_000, "--records", "2e5")
     assert _rows(text, "20,000") == [
         ["20,000", "*0.1", "0.2", "0.3", "1", "~4", "0.05", "0.1", "0.2", "0.1"]
@@ -104,9 +103,6 @@ def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
     assert "'hushcov plan --refine'" in words
     assert "Mean known. Scales unknown" in words
     assert "The design of" not in text
-
-
-def test_a_row_for_each_mechanism_at_one_number_of_records_and_the_design_of_the_best(planned):
     text = planned("--records", 20_000)
     assert _rows(text, "adaptive") == [["adaptive", "*0.1", "0.05", "0.1", "0.2", "0.1"]]
     assert _rows(text, "multiscale") == [["multiscale", "~4", "2", "4", "8", "-"]]
@@ -133,7 +129,7 @@ def test_what_is_not_known_is_said(run, planned, known, words):
     assert (found["known_mean"], found["known_scale"]) == asked
 
 
-def test_multiscale_is_searched_only_if_asked(planned):
+def test_multiscale_is_searched_only_if_asked_and_never_best_when_rough(planned, monkeypatch):
     planned("--records", 1000, "--records", 2000)
     assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {True}
     for options in (("--refine",), ("--mechanism", "multiscale")):
@@ -141,6 +137,11 @@ def test_multiscale_is_searched_only_if_asked(planned):
         text = planned("--records", 1000, "--records", 2000, *options)
         assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {False}
         assert "~" not in text
+    monkeypatch.setitem(ONE, "multiscale", 20)
+    text = planned("--records", 20_000, "--records", 40_000)
+    assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
+    text = planned("--records", 20_000, "--records", 40_000, "--refine")
+    assert _rows(text, "20,000")[0][1:6] == ["0.1", "0.2", "0.3", "1", "*0.001"]
 
 
 def test_mechanisms_can_be_chosen(planned):
@@ -155,29 +156,20 @@ def test_mechanisms_can_be_chosen(planned):
     assert list(found["designs"]) == ["gaussian-threshold", "gaussian"]
 
 
-def test_a_rough_figure_is_never_the_best(planned, monkeypatch):
-    monkeypatch.setitem(ONE, "multiscale", 20)
-    text = planned("--records", 20_000, "--records", 40_000)
-    assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
-    text = planned("--records", 20_000, "--records", 40_000, "--refine")
-    assert _rows(text, "20,000")[0][1:6] == ["0.1", "0.2", "0.3", "1", "*0.001"]
-
-
-def test_hopeless_is_said(planned):
-    text = " ".join(planned("--records", 100).split())
-    assert "WARNING: 100 records" in text
-    assert "no better than" in text
-    text = " ".join(planned("--records", 100, "--records", 20_000).split())
-    short = "Hopeless, no better than the zero matrix, which 'hushcov fit' refuses"
-    assert f"{short}: with 100" in text
-    assert "WARNING" not in planned("--records", 20_000)
-
-
-def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
+def test_without_records_the_table_goes_from_hopeless_to_accurate(planned, monkeypatch):
     found = json.loads(planned("--json"))
     records = [each["n_records"] for each in found["plans"]]
     assert records == [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000]
     assert found["designs"] == {}
+    monkeypatch.setitem(ONE, "gaussian", 10**14)
+    options = ("--records", 20_000, "--target-error", 0.1)
+    assert _rows(planned(*options).split("Smallest")[1], "gaussian")[0][1:4] == [
+        "not",
+        "by",
+        "1e12",
+    ]
+    found = json.loads(planned(*options, "--json"))
+    assert found["smallest_records"]["gaussian"] == dict.fromkeys(COMPARED_MODELS)
 
 
 @pytest.mark.parametrize(
@@ -223,18 +215,6 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
     assert len({inputs.before for inputs in seen.values()}) == len(seen)
     fixed = replace(estimator.public_inputs(200, 10), before=0.0, most_before=0.0)
     assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(2e5, rel=0.03)
-
-
-def test_a_target_out_of_reach_is_said(planned, monkeypatch):
-    monkeypatch.setitem(ONE, "gaussian", 10**14)
-    options = ("--records", 20_000, "--target-error", 0.1)
-    assert _rows(planned(*options).split("Smallest")[1], "gaussian")[0][1:4] == [
-        "not",
-        "by",
-        "1e12",
-    ]
-    found = json.loads(planned(*options, "--json"))
-    assert found["smallest_records"]["gaussian"] == dict.fromkeys(COMPARED_MODELS)
 
 
 def test_json_has_everything(planned):
@@ -299,8 +279,6 @@ def test_if_nothing_can_be_planned_the_reason_is_the_answer(refused, monkeypatch
     line = refused(5, "plan", *PUBLIC, "--records", 50, "--records", 60)
     assert line == "epsilon = 1 needs more noise: use a larger budget."
 
-
-def test_a_budget_that_cannot_be_certified_is_refused(refused, monkeypatch):
     def refuse(*_, **__):
         raise PrivacyConditionError("delta must be above 1e-5")
 
@@ -308,17 +286,14 @@ def test_a_budget_that_cannot_be_certified_is_refused(refused, monkeypatch):
     assert refused(4, "plan", *PUBLIC, "--records", 50) == "delta must be above 1e-5"
 
 
-def test_figure(planned):
-    text = planned("--figure", "plan.png", "--target-error", 0.5)
-    assert "written: plan.png" in text
-    assert imread("plan.png")[..., :3].std() > 0.05
-
-
-def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
+def test_a_figure_is_drawn_or_refused_before_the_work(refused, planned):
     line = refused(6, "plan", *PUBLIC, "--figure", "nowhere/plan.png")
     assert line.startswith("nowhere: No such file or directory")
     assert "is a directory" in refused(2, "plan", *PUBLIC, "--figure", ".")
     assert planned.asked == []
+    text = planned("--figure", "plan.png", "--target-error", 0.5)
+    assert "written: plan.png" in text
+    assert imread("plan.png")[..., :3].std() > 0.05
 
 
 @pytest.mark.parametrize(
@@ -396,9 +371,6 @@ def test_the_design_of_screened_in_words():
     assert "for centres, scales and norms" in dict(found.facts(sought))["budget"]
     assert found.to_dict() == parameters.to_dict()
     assert json.loads(json.dumps(found.to_dict()))["n_pairs"] == parameters.n_pairs
-
-
-def test_the_words_follow_the_design():
     alone = _words(predicted()["screened"].plan(_inputs(d=6, k=1)))
     assert "at row sparsity 1 no pair is looked for" in alone["screen"]
     assert "noise" not in alone
@@ -427,7 +399,6 @@ def test_the_real_plan_of_one_size(run):
 
 @pytest.fixture
 def chosen_multiscale(monkeypatch):
-    """A fixed design instead of the search, which takes seconds."""
     fixed = Design(3.0, 0.25, 2, 1, 0.5, 1.0, 1.0, math.inf, 2.0)
 
     def choose(inputs, reconstruction):
@@ -437,7 +408,7 @@ def chosen_multiscale(monkeypatch):
     monkeypatch.setattr(room, "plan_multiscale", choose)
 
 
-def test_the_design_of_multiscale_in_words(chosen_multiscale):
+def test_the_design_of_multiscale_in_words(chosen_multiscale, planned, monkeypatch):
     inputs = _inputs(n_records=10_000, d=10, k=2)
     found = predicted()["multiscale"].plan(inputs)
     words = _words(found)
@@ -448,9 +419,6 @@ def test_the_design_of_multiscale_in_words(chosen_multiscale):
     assert "below 2 standard deviations" in words["threshold"]
     assert words["certified"].startswith("epsilon 1 at delta ")
     assert len(found.table()[1]) == 3
-
-
-def test_levels_of_multiscale_are_shown_if_asked(planned, monkeypatch, chosen_multiscale):
     monkeypatch.setattr(plan, "comparable", lambda _: predicted())
     text = " ".join(planned("--records", 20_000, "--mechanism", "multiscale").split())
     assert "design of multiscale" in text
@@ -487,6 +455,11 @@ def test_many_numbers_of_records_have_one_row_each(run):
     assert len(rows[0]) == 5  # k = 3 and 5, factor, dense
     assert "What a guess" not in text
     assert "The design" not in text
+    options = ("plan", "--features", 6, "--records", 8_000, *BUDGET)
+    text = run(*options, "--mechanism", "gaussian").stdout
+    assert "row sparsity 5" in text
+    assert "whatever the structure" not in text
+    assert "row sparsity 2" in run(*options, "--row-sparsity", 2, "--mechanism", "gaussian").stdout
 
 
 def test_json_of_families(run):
@@ -502,14 +475,6 @@ def test_json_of_families(run):
         (5, 5),
     }
     assert found["smallest_records"] is None
-
-
-def test_a_sparsity_or_a_mechanism_compares_mechanisms_as_before(run):
-    options = ("plan", "--features", 6, "--records", 8_000, *BUDGET)
-    text = run(*options, "--mechanism", "gaussian").stdout
-    assert "row sparsity 5" in text
-    assert "whatever the structure" not in text
-    assert "row sparsity 2" in run(*options, "--row-sparsity", 2, "--mechanism", "gaussian").stdout
 
 
 def test_what_fit_found_is_said_by_fit_and_show_alike(run):
@@ -532,26 +497,6 @@ def test_what_fit_found_is_said_by_fit_and_show_alike(run):
         assert f"structure {structure['kind']}: " in text
         assert structure["why"] in text
         assert "of the covariance's size (its norm)" in text
-
-
-def test_factors_are_shown_and_terminals_are_safe(run):
-    generator = np.random.default_rng(0)
-    rows = generator.standard_normal((8_000, 24)) + 0.7 * generator.standard_normal((8_000, 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=0).fit(rows)
-    structure = replace(est.release_.making.structure, kind="factors", rank=1, why="it \x1b[31m")
-    making = replace(est.release_.making, structure=structure)
-    names = ("\x1b[2Jfirst", *(f"item{i}" for i in range(23)))
-    replace(est.release_, making=making, column_names=names).write("out")
-    result = run("show", "out")
-    assert result.exit_code == 0
-    assert "\x1b" not in result.stdout
-    text = words(result.stdout)
-    assert "structure factors: 1 factor that many features follow. Why: it" in text
-    assert "% of the variance; most correlated with it: " in text
-    (factor,) = json.loads(run("show", "out", "--json").stdout)["structure"]["factors"]
-    assert 0.2 < factor["share_of_variance"] < 0.5
 
 
 def test_a_sparsity_is_advice_and_mechanisms_that_need_one_say_what_they_assume(run):

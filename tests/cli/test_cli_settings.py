@@ -25,7 +25,6 @@ GOOD = 'data = "x.csv"\nepsilon = 2\ndelta = 1e-6\ncolumns = ["b", "a"]\n'
 
 @pytest.fixture(autouse=True)
 def table(tmp_path, monkeypatch):
-    """Three columns and 4,000 rows."""
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).normal(size=(4000, 3)).round(3)
     np.savetxt("x.csv", rows, "%g", ",", header="a,b,c", comments="")
@@ -48,6 +47,13 @@ def test_options_come_from_the_file_and_the_command_line_wins(run):
     assert (found["guarantee"]["epsilon"], found["n_features"]) == (1.5, 3)
     Path("y.csv").write_text(Path("x.csv").read_text())
     assert dry(run, "y.csv", "--settings", "s.toml")["file"] == "y.csv"
+    Path("s.toml").write_text(GOOD + "drop-nulls = true\n[plan]\nrecords = 4000\nfeatures = 2\n")
+    found = json.loads(run("plan", "--settings", "s.toml", "--json").stdout)
+    assert (found["n_features"], found["epsilon"]) == (2, 2)
+    assert [plan["n_records"] for plan in found["plans"]] == [4000]
+    more = ("--records", 100, "--records", 900)
+    found = json.loads(run("plan", "--settings", "s.toml", *more, "--json").stdout)
+    assert [plan["n_records"] for plan in found["plans"]] == [100, 900]
 
 
 FLAGS = [
@@ -170,16 +176,6 @@ def test_files_that_are_not_there_or_not_text(refused):
     assert "--delta is required: how much" in refused(2, "fit", "--settings", "s.toml")
     Path("s.toml").write_text("epsilon = 1\ndelta = 1e-6\n")
     assert "Missing argument 'DATA'" in refused(2, "fit", "--settings", "s.toml")
-
-
-def test_a_plan_takes_what_it_knows(run):
-    Path("s.toml").write_text(GOOD + "drop-nulls = true\n[plan]\nrecords = 4000\nfeatures = 2\n")
-    found = json.loads(run("plan", "--settings", "s.toml", "--json").stdout)
-    assert (found["n_features"], found["epsilon"]) == (2, 2)
-    assert [plan["n_records"] for plan in found["plans"]] == [4000]
-    more = ("--records", 100, "--records", 900)
-    found = json.loads(run("plan", "--settings", "s.toml", *more, "--json").stdout)
-    assert [plan["n_records"] for plan in found["plans"]] == [100, 900]
 
 
 def test_what_is_written_is_read_again():

@@ -122,9 +122,7 @@ def test_columns_have_names_and_terminals_are_safe(run):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"unit": 1e308},
-        {"unit": 5e-324},
-        {"feature_scale": np.full(3, 1e308)},
+        *({"unit": 1e308}, {"unit": 5e-324}, {"feature_scale": np.full(3, 1e308)}),
         {"feature_scale": np.zeros(3)},
         {"feature_scale": None, "noise_sd": None, "selected": None},
         {"integers": np.zeros((3, 3), np.int64)},
@@ -151,9 +149,6 @@ def test_other_refusals(refused):
     Path("out/release.sha256").unlink()
     assert "release.sha256 is missing" in refused(1, "show", "out")
     refused(2, "show")
-
-
-# Some columns of a release.
 
 
 def named(**changes) -> Path:
@@ -263,6 +258,7 @@ def test_a_page_beside_the_release(run):
 
 def test_report_in_json(run):
     write_two(private=False)
+    assert "NOT PRIVATE" in run("report", "out").stdout
     found = json.loads(run("report", "out", "-o", "there.html", "--json").stdout)
     assert found == {
         "folder": "out",
@@ -275,12 +271,6 @@ def test_report_in_json(run):
         "warnings": [],
         "n_features": 2,
     }
-
-
-def test_not_private_is_said_loudly(run):
-    write_two(private=False)
-    assert "NOT PRIVATE" in run("report", "out").stdout
-    assert "NOT PRIVATE" in Path("out-report.html").read_text("utf-8")
 
 
 def test_refusals(refused):
@@ -299,18 +289,6 @@ def test_refusals(refused):
 def data() -> str:
     np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000, random_state=0))
     return "x.npy"
-
-
-def test_fit_writes_the_report_into_the_release(run, data):
-    result = run("fit", data, *OPTIONS)
-    assert result.exit_code == 0
-    assert "report.html verdict, relations" in words(result.stdout)
-    listed = json.loads(Path("x-release/release.json").read_text())["files"]
-    assert "report.html" in listed
-    page = Path("x-release/report.html").read_text("utf-8")
-    assert "<dt>Records</dt><dd>4,000</dd>" in page
-    assert "95 % interval" in page
-    assert "NOT PRIVATE" not in page
 
 
 def test_a_report_that_fails_does_not_cost_the_release(run, data, monkeypatch):

@@ -17,7 +17,6 @@ PEM = serialization.Encoding.PEM
 
 @pytest.fixture
 def keys(run):
-    """Files of keys in the empty folder where commands run."""
     for name in ("key", "other"):
         key = ed25519.Ed25519PrivateKey.generate()
         for file, lock in (

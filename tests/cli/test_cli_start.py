@@ -39,7 +39,6 @@ PLAIN = [*WHOSE, *ROWS, "1-4", "none", "no", "2", "", "none", ""]
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """A table in an empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     build = rng.normal(size=N)
@@ -68,7 +67,6 @@ def start(answers, *args, code=0):
 
 
 def printed_commands(output):
-    """The commands that were printed, as a shell would split them."""
     text = output[output.index("6. The command") : output.index("The same from the settings")]
     joined = text.replace("\\\n", " ")
     return [shlex.split(line)[1:] for line in joined.splitlines() if line.startswith("hushcov ")]
@@ -140,7 +138,6 @@ class _Header(io.BytesIO):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Whatever reads the records is an error, however it is done."""
     real = builtins.open
 
     def opened(path, *args, **options):

@@ -60,14 +60,12 @@ class Numbers:
         ]
 
     def places(self, name: str) -> set[str]:
-        """Return the places that show a quantity."""
         return {
             where for label, each in self.found.items() if label[0] == name for _, _, where in each
         }
 
 
 def agree(one, other) -> bool:
-    """Return whether two numbers may be roundings of the same one."""
     if one[0] == other[0]:
         return True
     size = max(abs(one[0]), abs(other[0]))
@@ -80,9 +78,6 @@ def agree(one, other) -> bool:
 def add_pair(found: Numbers, where, names, digits=FULL, /, **values) -> None:
     for name, value in values.items():
         found.add((name, *sorted(names)), value, where, digits)
-
-
-# ---- places ----
 
 
 def of_estimator(found: Numbers, release) -> None:
@@ -191,7 +186,6 @@ def correlation_decimals(text: str) -> int:
 
 
 def of_sentences(found: Numbers, where, text) -> None:
-    """Numbers in sentences that several places print."""
     number = r"(-?[\d.,]*\d(?:e-?\d+)?)"
     sentences = {
         ("error",): rf"off by about {number} of the covariance",
@@ -360,11 +354,7 @@ def of_answers(found: Numbers, run, release) -> None:
         found.add(("share", at), share, "components()")
 
 
-# ---- the test ----
-
-
 def data_of(way: str) -> str:
-    """Write the table of a way, and return its name."""
     truth = sparse_covariance("block", 8, 3)
     truth[6, 7] = truth[7, 6] = 0.08  # it barely stands out of the noise
     truth[0, 7] = truth[7, 0] = -0.06
@@ -381,7 +371,6 @@ def data_of(way: str) -> str:
 
 
 def collected(run, way: str) -> Numbers:
-    """Return every number that is shown of a release."""
     found = Numbers()
     result = run("fit", data_of(way), *BUDGET, *EVERY[way], "-o", "out")
     assert result.exit_code == 0, result.output

@@ -29,7 +29,6 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced code of a page that names its language."""
     return [
         Block(match[1], match[2], page.count("\n", 0, match.start()) + 2)
         for match in _FENCE.finditer(page)
@@ -52,7 +51,6 @@ def run_page(path: Path) -> int:
 
 
 def run_examples(block: Block, path: Path, namespace: dict[str, object]) -> None:
-    """Run examples with a prompt, and compare what they print."""
     test = doctest.DocTestParser().get_doctest(
         block.text, namespace, path.name, str(path), block.line
     )

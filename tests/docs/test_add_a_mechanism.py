@@ -20,7 +20,6 @@ PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1")
 
 
 def named_files() -> dict[str, str]:
-    """Python blocks that begin with the path of their file."""
     found = {}
     for block in PAGE:
         first = block.text.splitlines()[0]
@@ -56,7 +55,6 @@ def tree(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(tree):
-    """Run Python on the copy."""
     paths = (tree / "src", ROOT / "tests")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "COLUMNS": "100"}
 

@@ -42,39 +42,25 @@ def test_the_pages_for_newcomers_are_among_them():
     assert {"index.md", "start.md", "parameters.md", "guarantee.md"} <= set(PAGES)
 
 
-# The checks themselves.
-
-
-def test_blocks_are_found_with_their_lines():
+def test_blocks_are_found_with_their_lines(tmp_path):
     page = "# Title\n\n```python\na = 1\n```\n\n    indented\n\n```console\n$ b\n```\n"
     assert blocks(page) == [Block("python", "a = 1\n", 4), Block("console", "$ b\n", 10)]
-
-
-def test_commands_go_on_over_lines():
     assert commands("$ a b \\\n    c\nout\nmore\n$ d\n") == [("a b c", "out\nmore\n"), ("d", "")]
+    with pytest.raises(AssertionError, match="three"):
+        run_examples(Block("python", ">>> 'two'\n'three'\n", 1), tmp_path, {})
 
 
 @pytest.mark.parametrize(
     ("shown", "noisy", "same"),
     [
-        ("error 0.12\n  of 3", False, True),
-        ("error  0.12 of 3", False, True),
-        ("... of 3", False, True),
-        ("error ...", False, True),
-        ("error 0.13 of 3", False, False),
-        ("error 0.13 of 3", True, True),
-        ("error -7.5e-3 of 1,000", True, True),
-        ("mistake 0.12 of 3", True, False),
-        ("error 0.12", False, False),
+        *(("error 0.12\n  of 3", False, True), ("error  0.12 of 3", False, True)),
+        *(("... of 3", False, True), ("error ...", False, True), ("error 0.13 of 3", False, False)),
+        *(("error 0.13 of 3", True, True), ("error -7.5e-3 of 1,000", True, True)),
+        *(("mistake 0.12 of 3", True, False), ("error 0.12", False, False)),
     ],
 )
 def test_output_is_compared(shown, noisy, same):
     assert is_shown(shown, "error 0.12 of\n3\n", noisy=noisy) == same
-
-
-def test_a_wrong_example_is_noticed(tmp_path):
-    with pytest.raises(AssertionError, match="three"):
-        run_examples(Block("python", ">>> 'two'\n'three'\n", 1), tmp_path, {})
 
 
 @pytest.mark.parametrize(

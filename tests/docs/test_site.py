@@ -59,7 +59,6 @@ def test_the_site(tmp_path, open_page):
 
 
 def undocumented(site):
-    """Public names that the reference leaves out."""
     *_, names = (site / "objects.inv").read_bytes().split(b"\n", 4)  # four lines of header
     documented = {line.split(" ")[0] for line in zlib.decompress(names).decode().splitlines()}
     public = {f"hushcov.{name}" for name in hushcov.__all__ if name != "__version__"}
@@ -73,7 +72,6 @@ def undocumented(site):
 
 
 def finds(page, word, title):
-    """Search as a reader would, in the page itself."""
     page.fill("input[name=q]", word)
     page.keyboard.press("Enter")
     page.wait_for_selector("#search-results li a")
@@ -86,9 +84,6 @@ def test_links_of_pages_beside_the_site_lead_somewhere(page):
     missing = [target for target in targets if not (ROOT / target).exists()]
     assert missing == []
     assert targets or page != "README.md"
-
-
-# The checks themselves, on small sites that are sound until one thing in them is broken.
 
 
 @pytest.fixture

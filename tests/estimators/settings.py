@@ -60,13 +60,11 @@ each_scaling = pytest.mark.parametrize("name", SCALING)
 
 
 def setting(name, **changes):
-    """Make the estimator of this setting, with these changes."""
     cls, options = SETTINGS[name]
     return cls(**options | changes)
 
 
 def correlations(model, d, k):
-    """A model with unit variances."""
     sigma = sparse_covariance(model, d, k)
     scale = np.sqrt(np.diag(sigma))
     return sigma / np.multiply.outer(scale, scale)

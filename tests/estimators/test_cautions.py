@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from estimators.settings import D, make, skip_search
+from estimators.settings import D, make
 from estimators.stand_ins import UntouchableRecords
 from hushcov import (
     GaussianCovariance,
@@ -31,6 +31,8 @@ from hushcov.release import Release
 from hushcov.simulate import wishart_moments
 from hushcov.tables.sources import ArrayRecords, open_records
 
+pytestmark = pytest.mark.usefixtures("no_search")
+
 PLANNED = {
     "gaussian": (GaussianCovariance, {}),
     "gaussian, thresholded": (GaussianCovariance, {"threshold": "universal"}),
@@ -46,12 +48,6 @@ WITH_GAPS = WITH_DELTA
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds at each size, and any plan will do."""
-    skip_search(monkeypatch)
-
-
 @pytest.fixture
 def ledger(tmp_path):
     book = Ledger(tmp_path / "budget.db")
@@ -61,9 +57,6 @@ def ledger(tmp_path):
 
 def known(cls):
     return {"assume_centered": True} if cls is MultiscaleCovariance else KNOWN
-
-
-# Hopeless designs.
 
 
 @pytest.mark.parametrize("name", PLANNED)
@@ -101,6 +94,9 @@ def test_no_prediction_is_no_refusal():
     for changes in ({"row_norm": 3.0}, {"threshold": 0.5}):
         est = make(GaussianCovariance, **KNOWN, **changes).fit(np.ones((10, D)))
         assert est.warnings_ == ()
+    est = make(PrivateSparseCovariance, delta=0.1)
+    assert est.plan(4_000, D).best.typical_error < 1
+    assert est.fit_plan(4_000, D).cautions[0].category is PrivacyWarning
 
 
 def test_sums_are_refused_at_their_release(ledger):
@@ -115,17 +111,11 @@ def test_sums_are_refused_at_their_release(ledger):
     assert ledger.history("people") == ()
 
 
-# Large deltas.
-
-
 @pytest.mark.parametrize(
     ("delta", "n_rows", "kind"),
     [
-        (1e-3, 1_000, ParameterError),
-        (0.99e-3, 1_000, None),
-        (1.01e-4, 1_000, None),
-        (1e-6, 100_000, False),
-        (0.0, 1_000, False),
+        *((1e-3, 1_000, ParameterError), (0.99e-3, 1_000, None), (1.01e-4, 1_000, None)),
+        *((1e-6, 100_000, False), (0.0, 1_000, False)),
     ],
 )
 def test_where_delta_is_large(delta, n_rows, kind):
@@ -168,12 +158,6 @@ def test_the_theorem_insists_too_but_for_simulated_moments():
     assert est.fit_statistics(wishart_moments(np.eye(20), n)).warnings_ == ()
 
 
-def test_plans_are_made_at_any_delta():
-    est = make(PrivateSparseCovariance, delta=0.1)
-    assert est.plan(4_000, D).best.typical_error < 1
-    assert est.fit_plan(4_000, D).cautions[0].category is PrivacyWarning
-
-
 def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     charged = {"ledger": ledger, "dataset": "people"}
     est = make(ScreenedCovariance, on_hopeless="warn", assume_centered=True, **charged)
@@ -189,9 +173,6 @@ def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     assert gaps.inputs.before > plain.inputs.before
     with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
         est.fit_plan(50, D, gaps=True)
-
-
-# Fits that fail after their charge.
 
 
 class Interrupted(ArrayRecords):
@@ -225,7 +206,7 @@ def test_what_fails_after_the_charge_says_what_was_charged(ledger, cls):
         assert not hasattr(est, "receipt_")
 
 
-def test_what_fails_before_the_charge_says_nothing_of_one(ledger):
+def test_what_fails_before_the_charge_says_nothing_of_one(ledger, tmp_path):
     est = make(PrivateSparseCovariance, ledger=ledger, dataset="people", delta=1 / 4_000)
     with pytest.raises(ParameterError) as info:
         est.fit(UntouchableRecords(4_000, D))
@@ -233,9 +214,6 @@ def test_what_fails_before_the_charge_says_nothing_of_one(ledger):
     with pytest.raises(AssertionError) as info:  # no ledger, nothing to say
         make(PrivateSparseCovariance).fit(UntouchableRecords(4_000, D))
     assert not hasattr(info.value, "__notes__")
-
-
-def test_nulls_that_a_file_counts_are_refused_before_the_charge(ledger, tmp_path):
     path = tmp_path / "visits.parquet"
     table = pd.DataFrame({"age": [1.0, 2.0] * 2_000, "weight": [None, 3.0] * 2_000})
     table.to_parquet(path)
@@ -244,9 +222,6 @@ def test_nulls_that_a_file_counts_are_refused_before_the_charge(ledger, tmp_path
         est.fit(path)
     assert ledger.history("people") == ()
     open_records(path, columns=["age"])  # nulls elsewhere are nobody's business
-
-
-# Nulls, left out by the estimator.
 
 
 @pytest.mark.parametrize("cls", WITH_GAPS)

@@ -134,15 +134,18 @@ def test_a_plan_of_another_size_is_refused_before_the_charge(centred, tmp_path):
     with pytest.raises(DataError, match="declare their true size"):
         estimator.fit_planned(centred, plan)
     assert len(ledger.history("people")) == 0
+    pure = make(PrivateSparseCovariance, feature_scale=1.0, mechanism="eigen-sampling")
+    for estimator in (pure, EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)):
+        with pytest.raises(ParameterError, match=r"assume_centered must be True.*Subtract means"):
+            estimator.fit(centred)
+    found = fit(pure.set_params(assume_centered=True), centred[:, :3], hopeless=True)
+    assert found.release_.guarantee.delta == 0
 
 
-def test_distances_are_from_the_released_mean(centred):
+def test_distances_are_from_the_released_mean_and_public_scales_stay(centred):
     estimator = private(GaussianCovariance, centred + 50.0)
     distances = estimator.mahalanobis(centred[:500] + 50.0)
     assert np.median(distances) == pytest.approx(D, rel=0.3)
-
-
-def test_public_scales_are_used_as_they_are(centred):
     estimator = private(GaussianCovariance, 3 * centred + 100, feature_scale=3.0)
     assert estimator.feature_scale_ == pytest.approx(np.full(D, 3.0), rel=0, abs=0)
     assert relative_error(estimator, 3.0) < 0.2
@@ -187,15 +190,6 @@ def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
     others = [max(others), *(math.sqrt(share) * stage.total for share in rest)]
     taken = sum(Fraction(mu) ** 2 for mu in (looks, *others))
     assert 0.999 * Fraction(inputs.most_before) ** 2 < taken <= Fraction(inputs.most_before) ** 2
-
-
-def test_a_mechanism_without_a_delta_takes_known_means(centred):
-    pure = make(PrivateSparseCovariance, feature_scale=1.0, mechanism="eigen-sampling")
-    for estimator in (pure, EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)):
-        with pytest.raises(ParameterError, match=r"assume_centered must be True.*Subtract means"):
-            estimator.fit(centred)
-    found = fit(pure.set_params(assume_centered=True), centred[:, :3], hopeless=True)
-    assert found.release_.guarantee.delta == 0
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

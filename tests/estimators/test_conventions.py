@@ -1,8 +1,6 @@
 """Every class as scikit-learn users expect it: clones, pickles, repeated fits, seeds, inverses."""
 
-import json
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -28,7 +26,6 @@ from hushcov import GaussianCovariance, RowTopKCovariance
 from hushcov.estimators import answering
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
-from hushcov.release import Release
 
 # Of the records of these tests; eigenvectors drawn under pure privacy are no better than none.
 LARGEST_ERROR = dict.fromkeys(OURS, 0.35) | dict.fromkeys(
@@ -93,16 +90,6 @@ def test_nothing_of_an_earlier_fit_remains(name):
     assert again.release_.guarantee == fresh.release_.guarantee
 
 
-def test_attributes_of_another_kind_of_fit_are_dropped():
-    estimator = fit(setting("gaussian", threshold="universal"), RECORDS)
-    assert 0 < estimator.detection_limit_ < 1
-    assert fit(estimator.set_params(threshold=None), RECORDS).detection_limit_ is None
-    estimator = fit(setting("sparse", mechanism="gaussian"), RECORDS)
-    assert (estimator.mechanism_, estimator.detection_limit_) == ("gaussian", None)
-    fit(estimator.set_params(mechanism="screened"), RECORDS)
-    assert estimator.mechanism_ == estimator.release_.mechanism == "screened"
-
-
 REFUSED = {
     "NaN": ({}, np.where(np.arange(4000)[:, None] == 3999, np.nan, RECORDS)),
     "one dimension": ({}, RECORDS[:, 0]),
@@ -141,7 +128,7 @@ def test_nothing_is_there_before_a_fit(name):
             getattr(estimator, call)()
 
 
-def test_what_a_fit_stores(fitted):
+def test_what_a_fit_stores_and_answers(fitted):
     assert operator_norm_error(fitted.covariance_, TRUTH) < LARGEST_ERROR.get(fitted.setting, 0.9)
     np.testing.assert_array_equal(fitted.covariance_, fitted.covariance_.T)
     np.testing.assert_array_equal(fitted.support_, fitted.covariance_ != 0)
@@ -153,9 +140,6 @@ def test_what_a_fit_stores(fitted):
     kept = fitted.support_
     np.testing.assert_allclose(fitted.covariance_[kept], fitted.release_.covariance()[kept])
     assert fitted.release_.parameters["inputs"]["epsilon"] == 1.0
-
-
-def test_precisions_and_distances(fitted):
     precision = fitted.get_precision()
     assert precision is fitted.precision_
     values, vectors = np.linalg.eigh(fitted.covariance_)
@@ -165,29 +149,12 @@ def test_precisions_and_distances(fitted):
     centred = rows - fitted.location_
     distances = np.einsum("ij,jk,ik->i", centred, precision, centred)
     np.testing.assert_allclose(fitted.mahalanobis(rows), distances, rtol=1e-6, atol=1e-6)
-
-
-def test_refusals_of_other_rows_quote_no_value(fitted):
     rows = pd.DataFrame(RECORDS[:5]).astype(object)
     rows.iloc[0, 0] = "secret"
     for method in (fitted.log_likelihood, fitted.mahalanobis):
         with pytest.raises(DataError) as refusal:
             method(rows)
         assert "secret" not in str(refusal.value)
-
-
-def test_releases_read_back_as_they_were(fitted, tmp_path):
-    release = fitted.release_
-    named = replace(release, column_names=tuple(f"gene {i}" for i in range(D)))
-    folder = named.write(tmp_path / "release")
-    again = Release.read(folder)
-    assert again == named
-    np.testing.assert_array_equal(again.covariance(), release.covariance())
-    assert again.guarantee == release.guarantee
-    assert {path.name for path in folder.iterdir()} == {
-        *("integers.npy", "release.json", "release.sha256")
-    }
-    assert json.loads((folder / "release.json").read_text())["guarantee"]["private"] is False
 
 
 def test_noise_levels_and_intervals_are_there_or_refused(fitted):
@@ -223,9 +190,6 @@ def test_projections_leave_no_negative_eigenvalue(name):
         assert values[0] >= -1e-9 * values[-1]
 
 
-# Seeds.
-
-
 @each_class
 def test_a_seed_warns_repeats_and_is_not_private(name):
     def once(state):
@@ -249,7 +213,6 @@ ROWS = np.random.default_rng(5).standard_normal((4_000, 3))
 
 @pytest.fixture
 def computed(monkeypatch):
-    """How often an inverse was computed."""
     calls = []
     inverse = answering.pseudo_inverse
     monkeypatch.setattr(answering, "pseudo_inverse", lambda S: calls.append(1) or inverse(S))

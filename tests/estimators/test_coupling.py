@@ -16,7 +16,7 @@ from scipy import sparse
 
 import hushcov
 from coupling import ADDED, coupled
-from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting, skip_search
+from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import (
@@ -35,6 +35,8 @@ from hushcov.steps import complete
 from hushcov.sums.products import ProductMap
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN
+
+pytestmark = pytest.mark.usefixtures("no_search")
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.
 OTHER = RECORDS[::-1] ** 3 @ np.linspace(-1.0, 1.0, D * D).reshape(D, D)
@@ -140,16 +142,10 @@ def same(one, other):
 
 
 def document(release, folder):
-    """Every byte that is written, but for when."""
     release.write(folder)
     description = json.loads((folder / "release.json").read_text())
     del description["written"], description["making"]["made"]
     return description, (folder / "integers.npy").read_bytes()
-
-
-@pytest.fixture(autouse=True)
-def quick_plans(monkeypatch):
-    skip_search(monkeypatch)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -175,7 +171,6 @@ def test_a_screened_release_by_itself(tmp_path):
 
 
 def trace_leaked(monkeypatch):
-    """Row top-k whose document has the exact trace."""
     gram_of, seen = row_top_k.row_bounded_gram, {}
 
     def watched(*rest, **options):
@@ -191,7 +186,6 @@ def trace_leaked(monkeypatch):
 
 
 def size_leaked(monkeypatch):
-    """A screened release whose document has the exact sum of sizes."""
     total, seen = ProductMap.sum, {}
 
     def watched(self, *rest, **options):

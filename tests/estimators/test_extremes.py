@@ -17,14 +17,15 @@ from estimators.settings import (
     each_setting,
     fit,
     setting,
-    skip_search,
 )
 from estimators.stand_ins import UntouchableRecords
-from hushcov import GaussianCovariance, Ledger, ThresholdedCovariance
+from hushcov import GaussianCovariance, Ledger
 from hushcov.exceptions import AccuracyWarning, HushcovError, ParameterError
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records
 from hushcov.steps.scales import FeatureScales, trusted_scale
+
+pytestmark = pytest.mark.usefixtures("no_search")
 
 CENTRED = {"assume_centered": True}  # `test_centre.py` has the extremes of means that are found
 MANY = gaussian_records(TRUTH, 40_000)
@@ -32,18 +33,8 @@ MANY.setflags(write=False)
 selecting = pytest.mark.parametrize("name", ["screened", "sparse"])
 
 
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds where few records make its rough forecast competitive."""
-    skip_search(monkeypatch)
-
-
 def by_screening(name, **changes):
-    """Make an estimator that does not choose its mechanism."""
     return setting(name, **changes | ({"mechanism": "screened"} if name == "sparse" else {}))
-
-
-# The smallest tables, and row sparsity.
 
 
 @each_setting
@@ -127,9 +118,6 @@ def test_what_cannot_be_found_is_said_beforehand():
     assert min(lost.predicted_error.values()) >= 1
 
 
-# Constants and duplicates.
-
-
 @each_scaling
 def test_constant_columns_are_found_out(name):
     """Others are estimated as if they were not there."""
@@ -193,9 +181,6 @@ def test_duplicated_columns(name):
     assert name not in OURS or fit(setting(name), X).support_[0, 1]
 
 
-# Huge, tiny and mixed values.
-
-
 @each_setting
 @pytest.mark.parametrize("exponents", [-330, 330, np.linspace(-330, 330, D).astype(int)])
 def test_units_are_a_matter_of_taste(name, exponents):
@@ -252,20 +237,6 @@ def test_values_beyond_the_range_of_scales(name, size):
         assert not estimator.covariance_.any()
     else:
         assert 2.0**60 < estimator.feature_scale_.min() < estimator.feature_scale_.max() < 2.0**68
-
-
-@pytest.mark.parametrize("constant", [2.0, "cv", 1e100])
-def test_the_reference_without_privacy_has_no_overflow(constant):
-    """A threshold may be beyond all doubles; nothing is above it then."""
-    units = np.geomspace(1e-150, 1e150, D)
-    estimator = ThresholdedCovariance(constant=constant, random_state=0).fit(RECORDS * units)
-    assert np.isfinite(estimator.covariance_).all()
-    assert estimator.support_.diagonal().all()
-    if constant == 1e100:
-        np.testing.assert_array_equal(estimator.support_, np.eye(D, dtype=bool))
-
-
-# Budgets, and numbers of records.
 
 
 @each_setting

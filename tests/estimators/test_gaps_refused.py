@@ -8,7 +8,7 @@ import pkgutil
 import numpy as np
 import pytest
 
-from estimators.settings import BUDGET, skip_search
+from estimators.settings import BUDGET
 from hushcov import (
     CoinPressCovariance,
     EigenSamplingCovariance,
@@ -59,6 +59,8 @@ from hushcov.sums.statistics import RecordMap
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import Units
 
+pytestmark = pytest.mark.usefixtures("no_search")
+
 N, D = 4_000, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D))
 ROWS[7, 1] = np.nan
@@ -86,12 +88,6 @@ def runs(cls, **options):
         return plan.release(Prepared(records, ONES), plan.budget(), entropy)
 
     return run
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 def scales(records, entropy):

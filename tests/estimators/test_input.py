@@ -10,7 +10,6 @@ from scipy import sparse
 from estimators.settings import (
     BUDGET,
     OURS,
-    PUBLISHED,
     RECORDS,
     SETTINGS,
     D,
@@ -54,15 +53,6 @@ def test_the_same_numbers_in_another_form_give_the_same_release(name, tmp_path):
     np.save(tmp_path / "X.npy", RECORDS)
     for X in (*SAME.values(), tmp_path / "X.npy", str(tmp_path / "X.npy")):
         np.testing.assert_array_equal(integers(name, X), expected)
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_blocks_and_the_order_of_records_change_nothing(name):
-    expected = fit(setting(name), RECORDS).release_
-    order = np.random.default_rng(0).permutation(len(RECORDS))
-    for rows, block_rows in ((RECORDS[order], 77), (RECORDS[::-1], 1999)):
-        records = ArrayRecords(rows, block_rows=block_rows)
-        assert fit(setting(name), records).release_ == expected
 
 
 MIXED = FRAME.assign(**{"gene 0": RECORDS[:, 0] > 0, "gene 1": (5 * RECORDS[:, 1]).astype(int)})
@@ -113,9 +103,6 @@ def test_labels_where_there_are_no_names():
     assert list(estimator.labelled_covariance("pandas").columns) == [f"x{i}" for i in range(D)]
     with pytest.raises(ParameterError, match="library must"):
         estimator.labelled_covariance("excel")
-
-
-def test_names_that_make_trouble_are_refused():
     estimator = fit(setting("gaussian"), FRAME.rename(columns={"gene 3": "feature"}))
     assert estimator.labelled_covariance().columns[3] == "feature"
     with pytest.raises(ParameterError, match="called 'feature'"):
@@ -202,8 +189,6 @@ def test_a_missing_or_foreign_file_is_refused(name, tmp_path):
         with pytest.raises(DataError, match=str(tmp_path)):
             READING[name]().fit(path)
 
-
-# Scales.
 
 SCALES = 1.0 + np.arange(D) / 10
 

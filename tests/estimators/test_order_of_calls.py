@@ -190,7 +190,6 @@ def outcome(call, est):
 
 @contextmanager
 def watched_releases():
-    """The records that plans are run on, and their requests."""
     seen, release = [], Plan.release
 
     def watched(self, records, entropy):
@@ -263,10 +262,6 @@ def test_two_calls_are_as_the_second_alone(name):
     assert sum(not isinstance(each, str) for each in fresh.values()) >= 1  # some do release
 
 
-def test_all_private_estimators_are_searched():
-    assert {*CASES, "ThresholdedCovariance"} == set(estimators.__all__)
-
-
 def test_the_search_finds_state_that_is_kept(monkeypatch):
     """The defect that it was written for: plans made with what the last fit had counted."""
     honest = GaussianCovariance._request_for
@@ -279,6 +274,7 @@ def test_the_search_finds_state_that_is_kept(monkeypatch):
     found, *_ = search("GaussianCovariance", ("fit", "fit_units"))
     assert any("fit_units, then plan:" in each for each in found)
     assert not any(each.startswith("fit,") for each in found)
+    assert {*CASES, "ThresholdedCovariance"} == set(estimators.__all__)
 
 
 # Every plan against every way to open records.
@@ -318,7 +314,11 @@ def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
                 est.fit_counted(opened, made_plan)
 
 
-def test_options_that_are_wrong_at_any_size_are_refused_before_the_count(tmp_path):
+def test_a_certificate_says_what_its_noise_was_drawn_from(tmp_path):
+    est = PrivateSparseCovariance(**BUDGET, **INSISTS, neighbours=ADD_REMOVE)
+    opened = est.count(X, Whose.checked(est))
+    est.set_params(random_state=None).fit_counted(opened, est.plan_opened(opened))
+    assert not est.release_.guarantee.private
     from hushcov.accounting.ledger import Ledger
 
     ledger = Ledger(tmp_path / "budget.db")
@@ -331,13 +331,6 @@ def test_options_that_are_wrong_at_any_size_are_refused_before_the_count(tmp_pat
     with pytest.raises(ParameterError, match=r"epsilon must be .* got 20"):
         est.set_params(epsilon=20.0, threshold=None).fit(X)
     assert not ledger.history("people")
-
-
-def test_a_certificate_says_what_its_noise_was_drawn_from():
-    est = PrivateSparseCovariance(**BUDGET, **INSISTS, neighbours=ADD_REMOVE)
-    opened = est.count(X, Whose.checked(est))
-    est.set_params(random_state=None).fit_counted(opened, est.plan_opened(opened))
-    assert not est.release_.guarantee.private
 
 
 @pytest.mark.parametrize("run", ["fit_units", "count_and_fit", "fit_units_found"])

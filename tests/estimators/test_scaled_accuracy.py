@@ -21,7 +21,6 @@ LEAN = {"row_sparsity": K, "store_precision": False}
 
 @functools.cache
 def records(model, d, n, seed=0):
-    """Records of unit variances."""
     return gaussian_records(correlations(model, d, K), n, random_state=seed)
 
 
@@ -86,19 +85,16 @@ def test_the_default_is_run_and_all_forecasts_are_shown():
     assert plan.inputs == estimator.public_inputs(20_000, 50)
     for name in (*predicted(), "n = 20,000", "d = 50", "k = 5"):
         assert name in str(plan)
-
-
-@pytest.mark.parametrize("mechanism", [name for name in predicted() if name != "multiscale"])
-def test_a_mechanism_can_be_asked_for(mechanism):
-    X, truth = records("block", 50, 20_000), correlations("block", 50, K)
-    estimator = fit(make(PrivateSparseCovariance, mechanism=mechanism, **LEAN, **KNOWN), X)
-    assert estimator.mechanism_ == mechanism
-    assert estimator.release_.mechanism == mechanism.removesuffix("-threshold")
-    forecast = next(f for f in estimator.plan_.forecasts if f.mechanism == mechanism)
-    assert estimator.detection_limit_ == forecast.detection_limit
-    assert relative_error(estimator, truth) < 2 * forecast.predicted_error["block"]
-    false = np.mean(estimator.support_[truth == 0])
-    assert false == 1 if mechanism == "gaussian" else false < 0.01
+    estimator = fit(make(ScreenedCovariance, **LEAN, **KNOWN), records("block", 50, 20_000))
+    plan = estimator.plan_
+    assert plan == estimator.plan(20_000, 50)
+    assert set(plan.predicted_error) == set(REFERENCE_MODELS)
+    assert estimator.detection_limit_ == plan.detection_limit
+    assert 0 < plan.detection_limit < 0.1
+    assert np.count_nonzero(np.triu(estimator.selected_, 1)) == plan.parameters.n_pairs
+    assert plan.parameters.inputs == estimator.public_inputs(20_000, 50)
+    design = estimator.release_.parameters["design"]
+    assert design["keep_above"] == plan.parameters.design.keep_above
 
 
 @pytest.mark.slow  # the search for its plan
@@ -114,22 +110,6 @@ def test_the_multiscale_mechanism_has_an_estimate_and_no_intervals():
         _ = estimator.noise_sd_
     assert "noise_sd_" not in dir(estimator)
     assert "covariance_" in estimator._repr_html_()
-
-
-def test_the_screened_plan():
-    estimator = fit(make(ScreenedCovariance, **LEAN, **KNOWN), records("block", 50, 20_000))
-    plan = estimator.plan_
-    assert plan == estimator.plan(20_000, 50)
-    assert set(plan.predicted_error) == set(REFERENCE_MODELS)
-    assert estimator.detection_limit_ == plan.detection_limit
-    assert 0 < plan.detection_limit < 0.1
-    assert np.count_nonzero(np.triu(estimator.selected_, 1)) == plan.parameters.n_pairs
-    assert plan.parameters.inputs == estimator.public_inputs(20_000, 50)
-    design = estimator.release_.parameters["design"]
-    assert design["keep_above"] == plan.parameters.design.keep_above
-
-
-# Thresholds and projections.
 
 
 def test_thresholds_of_the_screened_estimator_count_deviations():
@@ -171,32 +151,12 @@ def test_thresholds_of_the_gaussian_estimator_are_correlations():
     assert beyond.detection_limit_ == 1.0
 
 
-@pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])
-def test_projected_estimates_are_positive_semidefinite(cls):
-    """With so few records that the estimate is not, in any unit."""
-    units = np.geomspace(1e-3, 1e3, 50)
-    X = records("block", 50, 1_000) * units
-    changes = LEAN | KNOWN | {"feature_scale": units}
-    plain = fit(make(cls, **changes), X, hopeless=True)
-    projected = fit(make(cls, positive_semidefinite=True, **changes), X, hopeless=True)
-    np.testing.assert_array_equal(plain.release_.integers, projected.release_.integers)
-    outer = np.multiply.outer(units, units)
-    assert np.linalg.eigvalsh(plain.covariance_ / outer)[0] < -0.01
-    assert np.linalg.eigvalsh(projected.covariance_ / outer)[0] > -1e-12
-    np.testing.assert_array_equal(projected.covariance_, projected.covariance_.T)
-    # The nearest such matrix is not further from the truth, which is one.
-    truth = correlations("block", 50, K)
-    errors = [np.linalg.norm(e.covariance_ / outer - truth) for e in (plain, projected)]
-    assert errors[1] < errors[0]
-
-
 # Other data than the predictions are for: no worse than the Gaussian mechanism with a threshold.
 
 N, D = 40_000, 100
 
 
 def elliptical_t(model, seed):
-    """Student's t with 5 degrees of freedom."""
     generator = np.random.default_rng([seed, 5])
     truth = sparse_covariance(model, D, K)
     X = gaussian_records(truth, N, random_state=seed)

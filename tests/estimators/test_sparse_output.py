@@ -16,7 +16,6 @@ MORE = {"mechanism": "screened"}
 
 
 def fits(cls, **changes):
-    """A dense fit and a sparse one with the same seed."""
     changes |= MORE if cls is PrivateSparseCovariance else {}
     return [fit(make(cls, sparse_output=kind, **changes), RECORDS) for kind in (False, True)]
 

@@ -23,7 +23,6 @@ COMBINATIONS = list(product(RULES, ("universal", "adaptive")))
 
 
 def model_1(p):
-    """Covariance of Cai and Liu's first model."""
     half = p // 2
     sigma = 4.0 * np.eye(p)
     distance = np.abs(np.subtract.outer(np.arange(half), np.arange(half)))
@@ -86,7 +85,6 @@ def test_limits_of_the_constant(rule, threshold):
 
 
 def constant_by_hand(X, rule, threshold, seed, n_splits, n_constants):
-    """The least cross-validated loss, from the definitions."""
     if threshold == "universal":
         X = X / X.std(axis=0)
     grid = np.linspace(0, 4, n_constants)
@@ -164,8 +162,6 @@ def test_one_feature_has_nothing_to_threshold(constant):
     assert estimator.covariance_[0, 0] == pytest.approx(X.var(), rel=1e-12)
 
 
-# ---- the published table ----
-
 # Cai and Liu (2011), Table 1, Model 1: mean operator norm error over 100 repetitions, n = 100.
 PUBLISHED_SE, RUNS = 0.05, 100
 PUBLISHED = [
@@ -213,17 +209,11 @@ def test_the_comparison_notices_thresholds_that_are_wrong_by_ten_percent():
     assert abs(difference(100, "adaptive_lasso", 2.2, 4.68)) > LIMIT
 
 
-# ---- conventions ----
-
-
-def test_nothing_looks_like_a_private_release():
+def test_it_is_an_estimator_like_others_and_not_private():
     estimator = ThresholdedCovariance().fit(RECORDS)
     assert not hasattr(estimator, "release_")
     assert not hasattr(estimator, "guarantee_")
     assert "NOT PRIVATE" in ThresholdedCovariance.__doc__.splitlines()[0]
-
-
-def test_precision_is_stored_or_computed():
     stored = ThresholdedCovariance(constant=0).fit(RECORDS)
     computed = ThresholdedCovariance(constant=0, store_precision=False).fit(RECORDS)
     assert computed.precision_ is None
@@ -233,17 +223,11 @@ def test_precision_is_stored_or_computed():
     assert stored.mahalanobis(RECORDS).mean() == pytest.approx(12)
     with pytest.raises(NotFittedError):
         ThresholdedCovariance().get_precision()
-
-
-def test_copies_and_searches():
     estimator = ThresholdedCovariance(constant="cv", random_state=0).fit(RECORDS)
     again = pickle.loads(pickle.dumps(estimator))
     np.testing.assert_array_equal(again.covariance_, estimator.covariance_)
     search = GridSearchCV(ThresholdedCovariance(), {"rule": list(RULES), "constant": [0.5, 1.0]})
     assert search.fit(gaussian_records(np.eye(3), 90)).best_params_["rule"] in RULES
-
-
-def test_a_seed_fixes_the_folds():
     X = gaussian_records(model_1(20), 40)
     make = ThresholdedCovariance(constant="cv", n_constants=401)
     chosen = [make.set_params(random_state=s).fit(X).constant_ for s in (0, 0, 1)]

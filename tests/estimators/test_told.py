@@ -4,12 +4,11 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 
 from estimators.settings import fit, make
-from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, read_codebook
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.candidates import Candidates
 from hushcov.exceptions import (
     AccuracyWarning,
@@ -22,7 +21,6 @@ from hushcov.planning import compare, fit_memory, forecast, registry, told
 from hushcov.release import Release
 from hushcov.release.description import preparation_words
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.tables.sources import open_records
 
 D, BUDGET = 12, {"epsilon": 3.0, "delta": 1e-6}
 NAMES = [f"x{i}" for i in range(D)]
@@ -49,6 +47,11 @@ def test_candidates_that_are_all_pairs_change_no_bit(table):
     assert sparse.issparse(second.covariance_)
     np.testing.assert_array_equal(first.covariance_.toarray(), second.covariance_.toarray())
     np.testing.assert_array_equal(first.release_.selected, second.release_.selected)
+    by_name = fitted(PrivateSparseCovariance, table, bandwidth=2, mechanism="gaussian")
+    by_class = fitted(GaussianCovariance, table, bandwidth=2)
+    assert by_name.release_.parameters["single"]
+    assert by_name.release_ == by_class.release_
+    assert forecast(by_class.public_inputs(4_000, D), "gaussian").mechanism == "gaussian"
 
 
 def test_pairs_by_name_and_nothing_else(table):
@@ -65,12 +68,9 @@ def test_pairs_by_name_and_nothing_else(table):
     assert few.plan_.parameters.n_pairs < Candidates.band(D, 6).n_pairs
     rows, columns = few.release_.selected
     assert (columns - rows).max() <= 6
-
-
-def test_dense_output_where_it_is_asked_for(table):
-    options = {"bandwidth": 1, "sparse_output": False, "positive_semidefinite": True}
-    found = fitted(ScreenedCovariance, table, **options)
-    assert isinstance(found.covariance_, np.ndarray)
+    est = fitted(ScreenedCovariance, table, candidate_pairs=[("x0", "x1")])
+    with pytest.raises(ParameterError, match="the columns have no names"):
+        est.fit_plan(4_000, D + 1)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,6 @@ def test_mechanisms_that_look_at_all_pairs_refuse(name):
         ParameterError, match="mechanism must be 'screened' or 'gaussian' or 'auto'"
     ):
         est.fit_plan(1_000, D)
-
-
-def test_the_gaussian_mechanism_is_one_look_by_name_and_by_class(table):
-    by_name = fitted(PrivateSparseCovariance, table, bandwidth=2, mechanism="gaussian")
-    by_class = fitted(GaussianCovariance, table, bandwidth=2)
-    assert by_name.release_.parameters["single"]
-    assert by_name.release_ == by_class.release_
-    assert forecast(by_class.public_inputs(4_000, D), "gaussian").mechanism == "gaussian"
 
 
 def test_rooms_refuse_for_themselves():
@@ -126,12 +118,6 @@ def test_rooms_refuse_for_themselves():
 def test_refused_before_anything_is_read(cls, options, words):
     with pytest.raises(ParameterError, match=words):
         cls(**BUDGET, **options).fit_plan(4_000, D)
-
-
-def test_names_of_an_earlier_fit_are_not_those_of_another_table(table):
-    est = fitted(ScreenedCovariance, table, candidate_pairs=[("x0", "x1")])
-    with pytest.raises(ParameterError, match="the columns have no names"):
-        est.fit_plan(4_000, D + 1)
 
 
 def test_memory_grows_with_the_candidates(monkeypatch):
@@ -200,9 +186,6 @@ def test_names_arrays_and_indices_are_the_same():
         found = [private(GaussianCovariance, frame, each) for each in given]
     assert all(np.array_equal(found[0].covariance_, each.covariance_) for each in found)
     assert 2 not in found[0].unresolved_features_
-
-
-def test_records_are_clipped_where_the_mean_is_known():
     X = np.random.default_rng(0).normal(size=(N, 4))
     wild = X.copy()
     wild[0] = 1e12
@@ -216,16 +199,13 @@ def test_records_are_clipped_where_the_mean_is_known():
     assert one.release_.integers.shape == moved.release_.integers.shape
 
 
-def test_a_constant_column_has_no_covariance_and_is_not_warned_of():
+def test_a_constant_column_has_no_covariance_and_is_not_warned_of(tmp_path):
     X = np.random.default_rng(0).normal(size=(N, 4))
     X[:, 1] = 7
     found = private(GaussianCovariance, X, {1: (7, 7)})
     assert found.unresolved_features_.size == 0
     assert found.location_[1] == 7
     assert not found.covariance_[1].any()
-
-
-def test_the_document_has_the_bounds(tmp_path):
     found = private(
         GaussianCovariance,
         answers(),
@@ -257,24 +237,3 @@ def test_wrong_bounds_are_refused_before_anything_is_read(cls):
     ):
         with pytest.raises(ParameterError, match=words):
             private(cls, frame, bounds)
-
-
-def test_a_codebook_gives_the_same_integers_from_every_form_of_a_table(tmp_path):
-    rng = np.random.default_rng(0)
-    states = rng.choice(["TX", "CA", "AL", "XX"], N, p=[0.5, 0.3, 0.001, 0.199])
-    frame = pd.DataFrame({"age": rng.integers(18, 150, N), "state": states})
-    frame.loc[[2, 5], "state"] = None
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    frame.to_parquet(tmp_path / "t.parquet")
-    (tmp_path / "book.csv").write_text(
-        "name,low,high,kind,values\nstate,,,category,TX|CA|AL\nage,0,120,integer,\n"
-    )
-    book = read_codebook(tmp_path / "book.csv")
-    made = []
-    for source in (frame, pl.from_pandas(frame), tmp_path / "t.csv", tmp_path / "t.parquet"):
-        records = open_records(source, codebook=book, drop_nulls=True)
-        made.append(private(GaussianCovariance, records, book.bounds))
-    assert list(made[0].feature_names_in_) == ["age", "state=TX", "state=CA", "state=AL"]
-    assert made[0].unresolved_features_.size == 0
-    assert made[0].release_.making.bounds == ((0.0, 120.0), *[(0.0, 1.0)] * 3)
-    assert all(np.array_equal(made[0].release_.integers, e.release_.integers) for e in made)

@@ -209,7 +209,6 @@ def table(effect=0.0):
 
 
 def error(name, X, most=None, **given):
-    """The mean error of two fits."""
     found = []
     for seed in (1, 2):
         budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": seed}

@@ -1,6 +1,6 @@
 """A slice of the neighbouring datasets, on every way in; and faults that are found.
 
-`python -m tests.fuzz.neighbours --cases 20000` runs many more.
+`python -m tests.fuzz.run --kind neighbours --cases 20000` runs many more.
 """
 
 import gzip
@@ -52,9 +52,6 @@ def test_values_are_recognised_however_they_are_written():
         assert not quoted(text)
 
 
-# Faults, each of which some cases must find
-
-
 def table_of(table, *_):
     return table
 
@@ -64,19 +61,16 @@ def array_of(rows):
 
 
 def complete_rows(table, how):
-    """What users do beforehand, and what changes n."""
     rows = [row for row in table.rows if not np.isnan(row).any()]
     return summed(ArrayRecords(array_of(rows)), how)
 
 
 def imputed(table, how):
-    """The mean of a column is one of all records."""
     rows = array_of(table.rows)
     return summed(ArrayRecords(np.where(np.isnan(rows), np.nanmean(rows, axis=0), rows)), how)
 
 
 def lines_as_records(source, how):
-    """Lines with two numbers, wherever they are."""
     unpack = gzip.open if source.suffix == ".gz" else open
     with unpack(source, "rt", encoding="latin-1") as file:
         lines = [re.split(r"[,\t]", line.strip())[-2:] for line in file]
@@ -158,55 +152,35 @@ def of_another_type(*_):
     raise ValueError("records must be numbers")
 
 
+# Readers of a table, or whole ways in; a kind of record; and words of what is found.
 FAULTS = {
-    "rows with NaN dropped": (Way(table_of, read=complete_rows, gaps=False), "NaN", "n changes"),
+    "rows with NaN dropped": (complete_rows, "NaN", "n changes"),
     "gaps imputed": (Way(table_of, read=imputed), "ordinary", "another sum"),
-    "scaled by the data": (
-        Way(table_of, read=clipped_to_the_largest, gaps=False),
-        "ordinary",
-        "another sum",
-    ),
+    "scaled by the data": (clipped_to_the_largest, "ordinary", "another sum"),
     "blank lines ignored": (
         replace(WAYS["csv of one column"], read=without_blank_lines, gaps=False),
-        "blank line",
-        "n changes",
+        *("blank line", "n changes"),
     ),
     "lines in quotes are records": (
         replace(WAYS["csv with notes"], read=lines_as_records, gaps=False),
-        "long note",
-        "n changes",
+        *("long note", "n changes"),
     ),
-    "text read as zero": (
-        Way(table_of, read=zeros_for_text, gaps=False),
-        "text",
-        "means no numbers",
-    ),
-    "value quoted": (Way(table_of, read=refusal(quoting), gaps=False), "text", "data is quoted"),
-    "row named": (Way(table_of, read=refusal(pointing), gaps=False), "text", "depends on values"),
-    "value in the cause": (Way(table_of, read=refusal(chaining), gaps=False), "text", "is quoted"),
-    "value in the context": (
-        Way(table_of, read=refusal(in_passing), gaps=False),
-        "text",
-        "is quoted",
-    ),
-    "value hidden from view": (
-        Way(table_of, read=refusal(hidden_from_view), gaps=False),
-        "text",
-        "is quoted",
-    ),
-    "value in a pickle": (Way(table_of, read=refusal(in_a_pickle), gaps=False), "text", "quoted"),
-    "value in a note": (Way(table_of, read=refusal(with_a_note), gaps=False), "text", "is quoted"),
-    "error of another type": (
-        Way(table_of, read=refusal(of_another_type), gaps=False),
-        "text",
-        "ValueError",
-    ),
+    "text read as zero": (zeros_for_text, "text", "means no numbers"),
+    "value quoted": (refusal(quoting), "text", "data is quoted"),
+    "row named": (refusal(pointing), "text", "depends on values"),
+    "value in the cause": (refusal(chaining), "text", "is quoted"),
+    "value in the context": (refusal(in_passing), "text", "is quoted"),
+    "value hidden from view": (refusal(hidden_from_view), "text", "is quoted"),
+    "value in a pickle": (refusal(in_a_pickle), "text", "quoted"),
+    "value in a note": (refusal(with_a_note), "text", "is quoted"),
+    "error of another type": (refusal(of_another_type), "text", "ValueError"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_found(fault, tmp_path):
-    way, kind, words = FAULTS[fault]
+    read, kind, words = FAULTS[fault]
+    way = read if isinstance(read, Way) else Way(table_of, read=read, gaps=False)
     findings = []
     for seed in range(10):
         try:

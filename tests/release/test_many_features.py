@@ -12,7 +12,7 @@ from documents import described, forge, seal
 from hushcov.answers.tables import around, matching, pairs_table, variances_table, window
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import DamagedReleaseError, ParameterError
-from hushcov.postprocess import normal_interval, symmetric_sparse, thresholded_interval
+from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release, files, schema
 from hushcov.release.estimate import estimate
 from hushcov.release.pairs import BEYOND, covariance_intervals, rule_of, view
@@ -31,12 +31,8 @@ def release() -> Release:
 
 @pytest.fixture
 def short_lists(monkeypatch):
-    """Lists of this test count as long."""
     for module in (files, schema):
         monkeypatch.setattr(module, "LONGEST", 1_000)
-
-
-# Files.
 
 
 def test_a_band_is_its_width_and_nothing_of_a_feature_is_in_json(release, tmp_path, short_lists):
@@ -177,9 +173,6 @@ def test_an_asymmetric_matrix_is_not_written(release, tmp_path):
         fewer.write(tmp_path / "out")
 
 
-# What is found.
-
-
 def test_candidates_are_found_where_they_stand_out(release):
     rule, threshold = rule_of(release)
     found = view(release)
@@ -188,23 +181,11 @@ def test_candidates_are_found_where_they_stand_out(release):
     assert found.n_found == np.count_nonzero(values > threshold) == len(found.found)
     assert 0 < found.n_found < N_PAIRS
     assert rule_of(replace(release, mechanism="screened"))[0] == "selected"
-
-
-def test_intervals_without_a_threshold_are_the_usual_ones():
-    values, deviation = np.array([-3.0, 0.1, 2.0]), np.full(3, 0.5)
-    ends = thresholded_interval(values, deviation, np.zeros(3), 0.9)
-    np.testing.assert_allclose(ends, normal_interval(values, deviation, 0.9), rtol=1e-12)
-
-
-def test_tables_have_the_strongest(release):
     table, few = pairs_table(release, 0.95), pairs_table(release, 0.95, most=50)
     assert len(table["found"]) == N_PAIRS
     for name in ("feature_1", "correlation", "lower"):
         assert np.array_equal(few[name], table[name][:50])
     assert len(variances_table(release, 0.95)["feature"]) == D
-
-
-# Windows.
 
 
 def test_a_window_is_a_part_of_the_whole(release):
@@ -230,23 +211,6 @@ def test_a_window_is_a_part_of_the_whole(release):
         window(banded_release(2_100, 1), 0, 2_050)
 
 
-def test_windows_of_dense_releases_and_of_estimators(release):
-    dense = replace(release, integers=release.integers[:40][:, :40].toarray(), selected=None)
-    dense = replace(
-        dense,
-        feature_scale=release.feature_scale[:40],
-        location=None,
-        column_names=release.column_names[:40],
-        positions=None,
-        chromosomes=None,
-    )
-    found = LoadedCovariance(dense).window("rs3", "rs5")
-    assert found.positions is None
-    assert np.isfinite(found.correlation).all()
-    assert len(found.frame()) == 3
-    assert list(found.matrix("polars").columns) == ["feature", "rs3", "rs4", "rs5"]
-
-
 def test_the_pairs_of_a_column(release):
     table = around(release, "rs1000")
     assert table["columns_away"].tolist() == [*range(-W, 0), *range(1, W + 1)]
@@ -255,16 +219,10 @@ def test_the_pairs_of_a_column(release):
     assert near["position"].tolist() == release.positions[1:4].tolist()
     with pytest.raises(ParameterError, match="window"):
         around(release, "rs1", 0)
-
-
-def test_columns_by_name(release):
     assert matching(release, "rs7").tolist() == [6]
     assert matching(release, "RS199").tolist() == [198, *range(1989, 1999)]
     assert matching(release, "rs?9").tolist() == [10 * i + 8 for i in range(1, 10)]
     assert len(matching(release, "zz")) == 0
-
-
-# Questions.
 
 
 def test_questions_are_local_or_refused(release, monkeypatch):

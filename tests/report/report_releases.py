@@ -51,7 +51,6 @@ def fitted(name: str):
 
 
 def made(integers, **changes) -> Release:
-    """A release by hand, private unless told otherwise."""
     names = {"epsilon", "delta", "transcript_epsilon", "transcript_delta", "events"}
     names |= {"preconditions", "private"}
     said = {name: changes.pop(name) for name in names & set(changes)}
