@@ -50,7 +50,7 @@ _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 # Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
 # planned for; of the centre and of the norms, at least and at most.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
-_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
+_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR, _CENTRE_PART = 0.005, 0.08, 0.05, 0.1
 _NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
 #: Of tilts, of tails and of mean squares.
 OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.02
@@ -457,8 +457,15 @@ def centre_bound(grid: FeatureGrid, n_found: int) -> int:
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:
-    """The share at which the centre is off by `_CENTRE_ERROR` scales, within bounds."""
-    share = 8 * n_features / (_CENTRE_ERROR * n_records * total) ** 2
+    """The share at which the error of the centre hardly matters, within bounds.
+
+    A feature is off by b = sqrt(8 d / share) / (n mu) scales: by `_CENTRE_ERROR` at most. All of
+    them together add a matrix of rank one to the second moments, whose norm is d b^2: at most
+    `_CENTRE_PART` of that of the noise of a whole matrix, about 4 d^(3/2) / (n mu).
+    """
+    size = n_records * total
+    share = 8 * n_features / (_CENTRE_ERROR * size) ** 2
+    share = max(share, 2 * math.sqrt(n_features) / (_CENTRE_PART * size))
     return min(_MOST_CENTRE, max(_LEAST_CENTRE, share))
 
 

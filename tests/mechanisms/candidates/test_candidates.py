@@ -189,7 +189,7 @@ def test_a_width_that_looks_at_records_is_found(monkeypatch, rows):
             agree = candidate_sign_sums(run.records, np.array([0]), np.array([1]))[0]
             lags = Lags.of(first, run.deviation(first), run.parameters.candidates.reach)
             taper = correct(lags, run.d, np.full(13, 0.1))[0]
-            return first.columns - first.rows < taper.last + agree[0] % 3
+            return first.columns - first.rows < taper.last + agree[0] % 7
 
         return keep
 
