@@ -132,23 +132,6 @@ def test_what_is_known_is_used(run, data):
     assert _released()["feature_scale"] == [2.5] * 6
 
 
-@pytest.mark.parametrize("mechanism", list(predicted())[:4])
-def test_mechanisms_can_be_chosen(run, data, mechanism):
-    result = run("fit", data, *PUBLIC, "--mechanism", mechanism, "--json")
-    found = json.loads(result.stdout)
-    assert found["mechanism"] == mechanism
-    assert _released()["mechanism"] == mechanism.removesuffix("-threshold")
-    (chosen,) = [each for each in _plan().forecasts if each.mechanism == mechanism]
-    assert found["predicted_error"] == chosen.predicted_error
-    assert found["detection_limit"] == chosen.detection_limit
-    mark = ":" if mechanism == "adaptive" else ","
-    assert f"mechanism {mechanism}{mark}" in words(result.stderr)
-    if mechanism == "gaussian":
-        assert 3 <= found["found_pairs"] < 15
-        assert "of 15 pairs stand out" in words(result.stderr)
-        assert "none is set to zero" in result.stderr
-
-
 def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
     class Unreadable(Records):
         n_records, n_features = 4_001, 6

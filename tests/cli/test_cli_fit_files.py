@@ -168,55 +168,7 @@ def test_a_scheduler_that_does_not_answer(refused, visits, monkeypatch, address)
     assert f"Dask scheduler, got '{address}'" in line
 
 
-class Nobody:
-    """A client that is nobody's current one."""
-
-    def __init__(self, address, **_):
-        assert address == "tcp://there:8786"
-        self.open = True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.open = False
-
-
-@pytest.fixture
-def clients(monkeypatch):
-    dask.delayed(1).compute(scheduler="sync")  # dask remembers the class, which must be its own
-    made = []
-
-    def client(address, **_):
-        made.append(Nobody(address))
-        return made[-1]
-
-    monkeypatch.setattr(distributed, "Client", client)
-    with dask.config.set(scheduler="threads"):
-        yield made
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--columns", "age,weight"), "some are NaN or infinite"),
-        (("--columns", "age", "--records", 3), "--records must be what visits holds"),
-    ],
-)
-def test_the_connection_ends_with_a_command_that_fails(
-    run, visits, clients, table, options, message
-):
-    """NaN is found by reading, where nulls are known of from the files' own counts."""
-    weights = table["weight"].fill_null(np.nan)
-    parquet.write_table(table.set_column(1, "weight", weights), visits / "1.parquet")
-    parquet.write_table(table.set_column(1, "weight", weights)[:0], visits / "2.parquet")
-    result = run("fit", "visits", *PUBLIC, *options, "--scheduler", "tcp://there:8786")
-    assert result.exit_code == 3
-    assert message in words(result.stderr)
-    assert [client.open for client in clients] == [False]
-
-
-def test_a_real_scheduler(run, visits):
+def test_a_real_scheduler(run, visits, table):
     """Its worker is a thread here, which is quicker; the client is another one, and is closed."""
     options = ("--columns", "age,weight", "--drop-nulls", "--scheduler")
     with (
@@ -227,6 +179,19 @@ def test_a_real_scheduler(run, visits):
     ):
         result = run("fit", "visits", *PUBLIC, *options, local.scheduler_address)
         assert local.scheduler.clients.keys() <= {"fire-and-forget"}
+        # NaN is found by reading, where nulls are known of from the files' own counts.
+        weights = table["weight"].fill_null(np.nan)
+        for name, rows in (("1", table), ("2", table[:0])):
+            known = rows.set_column(1, "weight", weights[: len(rows)])
+            parquet.write_table(known, visits / f"{name}.parquet")
+        for asked, message in (
+            (("--columns", "age,weight"), "some are NaN or infinite"),
+            (("--columns", "age", "--records", 3), "--records must be what visits holds"),
+        ):
+            connected = ("--scheduler", local.scheduler_address, "-o", "b")
+            failed = run("fit", "visits", *PUBLIC, *asked, *connected)
+            assert (failed.exit_code, message in words(failed.stderr)) == (3, True)
+            assert local.scheduler.clients.keys() <= {"fire-and-forget"}
     assert result.exit_code == 0, result.stderr
     assert read_release("visits-release").release.column_names == ("age", "weight")
     with pytest.raises(ValueError, match="No global client"):

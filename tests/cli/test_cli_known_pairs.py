@@ -10,8 +10,6 @@ from scipy import sparse
 from genotypes.literal import linked_genotypes
 from hushcov import load
 from hushcov.genotypes.reading import write_bed
-from hushcov.planning import fit_memory
-from hushcov.planning.registry import PICTURES
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -115,13 +113,6 @@ def test_a_plan_compares_what_can_be_told(run):
     (row,), (before,) = found["plans"], other["plans"]
     (screened,) = (each for each in row["forecasts"] if each["mechanism"] == "screened")
     assert screened["typical_error"] < before["forecasts"][0]["typical_error"]
-
-
-def test_a_plan_of_many_features_takes_memory_for_the_band_alone(run):
-    words = ("plan", "--features", 100_000, *BUDGET, "--bandwidth", 3, "--records", 10_000_000)
-    found = json.loads(run(*words, "--mechanism", "candidates", "--json").stdout)
-    (each,) = found["plans"][0]["forecasts"]
-    assert each["memory_bytes"] < PICTURES + fit_memory("screened", 10**7, 10**5, sparse=True) / 3
 
 
 @pytest.mark.parametrize(

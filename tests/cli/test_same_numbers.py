@@ -81,11 +81,7 @@ def add_pair(found: Numbers, where, names, digits=FULL, /, **values) -> None:
 
 
 def of_estimator(found: Numbers, release) -> None:
-    where = "pairs()"
-    for row in release.pairs().to_dict("records"):
-        names = row.pop("feature_1"), row.pop("feature_2")
-        row["covariance_lower"], row["covariance_upper"] = row.pop("lower"), row.pop("upper")
-        add_pair(found, where, names, **row)
+    of_pairs(found, "pairs()", release.pairs())
     for row in release.variances().to_dict("records"):
         of_variance(found, "variances()", row)
     for row in release.intervals().to_dict("records"):
@@ -116,6 +112,13 @@ def of_estimator(found: Numbers, release) -> None:
         found.add((label,), text, "repr", 6)
 
 
+def of_pairs(found: Numbers, where, table) -> None:
+    for row in table.to_dict("records"):
+        names = row.pop("feature_1"), row.pop("feature_2")
+        row["covariance_lower"], row["covariance_upper"] = row.pop("lower"), row.pop("upper")
+        add_pair(found, where, names, **row)
+
+
 def of_matrix(found: Numbers, where, name, matrix, own) -> None:
     dense = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
     stored = dense != 0 if hasattr(matrix, "toarray") else np.ones(dense.shape, dtype=bool)
@@ -136,10 +139,7 @@ def of_variance(found: Numbers, where, row) -> None:
 
 
 def of_files(found: Numbers, folder) -> None:
-    for row in pandas.read_csv(folder / "pairs.csv").to_dict("records"):
-        names = row.pop("feature_1"), row.pop("feature_2")
-        row["covariance_lower"], row["covariance_upper"] = row.pop("lower"), row.pop("upper")
-        add_pair(found, "pairs.csv", names, **row)
+    of_pairs(found, "pairs.csv", pandas.read_csv(folder / "pairs.csv"))
     for row in pandas.read_csv(folder / "variances.csv").to_dict("records"):
         of_variance(found, "variances.csv", row)
     matrix = pandas.read_csv(folder / "covariance.csv").set_index("feature").to_numpy()
@@ -172,17 +172,11 @@ def of_text(found: Numbers, where, text) -> None:
     """What `fit` and `show` print."""
     line = r"^ *(c\d), (c\d) +(-?[\d.]+) +(?:(-?[\d.e]+) to (-?[\d.e]+)\*? +)?(-?[\d.e-]+)$"
     for one, other, correlation, low, high, covariance in re.findall(line, text, re.MULTILINE):
-        add_pair(
-            found, where, (one, other), correlation_decimals(correlation), correlation=correlation
-        )
+        digits = max(1, len(correlation.lstrip("-0.")))  # of three decimals
+        add_pair(found, where, (one, other), digits, correlation=correlation)
         ends = {"correlation_lower": low or None, "correlation_upper": high or None}
         add_pair(found, where, (one, other), 3, covariance=covariance, **ends)
     of_sentences(found, where, " ".join(text.split()))
-
-
-def correlation_decimals(text: str) -> int:
-    """Return how many digits are shown of a number with three decimals."""
-    return max(1, len(text.lstrip("-0.")))
 
 
 def of_sentences(found: Numbers, where, text) -> None:

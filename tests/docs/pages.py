@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(e[-+]?\d+)?")
 # What these print depends on noise that nobody knows, so that numbers are not compared.
 _NOISY = ("demo", "fit", "show", "report")
 _FAILED = "hushcov: error:"
-_RUN_ELSEWHERE = ("hushcov demo",)  # takes seconds, and is run by tests/cli/test_cli_demo.py
+_RUN_ELSEWHERE = ("hushcov demo",)  # takes seconds, and is run by tests/cli/test_cli_start.py
 
 
 @dataclass(frozen=True)

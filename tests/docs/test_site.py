@@ -55,7 +55,11 @@ def test_the_site(tmp_path, open_page):
             seen = open_page(site / page, viewport=viewport, color_scheme="dark")
             assert seen.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
     for word, title in SEARCHED.items():
-        finds(open_page(site / "search.html"), word, title)
+        page = open_page(site / "search.html")
+        page.fill("input[name=q]", word)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert title in page.inner_text("#search-results")
 
 
 def undocumented(site):
@@ -69,13 +73,6 @@ def undocumented(site):
     }
     assert len(public) > 20
     return public - documented
-
-
-def finds(page, word, title):
-    page.fill("input[name=q]", word)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#search-results li a")
-    assert title in page.inner_text("#search-results")
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])

@@ -126,7 +126,7 @@ def test_too_few_records_to_find_anything_are_refused_before_any_is_read(cls):
     assert any("only zeros" in each.sentence for each in estimator.fit_plan(300, D).cautions)
 
 
-def test_a_plan_of_another_size_is_refused_before_the_charge(centred, tmp_path):
+def test_plans_of_another_size_and_pure_fits_of_unknown_means_are_refused(centred, tmp_path):
     ledger = Ledger(tmp_path / "ledger.json")
     ledger.open_dataset("people", 3.0, 1e-5)
     estimator = make(GaussianCovariance, ledger=ledger, dataset="people")

@@ -1,11 +1,9 @@
 """Fits that are charged to a ledger: first the charge, then the records, or neither."""
 
-import json
 import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.base import clone
 
 from estimators.settings import (
@@ -32,7 +30,6 @@ from hushcov import (
 )
 from hushcov.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
 from hushcov.accounting.ledger import Ledger, as_charge
-from hushcov.cli.main import cli
 from hushcov.exceptions import (
     BudgetError,
     LedgerError,
@@ -196,35 +193,6 @@ def test_the_theorem_is_charged_as_promised_or_costs_nothing(ledger):
     assert est.receipt_.charge.events == (Approximate(1.0, 1e-6),)
     with pytest.warns(PrivacyWarning), pytest.raises(BudgetError, match="Nothing is left"):
         est.fit(UntouchableRecords(MANY.n_records, MANY.n_features))
-
-
-@pytest.fixture
-def run_fit(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("x.npy", RECORDS)
-
-    def invoke(*args):
-        known = ["fit", "x.npy", "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "2"]
-        return CliRunner().invoke(cli, known + list(args), prog_name="hushcov")
-
-    return invoke
-
-
-def test_the_command_charges_and_is_refused(ledger, run_fit, tmp_path):
-    options = ("--ledger", "budget.db", "--dataset", "people")
-    first = run_fit(*options)
-    assert first.exit_code == 0, first.output
-    assert "budget.db, dataset people: charged" in first.output
-    assert len(ledger.history("people")) == 1
-    second = run_fit(*options, "-o", "second")
-    assert second.exit_code == 7
-    assert "It was not charged" in second.stderr
-    assert not (tmp_path / "second").exists()
-    assert len(ledger.history("people")) == 1
-    guarantee = json.loads((tmp_path / "x-release/release.json").read_text())["guarantee"]
-    (receipt,) = ledger.history("people")
-    spent = sum(event["mu"] ** 2 for event in guarantee["events"] if "mu" in event)
-    assert spent == pytest.approx(gaussian_part(receipt.charge.events), rel=1e-6, abs=0)
 
 
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")

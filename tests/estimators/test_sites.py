@@ -174,8 +174,6 @@ def test_less_noise_and_other_maps_are_refused_by_the_mechanism():
     object.__setattr__(weak, "sigma", parameters.sigma // 2)
     with pytest.raises(PrivacyConditionError):
         release_gaussian_sums(statistics, weak, entropy_source())
-    statistics = summed(gaussian(), RECORDS, total=N)
-    inputs = gaussian().public_inputs(N, D)
     for changes in ({"radius": 5.0}, {"row_norm": 1.0}):
         with pytest.raises(DataError, match="clipped with"):
             release_gaussian_sums(
@@ -404,7 +402,7 @@ def test_bad_parameters_are_refused_before_a_record_is_read(name, value, said):
             attempt(gaussian(**{name: value}))
 
 
-def test_records_with_nulls_are_refused(tmp_path):
+def test_nulls_plans_and_statistics_that_do_not_fit_are_refused(tmp_path):
     pd.DataFrame({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]}).to_parquet(tmp_path / "x.parquet")
     records = FileRecords(tmp_path / "x.parquet", drop_nulls=True)
     for est in (gaussian(), multiscale()):

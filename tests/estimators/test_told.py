@@ -38,7 +38,7 @@ def fitted(cls, table, **options):
         return cls(random_state=7, **BUDGET, **options).fit(table)
 
 
-def test_candidates_that_are_all_pairs_change_no_bit(table):
+def test_all_pairs_as_candidates_and_classes_by_name_change_no_bit(table):
     """Means, scales, tilts, picks and values are the same at the same seed."""
     options = {"row_sparsity": 2}
     first = fitted(ScreenedCovariance, table, sparse_output=True, **options)
@@ -172,15 +172,12 @@ def test_values_beyond_the_bounds_change_nothing(cls):
     assert np.array_equal(one.location_, other.location_)
 
 
-def test_names_arrays_and_indices_are_the_same():
+def test_names_arrays_and_indices_are_the_same_and_known_means_are_clipped():
     X = answers()
     names = [f"answer {i}" for i in range(len(SHARES))]
     frame = pd.DataFrame(X, columns=names)
-    given = (
-        {names[2]: (0, 1)},
-        {2: (0, 1)},
-        [[np.nan, np.nan]] * 2 + [[0, 1]] + [[None, None]] * 3,
-    )
+    listed = [[np.nan, np.nan]] * 2 + [[0, 1]] + [[None, None]] * 3
+    given = ({names[2]: (0, 1)}, {2: (0, 1)}, listed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AccuracyWarning)
         found = [private(GaussianCovariance, frame, each) for each in given]
@@ -190,16 +187,14 @@ def test_names_arrays_and_indices_are_the_same():
     wild = X.copy()
     wild[0] = 1e12
     bounds = np.tile([-4.0, 4.0], (4, 1))
-    one, other = (
+    clipped, moved = (
         fit(make(GaussianCovariance, bounds=bounds, assume_centered=True), each, 0)
-        for each in (X.clip(-4, 4), np.where(wild == 1e12, 4.0, wild))
+        for each in (np.where(wild == 1e12, 4.0, wild), wild)
     )
-    moved = fit(make(GaussianCovariance, bounds=bounds, assume_centered=True), wild, 0)
-    assert np.array_equal(other.release_.integers, moved.release_.integers)
-    assert one.release_.integers.shape == moved.release_.integers.shape
+    assert np.array_equal(clipped.release_.integers, moved.release_.integers)
 
 
-def test_a_constant_column_has_no_covariance_and_is_not_warned_of(tmp_path):
+def test_constant_columns_and_what_the_document_says_of_bounds(tmp_path):
     X = np.random.default_rng(0).normal(size=(N, 4))
     X[:, 1] = 7
     found = private(GaussianCovariance, X, {1: (7, 7)})

@@ -328,7 +328,6 @@ def test_columns_of_units_that_cannot_be_are_refused(tmp_path):
     refused(asked, "also a feature", error=ParameterError)
     with pytest.raises(ParameterError, match="also a feature"):
         open_records(tmp_path / "visits.parquet", columns=["patient"], leave_out=["patient"])
-    write(tmp_path / "visits.parquet", frame(), "parquet")
     np.save(tmp_path / "visits.npy", ROWS)
     refused(tmp_path / "visits.parquet", "patient_id", unit="patient_id")
     refused(tmp_path / "visits.parquet", "positions", unit=4, error=ParameterError)

@@ -94,62 +94,40 @@ def zeros_for_text(table, how):
     return summed(ArrayRecords(array_of(rows)), how)
 
 
-def refusal(error):
+def refusing(how):
     """Refuses all that is no table of finite numbers, with an error made from the bad cell."""
 
-    def read(table, how):
+    def refuse(position, cell):
+        error = DataError("records must be numbers: encode them.")
+        if how == "quoting":
+            raise DataError(f"records must be numbers, got {cell!r}: encode them.")
+        if how == "pointing":
+            raise DataError(f"records must be numbers, but row {position} is not: encode it.")
+        if how == "another type":
+            raise ValueError("records must be numbers")
+        if how == "pickle":
+            error.cell = cell
+        if how == "note":
+            error.add_note(f"the cell is {cell}")
+        try:
+            float(cell)
+        except ValueError as cause:
+            if how == "cause":
+                raise error from cause
+            if how == "context":
+                raise error  # noqa: B904
+            if how == "hidden":
+                raise error from None
+        raise error
+
+    def read(table, how_to_read):
         for position, row in enumerate(table.rows):
             for cell in row:
                 if not isinstance(cell, float | int) or not np.isfinite(cell):
-                    error(position, cell)
-        return opened(array_of(table.rows), how)
+                    refuse(position, cell)
+        return opened(array_of(table.rows), how_to_read)
 
     return read
-
-
-def quoting(_, cell):
-    raise DataError(f"records must be numbers, got {cell!r}: encode them.")
-
-
-def pointing(position, _):
-    raise DataError(f"records must be numbers, but row {position} is not: encode it.")
-
-
-def chaining(_, cell):
-    try:
-        float(cell)
-    except ValueError as error:
-        raise DataError("records must be numbers: encode them.") from error
-
-
-def in_passing(_, cell):
-    try:
-        float(cell)
-    except ValueError:
-        raise DataError("records must be numbers: encode them.")  # noqa: B904
-
-
-def hidden_from_view(_, cell):
-    try:
-        float(cell)
-    except ValueError:
-        raise DataError("records must be numbers: encode them.") from None
-
-
-def in_a_pickle(_, cell):
-    error = DataError("records must be numbers: encode them.")
-    error.cell = cell
-    raise error
-
-
-def with_a_note(_, cell):
-    error = DataError("records must be numbers: encode them.")
-    error.add_note(f"the cell is {cell}")
-    raise error
-
-
-def of_another_type(*_):
-    raise ValueError("records must be numbers")
 
 
 # Readers of a table, or whole ways in; a kind of record; and words of what is found.
@@ -166,14 +144,14 @@ FAULTS = {
         *("long note", "n changes"),
     ),
     "text read as zero": (zeros_for_text, "text", "means no numbers"),
-    "value quoted": (refusal(quoting), "text", "data is quoted"),
-    "row named": (refusal(pointing), "text", "depends on values"),
-    "value in the cause": (refusal(chaining), "text", "is quoted"),
-    "value in the context": (refusal(in_passing), "text", "is quoted"),
-    "value hidden from view": (refusal(hidden_from_view), "text", "is quoted"),
-    "value in a pickle": (refusal(in_a_pickle), "text", "quoted"),
-    "value in a note": (refusal(with_a_note), "text", "is quoted"),
-    "error of another type": (refusal(of_another_type), "text", "ValueError"),
+    "value quoted": (refusing("quoting"), "text", "data is quoted"),
+    "row named": (refusing("pointing"), "text", "depends on values"),
+    "value in the cause": (refusing("cause"), "text", "is quoted"),
+    "value in the context": (refusing("context"), "text", "is quoted"),
+    "value hidden from view": (refusing("hidden"), "text", "is quoted"),
+    "value in a pickle": (refusing("pickle"), "text", "quoted"),
+    "value in a note": (refusing("note"), "text", "is quoted"),
+    "error of another type": (refusing("another type"), "text", "ValueError"),
 }
 
 
