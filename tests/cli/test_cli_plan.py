@@ -16,7 +16,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli import forecasts, plan
 from hushcov.cli.forecasts import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.screened import plan_screened
+from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.paper import room
 from hushcov.paper.mechanism import Design, calibrated_parameters
 from hushcov.paper.room import MultiscalePlan, multiscale_inputs

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._words import counted, memory, number
-from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS, Guarantee
+from hushcov.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.files import candidate_words
@@ -233,11 +233,10 @@ class Job:
         mechanism = self.plan.chosen.mechanism
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
         epsilon = self.certify().epsilon  # with what a count before it spends
-        to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
         delta = 0.0 if mechanism.pure else inputs.delta
         return [
             ("release", f"{d:,} x {d:,} covariance, rounded to integers, and scales of features"),
-            ("guarantee", promise_words(epsilon, delta, *to_whom)),
+            ("guarantee", promise_words(epsilon, delta, *inputs.neighbours.whom)),
             ("", f"It holds whatever the records are.{unspent}"),
             *self._protected(),
             ("public inputs", self._public()),
@@ -343,7 +342,7 @@ class Job:
     @property
     def memory(self) -> int:
         """Bytes that the fit is expected to need."""
-        name, prepared = self.plan.chosen.mechanism.name, self.plan.request.private_centre
+        name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
         return command_memory(name, self.plan.inputs, prepared=prepared) + self._reader
 
     @cached_property

@@ -140,7 +140,7 @@ class Planner:
         `as_fit` searches where rough figures do not decide.
         """
         request, inputs, refusals = self.request, self.inputs(n_records), {}
-        row = PlanRow(n_records, inputs, (), {}, prepared=request.private_centre)
+        row = PlanRow(n_records, inputs, (), {}, prepared=not request.known_mean)
         forecasts: list[Forecast] = []
         every = set(self.mechanisms) == set(comparable(request.candidates))
         if as_fit and every and not self.refine and not self.adaptive_width:
@@ -199,7 +199,7 @@ class Planner:
 def knowledge(planner: Planner) -> str:
     """Say what is not known about the records, and what that costs."""
     request = planner.request
-    if request.private_centre:
+    if not request.known_mean:
         unknown = "Means and norms" if request.known_scale else "Means, scales and norms"
         return f"{unknown} unknown: found from a part of the budget."
     scale = "known" if request.known_scale else "unknown: estimated from a part of the budget"

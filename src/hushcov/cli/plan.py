@@ -13,7 +13,7 @@ from rich.console import Console
 
 from hushcov._validation import check_real
 from hushcov._words import count, counted, number
-from hushcov.accounting import RELATIONS, REPLACE, Neighbours
+from hushcov.accounting import ONE_REPLACED, Neighbours
 from hushcov.accounting.guarantee import odds_of
 from hushcov.cli.files import candidate_words, check_figure, known_pairs
 from hushcov.cli.forecasts import (
@@ -234,9 +234,11 @@ def _compared(
 def _protected(options: dict[str, Any]) -> tuple[dict[str, object], float, Neighbours]:
     """Return whose privacy it is as plain data, the epsilon that a count leaves, and neighbours."""
     epsilon, most = options["epsilon"], options["max_rows_per_unit"]
-    neighbours = Neighbours(options["neighbours"] or REPLACE, 1 if most is None else most)
+    neighbours = Neighbours(
+        options["neighbours"] or ONE_REPLACED.relation, 1 if most is None else most
+    )
     left = epsilon
-    if most is not None or neighbours.relation != REPLACE:
+    if most is not None or not neighbours.public_size:
         left = Counting(epsilon, neighbours).left
     words: dict[str, object] = {
         "epsilon": epsilon,
@@ -339,7 +341,7 @@ def _search(
 
 def _public(planner: Planner) -> dict[str, object]:
     request = planner.request
-    to_whom = RELATIONS[request.neighbours.relation], request.neighbours.unit
+    to_whom = request.neighbours.whom
     known: dict[str, object] = {}
     if request.candidates is not None:
         known = request.candidates.to_dict() | {"adaptive_width": planner.adaptive_width}
@@ -459,7 +461,7 @@ def _plan_families(
             planner.inputs(n)
             found = forecast_families(request, n, d)
             cautions = request.cautions(*request.divide(n, d), found.usual)
-            rows.append(FamilyRow(n, found, cautions, request.private_centre))
+            rows.append(FamilyRow(n, found, cautions, not request.known_mean))
     one = len(rows) == 1 and d > 1
     guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}
     tried = {row.found.inputs.n_records for row in rows}

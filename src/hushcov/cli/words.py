@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hushcov._words import number
-from hushcov.accounting import ONE_REPLACED, RELATIONS, Neighbours
+from hushcov.accounting import ONE_REPLACED, Neighbours
 from hushcov.accounting.guarantee import odds_of, promise_words
 from hushcov.planning import COMPARED_MODELS, Families, Forecast, named
 from hushcov.predicting import DENSE, FACTOR
@@ -22,10 +22,9 @@ def promised(
     epsilon: float, delta: float, neighbours: Neighbours = ONE_REPLACED
 ) -> list[tuple[str, str]]:
     """Say what is promised to whom, and what could be learnt of them, before certification."""
-    to_whom = RELATIONS[neighbours.relation], neighbours.unit
     return [
-        ("promise", promise_words(epsilon, delta, *to_whom)),
-        ("odds", str(odds_of(epsilon, delta, *to_whom))),
+        ("promise", promise_words(epsilon, delta, *neighbours.whom)),
+        ("odds", str(odds_of(epsilon, delta, *neighbours.whom))),
     ]
 
 
