@@ -145,10 +145,7 @@ class ExactCount(int):
 
 
 def coupled(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Any, Any]:
-    """What is released from two datasets with the same noisy numbers.
-
-    The exact numbers must have differed, or the comparison would show nothing.
-    """
+    """What two datasets release with the same noisy numbers; exact ones must have differed."""
     coupling = Coupling()
     with coupling.watched():
         one = release(first)

@@ -37,10 +37,7 @@ def binomial_p_value(draws, count, probability):
 
 
 def disagreements(first, second, seed=0):
-    """The names of the tests by which two samples (runs by components) differ in law.
-
-    Empty for equal laws, but for one time in a million and test.
-    """
+    """Tests by which two samples (runs by components) differ in law, falsely once in 1e6."""
     first, second = np.asarray(first, float), np.asarray(second, float)
     tests = {
         "constants": _constants(first, second),

@@ -117,10 +117,7 @@ def drawn_moments(n, runs):
 
 @pytest.mark.parametrize("n", [3, 7, 40])
 def test_wishart_moments_have_the_law_of_records(n):
-    """S drawn directly against S of drawn records, jointly over entries. False-alarm rate 1e-6.
-
-    The same comparison sees a scale that is off by a tenth.
-    """
+    """Jointly over entries, false-alarm rate 1e-6; a scale off by a tenth is seen."""
     drawn, summed = drawn_moments(n, 5_000), moments_of_records(n, 20_000)
     assert disagreements(drawn, summed) == []
     assert disagreements(drawn, 1.1 * summed)
@@ -133,10 +130,7 @@ def test_the_comparison_sees_a_wrong_number_of_degrees_of_freedom():
 
 @pytest.mark.parametrize("n", [10**10, 10**14, 10**18])
 def test_fluctuations_shrink_as_one_over_the_root_of_n(n):
-    """Entry (i, j) deviates by sqrt((s_ij^2 + s_ii s_jj) / n). False-alarm rate 1e-6.
-
-    At n = 1e18 that is 1e-9, far above the rounding of a double.
-    """
+    """Entries deviate by sqrt((s_ij^2 + s_ii s_jj) / n). False-alarm rate 1e-6."""
     errors = np.stack(
         [wishart_moments(SIGMA, n, random_state=seed).covariance - SIGMA for seed in range(400)]
     )

@@ -97,10 +97,7 @@ def make(cls, **changes):
 
 
 def fit(estimator, X, seed=0, *, hopeless=False):
-    """Fit with this seed, and without the warning that it calls for.
-
-    `hopeless` insists on what is refused by default: too few records, or too large a delta.
-    """
+    """Fit with this seed and without its warning; `hopeless` insists on what is refused."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)
         if hopeless:

@@ -104,10 +104,7 @@ def quick_plans(monkeypatch):
 
 
 def forbid_generators(monkeypatch):
-    """Make every function and class of `random` and `np.random` raise, but for `Generator`.
-
-    What is made of released numbers may draw from fixed seeds (tests/noise/test_entropy_guard.py).
-    """
+    """Make all of `random` and `np.random` raise, but where released numbers are processed."""
     bits = np.random.PCG64
 
     def refuse(*args, **_):

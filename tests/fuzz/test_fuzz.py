@@ -72,10 +72,7 @@ def test_every_estimator_with_every_parameter_is_among_the_cases():
 
 
 def test_the_slice_has_fits_of_every_estimator(monkeypatch, tmp_path):
-    """Not refusals alone; but the theorem's constants refuse all tables of this size.
-
-    Numbers that are no genotypes are refused as such.
-    """
+    """But for the theorem's constants, and numbers that are no genotypes."""
     fits = Counter()
     monkeypatch.setattr(cases, "fitted", lambda estimator, _: fits.update([type(estimator)]))
     for number in range(SLICE["arrays"]):
