@@ -1,7 +1,5 @@
 """Budgets for tests of single steps."""
 
-from __future__ import annotations
-
 import math
 
 from hushcov.accounting import UNSPENT, Budget

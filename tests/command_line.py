@@ -1,7 +1,5 @@
 """Run the command line in this process, or as a program of its own."""
 
-from __future__ import annotations
-
 import math
 import random
 import subprocess
@@ -17,6 +15,11 @@ from hushcov.noise import entropy
 
 Run = Callable[..., Result]
 PATIENCE = 600  # seconds until a program is given up; on a busy computer the quickest take long
+
+
+def words(text: str) -> str:
+    """The words of a text in one line, however it was broken."""
+    return " ".join(text.split())
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """Settings for every test: one thread of linear algebra for each of the suite's processes."""
 
-from __future__ import annotations
-
 import os
 
 # Two processes share the cores already: more threads in each would only wait for one another.
@@ -20,3 +18,11 @@ settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
 
 __all__ = ["browser", "open_page"]
+
+
+@pytest.fixture
+def no_search(monkeypatch):
+    """Plans without the multiscale search, which takes seconds at each size; any plan will do."""
+    from estimators.settings import skip_search
+
+    skip_search(monkeypatch)

@@ -93,9 +93,7 @@ class Coupling:
             )
             count = complete.count_complete
             patch.setattr(
-                complete,
-                "count_complete",
-                lambda *a, **k: ExactCount(count(*a, **k), self),
+                complete, "count_complete", lambda *a, **k: ExactCount(count(*a, **k), self)
             )
             yield
 
@@ -147,10 +145,7 @@ class ExactCount(int):
 
 
 def coupled(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Any, Any]:
-    """What is released from two datasets with the same noisy numbers.
-
-    The exact numbers must have differed, or the comparison would show nothing.
-    """
+    """What two datasets release with the same noisy numbers; exact ones must have differed."""
     coupling = Coupling()
     with coupling.watched():
         one = release(first)

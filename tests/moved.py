@@ -7,8 +7,6 @@ the noise is what a Gaussian step costs, and the distance of scores times twice 
 selection does.
 """
 
-from __future__ import annotations
-
 import sys
 from itertools import pairwise
 

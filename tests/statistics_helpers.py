@@ -4,8 +4,6 @@ A test that compares several components divides that rate by their number (Bonfe
 values are pooled or left out, so that the normal and chi-square approximations hold that far out.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -39,10 +37,7 @@ def binomial_p_value(draws, count, probability):
 
 
 def disagreements(first, second, seed=0):
-    """The names of the tests by which two samples (runs by components) differ in law.
-
-    Empty for equal laws, but for one time in a million and test.
-    """
+    """Tests by which two samples (runs by components) differ in law, falsely once in 1e6."""
     first, second = np.asarray(first, float), np.asarray(second, float)
     tests = {
         "constants": _constants(first, second),

@@ -1,7 +1,5 @@
 """What tests of tables share: the rows of records, and refusals that quote no value."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Candidate pairs: every form in which people give them, every refusal, and what is read off."""
 
-from __future__ import annotations
-
 import itertools
 import tracemalloc
 import zipfile
@@ -13,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.spatial.distance import cdist
 
-from hushcov import candidates
+from hushcov import GaussianCovariance, candidates, pairs_within
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.exceptions import CapacityError, ParameterError
 
@@ -43,7 +42,6 @@ def some_pairs(draw):
 
 
 def check_literal(found, d, pairs):
-    """All that is read off, against plain loops over the pairs."""
     pairs = sorted(pairs)
     assert listed(found) == pairs
     assert found.n_pairs == len(pairs)
@@ -212,12 +210,10 @@ def test_files_that_are_no_files_of_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (5, "must be pairs, got 5"),
-        (b"pairs.csv", "must be pairs"),
+        *((5, "must be pairs, got 5"), (b"pairs.csv", "must be pairs")),
         ([1, 2], "list of pairs or groups, got 1"),
         (["age", "height"], "list of pairs or groups, got 'age'"),
-        ([("age",)], "two or more different"),
-        ([()], "two or more different"),
+        *(([("age",)], "two or more different"), ([()], "two or more different")),
         ([("age", 0)], "two or more different"),
         ([(0, 5), (-1, 1)], "unknown columns '-1', '5'"),
         ([(True, 0)], "unknown column 'True'"),
@@ -240,20 +236,17 @@ def test_refused(given, words):
 def test_names_without_names():
     with pytest.raises(ParameterError, match="the columns have no names: give positions"):
         read([("age", "height")], names=None)
+    assert read_candidates(D) is None
+    with pytest.raises(ParameterError, match="must not be given both"):
+        read_candidates(D, bandwidth=1, candidate_pairs=PAIRS)
+    assert read_candidates(D, bandwidth=100).bandwidth == D - 1
+    assert read([]).n_pairs == 0
 
 
 @pytest.mark.parametrize("width", [-1, 1.5, True, "5"])
 def test_bandwidths_refused(width):
     with pytest.raises(ParameterError, match="bandwidth must be an integer at least 0"):
         read_candidates(D, bandwidth=width)
-
-
-def test_one_of_both_or_none():
-    assert read_candidates(D) is None
-    with pytest.raises(ParameterError, match="must not be given both"):
-        read_candidates(D, bandwidth=1, candidate_pairs=PAIRS)
-    assert read_candidates(D, bandwidth=100).bandwidth == D - 1
-    assert read([]).n_pairs == 0
 
 
 def test_too_many_are_refused_before_they_are_listed(monkeypatch):
@@ -271,9 +264,6 @@ def test_row_sparsity_of_candidates():
         band.row_sparsity_of(0)
     hub = Candidates.of_pairs(100, np.zeros(99, dtype=int), np.arange(1, 100))
     assert (hub.row_sparsity, hub.row_sparsity_of(None)) == (100, 3)
-
-
-def test_what_a_release_says_of_them():
     assert Candidates.band(9, 2).to_dict() == {"bandwidth": 2}
     found = read(PAIRS).to_dict()
     assert found["candidate_pairs"] == 4
@@ -336,6 +326,10 @@ def test_an_archive_that_lies_about_its_size_is_not_read_to_its_end(tmp_path):
     path.write_bytes(content)
     with pytest.raises(ParameterError, match="cannot be read as npz"):
         read_candidates(5, candidate_pairs=path)
+    path = tmp_path / "pairs.npz"
+    path.write_bytes(b"PK\x03\x04" + bytes(50))
+    with pytest.raises(ParameterError, match="cannot be read as npz"):
+        read_candidates(5, candidate_pairs=path)
 
 
 @pytest.mark.parametrize("word", ["9" * 5_000, "9" * 30])
@@ -346,8 +340,84 @@ def test_words_of_many_digits_are_no_positions(tmp_path, word):
         read_candidates(5, candidate_pairs=path)
 
 
-def test_damaged_archives_leave_no_file_open(tmp_path):
-    path = tmp_path / "pairs.npz"
-    path.write_bytes(b"PK\x03\x04" + bytes(50))
-    with pytest.raises(ParameterError, match="cannot be read as npz"):
-        read_candidates(5, candidate_pairs=path)
+rng = np.random.default_rng(5)
+
+
+def dense(found: Candidates) -> np.ndarray:
+    there = np.zeros((found.n_features, found.n_features), dtype=bool)
+    there[found.pairs] = True
+    return there
+
+
+def expected(where: np.ndarray, distance: float, groups: np.ndarray) -> np.ndarray:
+    where = where.reshape(len(where), -1)
+    near = (cdist(where, where) <= distance) & np.equal.outer(groups, groups)
+    return np.triu(near, 1)
+
+
+@pytest.mark.parametrize("coordinates", [None, 1, 2, 3])
+@pytest.mark.parametrize("distance", [0.0, 0.07, 0.4, 5.0])
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_all_pairs_that_are_close_and_no_other(coordinates, distance, in_groups):
+    shape = (60,) if coordinates is None else (60, coordinates)
+    where = rng.uniform(size=shape).round(2)  # some at the same place
+    groups = rng.choice(["a", "b", "c"], 60) if in_groups else np.zeros(60)
+    found = pairs_within(where, distance, groups=groups if in_groups else None)
+    slack = 1e-12  # of decimals
+    assert np.array_equal(dense(found), expected(where, distance + slack, groups))
+
+
+def test_sorted_positions_give_windows_of_columns():
+    where = np.sort(rng.uniform(0, 1e6, 200))
+    groups = np.repeat(["1", "2", "X"], [50, 100, 50])
+    found = pairs_within(where, 3e4, groups=groups)
+    assert found.contiguous
+    assert found.ends.max() == 200
+    assert found.ends[49] == 50
+    assert found.ends[149] == 150
+    minutes = 30 * np.arange(48)
+    assert pairs_within(minutes, 120) == Candidates.band(48, 4)
+    # 0.7 + 0.1 is not 0.8 in floating point.
+    assert pairs_within(np.arange(20) / 10, 0.1) == Candidates.band(20, 1)
+    assert pairs_within(np.arange(20) / 10, 0.0999).n_pairs == 0
+
+
+def test_order_of_columns_is_that_of_positions():
+    found = pairs_within([30.0, 10.0, 20.0], 10)
+    assert [(int(i), int(j)) for i, j in zip(*found.pairs, strict=True)] == [(0, 2), (1, 2)]
+    found = pairs_within([1, 1, 1, 1], 0, groups=np.array([1, "X", 1, None], dtype=object))
+    assert [(int(i), int(j)) for i, j in zip(*found.pairs, strict=True)] == [(0, 2)]
+    made = pairs_within(np.arange(10), 2)
+    assert read_candidates(10, candidate_pairs=made) is made
+    inputs = GaussianCovariance(epsilon=1.0, delta=1e-6, candidate_pairs=made)
+    assert inputs.request(10).candidates == Candidates.band(10, 2)
+
+
+@pytest.mark.parametrize("where", [[], [7.0], [[1.0, 2.0]]])
+def test_few_features(where):
+    found = pairs_within(where, 10)
+    assert (found.n_features, found.n_pairs) == (len(where), 0)
+
+
+@pytest.mark.parametrize(
+    ("positions", "options", "words"),
+    [
+        ([1, 2], {"distance": -1}, "distance must be above 0"),
+        ([1, 2], {"distance": np.nan}, "distance must be"),
+        ([1, 2], {"distance": None}, "distance is required"),
+        (["a", "b"], {"distance": 1}, "positions must be numbers"),
+        ([1, np.nan], {"distance": 1}, "positions must be finite"),
+        (np.zeros((2, 2, 2)), {"distance": 1}, "positions must be numbers"),
+        ([[1, 2], [3]], {"distance": 1}, "positions must be an array"),
+        ([1, 2], {"distance": 1, "groups": ["a"]}, "groups must have one"),
+    ],
+)
+def test_what_is_no_position_is_refused(positions, options, words):
+    with pytest.raises(ParameterError, match=words):
+        pairs_within(positions, **options)
+
+
+@pytest.mark.parametrize("where", [np.zeros(70_000), np.zeros((70_000, 2))])
+def test_too_many_pairs_are_refused_before_they_are_listed(where):
+    with pytest.raises(CapacityError, match="smaller bandwidth or distance"):
+        pairs_within(where, 1.0)

@@ -1,11 +1,11 @@
-"""Compiled functions are made when they are first called, with what they call."""
+"""What is made or loaded when it is first used, and not before."""
 
-from __future__ import annotations
-
-import os
+import ast
 import pickle
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,17 +28,11 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.splitlines()[-1].split())
 
 
-def test_an_estimator_loads_no_compiler():
+def test_no_compiler_is_loaded_before_a_fit():
     assert "numba" not in loaded("from hushcov import PrivateSparseCovariance")
-
-
-def test_plans_and_releases_are_shown_without_what_fits_need():
     for command in ("plan", "show"):
         found = loaded(f"import hushcov.cli.{command}")
         assert found.isdisjoint({*HEAVY, *NOT_FOR_PLANS}), command
-
-
-def test_a_plan_needs_no_compiler_and_no_scikit_learn():
     code = (
         "from hushcov.planning import Request, forecast_families\n"
         "request = Request(row_sparsity=5, epsilon=1.0, delta=1e-6)\n"
@@ -57,7 +51,6 @@ def test_functions_that_call_others_work_and_are_pickled_by_name():
 
 
 def a_kernel(values):
-    """Add."""
     return values.sum()
 
 
@@ -108,39 +101,43 @@ def test_what_was_compiled_is_found_again(monkeypatch, tmp_path):
     assert sum(made.stats.cache_hits.values()) == 1
 
 
-@pytest.mark.slow
-def test_two_processes_at_once(tmp_path):
-    code = (
-        "import sys, time, numpy as np; from hushcov._compiled import compiled\n"
-        "from test_compiled import a_kernel; made = compiled(a_kernel)\n"
-        "made.made(); print('ready', flush=True); input()\n"
-        "assert made(np.ones(3, dtype=sys.argv[1])) == 3\n"
-        "print(*made.made().stats.cache_hits.values())"
-    )
-    environment = os.environ | {
-        "NUMBA_CACHE_DIR": str(tmp_path),
-        "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path]),
-    }
+PACKAGES = ("noise", "accounting", "postprocess", "release")
+LATER = (
+    "noise.laplace",
+    *("accounting.filter", "accounting.ledger"),
+    *("tables.files", "tables.formats", "tables.cluster", "sums.device"),
+    *("release.files", "release.schema", "release.signature"),
+)
 
-    def together():
-        running = [
-            subprocess.Popen(
-                [sys.executable, "-c", code, kind],
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for kind in ("int64", "float64")
-        ]
-        for each in running:
-            assert each.stdout.readline() == "ready\n"
-        for each in running:
-            each.stdin.write("\n")
-            each.stdin.flush()
-        answers = [each.communicate()[0].split() for each in running]
-        assert [each.returncode for each in running] == [0, 0]
-        return answers
 
-    assert together() == [[], []]  # compiled
-    assert together() == [["1"], ["1"]]  # found
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_public_name_is_there(package):
+    module = import_module(f"hushcov.{package}")
+    nodes = ast.walk(ast.parse(Path(module.__file__).read_text()))
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    names = [each.name for node in imports for each in node.names]
+    assert all(getattr(module, name) is not None for name in names)
+
+
+@pytest.mark.parametrize("package", ["noise", "release"])
+def test_other_names_are_not(package):
+    module = import_module(f"hushcov.{package}")
+    with pytest.raises(AttributeError, match=rf"'hushcov\.{package}' has no attribute 'nothing'"):
+        _ = module.nothing
+
+
+def test_what_is_rarely_needed_is_not_loaded():
+    loaded = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys, {', '.join(f'hushcov.{package}' for package in PACKAGES)}\n"
+            "print(*(name for name in sys.modules))",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert "hushcov.postprocess.matrices" in loaded
+    assert not {f"hushcov.{name}" for name in LATER} & set(loaded)
+    assert not {"torch", "dask", "pyarrow", "sqlite3", "cryptography"} & set(loaded)

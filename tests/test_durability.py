@@ -5,8 +5,6 @@ are watched. At each change of a name the files behind it must have been forced 
 are, and after the last one the folder that holds the name.
 """
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import sys
@@ -15,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, Guarantee
+from documents import guarantee
 from hushcov.accounting import ledger as ledger_module
 from hushcov.accounting.ledger import Ledger
 from hushcov.release import Release
@@ -23,23 +21,9 @@ from hushcov.release import files as release_files
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.statistics import RecordMap, Statistics
 
-BOUND = Gaussian(0.1)
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="descriptors have no names on this system"
 )
-
-
-def guarantee():
-    return Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=0.9,
-        transcript_delta=1e-7,
-        numerical_delta=0.0,
-        events=(BOUND,),
-        method="zcdp",
-        preconditions=(),
-    )
 
 
 def release_of(value):
@@ -51,7 +35,6 @@ def attachment(folder: Path) -> None:
 
 
 def state(path: Path) -> object:
-    """What a file or a folder holds now."""
     return sorted(os.listdir(path)) if path.is_dir() else path.read_bytes()
 
 
@@ -108,7 +91,6 @@ def test_a_release_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, 
 
 
 def exchanges(folder: Path) -> bool:
-    """Whether names can be swapped in one step here."""
     for name in ("one", "other"):
         (folder / name).mkdir()
     return release_files._exchange(folder / "one", folder / "other")

@@ -4,8 +4,6 @@ Every number of every mechanism's parameters is changed with `dataclasses.replac
 that protects less. The answer must be a refusal, or a guarantee that says it is worse.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
@@ -70,10 +68,7 @@ def cost_of_event(parameters: Any) -> float:
 
 
 def case(
-    parameters: Any,
-    cost: Callable[[Any], float],
-    harmful: dict[str, float],
-    *harmless: str,
+    parameters: Any, cost: Callable[[Any], float], harmful: dict[str, float], *harmless: str
 ) -> Case:
     return Case(parameters, cost, harmful, frozenset(harmless))
 

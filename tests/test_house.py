@@ -1,7 +1,5 @@
 """The rules of the house that a machine can check; CONTRIBUTING.md says them in words."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess
@@ -25,7 +23,6 @@ SAME_NAME = {
 
 @cache
 def trees(root: Path = SOURCE) -> dict[str, ast.Module]:
-    """Every module of the package, by its path."""
     return {
         str(path.relative_to(root)): ast.parse(path.read_text())
         for path in sorted(root.rglob("*.py"))
@@ -69,7 +66,6 @@ def constants(tree: ast.Module) -> dict[str, str]:
 
 
 def repeated(found: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """Constants of the same name and value in more than one module."""
     places = defaultdict(list)
     for path, tree in found.items():
         for name, value in constants(tree).items():
@@ -93,7 +89,6 @@ def bound_twice(found: dict[str, ast.Module]) -> list[str]:
 
 
 def private_imports(found: dict[str, ast.Module]) -> list[str]:
-    """Underscore names that a module takes from another."""
     problems = []
     for path, tree in found.items():
         for node in ast.walk(tree):
@@ -104,7 +99,6 @@ def private_imports(found: dict[str, ast.Module]) -> list[str]:
 
 
 def long_functions(found: dict[str, ast.Module]) -> list[str]:
-    """Functions whose body without the docstring is too long."""
     problems = []
     for path, tree in found.items():
         for node in ast.walk(tree):
@@ -162,7 +156,6 @@ def weigh() -> dict[str, int]:
 
 
 def used_once(tree: ast.Module) -> int:
-    """How many private functions of a module it names once at most."""
     names = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     private = [
         node.name
@@ -189,17 +182,11 @@ def test_nothing_outside_a_room_decides_by_the_name_of_a_mechanism():
     assert found == []
 
 
-def test_no_constant_is_written_twice():
+def test_no_constant_is_written_twice_and_no_private_name_crosses_a_module():
     found = repeated(trees())
     assert found == {}
-
-
-def test_no_module_binds_a_name_twice():
     found = bound_twice(trees())
     assert found == []
-
-
-def test_no_underscore_name_crosses_a_module():
     found = private_imports(trees())
     assert found == []
 

@@ -1,7 +1,5 @@
 """The loss everything is judged by, against a full singular value decomposition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -37,10 +35,6 @@ def test_large_matrices_agree_with_the_dense_route():
     assert operator_norm(matrix) == pytest.approx(
         np.max(np.abs(np.linalg.eigvalsh(matrix))), rel=1e-7, abs=0
     )
-
-
-def test_sparse_errors_in_large_matrices():
-    """One entry in 620 x 620, as when an estimate misses a single covariance."""
     matrix = np.zeros((620, 620))
     assert operator_norm(matrix) == 0
     matrix[3, 510] = matrix[510, 3] = -0.2
@@ -48,7 +42,7 @@ def test_sparse_errors_in_large_matrices():
     assert operator_norm(0.3 * np.eye(620)) == pytest.approx(0.3, rel=1e-7, abs=0)
 
 
-def test_the_error_is_a_distance():
+def test_the_error_is_a_distance_and_support_counts_pairs():
     a, b = symmetric(6, seed=3), symmetric(6, seed=4)
     assert operator_norm_error(a, a) == 0
     assert operator_norm_error(a, b) == operator_norm_error(b, a) > 0
@@ -56,9 +50,6 @@ def test_the_error_is_a_distance():
         2 * operator_norm_error(a, b), rel=1e-6, abs=0
     )
     assert operator_norm_error(a.tolist(), b.tolist()) == operator_norm_error(a, b)
-
-
-def test_support_recovery_counts_off_diagonal_pairs():
     truth = np.eye(4)
     truth[0, 1] = truth[1, 0] = truth[2, 3] = truth[3, 2] = 0.5
     estimate = 2 * np.eye(4)

@@ -4,8 +4,6 @@ Every mechanism and the accountant have a page `docs/proofs/<name>.md` whose ste
 `## Step N: title`; code says `# proof: step N` where it relies on one.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import itertools
@@ -116,14 +114,7 @@ def docstring_problems(root: Path) -> list[str]:
 
 def test_code_and_proof_pages_agree():
     assert proof_problems(ROOT) == []
-
-
-def test_release_functions_state_their_privacy():
     assert docstring_problems(ROOT) == []
-
-
-def test_there_is_something_to_check():
-    """The two tests above must not pass because they look in the wrong place."""
     assert {"accounting", "multiscale", "neighbours"} <= set(proved_code(ROOT))
     for paths in proved_code(ROOT).values():
         assert steps_in_code(paths)[0]
@@ -184,17 +175,14 @@ def test_a_sound_tree_has_no_problems(tree):
     assert set(proved_code(tree)) == {"accounting", "example", "flat"}
     assert proof_problems(tree) == []
     assert docstring_problems(tree) == []
+    (tree / "src/hushcov/mechanisms/screened.py").write_text("x = 1\n")
+    assert proof_problems(tree) == ["screened has no proof page docs/proofs/screened.md"]
 
 
 @pytest.mark.parametrize("name", ["accounting", "example", "flat"])
 def test_a_missing_page_is_found(tree, name):
     (tree / "docs" / "proofs" / f"{name}.md").unlink()
     assert proof_problems(tree) == [f"{name} has no proof page docs/proofs/{name}.md"]
-
-
-def test_a_new_mechanism_without_a_page_is_found(tree):
-    (tree / "src/hushcov/mechanisms/screened.py").write_text("x = 1\n")
-    assert proof_problems(tree) == ["screened has no proof page docs/proofs/screened.md"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Numbers quoted in docs/proofs/multiscale.md, evaluated. Section by section, as on the page."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Simulated covariances, records and second moments at sizes nobody can store."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -43,15 +41,16 @@ def test_random_models_follow_their_seed():
     first, second = (sparse_covariance("random", 30, 4, random_state=seed) for seed in (1, 2))
     assert not np.array_equal(first, second)
     np.testing.assert_array_equal(first, sparse_covariance("random", 30, 4, random_state=1))
+    moments = wishart_moments(np.eye(6), 2, random_state=0)
+    assert moments.n_records == 2
+    assert np.linalg.matrix_rank(moments.covariance) == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        (("circle", 5, 2), "model"),
-        (("block", 0, 1), "n_features"),
-        (("block", 5, 6), "row_sparsity"),
-        (("block", 5, 0), "row_sparsity"),
+        *((("circle", 5, 2), "model"), (("block", 0, 1), "n_features")),
+        *((("block", 5, 6), "row_sparsity"), (("block", 5, 0), "row_sparsity")),
     ],
 )
 def test_bad_models_are_refused(arguments, name):
@@ -118,10 +117,7 @@ def drawn_moments(n, runs):
 
 @pytest.mark.parametrize("n", [3, 7, 40])
 def test_wishart_moments_have_the_law_of_records(n):
-    """S drawn directly against S of drawn records, jointly over entries. False-alarm rate 1e-6.
-
-    The same comparison sees a scale that is off by a tenth.
-    """
+    """Jointly over entries, false-alarm rate 1e-6; a scale off by a tenth is seen."""
     drawn, summed = drawn_moments(n, 5_000), moments_of_records(n, 20_000)
     assert disagreements(drawn, summed) == []
     assert disagreements(drawn, 1.1 * summed)
@@ -134,10 +130,7 @@ def test_the_comparison_sees_a_wrong_number_of_degrees_of_freedom():
 
 @pytest.mark.parametrize("n", [10**10, 10**14, 10**18])
 def test_fluctuations_shrink_as_one_over_the_root_of_n(n):
-    """Entry (i, j) deviates by sqrt((s_ij^2 + s_ii s_jj) / n). False-alarm rate 1e-6.
-
-    At n = 1e18 that is 1e-9, far above the rounding of a double.
-    """
+    """Entries deviate by sqrt((s_ij^2 + s_ii s_jj) / n). False-alarm rate 1e-6."""
     errors = np.stack(
         [wishart_moments(SIGMA, n, random_state=seed).covariance - SIGMA for seed in range(400)]
     )
@@ -146,12 +139,6 @@ def test_fluctuations_shrink_as_one_over_the_root_of_n(n):
     scores = scores[:, *UPPER]
     assert normal_p_value(scores.mean(axis=0) * np.sqrt(400)) > FALSE_ALARM
     assert normal_p_value((scores.var(axis=0) - 1) / np.sqrt(2 / 400)) > FALSE_ALARM
-
-
-def test_fewer_records_than_features_give_a_singular_matrix():
-    moments = wishart_moments(np.eye(6), 2, random_state=0)
-    assert moments.n_records == 2
-    assert np.linalg.matrix_rank(moments.covariance) == 2
 
 
 def test_simulated_moments_are_checked_and_frozen():

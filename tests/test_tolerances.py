@@ -1,7 +1,5 @@
 """Tiny numbers are told apart: the suite's `approx` has no absolute tolerance by accident."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

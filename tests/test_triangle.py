@@ -1,7 +1,5 @@
 """Symmetric matrices from their pairs, for any number of threads."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`pytest.approx` without its absolute tolerance of 1e-12, which makes all tiny numbers alike."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -16,10 +14,7 @@ _RELATIVE, _ABSOLUTE = 1e-6, 1e-12  # what pytest takes where nothing is given
 def approx(
     expected: Any, rel: float | None = None, abs: float | None = None, **options: Any
 ) -> Any:
-    """As in pytest, but refused where the absolute tolerance that nobody gave is the wider one.
-
-    2e-81 would be approximately 4e-81, and 0.5 with rel=1e-15 would be within 1e-12.
-    """
+    """As in pytest, but refused where the absolute tolerance that nobody gave is wider."""
     relative = _RELATIVE if rel is None else rel
     if abs is None and any(0 < relative * each < _ABSOLUTE for each in sizes(expected)):
         raise AssertionError(

@@ -1,30 +1,17 @@
 """Releases by hand: a matrix, errors of sampling, and noise of a known deviation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
 from scipy import stats
 
-from hushcov.accounting import Gaussian, Guarantee
+from documents import guarantee
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release
 from hushcov.release.document import Making
 from statistics_helpers import FALSE_ALARM
 
 UNIT = 1e-9
-GUARANTEE = Guarantee(
-    epsilon=1.0,
-    delta=1e-6,
-    transcript_epsilon=1.0,
-    transcript_delta=1e-6,
-    numerical_delta=0.0,
-    events=(Gaussian(0.1),),
-    method="gaussian",
-    preconditions=(),
-    private=True,
-)
 
 
 def document(covariance, *, n=10_000, noise=1e-9, rng=None, **changes):
@@ -43,7 +30,7 @@ def document(covariance, *, n=10_000, noise=1e-9, rng=None, **changes):
         mechanism="gaussian",
         integers=np.rint(matrix / UNIT).astype(np.int64),
         unit=UNIT,
-        guarantee=GUARANTEE,
+        guarantee=guarantee(),
         parameters={},
         feature_scale=scale,
         noise_sd=(noise, noise * 2**0.5),

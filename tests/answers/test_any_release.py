@@ -1,7 +1,5 @@
 """Questions to small releases of every kind: an answer or a refusal, and no warning of numpy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -58,7 +56,6 @@ def any_release(rng):
 
 
 def of_pairs(release, rng):
-    """The same, where some pairs were released."""
     pairs = np.array(np.triu_indices(release.n_features, 1))
     pairs = pairs[:, rng.random(pairs.shape[1]) < 0.5]
     values, own = release.integers[tuple(pairs)], release.integers.diagonal()

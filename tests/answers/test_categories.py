@@ -1,7 +1,5 @@
 """Columns of one category: which add up is told from the release, and said."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -39,9 +37,6 @@ def test_columns_that_add_up_are_told_from_others():
     assert not adds_up(staff(2), np.array([1, 2]))
     assert not adds_up(staff(), np.array([0]))
     assert not adds_up(staff(noise=0.2), np.array([1, 2, 3]))  # nobody can tell
-
-
-def test_pairs_that_were_not_released_leave_it_to_the_means():
     release = replace(staff(), selected=np.array([[1], [2]]))
     assert adds_up(release, np.array([1, 2, 3]))
     assert not adds_up(release, np.array([1, 3]))
@@ -59,19 +54,21 @@ def test_the_name_of_a_category_stands_for_its_columns_but_one():
         regress(staff(), "age", "team")
 
 
-def test_answers_of_which_nothing_is_known_are_left_out():
-    rare = replace(staff(), making=replace(staff().making, unresolved=(3,)))
-    assert spelt_out(rare, ["team"])[0] == ["team=a", "team=b"]
-    assert answered(rare, "team", "b") == {"team=a": 0.0, "team=b": 1.0}
-    assert spelt_out(staff(), ["team"], every=True)[0] == ["team=a", "team=b", "team=c"]
-
-
 def test_answers_are_values_of_columns():
     assert answered(staff(), "team", "b") == {"team=a": 0.0, "team=b": 1.0}
     assert answered(staff(), "team", "c") == {"team=a": 0.0, "team=b": 0.0}
     assert answered(staff(), "remote", "no") == {"remote=yes": 0.0}
     assert answered(staff(), "team", "d") is None
     assert answered(staff(), "age", "old") is None
+    rare = replace(staff(), making=replace(staff().making, unresolved=(3,)))
+    assert spelt_out(rare, ["team"])[0] == ["team=a", "team=b"]
+    assert answered(rare, "team", "b") == {"team=a": 0.0, "team=b": 1.0}
+    assert spelt_out(staff(), ["team"], every=True)[0] == ["team=a", "team=b", "team=c"]
+    with pytest.raises(ParameterError, match=r"did you mean 'age'\?\): they are age, team=a"):
+        regress(staff(), "aeg")
+    nothing = replace(staff(), making=replace(staff().making, unresolved=(0, 1, 2, 3, 4)))
+    with pytest.raises(ParameterError, match="nothing was found in this release"):
+        regress(nothing, "age")
 
 
 def test_partial_correlations_name_columns_that_add_up():
@@ -87,11 +84,3 @@ def test_values_outside_of_public_bounds_are_said():
     assert "age = 400 is outside its public bounds (at most 90)" in found.warning
     assert "at least 18" in (conditional(staff(), {"age": 1.0}, "remote=yes").warning or "")
     assert "bounds" not in (conditional(staff(), {"age": 90.0}, "team=a").warning or "")
-
-
-def test_refusals_say_what_there_is():
-    with pytest.raises(ParameterError, match=r"did you mean 'age'\?\): they are age, team=a"):
-        regress(staff(), "aeg")
-    nothing = replace(staff(), making=replace(staff().making, unresolved=(0, 1, 2, 3, 4)))
-    with pytest.raises(ParameterError, match="nothing was found in this release"):
-        regress(nothing, "age")

@@ -1,7 +1,5 @@
 """Conditional means from a release."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from answer_documents import document, fewest
@@ -74,11 +72,9 @@ def test_public_means_take_the_place_of_those_that_were_not_released():
 @pytest.mark.parametrize(
     ("given", "features", "words"),
     [
-        ({}, None, "given must map"),
-        ([1.0], None, "no mapping"),
+        *(({}, None, "given must map"), ([1.0], None, "no mapping")),
         ({"weihgt": 1.0}, None, "did you mean 'weight'"),
-        ({"weight": np.inf}, None, "finite"),
-        ({"weight": "much"}, None, "numbers"),
+        *(({"weight": np.inf}, None, "finite"), ({"weight": "much"}, None, "numbers")),
         ({"weight": 1.0}, ["weight"], "others than those given"),
     ],
 )

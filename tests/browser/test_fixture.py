@@ -1,7 +1,5 @@
 """The fixture itself: it opens pages, and tells what they complain of."""
 
-from __future__ import annotations
-
 import pytest
 
 

@@ -1,13 +1,11 @@
 """The report of a release in a real browser: by mouse, touch and keyboard, large and small."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from chromium import PHONE, each_screen
-from hushcov.accounting import Gaussian, Guarantee
-from hushcov.planning import Forecast
+from documents import guarantee, quick_forecast
+from hushcov.accounting import Gaussian
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release
 from hushcov.report import sections as outlook
@@ -21,23 +19,14 @@ SCALE = np.full(40, 2.0)
 
 
 def release(**changes) -> Release:
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=1.0,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.05), Gaussian(0.2)),
-        method="gaussian",
-        preconditions=("rows are bounded",),
-        private=False,
-    )
+    events = (Gaussian(0.05), Gaussian(0.2))
+    said = {"events": events, "preconditions": ("rows are bounded",), "private": False}
     inputs = {"n_records": 10_000, "n_features": 40, "row_sparsity": 3, "epsilon": 1.0}
     parts = {
         "mechanism": "row-top-k",
         "integers": symmetric_sparse((PAIRS[0], PAIRS[1]), VALUES, np.full(40, 1000)),
         "unit": 0.001,
-        "guarantee": guarantee,
+        "guarantee": guarantee(**said),
         "parameters": {"inputs": inputs | {"delta": 1e-6}},
         "feature_scale": SCALE,
         "noise_sd": (0.02, 0.03),
@@ -46,11 +35,6 @@ def release(**changes) -> Release:
         "making": Making(n_records=10_000),
     }
     return Release(**parts | changes)
-
-
-def quick_forecast(inputs, mechanism, *, rough=False):
-    errors = dict.fromkeys(("block", "banded", "random"), 30 / inputs.n_records**0.5)
-    return Forecast(mechanism, errors, 0.25, rough=rough)
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +59,11 @@ def view(page) -> list[int]:
 
 
 def words(page, selector: str) -> str:
-    """Text on the page, with letters that a keyboard has."""
     text = page.locator(selector).inner_text()
     return text.replace("\N{MULTIPLICATION SIGN}", "x").replace("\N{MINUS SIGN}", "-")
 
 
 def until(page, holds) -> None:
-    """Wait for what the browser does in its own time."""
     for _ in range(250):
         if holds():
             return
@@ -144,7 +126,6 @@ def test_text_stands_out_from_what_is_behind_it(open_page, report, scheme):
 
 @pytest.fixture(scope="module")
 def noisy(tmp_path_factory):
-    """A pair beyond 1, and a negative variance."""
     variances = np.full(40, 1000)
     variances[10] = -30
     values = np.array([500, -1300, 200, 450, -250])
@@ -358,23 +339,35 @@ def test_everything_is_reached_with_the_tab_key(open_page, report):
     assert reached == wanted
 
 
-def test_names_are_text_wherever_they_are_shown(open_page, report):
+def test_names_are_text_graphs_light_up_and_variances_are_found(open_page, report):
     page = open_page(report)
     page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
     assert page.title() == "Private covariance of 40 features"
     assert page.locator("img").count() == 0
     assert HOSTILE in page.locator("#largest").inner_text()
     assert HOSTILE in page.locator("#graph details").inner_text()
-
-
-def test_the_graph_lights_up_around_a_node(open_page, report):
-    page = open_page(report)
     node = page.locator('.node[data-node="0"] circle')
     node.scroll_into_view_if_needed()
     node.hover()
     near = page.locator(".node.near").evaluate_all("all => all.map((each) => each.dataset.node)")
     assert sorted(near) == ["0", "1", "39"]
     assert page.locator(".edge.near").count() == 2
+    boxes = page.locator(".graph .node text").evaluate_all("""all => all.map((each) => {
+      const { left, right, top, bottom } = each.getBoundingClientRect();
+      return [left, right, top, bottom];
+    })""")
+    assert len(boxes) == 8
+    for place, (left, right, top, bottom) in enumerate(boxes):
+        for other in boxes[:place]:
+            across = min(right, other[1]) - max(left, other[0])
+            down = min(bottom, other[3]) - max(top, other[2])
+            assert across <= 0 or down <= 0
+    page.fill("#variance-find", "FEATURE 1")
+    assert page.locator("#variance-rows tr").count() == 10
+    assert "feature 10" in page.locator("#variance-rows").inner_text()
+    assert words(page, "#variance-said") == "10 of 40 features"
+    page.fill("#variance-find", "")
+    assert page.locator("#variance-rows tr").count() == 40
 
 
 def test_still_where_less_motion_is_wanted(open_page, report):
@@ -389,30 +382,6 @@ def test_colours_follow_the_scheme_while_the_page_is_open(open_page, report):
     light = page.evaluate(drawn)
     page.emulate_media(color_scheme="dark")
     until(page, lambda: page.evaluate(drawn) != light)
-
-
-def test_labels_of_the_graph_do_not_overlap(open_page, report):
-    page = open_page(report)
-    boxes = page.locator(".graph .node text").evaluate_all("""all => all.map((each) => {
-      const { left, right, top, bottom } = each.getBoundingClientRect();
-      return [left, right, top, bottom];
-    })""")
-    assert len(boxes) == 8
-    for place, (left, right, top, bottom) in enumerate(boxes):
-        for other in boxes[:place]:
-            across = min(right, other[1]) - max(left, other[0])
-            down = min(bottom, other[3]) - max(top, other[2])
-            assert across <= 0 or down <= 0
-
-
-def test_variances_are_found_by_name(open_page, report):
-    page = open_page(report)
-    page.fill("#variance-find", "FEATURE 1")
-    assert page.locator("#variance-rows tr").count() == 10
-    assert "feature 10" in page.locator("#variance-rows").inner_text()
-    assert words(page, "#variance-said") == "10 of 40 features"
-    page.fill("#variance-find", "")
-    assert page.locator("#variance-rows tr").count() == 40
 
 
 def test_variances_that_are_not_listed_are_found_and_said_alike(open_page, tmp_path, monkeypatch):
@@ -445,12 +414,6 @@ def test_printed_pages_are_light_whole_and_without_controls(open_page, report):
     assert cut == []
     frame = page.locator(".tall").first
     assert frame.evaluate("each => each.scrollHeight <= each.clientHeight + 1")
-
-
-def test_the_desktop_is_used(open_page, report):
-    page = open_page(report, viewport={"width": 1440, "height": 900})
-    assert page.locator("#largest table").first.bounding_box()["width"] > 1300
-    assert page.locator("#largest").bounding_box()["y"] < 900  # results start on the first screen
 
 
 @pytest.mark.parametrize("d", [1, 2])

@@ -1,7 +1,5 @@
 """Fixtures of every test of a command."""
 
-from __future__ import annotations
-
 from command_line import known_keys, program, refused, run
 
 __all__ = ["known_keys", "program", "refused", "run"]

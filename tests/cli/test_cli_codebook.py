@@ -1,13 +1,10 @@
 """`hushcov fit` and `hushcov plan` with `--codebook`."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import LocalCluster
 
 from estimators.settings import skip_search
 from hushcov.release.files import read_release
@@ -23,7 +20,6 @@ N = 20_000
 
 @pytest.fixture(autouse=True)
 def survey(tmp_path, monkeypatch):
-    """A table with text, and its codebook."""
     skip_search(monkeypatch)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
@@ -56,19 +52,6 @@ def test_a_codebook_makes_one_hot_columns_and_bounds(run, file):
     assert release.making.unresolved == ()  # 0.2 % of the records are from NY
 
 
-def test_workers_of_a_cluster_code_too(run):
-    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
-        result = fit(run, "survey.parquet", "-o", "r", "--scheduler", cluster.scheduler_address)
-    assert json.loads(result.stdout)["n_features"] == len(NAMES)
-
-
-def test_chosen_columns(run):
-    fit(run, "survey.csv", "--columns", "w,age", "-o", "release")
-    release = read_release("release").release
-    assert release.column_names == ("w", "age")
-    assert release.making.bounds == ((None, None), (0, 120))
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -83,26 +66,12 @@ def test_bad_codebooks_are_refused(run, refused, tmp_path, text, words):
     assert words in refused(2, "fit", "survey.csv", *PUBLIC, "--codebook", "codebook.csv")
 
 
-def test_text_needs_a_codebook(run):
-    result = run("fit", "survey.csv", *PUBLIC)
-    assert result.exit_code != 0
-    assert "--codebook FILE.csv" in result.stderr
-
-
-def test_the_theorem_has_no_use_for_one(run, refused):
-    more = ("--mechanism", "theorem", "--feature-scale", 1, "--codebook", "codebook.csv")
-    assert "codebook must be left out" in refused(2, "fit", "survey.csv", *PUBLIC, *more)
-
-
-def test_a_plan_counts_the_features_of_a_codebook(run):
+def test_a_plan_counts_the_features_of_a_codebook_or_needs_their_number(run, refused):
     fixed = (*PUBLIC, "--codebook", "codebook.csv", "--records", 10**5, "--json")
     found = json.loads(run("plan", *fixed).stdout)
     assert found["n_features"] == 4
     found = json.loads(run("plan", *fixed, "--features", 5).stdout)
     assert found["n_features"] == 5
-
-
-def test_a_plan_needs_a_number_of_features(run, refused):
     result = run("plan", *PUBLIC)
     assert result.exit_code == 2
     assert "--features" in result.stderr

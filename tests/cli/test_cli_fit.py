@@ -1,7 +1,5 @@
 """`hushcov fit`: the announcement, the release and what it shows, bad options and bad files."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -10,16 +8,17 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from command_line import words
 from hushcov import PrivateSparseCovariance
 from hushcov._words import number
+from hushcov.accounting.ledger import Ledger
 from hushcov.cli import fit
-from hushcov.cli.output import busy, steps, watched
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.metrics import operator_norm_error
-from hushcov.planning import predicted
+from hushcov.planning import mechanisms, predicted
+from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.sums.records import Records, WatchedRecords
-from hushcov.tables.sources import ArrayRecords
+from hushcov.sums.records import Records
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*BUDGET, "--row-sparsity", 2)
@@ -34,7 +33,6 @@ FILES = {
 
 @pytest.fixture
 def data(tmp_path) -> Path:
-    """4,001 records of six features, whose scales and means differ."""
     rows = gaussian_records(TRUTH, 4_001) * SCALES + 123.456
     np.save(tmp_path / "x.npy", rows)
     return tmp_path / "x.npy"
@@ -50,15 +48,11 @@ def _forecasts(**changes):
     return {each.mechanism: each for each in _plan(**changes).forecasts}
 
 
-def _words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def _released(folder="x-release"):
     return json.loads((Path(folder) / "release.json").read_text())
 
 
-def test_release(run, data):
+def test_release(run, refused, data):
     result = run("fit", data, *PUBLIC, "-o", "out")
     assert (result.exit_code, result.stderr) == (0, "")
     assert {path.name for path in Path("out").iterdir()} == FILES
@@ -71,6 +65,24 @@ def test_release(run, data):
     assert _released("out")["making"]["dataset"] == Path(data).name  # where nobody names it
     assert f"Private covariance of {Path(data).name}" in Path("out/report.html").read_text()
     assert re.search(r"verdict +(good|rough|hopeless): ", result.stdout)
+    assert list(Path().glob(".hushcov-*")) == []
+    assert "pairs.csv, report.html, variances.csv match" in words(run("show", "out").stdout)
+    assert "out already holds" in refused(6, "fit", data, *PUBLIC, "-o", "out")
+    assert "out already exists" in refused(6, "demo", "-o", "out")
+    assert run("show", "out").exit_code == 0
+
+
+def test_no_file_is_overwritten_and_no_record_is_read(run, refused, data, monkeypatch):
+    monkeypatch.setattr(PrivateSparseCovariance, "fit", lambda *_: pytest.fail("records were read"))
+    asked = ("fit", data, *PUBLIC, "-o")
+    for place, name in enumerate((*sorted(FILES), "notes.txt")):
+        file = Path(f"out{place}") / name
+        file.parent.mkdir()
+        file.write_text("mine")
+        assert run(*asked, file.parent).exit_code == 6
+        assert [path.read_text() for path in file.parent.iterdir()] == ["mine"]
+    assert refused(6, *asked, file).startswith(f"{file}: File exists.")
+    assert "current folder" in refused(6, *asked, ".")
 
 
 UNKNOWN = ("the features' means and scales, and the norms of records,", "the features' scales,")
@@ -80,7 +92,7 @@ UNKNOWN = ("the features' means and scales, and the norms of records,", "the fea
 def test_the_announcement_says_what_and_what_to_expect(run, data, known):
     options = ("--known-mean",) * known
     chosen = ("--mechanism", "screened")
-    text = _words(run("fit", data, *PUBLIC, *chosen, *options, "-o", "there").stdout)
+    text = words(run("fit", data, *PUBLIC, *chosen, *options, "-o", "there").stdout)
     each = _forecasts(assume_centered=known)
     best, second = each["screened"], each["gaussian-threshold"]
     before, after = text.split(" Released ")
@@ -104,27 +116,6 @@ def test_the_announcement_says_what_and_what_to_expect(run, data, known):
     assert "of 15 pairs were released" in after
 
 
-def test_the_largest_correlations_are_shown_with_intervals(run, data):
-    result = run("fit", data, *PUBLIC, "--json")
-    found = json.loads(result.stdout)
-    pairs = found["largest_pairs"]
-    assert found["found_pairs"] >= 3
-    # Blocks of two, of correlation one half.
-    assert sorted(pair["features"] for pair in pairs[:3]) == [[0, 1], [2, 3], [4, 5]]
-    estimate = np.load("x-release/covariance.npy")
-    sizes = [abs(pair["correlation"]) for pair in pairs]
-    assert sizes == sorted(sizes, reverse=True)
-    for pair in pairs[:3]:
-        low, high = pair["interval"]
-        assert low < pair["covariance"] < high
-        low, high = pair["correlation_interval"]
-        assert low < pair["correlation"] < high
-        assert estimate[tuple(pair["features"])] == pair["covariance"]
-        assert pair["correlation"] == pytest.approx(0.5, abs=0.2)
-    assert "counted from 0" in result.stderr
-    assert "95 % interval" in result.stderr
-
-
 def test_what_is_known_is_used(run, data):
     np.save("scales.npy", SCALES)
     np.save("centred.npy", np.load(data) - 123.456)
@@ -135,52 +126,10 @@ def test_what_is_known_is_used(run, data):
     assert (found["n_records"], found["known_mean"]) == (4_001, True)
     assert found["typical_error"] == known.typical_error < _forecasts()["adaptive"].typical_error
     assert _released("centred-release")["feature_scale"] == SCALES.tolist()
-    text = _words(result.stderr)
+    text = words(result.stderr)
     assert "scales, mean zero not known" in text
     run("fit", data, *PUBLIC, "--feature-scale", 2.5)
     assert _released()["feature_scale"] == [2.5] * 6
-
-
-@pytest.mark.parametrize("mechanism", list(predicted())[:4])
-def test_mechanisms_can_be_chosen(run, data, mechanism):
-    result = run("fit", data, *PUBLIC, "--mechanism", mechanism, "--json")
-    found = json.loads(result.stdout)
-    assert found["mechanism"] == mechanism
-    assert _released()["mechanism"] == mechanism.removesuffix("-threshold")
-    (chosen,) = [each for each in _plan().forecasts if each.mechanism == mechanism]
-    assert found["predicted_error"] == chosen.predicted_error
-    assert found["detection_limit"] == chosen.detection_limit
-    mark = ":" if mechanism == "adaptive" else ","
-    assert f"mechanism {mechanism}{mark}" in _words(result.stderr)
-    if mechanism == "gaussian":
-        assert 3 <= found["found_pairs"] < 15
-        assert "of 15 pairs stand out" in _words(result.stderr)
-        assert "none is set to zero" in result.stderr
-
-
-def test_multiscale_can_be_chosen_and_shows_no_noise_level(run):
-    np.save("tiny.npy", gaussian_records(np.eye(1), 400))
-    options = (*BUDGET, "--row-sparsity", 1, "--mechanism", "multiscale", "--json")
-    result = run("fit", "tiny.npy", *options)
-    found = json.loads(result.stdout)
-    assert (found["mechanism"], found["noise_sd"]) == ("multiscale", None)
-    assert "noise standard deviation" not in _words(result.stderr)
-
-
-def test_positive_semidefinite_if_asked(run, data):
-    np.save("noisy.npy", np.random.default_rng(0).normal(size=(200, 10)))
-    # So few records do not find their scales, and noise is in units of the scales.
-    noisy = (*BUDGET, "--row-sparsity", 3, "--mechanism", "gaussian", "--feature-scale", 1)
-    noisy = (*noisy, "--known-mean", "--allow", "hopeless")
-    for folder, options in (("plain", ()), ("psd", ("--psd",))):
-        assert run("fit", "noisy.npy", *noisy, "-o", folder, *options).exit_code == 0
-    plain, psd = (
-        np.linalg.eigvalsh(np.load(f"{folder}/covariance.npy")) for folder in ("plain", "psd")
-    )
-    assert plain[0] < -1e-3
-    assert psd[0] > -1e-9 * psd[-1]
-    text = run("fit", data, *PUBLIC, "--mechanism", "screened", "--psd", "--json").stdout
-    assert json.loads(text)["found_pairs"] < 15  # zeros that are filled in were not found
 
 
 def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
@@ -194,35 +143,8 @@ def test_the_announcement_comes_before_any_record(run, data, monkeypatch):
     result = run("fit", data, *PUBLIC)
     assert result.exit_code == 3
     assert result.stderr.startswith("hushcov: error: records were read There is no ledger")
-    assert "expected error about" in _words(result.stdout)
+    assert "expected error about" in words(result.stdout)
     assert not Path("x-release").exists()
-
-
-def test_a_hopeless_number_of_records_is_said_plainly_and_once(run):
-    np.save("few.npy", np.ones((5, 20)))
-    result = run("fit", "few.npy", *PUBLIC, "--json", "--allow", "hopeless", "--known-mean")
-    assert result.exit_code == 0
-    found = json.loads(result.stdout)
-    assert found["hopeless"] is True
-    assert found["typical_error"] >= 1
-    text = _words(result.stderr)
-    assert text.count("5 records of 20 features are too few") == 1
-    assert "hushcov: warning" not in text
-
-
-@pytest.mark.parametrize(("shape", "sparsity"), [((501, 1), 1), ((801, 8), 1), ((4_000, 3), 3)])
-def test_small_sizes(run, shape, sparsity):
-    np.save("small.npy", np.random.default_rng(0).normal(size=shape))
-    # To the default 1 is advice; the screened release is told that there is no pair.
-    options = ("--row-sparsity", sparsity, "--known-mean", "--mechanism", "screened")
-    result = run("fit", "small.npy", *BUDGET, *options, "--json")
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert (found["n_records"], found["n_features"]) == shape
-    assert np.load("small-release/covariance.npy").shape == (shape[1], shape[1])
-    if sparsity == 1:
-        assert found["found_pairs"] == 0
-        assert found["largest_pairs"] == []
 
 
 def test_json_is_alone_on_standard_output(run, data):
@@ -242,61 +164,9 @@ def test_json_is_alone_on_standard_output(run, data):
     assert "What will be released" in result.stderr
     for key in ("unit", "guarantee", "parameters", "noise_sd"):
         assert found[key] == written[key]
-    assert found["output"] == "x-release"
-    assert (found["n_records"], found["n_features"]) == (4_001, 6)
-    assert found["known_mean"] is False
     assert [each["mechanism"] for each in found["forecasts"]] == [
         each.mechanism for each in _plan().forecasts
     ]
-    integers = np.load("x-release/integers.npy")
-    scale = np.array(written["feature_scale"])
-    released = integers * found["unit"] * np.multiply.outer(scale, scale)
-    estimate = np.load("x-release/covariance.npy")
-    kept = estimate != 0
-    assert np.allclose(estimate[kept], released[kept], rtol=1e-12)
-
-
-def test_declared_size(run, refused, data):
-    assert run("fit", data, *PUBLIC, "--records", "4001", "--dry-run").exit_code == 0
-    line = refused(3, "fit", data, *PUBLIC, "--records", 999)
-    assert line.startswith(f"--records must be what {data} holds, 4,001, got 999")
-    assert "No record was" in line
-
-
-def test_a_release_is_never_overwritten(run, data):
-    assert run("fit", data, *PUBLIC).exit_code == 0
-    before = Path("x-release/release.json").read_bytes()
-    result = run("fit", data, *PUBLIC)
-    assert result.exit_code == 6
-    assert "x-release already holds" in result.stderr
-    assert "x-release already exists" in run("demo", "-o", "x-release").stderr
-    assert Path("x-release/release.json").read_bytes() == before
-
-
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_nor_is_any_file_of_its_name(run, data, name):
-    Path("out").mkdir()
-    (Path("out") / name).write_text("mine")
-    assert run("fit", data, *PUBLIC, "-o", "out").exit_code == 6
-    assert [path.read_text() for path in Path("out").iterdir()] == ["mine"]
-
-
-def test_nothing_is_left_behind_when_the_records_are_bad(run, data):
-    rows = np.load(data)
-    rows[17, 3] = np.nan
-    np.save(data, rows)
-    result = run("fit", data, *PUBLIC)
-    assert result.exit_code == 3
-    assert "must be finite" in result.stderr
-    assert not Path("x-release").exists()
-
-
-def test_a_folder_that_cannot_be_is_refused_before_noise(run, data, monkeypatch):
-    monkeypatch.setattr(PrivateSparseCovariance, "fit", lambda *_: pytest.fail("records were read"))
-    Path("file").write_text("")
-    result = run("fit", data, *PUBLIC, "-o", "file")
-    assert result.exit_code == 6
-    assert result.stderr.startswith("hushcov: error: file: File exists.")
 
 
 def test_tables_are_written_as_asked_for_and_never_cost_the_release(run, data, monkeypatch):
@@ -312,32 +182,23 @@ def test_tables_are_written_as_asked_for_and_never_cost_the_release(run, data, m
     def failing(*_, **__):
         raise OSError("no room")
 
-    monkeypatch.setattr(fit, "write_tables", failing)
-    result = run("fit", data, *PUBLIC, "-o", "c")
-    assert result.exit_code == 0
-    assert "pairs.csv not written: OSError. no room" in _words(result.stdout)
-    assert run("show", "c").exit_code == 0
-
-
-def test_runs_without_matplotlib(run, data, monkeypatch):
     def missing(*_, **__):
         raise MissingPackageError("figures", "matplotlib", "report")
 
+    monkeypatch.setattr(fit, "write_tables", failing)
     monkeypatch.setattr(fit, "write_release_heatmap", missing)
-    result = run("fit", data, *PUBLIC)
+    result = run("fit", data, *PUBLIC, "-o", "c")
     assert result.exit_code == 0
-    assert "heatmap.png not drawn" in _words(result.stdout)
-    assert {path.name for path in Path("x-release").iterdir()} == FILES - {"heatmap.png"}
+    assert "heatmap.png not drawn" in words(result.stdout)
+    assert "pairs.csv not written: OSError. no room" in words(result.stdout)
+    assert run("show", "c").exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("options", "start"),
     [
-        (("--mechanism", "theorem"), "--feature-scale is required with --mechanism theorem: "),
-        (
-            ("--mechanism", "theorem", "--feature-scale", 1, "--psd"),
-            "--psd must be left out with --mechanism theorem: ",
-        ),
+        (("--ledger", "budget.db"), "--ledger and --dataset"),
+        (("--dataset", "people"), "--ledger and --dataset"),
         (("--frequencies", "x.npy"), "--frequencies must be left out without genotypes: pass"),
         (
             ("--neighbours", "both"),
@@ -362,14 +223,15 @@ def test_options_that_do_not_go_together_or_are_out_of_range(refused, data, opti
     assert not Path("x-release").exists()
 
 
-def test_scales_in_a_file_that_is_not_there(refused, data):
-    line = refused(6, "fit", data, *PUBLIC, "--feature-scale", "nowhere.npy")
+def test_other_refusals(refused, data):
+    fit = ("fit", data, *PUBLIC)
+    line = refused(6, *fit, "--feature-scale", "nowhere.npy")
     assert line.startswith("nowhere.npy: No such file or directory")
-
-
-def test_a_budget_that_cannot_be_certified_is_refused(refused, data):
-    line = refused(4, "fit", data, *PUBLIC, "--epsilon", 1e-14, "--delta", 1e-60)
-    assert "too small" in line
+    assert "too small" in refused(4, *fit, "--epsilon", 1e-14, "--delta", 1e-60)
+    assert "Missing argument 'DATA'" in refused(2, "fit")
+    line = refused(2, "fit", data)
+    assert line.startswith("--epsilon and --delta are required: how much privacy. --epsilon 1 and")
+    assert f"'hushcov start {data}' asks for all of it" in line
 
 
 def _save(path: Path, array) -> None:
@@ -408,29 +270,6 @@ def test_bad_files(run, name, content, code, message):
     assert "s3cret" not in result.output
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, bool])
-def test_dtypes_and_order_are_accepted(run, dtype):
-    rows = np.random.default_rng(0).integers(0, 2, (4_001, 6)).astype(dtype)
-    _save(Path("a.npy"), np.asfortranarray(rows))
-    assert run("fit", "a.npy", *PUBLIC).exit_code == 0
-    variances = np.diag(np.load("a-release/covariance.npy"))
-    assert variances == pytest.approx(np.full(6, 0.25), rel=0.5)
-
-
-def test_a_folder_is_not_a_file(run):
-    Path("folder.npy").mkdir()
-    result = run("fit", "folder.npy", *PUBLIC)
-    assert result.exit_code == 6
-    assert "folder.npy must" in result.stderr
-
-
-def test_required(refused, data):
-    assert "Missing argument 'DATA'" in refused(2, "fit")
-    line = refused(2, "fit", data)
-    assert line.startswith("--epsilon and --delta are required: how much privacy. --epsilon 1 and")
-    assert f"'hushcov start {data}' asks for all of it" in line
-
-
 def test_no_data_value_is_ever_shown(run, data):
     rows = np.load(data)
     rows[17, 3] = 98765.4321
@@ -442,43 +281,81 @@ def test_no_data_value_is_ever_shown(run, data):
         assert "123.4" not in output
 
 
-def test_progress_counts_every_row_of_every_pass():
-    seen: list[object] = []
-    records = WatchedRecords(
-        ArrayRecords(np.ones((2500, 3)), block_rows=1000), lambda: seen.append("pass"), seen.append
+OF_PEERS = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 3)
+SCALE = 2.0
+PEER_TRUTH = SCALE**2 * sparse_covariance("block", 6, 3)
+PEERS = [name for name in mechanisms() if name not in predicted()]
+PURE = [name for name in PEERS if mechanisms()[name].pure]
+
+
+@pytest.fixture
+def scaled(tmp_path):
+    np.save(tmp_path / "x.npy", gaussian_records(PEER_TRUTH, 20_000, random_state=1))
+    return tmp_path / "x.npy"
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_a_release_by_a_peer(run, scaled, name):
+    """A fit, its dry run, and every command that reads the folder."""
+    options = (
+        scaled,
+        *OF_PEERS,
+        "--mechanism",
+        name,
+        "--feature-scale",
+        SCALE,
+        "--known-mean",
+        "--json",
     )
-    assert (records.n_records, records.n_features) == (2500, 3)
-    for _ in range(2):
-        total = records.map_sum(lambda block: np.array([len(block)]))
-        assert total.tolist() == [2500]
-    assert seen == ["pass", 1000, 1000, 500] * 2
+    planned = json.loads(run("fit", *options, "--dry-run").stdout)
+    result = run("fit", *options)
+    assert result.exit_code == 0, result.stderr
+    assert f"expected error not predicted for {name}" in words(result.stderr)
+    assert f"{name}, as you chose; predicted errors of others: " in words(result.stderr)
+    found = json.loads(result.stdout)
+    assert found["mechanism"] == planned["mechanism"] == name
+    for key in ("epsilon", "delta", "private", "preconditions"):
+        assert found["guarantee"][key] == planned["guarantee"][key]
+    spent = [each["guarantee"]["transcript_epsilon"] for each in (planned, found)]
+    assert spent == pytest.approx([1.0, 1.0], rel=1e-5, abs=0)
+    for unknown in ("predicted_error", "typical_error", "detection_limit", "hopeless"):
+        assert found[unknown] is planned[unknown] is None
+    assert {each["mechanism"] for each in found["forecasts"]} <= set(predicted())
+    estimate = np.load("x-release/covariance.npy")
+    assert np.linalg.norm(estimate - PEER_TRUTH, 2) < 0.5 * np.linalg.norm(PEER_TRUTH, 2)
+    shown = run("show", "x-release")
+    assert f"mechanism {name} " in words(shown.stdout)
+    assert run("report", "x-release", "-o", "page.html").exit_code == 0
+    assert Path("page.html").read_text() == Path("x-release/report.html").read_text()
 
 
-def test_no_progress_without_a_terminal(capsys):
-    with watched(ArrayRecords(np.ones((10, 3)))) as records:
-        records.map_sum(lambda block: np.array([len(block)]))
-    with steps(2) as step:
-        step("first")
-        step("second")
-    with busy("working") as say:
-        say("still working")
-    assert capsys.readouterr() == ("", "")
+@pytest.mark.parametrize("name", PURE)
+def test_a_guarantee_without_a_delta(run, refused, scaled, name):
+    """What is announced, charged and shown is pure, and what needs a delta is refused."""
+    options = (scaled, *OF_PEERS, "--mechanism", name)
+    start = f"--known-mean is required with --mechanism {name}: "
+    assert refused(2, "fit", *options).startswith(start)
+    options = (*options, "--known-mean")
+    start = f"--feature-scale is required with --mechanism {name}: "
+    assert refused(2, "fit", *options).startswith(start)
+    options = (*options, "--feature-scale", SCALE)
+    start = f"--drop-nulls must be left out with --mechanism {name}: "
+    assert refused(2, "fit", *options, "--drop-nulls").startswith(start)
+    Ledger("budget.db").open_dataset("people", 2.0, 0.0)
+    result = run("fit", *options, "--ledger", "budget.db", "--dataset", "people", "-o", "out")
+    assert result.exit_code == 0, result.stderr
+    promise = "Pure 1-differential privacy"
+    assert promise in words(result.stdout)
+    assert "The delta of 1e-6 is not used." in words(result.stdout)
+    assert Release.read("out").guarantee.delta == 0
+    assert Release.read("out").making.dataset == "people"
+    assert Ledger("budget.db").statement("people").spent().delta == 0
+    assert promise in words(run("show", "out").stdout)
 
 
-def test_progress_goes_to_standard_error_of_a_terminal(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    with steps(2) as step:
-        step("first")
-        step("second")
-    with busy("working"):
-        pass
-    with watched(ArrayRecords(np.ones((10, 3)))) as records:
-        for _ in range(2):
-            records.map_sum(lambda block: np.array([len(block)]))
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert "second" in err
-    assert "1/2" in err
-    assert "working" in err
-    assert "reading records, pass 2" in err
+def test_many_features_take_long(run, tmp_path):
+    """A mechanism that says so takes minutes; that is announced."""
+    np.save(tmp_path / "wide.npy", np.zeros((10, 201)))
+    options = ("--mechanism", "eigen-sampling", "--feature-scale", 1, "--known-mean", "--dry-run")
+    result = run("fit", "wide.npy", *OF_PEERS, *options)
+    assert "time long, with more than 200 features: " in words(result.stdout)

@@ -1,6 +1,4 @@
-"""`hushcov fit` on files of named columns, with nulls, and on a cluster."""
-
-from __future__ import annotations
+"""`hushcov fit` on files of named columns, with nulls, on a cluster, and at size."""
 
 import json
 import sys
@@ -9,29 +7,29 @@ from pathlib import Path
 import dask
 import distributed
 import numpy as np
+import pyarrow
 import pyarrow as pa
 import pytest
-from pyarrow import csv, parquet
-from rich.progress import Progress
+from pyarrow import parquet
+from scipy import sparse
 
-from estimators.settings import skip_search
+from command_line import words
+from hushcov._words import memory
 from hushcov.accounting import Gaussian
-from hushcov.cli import files
-from hushcov.cli.output import _RowsPerSecond, watched
+from hushcov.cli import files, forecasts
+from hushcov.estimators import scaled
+from hushcov.planning import fit_memory, registry
+from hushcov.planning.registry import PICTURES
+from hushcov.release import Release
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.tables.cluster import DaskRecords
-from hushcov.tables.sources import ArrayRecords
+from hushcov.tables import compact
+
+pytestmark = pytest.mark.usefixtures("no_search")
 
 PUBLIC = ("--epsilon", 2, "--delta", 1e-6, "--row-sparsity", 2)
 TRUTH = sparse_covariance("block", 4, 2)
 NAMES = ("age", "weight", "pulse", "height")
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds at each size, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 @pytest.fixture
@@ -53,11 +51,7 @@ def visits(tmp_path, table) -> Path:
     return tmp_path / "visits"
 
 
-def words(text):
-    return " ".join(text.split())
-
-
-@pytest.mark.parametrize("source", ["visits", "visits/*.parquet", "visits/?.parquet"])
+@pytest.mark.parametrize("source", ["visits", "visits/?.parquet"])
 def test_columns_and_nulls(run, visits, source):
     chosen = ("--columns", "age, weight,pulse,height", "--drop-nulls")
     result = run("fit", source, *PUBLIC, *chosen, "--json")
@@ -88,20 +82,6 @@ def test_columns_and_nulls(run, visits, source):
     assert f"about {complete['released']:,} of 4,000" in page
 
 
-def test_fewer_columns_without_nulls(run, visits):
-    chosen = ("--columns", "height,age", "--mechanism", "gaussian")
-    result = run("fit", visits / "1.parquet", *PUBLIC, *chosen, "--json")
-    assert json.loads(result.stdout)["n_records"] == 2_500
-    assert read_release("1-release").release.column_names == ("height", "age")
-
-
-def test_text_files(run, table):
-    csv.write_csv(table.select(["age", "pulse", "height"]), "x.csv")
-    result = run("fit", "x.csv", *PUBLIC)
-    assert result.exit_code == 0, result.stderr
-    assert read_release("x-release").release.column_names == ("age", "pulse", "height")
-
-
 def test_arrays_with_missing_values(run):
     rows = gaussian_records(TRUTH, 4_000)
     rows[::10, 1] = np.nan
@@ -114,18 +94,6 @@ def test_arrays_with_missing_values(run):
     assert json.loads(result.stdout)["n_records"] == 4_000
     estimate = np.load("x-release/covariance.npy")
     assert np.linalg.norm(estimate - TRUTH, 2) < 0.3 * np.linalg.norm(TRUTH, 2)
-
-
-def test_hardly_any_complete_record(run):
-    """It stops with a word, after the charge, and writes nothing."""
-    np.save("x.npy", np.full((40_000, 2), np.nan))  # so many that noise makes none of it
-    run("ledger", "init", "ledger.db", "--dataset", "people", "--epsilon", 4, "--delta", 1e-5)
-    charged = ("--ledger", "ledger.db", "--dataset", "people", "--drop-nulls")
-    result = run("fit", "x.npy", *PUBLIC, *charged)
-    assert result.exit_code == 3
-    assert "too few" in words(result.stderr)
-    assert "before any record was read, as release 1" in words(result.stderr)
-    assert not Path("x-release").exists()
 
 
 def test_text_files_of_many_kinds(run):
@@ -164,11 +132,6 @@ def test_text_files_of_many_kinds(run):
             "must have columns 'wieght', 'hight', got none of that name: did you mean 'weight', "
             "'height'?",
         ),
-        (
-            ("--columns", "age,weight", "--drop-nulls", "--mechanism", "theorem"),
-            2,
-            "--drop-nulls must be left out with --mechanism theorem: ",
-        ),
         (("--columns", "age", "--records", 3), 3, "--records must be what visits holds, 4,000"),
     ],
 )
@@ -183,10 +146,7 @@ def test_refusals(run, visits, options, code, message):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--columns", "a"),
-        ("--names", "a,b"),
-        ("--no-header",),
-        ("--delimiter", ";"),
+        *(("--columns", "a"), ("--names", "a,b"), ("--no-header",), ("--delimiter", ";")),
         ("--scheduler", "tcp://localhost:1"),
     ],
 )
@@ -208,74 +168,7 @@ def test_a_scheduler_that_does_not_answer(refused, visits, monkeypatch, address)
     assert f"Dask scheduler, got '{address}'" in line
 
 
-class Nobody:
-    """A client that is nobody's current one."""
-
-    def __init__(self, address, **_):
-        assert address == "tcp://there:8786"
-        self.open = True
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.open = False
-
-
-@pytest.fixture
-def clients(monkeypatch):
-    """All clients that the command makes."""
-    dask.delayed(1).compute(scheduler="sync")  # dask remembers the class, which must be its own
-    made = []
-
-    def client(address, **_):
-        made.append(Nobody(address))
-        return made[-1]
-
-    monkeypatch.setattr(distributed, "Client", client)
-    with dask.config.set(scheduler="threads"):
-        yield made
-
-
-def test_workers_read_the_files(run, visits, clients, monkeypatch):
-    """The same command, its sums computed in pieces by whatever scheduler dask has."""
-    made = []
-
-    class Watched(DaskRecords):
-        def __init__(self, data):
-            super().__init__(data)
-            made.append(self)
-
-    monkeypatch.setattr("hushcov.tables.cluster.DaskRecords", Watched)
-    options = ("--columns", "age,weight", "--drop-nulls", "--scheduler", "tcp://there:8786")
-    result = run("fit", "visits", *PUBLIC, *options)
-    assert result.exit_code == 0, result.stderr
-    assert len(made) == 1
-    assert read_release("visits-release").release.column_names == ("age", "weight")
-    assert [client.open for client in clients] == [False]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--columns", "age,weight"), "some are NaN or infinite"),
-        (("--columns", "age", "--records", 3), "--records must be what visits holds"),
-    ],
-)
-def test_the_connection_ends_with_a_command_that_fails(
-    run, visits, clients, table, options, message
-):
-    """NaN is found by reading, where nulls are known of from the files' own counts."""
-    weights = table["weight"].fill_null(np.nan)
-    parquet.write_table(table.set_column(1, "weight", weights), visits / "1.parquet")
-    parquet.write_table(table.set_column(1, "weight", weights)[:0], visits / "2.parquet")
-    result = run("fit", "visits", *PUBLIC, *options, "--scheduler", "tcp://there:8786")
-    assert result.exit_code == 3
-    assert message in words(result.stderr)
-    assert [client.open for client in clients] == [False]
-
-
-def test_a_real_scheduler(run, visits):
+def test_a_real_scheduler(run, visits, table):
     """Its worker is a thread here, which is quicker; the client is another one, and is closed."""
     options = ("--columns", "age,weight", "--drop-nulls", "--scheduler")
     with (
@@ -286,45 +179,23 @@ def test_a_real_scheduler(run, visits):
     ):
         result = run("fit", "visits", *PUBLIC, *options, local.scheduler_address)
         assert local.scheduler.clients.keys() <= {"fire-and-forget"}
+        # NaN is found by reading, where nulls are known of from the files' own counts.
+        weights = table["weight"].fill_null(np.nan)
+        for name, rows in (("1", table), ("2", table[:0])):
+            known = rows.set_column(1, "weight", weights[: len(rows)])
+            parquet.write_table(known, visits / f"{name}.parquet")
+        for asked, message in (
+            (("--columns", "age,weight"), "some are NaN or infinite"),
+            (("--columns", "age", "--records", 3), "--records must be what visits holds"),
+        ):
+            connected = ("--scheduler", local.scheduler_address, "-o", "b")
+            failed = run("fit", "visits", *PUBLIC, *asked, *connected)
+            assert (failed.exit_code, message in words(failed.stderr)) == (3, True)
+            assert local.scheduler.clients.keys() <= {"fire-and-forget"}
     assert result.exit_code == 0, result.stderr
     assert read_release("visits-release").release.column_names == ("age", "weight")
     with pytest.raises(ValueError, match="No global client"):
         distributed.get_client()
-
-
-def test_folders_in_folders(run, visits):
-    """As engines write them; the year is no feature."""
-    for name in ("1", "2"):
-        inside = visits / f"year=202{name}"
-        inside.mkdir()
-        (visits / f"{name}.parquet").rename(inside / "part.parquet")
-    result = run("fit", "visits", *PUBLIC, "--columns", "age,pulse", "--json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["n_records"] == 4_000
-
-
-def test_the_bar_shows_rows_a_second():
-    clock = iter(range(100))
-    column = _RowsPerSecond()
-    bar = Progress(column, get_time=lambda: float(next(clock)), disable=True)
-    bar.add_task("", total=10_000)
-    task = bar.tasks[0]
-    assert column.render(task).plain == ""
-    bar.update(task.id, completed=1_000)
-    bar.update(task.id, completed=5_000)
-    shown = column.render(task).plain
-    assert shown == f"{task.speed:,.0f} rows/s"
-    assert 100 < task.speed < 5_000
-    bar.reset(task.id)
-    assert column.render(task).plain == ""
-
-
-def test_the_rate_is_on_standard_error_of_a_terminal(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "100")
-    with watched(ArrayRecords(np.ones((5_000, 3)), block_rows=10)) as records:
-        records.map_sum(lambda block: np.array([len(block)]))
-    assert "rows/s" in capsys.readouterr().err
 
 
 def test_without_the_package_for_clusters(refused, visits, monkeypatch):
@@ -333,3 +204,96 @@ def test_without_the_package_for_clusters(refused, visits, monkeypatch):
         assert records.n_records == 4_000
     line = refused(6, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", "tcp://x:1")
     assert "pip install 'hushcov[dask]'" in line
+
+
+BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+
+
+def test_all_bad_columns_are_named_at_once(refused, tmp_path):
+    (tmp_path / "x.csv").write_text("age,pulse,city,name\n1,2,a,b\n3,4,c,d\n")
+    line = refused(3, "fit", "x.csv", *BUDGET, "--columns", "age,age,plse,city,name")
+    assert "column 'age' more than once" in line
+    assert "column 'plse', got none of that name: did you mean 'pulse'?" in line
+    assert "columns 'city', 'name' have type text" in line
+
+
+def test_plan_and_fit_say_the_same_memory(run, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(4_000, 3))
+    np.save(tmp_path / "x.npy", rows)
+    (tmp_path / "x.csv").write_text("a,b,c\n" + "\n".join(",".join(map(str, row)) for row in rows))
+    size = ("--records", 4_000, "--features", 3)
+    (plan,) = json.loads(run("plan", *size, *BUDGET, "--json").stdout)["plans"]
+    dry = (*BUDGET, "--dry-run", "--json")
+    fits = [json.loads(run("fit", file, *dry).stdout) for file in ("x.npy", "x.csv")]
+    assert fits[0]["predicted_memory_bytes"] == plan["memory_bytes"]
+    said = " ".join(run("fit", "x.csv", *BUDGET, "--dry-run").stdout.split())
+    assert f"{memory(plan['memory_bytes'])} for the fit and" in said
+    assert fits[1]["predicted_memory_bytes"] > plan["memory_bytes"]
+
+
+@pytest.fixture
+def data(tmp_path):
+    np.save(tmp_path / "x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000))
+    return tmp_path / "x.npy"
+
+
+@pytest.fixture
+def many(monkeypatch):
+    for module in (scaled, forecasts):
+        monkeypatch.setattr(module, "LARGEST_DENSE", 5)
+
+
+def test_many_features_are_written_as_a_sparse_matrix(run, data, tmp_path, many):
+    result = run("fit", data, *PUBLIC, "-o", "out")
+    assert result.exit_code == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert "covariance.npz" in names
+    assert "covariance.npy" not in names
+    assert "covariance.npz" in result.stdout
+    estimate, release = sparse.load_npz("out/covariance.npz"), Release.read("out")
+    assert sparse.issparse(release.integers)
+    shown = estimate.toarray() != 0
+    assert np.array_equal(estimate.toarray()[shown], release.covariance().toarray()[shown])
+    assert "(0, 1)" in str(estimate) or estimate.nnz >= 6
+    shown = json.loads(run("show", "out", "--json").stdout)
+    assert shown["released_pairs"] == release.selected.shape[1]
+    assert shown["largest_pairs"]
+    again = run("fit", data, *PUBLIC, "-o", "out")
+    assert again.exit_code == 6
+
+
+def test_only_releases_of_pairs_are_run_with_many_features(run, refused, data, many):
+    assert json.loads(run("fit", data, *PUBLIC, "--json").stdout)["mechanism"] == "adaptive"
+    chosen = ("--mechanism", "screened", "-o", "a", "--json")
+    assert json.loads(run("fit", data, *PUBLIC, *chosen).stdout)["mechanism"] == "screened"
+    message = refused(2, "fit", data, *PUBLIC, "--mechanism", "gaussian", "-o", "b")
+    assert "sparse output" in message
+
+
+def test_memory_and_devices(run, refused, data, monkeypatch):
+    size = ("--features", 10_000, *PUBLIC, "--records", 100_000)
+    chosen = ("--mechanism", "screened", "--mechanism", "gaussian")
+    words = " ".join(run("plan", *size, *chosen).stdout.split())
+    assert "about 2.96 GB" in words
+    (plan,) = json.loads(run("plan", *size, *chosen, "--json").stdout)["plans"]
+    for each in plan["forecasts"]:
+        assert each["memory_bytes"] == PICTURES + fit_memory(each["mechanism"], 100_000, 10_000)
+    assert "device must name" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
+    monkeypatch.setattr(registry, "total_memory", lambda: 10**8)
+    assert "100 MB are there" in refused(5, "fit", data, *PUBLIC)
+
+
+def test_a_scratch_folder_is_empty_afterwards(run, refused, tmp_path, monkeypatch):
+    """Where no copy would be kept in memory."""
+    monkeypatch.setattr(compact, "_MOST_KEPT", 0)
+    rows = gaussian_records(sparse_covariance("block", 6, 2), 4_000)
+    names = [f"x{i}" for i in range(6)]
+    table = pyarrow.table({name: rows[:, i] for i, name in enumerate(names)})
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    scratch = ("fit", "rows.parquet", *PUBLIC, "--scratch", folder)
+    assert run(*scratch, "-o", "a").exit_code == 0
+    assert not [*folder.iterdir()]
+    elsewhere = ("--scheduler", "tcp://127.0.0.1:1")
+    assert "--scratch must be left out" in refused(2, *scratch, *elsewhere, "-o", "b")

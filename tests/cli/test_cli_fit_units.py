@@ -1,29 +1,27 @@
-"""`hushcov fit` and `plan` for units, removed records and weights; no identifier gets out."""
-
-from __future__ import annotations
+"""`hushcov fit` and `plan` for units, removed records and weights: nothing private gets out."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from pyarrow import csv, parquet
+from pyarrow import csv, feather, parquet
 
-from estimators.settings import skip_search
 from hushcov.cli import fitting
+from hushcov.cli.output import watched
 from hushcov.steps import counting
+from hushcov.steps.counting import Counting
+from hushcov.sums.records import CountedRecords
+from hushcov.tables.sources import ArrayRecords
+
+pytestmark = pytest.mark.usefixtures("no_search")
 
 PUBLIC = ("--epsilon", 4, "--delta", 1e-6)
 SECRET = "s3cret-person"
 N = 9_000
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds at each size, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 def table(owners=None):
@@ -130,15 +128,6 @@ def test_a_dry_run_reads_nothing_and_takes_a_guess(run, visits, monkeypatch):
     assert found["dry_run"]
 
 
-def test_the_ledger_has_the_count_and_the_rest(run, visits):
-    budget = ("--dataset", "v", "--epsilon", 8, "--delta", 1e-6, "--unit", "patient_id")
-    run("ledger", "init", "b.db", *budget)
-    fit(run, visits, "--unit", "patient_id", "--ledger", "b.db", "--dataset", "v")
-    said = json.loads(run("ledger", "show", "b.db", "--json").stdout)
-    (statement,) = said if isinstance(said, list) else said["datasets"]
-    assert len(statement["charges"]) == 2
-
-
 def test_what_is_hopeless_after_the_count_says_that_it_is_paid(refused, run, visits):
     result = run("fit", visits, "--unit", "patient_id", "--epsilon", 0.01, "--delta", 1e-6)
     assert result.exit_code != 0
@@ -196,11 +185,6 @@ def test_options_that_mean_nothing_are_refused(run, tmp_path, visits, options, m
     check_silent(result, tmp_path, visits)
 
 
-def test_the_theorem_has_no_units(refused, visits):
-    asked = ("--mechanism", "theorem", "--feature-scale", 1, "--row-sparsity", 2)
-    assert "--mechanism theorem" in refused(2, "fit", visits, "--unit", "x", *asked, *PUBLIC)
-
-
 def test_plans_for_units_and_removed_records(run):
     size = ("--features", 50, "--epsilon", 1, "--delta", 1e-6, "--records", 50_000, "--json")
     plain = json.loads(run("plan", *size).stdout)
@@ -215,3 +199,119 @@ def test_plans_for_units_and_removed_records(run):
 
 def error(found):
     return found["plans"][0]["families"][0]["predicted_error"]
+
+
+SIZE, NAMES = 3_000, ("age", "pulse", "height")
+ROWS = np.random.default_rng(8).standard_normal((SIZE + 1, 3))
+BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+REMOVED = (*BUDGET, "--neighbours", "add-remove")
+INSIST = ("--allow", "hopeless", "--allow", "large-delta")
+
+
+def write(path, rows, **layout):
+    table = pa.table(dict(zip(NAMES, rows.T, strict=True)))
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path, **layout)
+    elif path.suffix == ".feather":
+        feather.write_feather(table, path, chunksize=layout.get("row_group_size"))
+    elif path.suffix == ".csv":
+        csv.write_csv(table, path)
+    else:
+        np.save(path, rows)
+    return path.name
+
+
+LAYOUTS = (
+    {},
+    {"row_group_size": 100},
+    {"row_group_size": 700, "use_dictionary": False},
+    {"use_dictionary": True, "compression": "none", "data_page_size": 2**10},
+)
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.feather", "x.csv", "x.npy"])
+@pytest.mark.parametrize(
+    "asked", [(*REMOVED, "--records", SIZE), BUDGET], ids=["removed", "replaced"]
+)
+def test_a_dry_run_is_the_same_for_neighbours_in_any_layout(run, tmp_path, name, asked):
+    other = ROWS[:SIZE].copy()
+    other[7] = 1e6
+    tables = [ROWS[:SIZE], other]
+    if asked != BUDGET:
+        tables += [ROWS, ROWS[: SIZE - 1], ROWS[:1], ROWS[:0]]
+    said = set()
+    for rows in tables:
+        for layout in LAYOUTS if name != "x.npy" else ({},):
+            write(tmp_path / name, rows, **layout)
+            for form in ((), ("--json",)):
+                result = run("fit", name, *asked, "--dry-run", *form)
+                assert result.exit_code == 0, result.output
+                said.add((form, result.stdout, result.stderr))
+    assert len(said) == 2
+
+
+def test_what_a_fit_predicts_follows_the_released_number_alone(run, tmp_path, monkeypatch):
+    number = Counting.number
+    monkeypatch.setattr(Counting, "number", lambda *args: replace(number(*args), released=SIZE + 5))
+    found = []
+    for place, (rows, layout) in enumerate(zip((ROWS, ROWS[:SIZE]), LAYOUTS[1:], strict=False)):
+        write(tmp_path / "x.parquet", rows, **layout)
+        result = run("fit", "x.parquet", *REMOVED, "-o", f"out{place}", "--json")
+        assert result.exit_code == 0, result.output
+        found.append(json.loads(result.stdout))
+    known = ("n_records", "predicted_memory_bytes", "counted", "forecasts")
+    for name in known:
+        assert found[0][name] == found[1][name]
+    assert not any("peak" in name for name in found[0])
+    assert "in use" not in result.stderr
+
+
+def test_a_bar_does_not_say_how_many_rows_there_are(monkeypatch, capsys):
+    records = CountedRecords(ArrayRecords(ROWS, block_rows=1_000), 2_983)
+    monkeypatch.setenv("COLUMNS", "100")
+    said = []
+    for force in ("1", ""):
+        monkeypatch.setenv("FORCE_COLOR", force)
+        monkeypatch.setattr("hushcov.cli.output._EVERY", -1.0)
+        with watched(records, count_is_public=False) as rows:
+            rows.map_sum(lambda block: np.array([len(block)]))
+        said.append(capsys.readouterr().err)
+    for words in said:
+        assert "reading records, pass 1" in words
+        for told in ("3001", "2983", "1000", "%", "rows/s"):
+            assert told not in words.replace(",", "")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_a_fit_asks_for_such_a_bar(run, tmp_path, monkeypatch, public):
+    asked = []
+
+    def seen(records, **options):
+        asked.append(options)
+        return watched(records, **options)
+
+    monkeypatch.setattr(fitting, "watched", seen)
+    name = write(tmp_path / "x.npy", ROWS)
+    assert run("fit", name, *(BUDGET if public else REMOVED)).exit_code == 0
+    assert asked == [{"count_is_public": public}]
+
+
+@pytest.mark.parametrize("name", ["x.parquet", "x.feather", "x.csv", "x.npy"])
+def test_a_table_without_records_is_released_like_one_of_one(run, refused, tmp_path, name):
+    for rows in (ROWS[:0], ROWS[:1]):
+        write(tmp_path / name, rows)
+        result = run("fit", name, *REMOVED, *INSIST, "-o", f"out{len(rows)}")
+        assert result.exit_code == 0, result.output
+    write(tmp_path / name, ROWS[:0])
+    assert "at least 1 record" in refused(3, "fit", name, *BUDGET, *INSIST)
+
+
+def test_what_is_refused_after_the_count_says_that_it_is_paid(refused, run, tmp_path):
+    rows = ROWS.copy()
+    rows[5, 1] = np.nan
+    name = write(tmp_path / "x.npy", rows)
+    result = run("fit", name, *REMOVED)
+    assert result.exit_code == 3
+    line = result.stderr.splitlines()[-1]
+    assert "its epsilon of 0.02 is spent" in line
+    assert "nothing was charged" not in line.casefold()

@@ -1,7 +1,6 @@
-"""The group: help, version, laziness, and every kind of failure as one line and an exit code."""
+"""The group: help, JSON, completion, laziness, numbers as options; every failure as one line."""
 
-from __future__ import annotations
-
+import os
 import subprocess
 import sys
 import warnings
@@ -13,6 +12,7 @@ from command_line import PATIENCE
 from hushcov import __version__
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.cli.main import COMMANDS, cli
+from hushcov.cli.options import INTEGER, NUMBER
 from hushcov.exceptions import (
     CapacityError,
     DataError,
@@ -33,23 +33,9 @@ def test_help_lists_commands_and_exit_codes(run):
         assert summary in " ".join(result.stdout.split())
     for code, meaning in EXIT_CODES.items():
         assert f"{code:<4} {meaning}" in result.stdout
-
-
-def test_no_argument_shows_the_help(run):
     assert run().stdout == run("--help").stdout
     assert run().exit_code == 0
-
-
-def test_version(run):
     assert run("--version").stdout == f"hushcov {__version__}\n"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(run, name):
-    result = run(name, "--help")
-    assert result.exit_code == 0
-    assert f"Usage: hushcov {name}" in result.stdout
-    assert run(name, "-h").stdout == result.stdout
 
 
 def test_help_imports_no_command_and_nothing_heavy():
@@ -113,38 +99,27 @@ def test_errors_become_one_line_and_a_code(refused, failing, error, code):
 def test_a_message_of_several_lines_becomes_one(refused, failing):
     failing(_raiser(DataError("first\n  second")))
     assert refused(3, "params") == "first second"
-
-
-def test_a_file_error_names_the_file_and_the_cure(refused, failing):
     failing(_raiser(FileNotFoundError(2, "No such file or directory", "here.npy")))
     assert refused(6, "params").startswith("here.npy: No such file or directory. Check the path")
 
 
-def test_an_interrupt_is_130(run, failing):
+def test_other_exit_codes(run, failing):
     failing(_raiser(KeyboardInterrupt()))
     result = run("params")
     assert result.exit_code == 130
     assert result.stderr.strip() == "hushcov: interrupted"
-
-
-def test_a_failed_check_is_1(run, failing):
     failing(lambda: click.get_current_context().exit(1))
     result = run("params")
     assert (result.exit_code, result.stderr) == (1, "")
-
-
-def test_the_value_a_command_returns_is_not_an_exit_code(run, failing):
     failing(lambda: 3)
     assert run("params").exit_code == 0
 
 
-def test_a_bug_keeps_its_traceback(failing):
+def test_bugs_keep_their_traceback_and_warnings_are_one_line(failing, run):
     failing(_raiser(ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError):
         cli.main(["params"], prog_name="hushcov")
 
-
-def test_warnings_are_one_line_without_source(run, failing):
     def warn():
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -154,7 +129,7 @@ def test_warnings_are_one_line_without_source(run, failing):
     assert run("params").stderr == "hushcov: warning: the noise is predictable\n"
 
 
-def test_unknown_command_and_option(refused):
+def test_unknown_command_and_option(refused, program):
     line = refused(2, "parms")
     assert "'parms'" in line
     assert all(name in line for name in COMMANDS)
@@ -162,9 +137,6 @@ def test_unknown_command_and_option(refused):
     line = refused(2, "params", "--recods", 5)
     assert "--records" in line
     assert line.endswith("See 'hushcov params --help'.")
-
-
-def test_the_program_answers_like_the_group(program):
     budget = ("--epsilon", "1", "--delta", "1e-6")
     answer = program("fit", "nowhere.npy", *budget, "--row-sparsity", "2")
     assert answer.returncode == 6
@@ -186,3 +158,121 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
     )
     assert answer.stderr == ""
     assert answer.stdout.strip() in {"0", "141"}
+
+
+# The script of a shell is no data, and neither are questions nor a tour of other commands.
+NO_JSON = {"completion", "demo", "start"}
+
+
+def _all_commands():
+    context = click.Context(cli)
+    for name in COMMANDS:
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {sub}", each) for sub, each in command.commands.items())
+        else:
+            yield name, command
+
+
+EVERY = dict(_all_commands())
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_help_has_an_example_that_is_understood(run, name):
+    command, text = EVERY[name], run(*name.split(), "--help").stdout
+    assert f"Usage: hushcov {name}" in text
+    assert run(*name.split(), "-h").stdout == text
+    _, found, after = text.partition("Example")
+    assert found
+    examples = [line.strip() for line in after.splitlines() if line.startswith("    hushcov ")]
+    assert examples
+    for option in (word for line in examples for word in line.split() if word.startswith("--")):
+        known = {opt for parameter in command.params for opt in parameter.opts}
+        assert option in known, option
+
+
+@pytest.mark.parametrize("name", sorted(set(EVERY) - NO_JSON))
+def test_every_command_can_answer_in_json(name):
+    assert "--json" in {opt for parameter in EVERY[name].params for opt in parameter.opts}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_option_says_what_it_is(name):
+    """In words, or by a default that shows what values look like."""
+    for parameter in EVERY[name].params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help or parameter.show_default, parameter.name
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_scripts_of_shells(run, shell):
+    script = run("completion", shell).stdout
+    assert f"_HUSHCOV_COMPLETE={shell}_complete" in script
+    assert "%(" not in script
+
+
+def _completed(words: str) -> list[str]:
+    """What the program answers when a shell asks, in a process of its own."""
+    asked = {"_HUSHCOV_COMPLETE": "bash_complete", "COMP_WORDS": f"hushcov {words}"}
+    asked["COMP_CWORD"] = str(len(words.split(" ")))
+    code = "from hushcov.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+
+@pytest.mark.slow
+def test_shells_complete_commands_and_options():
+    assert _completed("fit --drop") == ["--drop-nulls"]
+    assert _completed("verify --row") == ["--row-sparsity"]  # of the laboratory
+
+
+def test_completing_a_command_imports_none():
+    context = click.Context(cli)
+    loaded = set(sys.modules)
+    assert [item.value for item in cli.shell_complete(context, "a")] == ["ask", "audit"]
+    assert [item.value for item in cli.shell_complete(context, "pl")] == ["plan"]
+    assert set(sys.modules) == loaded
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("53338474066", 53338474066), ("53_000", 53_000), ("1e16", 10**16), ("1E16", 10**16)),
+        *(("1e+16", 10**16), ("1.5e3", 1500), ("9007199254740993", 2**53 + 1)),
+        ("1.2345678901234567891e19", 12345678901234567891),
+        *((" 7 ", 7), ("7.0", 7), ("70e-1", 7), ("-5", -5), ("+5", 5), ("0", 0), (12, 12)),
+    ],
+)
+def test_integers_are_exact(text, value):
+    number = INTEGER.convert(text, None, None)
+    assert number == value
+    assert type(number) is int
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1.5", "abc", "", "1e-1", "nan", "inf", "0x10", "1__0", "_1", "1_", "1e", "1 000", "\u0663"],
+)
+def test_what_is_not_whole_is_refused(text):
+    with pytest.raises(click.BadParameter, match="whole number") as caught:
+        INTEGER.convert(text, None, None)
+    assert repr(text.strip()) in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["1e101", "1e999999999999", "9" * 102])
+def test_absurd_sizes_are_refused_at_once(text):
+    with pytest.raises(click.BadParameter, match="is too large"):
+        INTEGER.convert(text, None, None)
+
+
+def test_numbers():
+    assert NUMBER.convert("1e-6", None, None) == 1e-6
+    with pytest.raises(click.BadParameter, match="'abc' is not"):
+        NUMBER.convert("abc", None, None)

@@ -1,32 +1,24 @@
 """How numbers are written, and correlations read off a release."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from rich.progress import Progress
 
 from hushcov._words import count, counted, exact, noise_level, number
-from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli.answers import pair_remarks, pair_table
-from hushcov.cli.output import steps, watched
+from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
 from hushcov.cli.words import detection
 from hushcov.planning import Forecast
-from hushcov.release import Release
-from hushcov.release.description import describe
 from hushcov.release.pairs import ShownPair
+from hushcov.sums.records import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 
 
 @pytest.mark.parametrize(
     ("value", "digits", "text"),
     [
-        (0.00123456, 2, "0.0012"),
-        (140.2, 2, "140"),
-        (2345.6, 2, "2,300"),
-        (12345.6, 3, "1.23e4"),
-        (1e-6, 4, "1e-6"),
-        (-1.5e15, 4, "-1.5e15"),
-        (0.999, 2, "1"),
+        *((0.00123456, 2, "0.0012"), (140.2, 2, "140"), (2345.6, 2, "2,300")),
+        *((12345.6, 3, "1.23e4"), (1e-6, 4, "1e-6"), (-1.5e15, 4, "-1.5e15"), (0.999, 2, "1")),
         (float("inf"), 2, "inf"),
     ],
 )
@@ -34,11 +26,20 @@ def test_numbers_have_few_digits(value, digits, text):
     assert number(value, digits) == text
 
 
-def test_counts():
+def test_counts_and_what_will_be_found_in_words():
     assert (count(9_999_999), count(10_000_000)) == ("9,999,999", "1e7")
     assert exact(53_338_474_066) == "53,338,474,066 (about 5.33e10)"
     assert (counted(1, "record"), counted(2000, "record")) == ("1 record", "2,000 records")
     assert counted(0, "pair") == "0 pairs"
+
+    def words(mechanism: str, limit: float | None) -> str:
+        return detection(Forecast(mechanism, {}, limit))
+
+    assert words("screened", 0.0444) == "correlations of 0.044 or more, nine times out of ten"
+    assert words("screened", 1.0).startswith("hardly any pair")
+    for mechanism in ("screened", "gaussian-threshold", "gaussian", "multiscale"):
+        assert words(mechanism, None).startswith("no prediction: ")
+    assert noise_level(0.0123, 10_000).endswith("sampling error alone has 0.01")
 
 
 def _cells(table) -> list[list[str]]:
@@ -55,39 +56,6 @@ def test_pairs_with_and_without_intervals():
     ]
     alone = [ShownPair((0, 2), 1.25, 0.5, None)]
     assert len(pair_table(alone).columns) == 3
-
-
-def release_of(integers: np.ndarray, **changes) -> Release:
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=0.5,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=(),
-    )
-    return Release("m", integers, 0.01, guarantee, {}, **changes)
-
-
-def test_noise_is_shown_as_what_it_is():
-    integers = np.array([[100, 130, 50], [130, 100, 20], [50, 20, -200]])
-    shown = describe(release_of(integers), 10)
-    pairs = shown.strongest
-    assert [pair.features for pair in pairs] == [(0, 1), (0, 2), (1, 2)]
-    assert _cells(pair_table(pairs))[1] == ["1.3: noise", "none: noise", "none: noise"]
-    found = [pair.to_dict() for pair in pairs]
-    assert [each["correlation"] for each in found] == [pytest.approx(1.3), None, None]
-    assert [each["noise"] for each in found] == [True, True, True]
-    words = pair_remarks(pairs)
-    assert "Only noise puts a correlation beyond 1" in words
-    assert "There is none where noise made a variance zero or negative." in words
-    assert shown.lines()[1:] == [("variances", "1 of 3 variances came out negative: noise")]
-    assert len(describe(release_of(np.eye(3, dtype=np.int64)), 10).lines()) == 1
-
-
-def test_an_estimate_outside_its_interval_is_explained():
     inside = ShownPair((0, 1), 1.25, 0.5, (1.0, 1.5), (0.4, 0.6))
     outside = ShownPair((0, 2), 0.3, 0.3, (-0.1, 0.2), (-0.2, 0.1), outside=True)
     assert _cells(pair_table([inside, outside]))[2] == ["0.4 to 0.6", "-0.2 to 0.1*"]
@@ -97,17 +65,6 @@ def test_an_estimate_outside_its_interval_is_explained():
     assert "* outside its interval: the estimate barely passed the threshold" in words
     assert "semidefinite" not in words
     assert "semidefinite" in pair_remarks([outside], projected=True)
-
-
-def test_what_will_be_found_in_words():
-    def words(mechanism: str, limit: float | None) -> str:
-        return detection(Forecast(mechanism, {}, limit))
-
-    assert words("screened", 0.0444) == "correlations of 0.044 or more, nine times out of ten"
-    assert words("screened", 1.0).startswith("hardly any pair")
-    for mechanism in ("screened", "gaussian-threshold", "gaussian", "multiscale"):
-        assert words(mechanism, None).startswith("no prediction: ")
-    assert noise_level(0.0123, 10_000).endswith("sampling error alone has 0.01")
 
 
 def test_progress_where_there_is_no_terminal(monkeypatch, capsys):
@@ -123,3 +80,59 @@ def test_progress_where_there_is_no_terminal(monkeypatch, capsys):
         rows.map_sum(lambda block: np.zeros(1, dtype=np.int64) + len(block))
     (line,) = capsys.readouterr().err.splitlines()
     assert line == "hushcov: reading records, pass 1: 0 % done"
+
+
+def test_progress_counts_every_row_of_every_pass(capsys):
+    seen: list[object] = []
+    records = WatchedRecords(
+        ArrayRecords(np.ones((2500, 3)), block_rows=1000), lambda: seen.append("pass"), seen.append
+    )
+    assert (records.n_records, records.n_features) == (2500, 3)
+    for _ in range(2):
+        total = records.map_sum(lambda block: np.array([len(block)]))
+        assert total.tolist() == [2500]
+    assert seen == ["pass", 1000, 1000, 500] * 2
+    with watched(ArrayRecords(np.ones((10, 3)))) as records:
+        records.map_sum(lambda block: np.array([len(block)]))
+    with steps(2) as step:
+        step("first")
+        step("second")
+    with busy("working") as say:
+        say("still working")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_goes_to_standard_error_of_a_terminal(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+    with steps(2) as step:
+        step("first")
+        step("second")
+    with busy("working"):
+        pass
+    with watched(ArrayRecords(np.ones((5_000, 3)), block_rows=10)) as records:
+        for _ in range(2):
+            records.map_sum(lambda block: np.array([len(block)]))
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "second" in err
+    assert "1/2" in err
+    assert "working" in err
+    assert "reading records, pass 2" in err
+    assert "rows/s" in err
+
+
+def test_the_bar_shows_rows_a_second():
+    clock = iter(range(100))
+    column = _RowsPerSecond()
+    bar = Progress(column, get_time=lambda: float(next(clock)), disable=True)
+    bar.add_task("", total=10_000)
+    task = bar.tasks[0]
+    assert column.render(task).plain == ""
+    bar.update(task.id, completed=1_000)
+    bar.update(task.id, completed=5_000)
+    shown = column.render(task).plain
+    assert shown == f"{task.speed:,.0f} rows/s"
+    assert 100 < task.speed < 5_000
+    bar.reset(task.id)
+    assert column.render(task).plain == ""

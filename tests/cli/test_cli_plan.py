@@ -1,18 +1,17 @@
 """`hushcov plan`: its tables, the designs in words, the smallest n, JSON, figure and bad input.
 
-Most runs use forecasts with a known answer, errors proportional to 1 / n; the real ones are asked
-in a few of them.
+Most runs use forecasts with a known answer, errors proportional to 1 / n.
 """
-
-from __future__ import annotations
 
 import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from command_line import words
 from hushcov import PrivateSparseCovariance
 from hushcov.cli import forecasts, plan
 from hushcov.cli.forecasts import Planner
@@ -22,6 +21,7 @@ from hushcov.paper import room
 from hushcov.paper.mechanism import Design, calibrated_parameters
 from hushcov.paper.room import MultiscalePlan, multiscale_inputs
 from hushcov.planning import COMPARED_MODELS, Comparison, Forecast, Request, predicted, smallest_n
+from hushcov.simulate import gaussian_records, sparse_covariance
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*PUBLIC, "--known-mean")  # so that plans are quick
@@ -92,7 +92,7 @@ def _rows(text: str, first: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines() if line.split()[:1] == [first]]
 
 
-def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
+def test_rows_and_columns_and_the_design_of_the_best(planned):
     text = planned("--records", "2e5", "--records", 20_000, "--records", "2e5")
     assert _rows(text, "20,000") == [
         ["20,000", "*0.1", "0.2", "0.3", "1", "~4", "0.05", "0.1", "0.2", "0.1"]
@@ -103,9 +103,6 @@ def test_one_column_a_mechanism_and_one_row_a_number_of_records(planned):
     assert "'hushcov plan --refine'" in words
     assert "Mean known. Scales unknown" in words
     assert "The design of" not in text
-
-
-def test_a_row_for_each_mechanism_at_one_number_of_records_and_the_design_of_the_best(planned):
     text = planned("--records", 20_000)
     assert _rows(text, "adaptive") == [["adaptive", "*0.1", "0.05", "0.1", "0.2", "0.1"]]
     assert _rows(text, "multiscale") == [["multiscale", "~4", "2", "4", "8", "-"]]
@@ -132,19 +129,7 @@ def test_what_is_not_known_is_said(run, planned, known, words):
     assert (found["known_mean"], found["known_scale"]) == asked
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_the_inputs_are_those_of_the_estimator(known):
-    scale = 1.0 if known else None
-    estimator = PrivateSparseCovariance(
-        epsilon=1.0, delta=1e-6, row_sparsity=2, assume_centered=known, feature_scale=scale
-    )
-    inputs = Planner(estimator.request(10), 10).inputs(5_001)
-    assert inputs == estimator.public_inputs(5_001, 10)
-    assert inputs.n_records == 5_001
-    assert bool(inputs.before) is not known
-
-
-def test_multiscale_is_searched_only_if_asked(planned):
+def test_multiscale_is_searched_only_if_asked_and_never_best_when_rough(planned, monkeypatch):
     planned("--records", 1000, "--records", 2000)
     assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {True}
     for options in (("--refine",), ("--mechanism", "multiscale")):
@@ -152,6 +137,11 @@ def test_multiscale_is_searched_only_if_asked(planned):
         text = planned("--records", 1000, "--records", 2000, *options)
         assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {False}
         assert "~" not in text
+    monkeypatch.setitem(ONE, "multiscale", 20)
+    text = planned("--records", 20_000, "--records", 40_000)
+    assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
+    text = planned("--records", 20_000, "--records", 40_000, "--refine")
+    assert _rows(text, "20,000")[0][1:6] == ["0.1", "0.2", "0.3", "1", "*0.001"]
 
 
 def test_mechanisms_can_be_chosen(planned):
@@ -166,29 +156,20 @@ def test_mechanisms_can_be_chosen(planned):
     assert list(found["designs"]) == ["gaussian-threshold", "gaussian"]
 
 
-def test_a_rough_figure_is_never_the_best(planned, monkeypatch):
-    monkeypatch.setitem(ONE, "multiscale", 20)
-    text = planned("--records", 20_000, "--records", 40_000)
-    assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
-    text = planned("--records", 20_000, "--records", 40_000, "--refine")
-    assert _rows(text, "20,000")[0][1:6] == ["0.1", "0.2", "0.3", "1", "*0.001"]
-
-
-def test_hopeless_is_said(planned):
-    text = " ".join(planned("--records", 100).split())
-    assert "WARNING: 100 records" in text
-    assert "no better than" in text
-    text = " ".join(planned("--records", 100, "--records", 20_000).split())
-    short = "Hopeless, no better than the zero matrix, which 'hushcov fit' refuses"
-    assert f"{short}: with 100" in text
-    assert "WARNING" not in planned("--records", 20_000)
-
-
-def test_without_records_the_table_goes_from_hopeless_to_accurate(planned):
+def test_without_records_the_table_goes_from_hopeless_to_accurate(planned, monkeypatch):
     found = json.loads(planned("--json"))
     records = [each["n_records"] for each in found["plans"]]
     assert records == [100, 300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000]
     assert found["designs"] == {}
+    monkeypatch.setitem(ONE, "gaussian", 10**14)
+    options = ("--records", 20_000, "--target-error", 0.1)
+    assert _rows(planned(*options).split("Smallest")[1], "gaussian")[0][1:4] == [
+        "not",
+        "by",
+        "1e12",
+    ]
+    found = json.loads(planned(*options, "--json"))
+    assert found["smallest_records"]["gaussian"] == dict.fromkeys(COMPARED_MODELS)
 
 
 @pytest.mark.parametrize(
@@ -202,14 +183,6 @@ def test_default_records_grow_with_the_problem(d, k, epsilon, first):
     assert records[0] == first
     assert list(records) == sorted(records)
     assert 3_000 <= records[-1] / records[0] <= 3_400
-
-
-def test_the_default_records_start_hopeless_and_end_accurate():
-    estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2)
-    planner = Planner(estimator.request(10), 20, ("gaussian-threshold",))
-    first, *_, last = planner.default_records()
-    assert planner.row(first).best.typical_error > 0.8
-    assert planner.row(last).best.typical_error < 0.02
 
 
 def test_target_finds_the_smallest_number_of_records(planned):
@@ -242,18 +215,6 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
     assert len({inputs.before for inputs in seen.values()}) == len(seen)
     fixed = replace(estimator.public_inputs(200, 10), before=0.0, most_before=0.0)
     assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(2e5, rel=0.03)
-
-
-def test_a_target_out_of_reach_is_said(planned, monkeypatch):
-    monkeypatch.setitem(ONE, "gaussian", 10**14)
-    options = ("--records", 20_000, "--target-error", 0.1)
-    assert _rows(planned(*options).split("Smallest")[1], "gaussian")[0][1:4] == [
-        "not",
-        "by",
-        "1e12",
-    ]
-    found = json.loads(planned(*options, "--json"))
-    assert found["smallest_records"]["gaussian"] == dict.fromkeys(COMPARED_MODELS)
 
 
 def test_json_has_everything(planned):
@@ -318,8 +279,6 @@ def test_if_nothing_can_be_planned_the_reason_is_the_answer(refused, monkeypatch
     line = refused(5, "plan", *PUBLIC, "--records", 50, "--records", 60)
     assert line == "epsilon = 1 needs more noise: use a larger budget."
 
-
-def test_a_budget_that_cannot_be_certified_is_refused(refused, monkeypatch):
     def refuse(*_, **__):
         raise PrivacyConditionError("delta must be above 1e-5")
 
@@ -327,17 +286,14 @@ def test_a_budget_that_cannot_be_certified_is_refused(refused, monkeypatch):
     assert refused(4, "plan", *PUBLIC, "--records", 50) == "delta must be above 1e-5"
 
 
-def test_figure(planned):
-    text = planned("--figure", "plan.png", "--target-error", 0.5)
-    assert "written: plan.png" in text
-    assert imread("plan.png")[..., :3].std() > 0.05
-
-
-def test_a_figure_that_cannot_be_is_refused_before_the_work(refused, planned):
+def test_a_figure_is_drawn_or_refused_before_the_work(refused, planned):
     line = refused(6, "plan", *PUBLIC, "--figure", "nowhere/plan.png")
     assert line.startswith("nowhere: No such file or directory")
     assert "is a directory" in refused(2, "plan", *PUBLIC, "--figure", ".")
     assert planned.asked == []
+    text = planned("--figure", "plan.png", "--target-error", 0.5)
+    assert "written: plan.png" in text
+    assert imread("plan.png")[..., :3].std() > 0.05
 
 
 @pytest.mark.parametrize(
@@ -372,9 +328,6 @@ def test_required(refused, option):
     arguments = [part for pair in options.items() for part in pair]
     words = f"Missing option '{option}'" if option == "--features" else f"{option} is required"
     assert words in refused(2, "plan", *arguments)
-
-
-def test_a_plan_without_a_promise_says_usual_ones(refused):
     line = refused(2, "plan", "--features", 10)
     assert line.startswith("--epsilon and --delta are required: how much privacy.")
     assert "--epsilon 1 and --delta 1e-6 are usual; 'hushcov start DATA'" in line
@@ -418,9 +371,6 @@ def test_the_design_of_screened_in_words():
     assert "for centres, scales and norms" in dict(found.facts(sought))["budget"]
     assert found.to_dict() == parameters.to_dict()
     assert json.loads(json.dumps(found.to_dict()))["n_pairs"] == parameters.n_pairs
-
-
-def test_the_words_follow_the_design():
     alone = _words(predicted()["screened"].plan(_inputs(d=6, k=1)))
     assert "at row sparsity 1 no pair is looked for" in alone["screen"]
     assert "noise" not in alone
@@ -449,7 +399,6 @@ def test_the_real_plan_of_one_size(run):
 
 @pytest.fixture
 def chosen_multiscale(monkeypatch):
-    """A fixed design instead of the search, which takes seconds."""
     fixed = Design(3.0, 0.25, 2, 1, 0.5, 1.0, 1.0, math.inf, 2.0)
 
     def choose(inputs, reconstruction):
@@ -459,7 +408,7 @@ def chosen_multiscale(monkeypatch):
     monkeypatch.setattr(room, "plan_multiscale", choose)
 
 
-def test_the_design_of_multiscale_in_words(chosen_multiscale):
+def test_the_design_of_multiscale_in_words(chosen_multiscale, planned, monkeypatch):
     inputs = _inputs(n_records=10_000, d=10, k=2)
     found = predicted()["multiscale"].plan(inputs)
     words = _words(found)
@@ -470,11 +419,89 @@ def test_the_design_of_multiscale_in_words(chosen_multiscale):
     assert "below 2 standard deviations" in words["threshold"]
     assert words["certified"].startswith("epsilon 1 at delta ")
     assert len(found.table()[1]) == 3
-
-
-def test_levels_of_multiscale_are_shown_if_asked(planned, monkeypatch, chosen_multiscale):
     monkeypatch.setattr(plan, "comparable", lambda _: predicted())
     text = " ".join(planned("--records", 20_000, "--mechanism", "multiscale").split())
     assert "design of multiscale" in text
     assert "tests kept selection" in text
     assert "2 (top)" in text
+
+
+BUDGET = ("--epsilon", 1, "--delta", 1e-6)
+
+
+def test_one_number_of_records_has_families_guesses_and_the_design(run):
+    result = run("plan", "--features", 12, "--records", 8_000, *BUDGET)
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = words(result.stdout)
+    for part in (
+        "whatever the structure: 8,000 records of 12 features, epsilon 1, delta 1e-6",
+        "k = 3 2 partners of each feature",
+        "k = 10 9 partners of each feature",
+        "factor one factor, a third of the variance",
+        "dense all pairs related, a little",
+        "true k told 3 told 5 told 10 not told",
+        "--row-sparsity is advice",
+        "nine times out of ten",
+        "The design, from public inputs alone budget",
+    ):
+        assert part in text
+    assert "k = 20" not in text
+
+
+def test_many_numbers_of_records_have_one_row_each(run):
+    text = run("plan", "--features", 6, *BUDGET, "--records", 2_000, "--records", 40_000).stdout
+    rows = [line.split() for line in text.splitlines() if line.split()[:1] == ["2,000"]]
+    assert len(rows) == 1
+    assert len(rows[0]) == 5  # k = 3 and 5, factor, dense
+    assert "What a guess" not in text
+    assert "The design" not in text
+    options = ("plan", "--features", 6, "--records", 8_000, *BUDGET)
+    text = run(*options, "--mechanism", "gaussian").stdout
+    assert "row sparsity 5" in text
+    assert "whatever the structure" not in text
+    assert "row sparsity 2" in run(*options, "--row-sparsity", 2, "--mechanism", "gaussian").stdout
+
+
+def test_json_of_families(run):
+    found = json.loads(run("plan", "--features", 6, "--records", 8_000, *BUDGET, "--json").stdout)
+    assert (found["row_sparsity"], found["mechanism"]) == (None, "adaptive")
+    (plan,) = found["plans"]
+    assert [each["family"] for each in plan["families"]] == ["k = 3", "k = 5", "factor", "dense"]
+    assert all(0 < each["predicted_error"] < 1 for each in plan["families"])
+    assert {(each["row_sparsity"], each["told"]) for each in found["guesses"]} == {
+        (3, 3),
+        (3, 5),
+        (5, 3),
+        (5, 5),
+    }
+    assert found["smallest_records"] is None
+
+
+def test_what_fit_found_is_said_by_fit_and_show_alike(run):
+    """Whatever it found: the noise is secret, so that the kind may differ."""
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 12, 3), 8_000))
+    result = run("fit", "x.npy", *BUDGET, "-o", "out", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    structure = found["structure"]
+    assert structure["kind"] in ("sparse", "factors", "dense")
+    assert structure["error_interval"][0] <= structure["error_estimate"]
+    assert [each["family"] for each in found["families"]][-2:] == ["factor", "dense"]
+    said = words(result.stderr)
+    assert "row sparsity" not in said
+    assert "adaptive: finds out whether few pairs, few factors or neither matter" in said
+    assert "where each feature is related to 2 to 9 others" in said
+    assert json.loads(run("show", "out", "--json").stdout)["structure"] == structure
+    shown = words(run("show", "out").stdout)
+    for text in (said, shown):
+        assert f"structure {structure['kind']}: " in text
+        assert structure["why"] in text
+        assert "of the covariance's size (its norm)" in text
+
+
+def test_a_sparsity_is_advice_and_mechanisms_that_need_one_say_what_they_assume(run):
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000))
+    options = ("fit", "x.npy", *BUDGET, "--dry-run")
+    assert "row sparsity 2 (as advice)" in words(run(*options, "--row-sparsity", 2).stdout)
+    text = words(run(*options, "--mechanism", "screened").stdout)
+    assert "row sparsity 5 (assumed; give --row-sparsity)" in text

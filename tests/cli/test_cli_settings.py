@@ -1,7 +1,5 @@
 """The file of settings: what it may hold, who wins, and that what is read is what was written."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path
@@ -27,7 +25,6 @@ GOOD = 'data = "x.csv"\nepsilon = 2\ndelta = 1e-6\ncolumns = ["b", "a"]\n'
 
 @pytest.fixture(autouse=True)
 def table(tmp_path, monkeypatch):
-    """Three columns and 4,000 rows."""
     monkeypatch.chdir(tmp_path)
     rows = np.random.default_rng(0).normal(size=(4000, 3)).round(3)
     np.savetxt("x.csv", rows, "%g", ",", header="a,b,c", comments="")
@@ -50,6 +47,13 @@ def test_options_come_from_the_file_and_the_command_line_wins(run):
     assert (found["guarantee"]["epsilon"], found["n_features"]) == (1.5, 3)
     Path("y.csv").write_text(Path("x.csv").read_text())
     assert dry(run, "y.csv", "--settings", "s.toml")["file"] == "y.csv"
+    Path("s.toml").write_text(GOOD + "drop-nulls = true\n[plan]\nrecords = 4000\nfeatures = 2\n")
+    found = json.loads(run("plan", "--settings", "s.toml", "--json").stdout)
+    assert (found["n_features"], found["epsilon"]) == (2, 2)
+    assert [plan["n_records"] for plan in found["plans"]] == [4000]
+    more = ("--records", 100, "--records", 900)
+    found = json.loads(run("plan", "--settings", "s.toml", *more, "--json").stdout)
+    assert [plan["n_records"] for plan in found["plans"]] == [100, 900]
 
 
 FLAGS = [
@@ -112,9 +116,6 @@ def test_gaps_that_the_settings_allow_cost_nothing_more(run):
     ]
     assert "the number of complete records" in " ".join(said[0].split())
     assert said[0] == said[1]
-
-
-def test_flags_that_stand_for_something_else(run):
     text = Path("x.csv").read_text().partition("\n")[2]
     Path("bare.csv").write_text(text)
     Path("s.toml").write_text('data = "bare.csv"\nepsilon = 2\ndelta = 1e-6\nno-header = true\n')
@@ -171,23 +172,10 @@ def test_files_that_are_not_there_or_not_text(refused):
     assert "did you mean staff-settings.toml?" in refused(6, "fit", "--settings", "staff.toml")
     Path("s.toml").write_bytes(b"epsilon = '\xff'\n")
     assert "UTF-8" in refused(2, "fit", "--settings", "s.toml")
-
-
-def test_what_the_file_lacks_is_still_required(refused):
     Path("s.toml").write_text('data = "x.csv"\nepsilon = 1\n')
     assert "--delta is required: how much" in refused(2, "fit", "--settings", "s.toml")
     Path("s.toml").write_text("epsilon = 1\ndelta = 1e-6\n")
     assert "Missing argument 'DATA'" in refused(2, "fit", "--settings", "s.toml")
-
-
-def test_a_plan_takes_what_it_knows(run):
-    Path("s.toml").write_text(GOOD + "drop-nulls = true\n[plan]\nrecords = 4000\nfeatures = 2\n")
-    found = json.loads(run("plan", "--settings", "s.toml", "--json").stdout)
-    assert (found["n_features"], found["epsilon"]) == (2, 2)
-    assert [plan["n_records"] for plan in found["plans"]] == [4000]
-    more = ("--records", 100, "--records", 900)
-    found = json.loads(run("plan", "--settings", "s.toml", *more, "--json").stdout)
-    assert [plan["n_records"] for plan in found["plans"]] == [100, 900]
 
 
 def test_what_is_written_is_read_again():
@@ -206,22 +194,16 @@ def test_what_is_written_is_read_again():
     write_settings(Path("s.toml"), settings)
     assert read_settings(Path("s.toml")) == settings
     assert all(line.isascii() or "ü" in line for line in Path("s.toml").read_text().splitlines())
+    options = {"data": "-x.csv", "columns": ["a", "b"], "epsilon": 1.0, "drop-nulls": True}
+    assert arguments(Settings(options | {"psd": False})) == [
+        *("./-x.csv", "--columns", "a,b", "--epsilon", "1", "--drop-nulls")
+    ]
+    keys = [key_of(param) for param in fit.params]
+    assert len(set(keys)) == len(keys)
+    assert {"data", "epsilon", "unit", "no-header", "output"} <= set(keys)
 
 
 @pytest.mark.parametrize("value", [1, 1.0, 0.1, 1e-6, 1e-300, 1.5e200, 1 / 3, 123456.789, 10**17])
 def test_numbers_are_read_as_they_were(value):
     assert float(plain_number(value)) == value
     assert tomllib.loads(f"x = {plain_number(value)}") == {"x": value}
-
-
-def test_arguments_are_those_of_a_command_line():
-    options = {"data": "-x.csv", "columns": ["a", "b"], "epsilon": 1.0, "drop-nulls": True}
-    assert arguments(Settings(options | {"psd": False})) == [
-        *("./-x.csv", "--columns", "a,b", "--epsilon", "1", "--drop-nulls"),
-    ]
-
-
-def test_every_option_of_fit_has_a_key_of_its_own():
-    keys = [key_of(param) for param in fit.params]
-    assert len(set(keys)) == len(keys)
-    assert {"data", "epsilon", "unit", "no-header", "output"} <= set(keys)

@@ -1,6 +1,4 @@
-"""`hushcov show`: what it says of a release, and what it refuses."""
-
-from __future__ import annotations
+"""`hushcov show`, `report` and `export`: what they say of a release, and what they refuse."""
 
 import json
 import subprocess
@@ -9,30 +7,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
-from hushcov.accounting import Gaussian, Guarantee
+from command_line import words
+from documents import guarantee, quick_forecast
+from hushcov.cli import report
 from hushcov.cli.errors import EXIT_CODES
 from hushcov.release import Making, Release
+from hushcov.report import pages
+from hushcov.report import sections as outlook
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 
 def write(folder="out", **changes) -> Path:
     private = changes.pop("private", True)
-    promised = {"epsilon": 1.0, "delta": 1e-6, "transcript_epsilon": 0.5, "transcript_delta": 1e-6}
-    guarantee = Guarantee(
-        **promised | {name: changes.pop(name) for name in promised if name in changes},
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=("rows are bounded",),
-        private=private,
-    )
+    promised = ("epsilon", "delta", "transcript_epsilon", "transcript_delta")
+    said = {name: changes.pop(name) for name in promised if name in changes}
     parts = {
         "mechanism": "screened",
         "integers": np.array([[4, -1, 0], [-1, 1, 0], [0, 0, 9]]),
         "unit": 0.5,
-        "guarantee": guarantee,
+        "guarantee": guarantee(preconditions=("rows are bounded",), private=private, **said),
         "parameters": {"inputs": {"n_records": 12_345, "epsilon": 1.0, "spent": []}},
         "feature_scale": np.array([1.0, 2.0, 3.0]),
         "noise_sd": (0.25, 0.125),
@@ -41,15 +38,11 @@ def write(folder="out", **changes) -> Path:
     return Release(**parts | changes).write(folder)
 
 
-def _words(text: str) -> str:
-    return " ".join(text.split())
-
-
 def test_everything_is_said(run):
     write()
     result = run("show", "out")
     assert (result.exit_code, result.stderr) == (0, "")
-    text = _words(result.stdout)
+    text = words(result.stdout)
     for part in (
         "Release in out/",
         "undamaged yes: integers.npy match",
@@ -75,23 +68,16 @@ def test_whom_it_protects_and_what_was_counted(run):
     counted = {"released": 10_000, "noise_sd": 70.0, "unit": "patient", "max_rows_per_unit": 5}
     release = Release.read(write("plain"))
     whom = {"adjacency": "add-remove-one", "unit": "patient", "rows_per_unit": 5}
-    guarantee = replace(release.guarantee, **whom)
+    promised = replace(release.guarantee, **whom)
     making = Making(n_records=10_000, counted=counted | {"relation": "add-remove"})
-    replace(release, guarantee=guarantee, making=making).write("out")
-    text = _words(run("show", "out").stdout)
+    replace(release, guarantee=promised, making=making).write("out")
+    text = words(run("show", "out").stdout)
     assert "adding or removing all records of any one patient changes" in text
     assert "50 % sure that one patient is in the data can" in text
     assert "counted about 10,000 records, released with noise of standard deviation 70" in text
     found = json.loads(run("show", "out", "--json").stdout)
     assert found["odds"]["guess"] == "that one patient is in the data"
     assert found["making"]["counted"]["max_rows_per_unit"] == 5
-
-
-def test_not_private_is_said_loudly(run):
-    write(private=False)
-    text = run("show", "out").stdout
-    assert "NOT PRIVATE" in text
-    assert json.loads(Path("out/release.json").read_text())["private"] is False
 
 
 def test_json(run):
@@ -104,13 +90,15 @@ def test_json(run):
     assert found["released_pairs"] == 1
     assert found["largest_pairs"][0]["features"] == [0, 1]
     assert found["not_part_of_it"] == []
+    write("other", private=False)
+    assert "NOT PRIVATE" in run("show", "other").stdout
 
 
 def test_noise_is_not_shown_as_a_correlation_of_one(run):
     """A pair beyond 1, a negative variance with a pair, and nothing cut to 1.000."""
     matrix = np.array([[4, -9, 2], [-9, 4, 0], [2, 0, -1]])
     write(integers=matrix, selected=None, feature_scale=np.ones(3))
-    text = _words(run("show", "out").stdout)
+    text = words(run("show", "out").stdout)
     assert "0, 1 -2.25: noise -4.5" in text
     assert "0, 2 none: noise 1" in text
     assert "1 of 3 variances" in text
@@ -134,9 +122,7 @@ def test_columns_have_names_and_terminals_are_safe(run):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"unit": 1e308},
-        {"unit": 5e-324},
-        {"feature_scale": np.full(3, 1e308)},
+        *({"unit": 1e308}, {"unit": 5e-324}, {"feature_scale": np.full(3, 1e308)}),
         {"feature_scale": np.zeros(3)},
         {"feature_scale": None, "noise_sd": None, "selected": None},
         {"integers": np.zeros((3, 3), np.int64)},
@@ -153,24 +139,6 @@ def test_extreme_numbers(run, changes):
     json.loads(run("show", "out", "--json").stdout)
 
 
-def test_what_fit_wrote_is_undamaged(run):
-    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_001))
-    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
-    assert run("fit", "x.npy", *options).exit_code == 0
-    assert list(Path().glob(".hushcov-*")) == []
-    text = _words(run("show", "x-release").stdout)
-    assert "pairs.csv, report.html, variances.csv match" in text
-    assert "private yes" in text
-    for name in ("covariance.npy", "heatmap.png", "integers.npy", "release.json"):
-        path = Path("x-release") / name
-        sound = path.read_bytes()
-        path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-        result = run("show", "x-release")
-        assert (result.exit_code, result.stdout) == (1, "")
-        assert f"{name} does not match" in result.stderr
-        path.write_bytes(sound)
-
-
 def test_other_refusals(refused):
     assert "show" in EXIT_CODES[1]
     write()
@@ -183,20 +151,6 @@ def test_other_refusals(refused):
     refused(2, "show")
 
 
-def test_fit_wants_a_new_or_empty_folder(refused):
-    np.save("x.npy", np.ones((50, 2)))
-    options = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2, "--mechanism", "gaussian")
-    options = (*options, "--known-mean")
-    Path("full").mkdir()
-    Path("full/notes.txt").write_text("mine")
-    for folder, words in (("full", "new or empty folder"), (".", "current folder")):
-        assert words in refused(6, "fit", "x.npy", *options, "-o", folder)
-    assert Path("full/notes.txt").read_text() == "mine"
-
-
-# Some columns of a release.
-
-
 def named(**changes) -> Path:
     places = {
         "positions": np.array([10, 20, 40]),
@@ -206,9 +160,9 @@ def named(**changes) -> Path:
     return write(column_names=("rs1", "rs2", "rs30"), **places | changes)
 
 
-def test_a_column_and_its_pairs(run):
+def test_columns_and_their_pairs(run):
     named()
-    text = _words(run("show", "out", "--column", "rs1").stdout)
+    text = words(run("show", "out", "--column", "rs1").stdout)
     for part in ("rs1 and its pairs", "chromosome 1, position 10", "rs2 +1 20 -0.500"):
         assert part in text
     found = json.loads(run("show", "out", "--column", "rs1", "--json").stdout)
@@ -216,22 +170,14 @@ def test_a_column_and_its_pairs(run):
     assert [(each["feature"], each["columns_away"]) for each in found["pairs"]] == [("rs2", 1)]
     nothing = json.loads(run("show", "out", "--column", "rs30", "--window", 1, "--json").stdout)
     assert nothing["pairs"] == []
-
-
-def test_columns_by_a_part_of_their_name(run):
-    named()
-    text = _words(run("show", "out", "--column", "rs").stdout)
+    text = words(run("show", "out", "--column", "rs").stdout)
     assert "3 columns with 'rs' in the name" in text
     assert json.loads(run("show", "out", "--column", "rs?", "--json").stdout) == {
         "matching": ["rs1", "rs2"],
         "number": 2,
     }
     assert "rs30 and its pairs" in run("show", "out", "--column", "*30").stdout
-
-
-def test_columns_side_by_side(run):
-    named()
-    text = _words(run("show", "out", "--columns", "rs1..rs30").stdout)
+    text = words(run("show", "out", "--columns", "rs1..rs30").stdout)
     assert "1 rs1 10 1.00 -0.50" in text
     found = json.loads(run("show", "out", "--columns", "rs30..rs1", "--json").stdout)
     assert found["columns"] == ["rs1", "rs2", "rs30"]
@@ -240,7 +186,7 @@ def test_columns_side_by_side(run):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "said"),
     [
         (["--column", "zz"], "none of its 3 has 'zz'"),
         (["--column", "rs1", "--columns", "rs1..rs2"], "must not be given both"),
@@ -251,11 +197,11 @@ def test_columns_side_by_side(run):
         (["--column", "rs1", "--window", "0"], "window must be"),
     ],
 )
-def test_columns_that_are_not_there(run, options, words):
+def test_columns_that_are_not_there(run, options, said):
     named()
     result = run("show", "out", *options)
     assert result.exit_code != 0
-    assert words in _words(result.stderr)
+    assert said in words(result.stderr)
     assert "raceback" not in result.stderr
 
 
@@ -269,3 +215,180 @@ def test_showing_a_release_loads_little(run):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stderr) <= 40
+
+
+OPTIONS = ("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2)
+
+
+@pytest.fixture(autouse=True)
+def no_searches(monkeypatch):
+    monkeypatch.setattr(outlook, "forecast", quick_forecast)
+
+
+def write_two(folder="out", *, private=True) -> Path:
+    release = Release(
+        mechanism="gaussian",
+        integers=np.array([[900, 400], [400, 900]]),
+        unit=0.001,
+        guarantee=guarantee(private=private),
+        parameters={"inputs": {"n_records": 10_000, "row_sparsity": 2, "delta": 1e-6}},
+        feature_scale=np.ones(2),
+        noise_sd=(0.01, 0.01),
+        column_names=("age", "<b>weight"),
+        making=Making(n_records=10_000, made="2026-01-31T12:00:00+00:00"),
+    )
+    return release.write(folder)
+
+
+def test_a_page_beside_the_release(run):
+    write_two()
+    result = run("report", "out")
+    assert (result.exit_code, result.stderr) == (0, "")
+    text = words(result.stdout)
+    assert "Report of out/" in text
+    assert "2 features, by gaussian" in text
+    assert "written out-report.html (" in text
+    page = Path("out-report.html").read_text("utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "&lt;b&gt;weight" in page
+    assert "<b>weight" not in page
+    assert "2026-01-31 12:00:00 UTC" in page
+    assert run("show", "out").exit_code == 0
+
+
+def test_report_in_json(run):
+    write_two(private=False)
+    assert "NOT PRIVATE" in run("report", "out").stdout
+    found = json.loads(run("report", "out", "-o", "there.html", "--json").stdout)
+    assert found == {
+        "folder": "out",
+        "report": "there.html",
+        "bytes": Path("there.html").stat().st_size,
+        "private": False,
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "mechanism": "gaussian",
+        "warnings": [],
+        "n_features": 2,
+    }
+
+
+def test_refusals(refused):
+    folder = write_two()
+    sealed = "--output must lie outside the release"
+    assert sealed in refused(2, "report", "out", "-o", "out/report.html")
+    assert "of a release" in refused(6, "report", "nowhere")
+    refused(6, "report", "out", "-o", "no/such/folder.html")
+    refused(2, "report")
+    (folder / "integers.npy").write_bytes(b"")
+    assert "integers.npy has 0 bytes" in refused(1, "report", "out")
+    assert not Path("out-report.html").exists()
+
+
+@pytest.fixture
+def data() -> str:
+    np.save("x.npy", gaussian_records(sparse_covariance("block", 6, 2), 4_000, random_state=0))
+    return "x.npy"
+
+
+def test_a_report_that_fails_does_not_cost_the_release(run, data, monkeypatch):
+    def broken(path, *_, **__):
+        path.write_text("half a page")
+        raise MemoryError("no")
+
+    monkeypatch.setattr(report, "write_report", broken)
+    result = run("fit", data, *OPTIONS, "-o", "out")
+    assert result.exit_code == 0
+    assert "MemoryError. Try 'hushcov report" in words(result.stdout)
+    assert not Path("out/report.html").exists()
+    assert run("show", "out").exit_code == 0
+
+
+def test_without_the_extra_fit_writes_the_release_and_report_refuses(
+    run, refused, data, monkeypatch
+):
+    pages._environment.cache_clear()
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    result = run("fit", data, *OPTIONS, "-o", "out")
+    assert result.exit_code == 0
+    cure = "pip install 'hushcov[report]'"
+    assert f"{cure}, then 'hushcov report out' writes the same page." in words(result.stdout)
+    assert not Path("out/report.html").exists()
+    assert cure in refused(6, "report", "out")
+
+
+MATRIX = np.array([[900, 890, 0], [890, 900, 890], [0, 890, 900]])
+
+
+@pytest.fixture
+def release(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    made = Release(
+        mechanism="gaussian",
+        integers=sparse.csr_array(MATRIX),
+        unit=0.001,
+        guarantee=guarantee(),
+        parameters={},
+        noise_sd=(0.01, 0.01),
+        selected=np.array([[0, 1], [1, 2]]),
+        column_names=("rs1", "rs2", "rs3"),
+        making=Making(n_records=10_000),
+    )
+    return made.write("out")
+
+
+def test_npz_with_the_change_that_was_made(run, release):
+    result = run("export", "out", "--to", "npz")
+    assert result.exit_code == 0, result.stderr
+    upper = sparse.load_npz("out-npz/matrix.npz").toarray()
+    matrix = upper + upper.T
+    assert np.linalg.eigvalsh(matrix)[0] > 0
+    words = " ".join(result.stdout.split())
+    change = np.abs(matrix - MATRIX / 900).max()
+    assert f"correlations by {change:.2g} at most" in words
+    assert "3 features, 2 pairs" in words
+    assert "nothing; export.json says all this" in words
+    assert pd.read_csv("out-npz/matrix.features.csv")["name"].tolist() == ["rs1", "rs2", "rs3"]
+
+
+def test_options_and_json(run, release):
+    arguments = ("--to", "csv", "-o", "here", "--covariance", "--no-psd", "--block-size", 2)
+    result = run("export", "out", *arguments, "--json")
+    said = json.loads(result.stdout)
+    assert said["files"] == ["export.json", "features.csv", "pairs.csv"]
+    assert said["values"] == "covariance"
+    assert said["correction"]["cut_pairs"] == 1
+    assert not said["correction"]["psd"]
+    table = pd.read_csv("here/pairs.csv")
+    assert table["covariance"].tolist() == [MATRIX[0, 1] * 0.001]
+    again = run("export", "out", *arguments)
+    assert again.exit_code != 0
+    assert "holds an export" in again.stderr
+    words = " ".join(run("export", "out", *arguments, "--overwrite").stdout.split())
+    assert "may have negative eigenvalues" in words
+    assert "1 pair across blocks" in words
+    assert "in 2 blocks" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--to", "hdf5"), "'hdf5' is not one of 'npz', 'zarr', 'parquet', 'csv'. See"),
+        (("--to", "npz", "--block-size", "gene"), "--block-size must be a number"),
+        (("--to", "npz", "--block-size", "chromosome"), "does not say"),
+        (("--to", "npz", "-o", "out/in"), "outside the release"),
+        ((), "--to"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(run, release, arguments, words):
+    result = run("export", "out", *arguments)
+    assert result.exit_code != 0
+    assert words in result.stderr
+    assert [each.name for each in Path().iterdir()] == ["out"]
+
+
+def test_a_damaged_release_is_not_exported(run, release):
+    (Path("out") / "release.json").write_text("{}")
+    result = run("export", "out", "--to", "npz")
+    assert result.exit_code == 1
+    assert not Path("out-npz").exists()

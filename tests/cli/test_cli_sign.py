@@ -1,7 +1,5 @@
 """`fit --sign` and `show --verify`: keys are checked first, and what is said of a signature."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -19,7 +17,6 @@ PEM = serialization.Encoding.PEM
 
 @pytest.fixture
 def keys(run):
-    """Files of keys in the empty folder where commands run."""
     for name in ("key", "other"):
         key = ed25519.Ed25519PrivateKey.generate()
         for file, lock in (

@@ -1,6 +1,4 @@
-"""`hushcov start`: what it asks and runs, and that it looks at no record before yes."""
-
-from __future__ import annotations
+"""`hushcov start` and `demo`: what they ask, run and show; no record is read before yes."""
 
 import builtins
 import io
@@ -41,7 +39,6 @@ PLAIN = [*WHOSE, *ROWS, "1-4", "none", "no", "2", "", "none", ""]
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """A table in an empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     build = rng.normal(size=N)
@@ -70,7 +67,6 @@ def start(answers, *args, code=0):
 
 
 def printed_commands(output):
-    """The commands that were printed, as a shell would split them."""
     text = output[output.index("6. The command") : output.index("The same from the settings")]
     joined = text.replace("\\\n", " ")
     return [shlex.split(line)[1:] for line in joined.splitlines() if line.startswith("hushcov ")]
@@ -103,7 +99,7 @@ def test_no_leaves_the_settings_and_charges_nothing(table, run, refused):
     output = start([*ANSWERS, "no"])
     assert "nothing was charged" in output
     assert {each.name for each in Path().iterdir()} == {
-        *("patients.csv", "patients-settings.toml", "patients-codebook.csv"),
+        *("patients.csv", "patients-settings.toml", "patients-codebook.csv")
     }
     line = refused(6, "fit", "--settings", "patients-settings.toml")
     assert "budget.db" in line  # which nobody has opened
@@ -142,7 +138,6 @@ class _Header(io.BytesIO):
 
 @pytest.fixture
 def watched(monkeypatch):
-    """Whatever reads the records is an error, however it is done."""
     real = builtins.open
 
     def opened(path, *args, **options):
@@ -192,11 +187,6 @@ def test_what_is_said_does_not_depend_on_the_records(table):
     assert Path("patients-settings.toml").read_bytes() == kept
 
 
-def test_lines_are_counted_only_when_asked_for(table):
-    output = start([*WHOSE, "count", *PLAIN[3:], "no"])
-    assert "for about 3,000 rows" in output
-
-
 @pytest.mark.parametrize("whose", [["yes", "1", "3"], ["yes", "", "find", "2"], ["no", "no"]])
 def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, run, monkeypatch, whose):
     table.to_parquet("patients.parquet")
@@ -235,20 +225,21 @@ def test_types_that_a_file_states_are_the_defaults(table):
         assert line in said
 
 
-def test_a_table_without_names(table, run):
+def test_tables_without_names_with_semicolons_and_with_tabs(table, run):
     np.save("x.npy", table[["age", "bmi", "pulse"]].to_numpy(float))
     output = start(["", "", "", "2", "", "none", "", "no"], "x.npy")
     assert "All 3 columns are used" in output
     (fit,) = printed_commands(output)
     assert " ".join(fit) == "fit x.npy --output x-release --drop-nulls --epsilon 2 --delta 1e-6"
-
-
-def test_semicolons(table):
     table.to_csv("german.csv", sep=";", index=False)
     output = start(["yes", *PLAIN, "no"], "german.csv")
     assert "separated by semicolons?" in output
     (fit,) = printed_commands(output)
     assert fit[fit.index("--delimiter") + 1] == ";"
+    table.to_csv("tabs.csv", sep="\t", index=False)
+    start(["yes", *PLAIN, "no"], "tabs.csv")
+    (fit,) = printed_commands(start([""] * 30, "--settings", "tabs-settings.toml"))
+    assert fit[fit.index("--delimiter") + 1] == "tab"
 
 
 def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
@@ -333,13 +324,6 @@ def test_a_file_without_names(table, run, refused):
     assert "must begin with the names of its columns" in said
 
 
-def test_tabs_are_known_the_next_time(table):
-    table.to_csv("tabs.csv", sep="\t", index=False)
-    start(["yes", *PLAIN, "no"], "tabs.csv")
-    (fit,) = printed_commands(start([""] * 30, "--settings", "tabs-settings.toml"))
-    assert fit[fit.index("--delimiter") + 1] == "tab"
-
-
 def test_blanks_around_names(table, run):
     Path("blanks.csv").write_text(Path("patients.csv").read_text().replace(",", ", ", 5))
     output = start([*WHOSE, *ROWS, "patient_id, smoker, region", *PLAIN[4:], "no"], "blanks.csv")
@@ -349,13 +333,31 @@ def test_blanks_around_names(table, run):
     assert run(*fit, "--columns", " age, bmi", "--dry-run").exit_code == 0
 
 
-def test_numbers_of_rows():
+def test_what_is_typed_is_read_and_commands_are_quoted():
     typed = ("15000", "15_000", "15,000", "15 000", "15k", "1.5e4")
     assert {an_integer(text) for text in typed} == {15000}
     assert an_integer("1,234,567") == 1234567
     for text in ("0,10", "18 90", "age, salary", "1,23", "k", "1.2345k", "15000,"):
         with pytest.raises(ParameterError, match=f"'{text}' is not a whole number"):
             an_integer(text)
+    names = ("age", "lab_1", "lab_2", "7", "x y")
+    assert columns_in("none", names) == []
+    assert columns_in("lab_*, 1, lab_2", names) == ["lab_1", "lab_2", "age"]  # as they were typed
+    assert columns_in("2-3,x y", names) == ["lab_1", "lab_2", "x y"]
+    assert columns_in("7", names) == ["7"]  # a name comes before a number
+    assert columns_in("1-5", names, ["7"]) == ["7"]
+    for text in ("6", "0", "3-2", "agee, lag_1", "*_x"):
+        with pytest.raises(ParameterError, match="no column"):
+            columns_in(text, names)
+    with pytest.raises(ParameterError, match="left out"):
+        columns_in("age", names, ["7"])
+    likely = ("id", "patient_id", "ID", "id_2", "userId", "Email", "last name")
+    assert all(map(looks_like_identifier, likely))
+    assert not any(map(looks_like_identifier, ("age", "paid", "humid", "lipid", "monkey", "grid")))
+    words = ["fit", "my data.csv", "--columns", "a b,$HOME,it's", "--drop-nulls", "--epsilon", "1"]
+    text = command_line([*words, "--delimiter", ";", "--output", "x" * 60])
+    assert shlex.split(text.replace("\\\n", " "))[1:9] == [*words, "--delimiter"]
+    assert all(line.endswith("\\") for line in text.splitlines()[:-1])
 
 
 def test_bounds_are_two_numbers_apart(table):
@@ -392,13 +394,6 @@ def test_what_is_refused_without_questions_leaves_the_settings(table, run):
     kept = Path("patients-settings.toml").read_bytes()
     start([], "--settings", "patients-settings.toml", "--yes", code=7)
     assert Path("patients-settings.toml").read_bytes() == kept
-
-
-def test_answers_can_be_changed_at_the_end(table):
-    output = start([*PLAIN, "change", "", "", "", "", "", "", "1", *[""] * 3, "no"])
-    first, second = output.split("Run it now?")[:2]
-    assert "--epsilon 2" in first
-    assert "--epsilon 1" in second
 
 
 def test_a_known_dataset_of_the_ledger(table, run):
@@ -455,33 +450,6 @@ def test_what_is_refused_after_yes_says_that_nothing_was_charged(table, there):
     assert Path("budget.db").exists() == there
 
 
-def test_columns_by_name_number_range_and_pattern():
-    names = ("age", "lab_1", "lab_2", "7", "x y")
-    assert columns_in("none", names) == []
-    assert columns_in("lab_*, 1, lab_2", names) == ["lab_1", "lab_2", "age"]  # as they were typed
-    assert columns_in("2-3,x y", names) == ["lab_1", "lab_2", "x y"]
-    assert columns_in("7", names) == ["7"]  # a name comes before a number
-    assert columns_in("1-5", names, ["7"]) == ["7"]
-    for text in ("6", "0", "3-2", "agee, lag_1", "*_x"):
-        with pytest.raises(ParameterError, match="no column"):
-            columns_in(text, names)
-    with pytest.raises(ParameterError, match="left out"):
-        columns_in("age", names, ["7"])
-
-
-def test_names_of_identifiers():
-    likely = ("id", "patient_id", "ID", "id_2", "userId", "Email", "last name")
-    assert all(map(looks_like_identifier, likely))
-    assert not any(map(looks_like_identifier, ("age", "paid", "humid", "lipid", "monkey", "grid")))
-
-
-def test_commands_are_quoted_for_a_shell():
-    words = ["fit", "my data.csv", "--columns", "a b,$HOME,it's", "--drop-nulls", "--epsilon", "1"]
-    text = command_line([*words, "--delimiter", ";", "--output", "x" * 60])
-    assert shlex.split(text.replace("\\\n", " "))[1:9] == [*words, "--delimiter"]
-    assert all(line.endswith("\\") for line in text.splitlines()[:-1])
-
-
 def test_ctrl_c_in_a_terminal_charges_nothing(table):
     pid, terminal = pty.fork()
     if pid == 0:
@@ -517,3 +485,60 @@ def test_ctrl_c_in_a_terminal_charges_nothing(table):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
     assert "Traceback" not in said
     assert [each.name for each in Path().iterdir()] == ["patients.csv"]
+
+
+def _words(text: str) -> str:
+    return " ".join(text.replace("|", " ").split())
+
+
+def test_as_a_newcomer_runs_it(program, tmp_path):
+    answer = program("demo", env=os.environ | {"COLUMNS": "80", "PYTHONIOENCODING": "ascii"})
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.isascii()
+    assert max(map(len, answer.stdout.splitlines())) <= 80
+    text = _words(answer.stdout)
+    parts = (
+        "1. A table demo/patients.csv holds 20,000 simulated patients, one a row, and 12 columns.",
+        "$ hushcov plan --records 20000 --features 12 --epsilon 1 --delta 1e-6",
+        "What to see: the column 'error'.",
+        "$ hushcov fit demo/patients.csv --epsilon 1 --delta 1e-6 -o demo/release",
+        "Largest correlations",
+        "What to see: 'Largest correlations'",
+        "$ hushcov ask predict demo/release weight --given height=180",
+        "The true answer is 86 kg.",
+        "What to see: demo/release/report.html",
+        "'hushcov start DATA'",
+    )
+    assert [part for part in parts if part not in text] == []
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    # What the sentences say of the release: related pairs near their truth, and the prediction.
+    for pair, true in (("glucose, hba1c", 0.87), ("ldl, cholesterol", 0.78)):
+        assert abs(float(re.search(rf"{pair} ([\d.]+) ", text)[1]) - true) < 0.2
+    assert abs(float(re.search(r"weight ([\d.]+) ", text.split("mean of all")[1])[1]) - 86) < 6
+    assert (tmp_path / "demo/patients.csv").read_text().startswith("age,height,weight,systolic,")
+    assert (tmp_path / "demo/release/report.html").exists()
+
+
+def test_a_second_run_has_a_folder_of_its_own(run):
+    Path("demo").mkdir()
+    Path("demo-2").write_text("mine")
+    result = run("demo")
+    assert result.exit_code == 0, result.stderr
+    assert Path("demo-3/release/release.json").exists()
+    assert not list(Path("demo").iterdir())
+    assert Path("demo-2").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("-o", "here"), 6, "here already exists: choose another folder with --output"),
+        (("-o", "file/below"), 6, "file/below: Not a directory"),
+        (("--records", 5), 2, "There is no option --records"),
+    ],
+)
+def test_bad_options(refused, arguments, code, message):
+    Path("here").mkdir()
+    Path("file").write_text("")
+    assert message in refused(code, "demo", *arguments)

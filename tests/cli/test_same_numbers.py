@@ -6,8 +6,6 @@ Each number has a label, such as ("correlation", "a", "b"), and those of one lab
 the digits that are shown.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -62,14 +60,12 @@ class Numbers:
         ]
 
     def places(self, name: str) -> set[str]:
-        """Return the places that show a quantity."""
         return {
             where for label, each in self.found.items() if label[0] == name for _, _, where in each
         }
 
 
 def agree(one, other) -> bool:
-    """Return whether two numbers may be roundings of the same one."""
     if one[0] == other[0]:
         return True
     size = max(abs(one[0]), abs(other[0]))
@@ -84,15 +80,8 @@ def add_pair(found: Numbers, where, names, digits=FULL, /, **values) -> None:
         found.add((name, *sorted(names)), value, where, digits)
 
 
-# ---- places ----
-
-
 def of_estimator(found: Numbers, release) -> None:
-    where = "pairs()"
-    for row in release.pairs().to_dict("records"):
-        names = row.pop("feature_1"), row.pop("feature_2")
-        row["covariance_lower"], row["covariance_upper"] = row.pop("lower"), row.pop("upper")
-        add_pair(found, where, names, **row)
+    of_pairs(found, "pairs()", release.pairs())
     for row in release.variances().to_dict("records"):
         of_variance(found, "variances()", row)
     for row in release.intervals().to_dict("records"):
@@ -123,6 +112,13 @@ def of_estimator(found: Numbers, release) -> None:
         found.add((label,), text, "repr", 6)
 
 
+def of_pairs(found: Numbers, where, table) -> None:
+    for row in table.to_dict("records"):
+        names = row.pop("feature_1"), row.pop("feature_2")
+        row["covariance_lower"], row["covariance_upper"] = row.pop("lower"), row.pop("upper")
+        add_pair(found, where, names, **row)
+
+
 def of_matrix(found: Numbers, where, name, matrix, own) -> None:
     dense = matrix.toarray() if hasattr(matrix, "toarray") else np.asarray(matrix)
     stored = dense != 0 if hasattr(matrix, "toarray") else np.ones(dense.shape, dtype=bool)
@@ -143,10 +139,7 @@ def of_variance(found: Numbers, where, row) -> None:
 
 
 def of_files(found: Numbers, folder) -> None:
-    for row in pandas.read_csv(folder / "pairs.csv").to_dict("records"):
-        names = row.pop("feature_1"), row.pop("feature_2")
-        row["covariance_lower"], row["covariance_upper"] = row.pop("lower"), row.pop("upper")
-        add_pair(found, "pairs.csv", names, **row)
+    of_pairs(found, "pairs.csv", pandas.read_csv(folder / "pairs.csv"))
     for row in pandas.read_csv(folder / "variances.csv").to_dict("records"):
         of_variance(found, "variances.csv", row)
     matrix = pandas.read_csv(folder / "covariance.csv").set_index("feature").to_numpy()
@@ -179,21 +172,14 @@ def of_text(found: Numbers, where, text) -> None:
     """What `fit` and `show` print."""
     line = r"^ *(c\d), (c\d) +(-?[\d.]+) +(?:(-?[\d.e]+) to (-?[\d.e]+)\*? +)?(-?[\d.e-]+)$"
     for one, other, correlation, low, high, covariance in re.findall(line, text, re.MULTILINE):
-        add_pair(
-            found, where, (one, other), correlation_decimals(correlation), correlation=correlation
-        )
+        digits = max(1, len(correlation.lstrip("-0.")))  # of three decimals
+        add_pair(found, where, (one, other), digits, correlation=correlation)
         ends = {"correlation_lower": low or None, "correlation_upper": high or None}
         add_pair(found, where, (one, other), 3, covariance=covariance, **ends)
     of_sentences(found, where, " ".join(text.split()))
 
 
-def correlation_decimals(text: str) -> int:
-    """Return how many digits are shown of a number with three decimals."""
-    return max(1, len(text.lstrip("-0.")))
-
-
 def of_sentences(found: Numbers, where, text) -> None:
-    """Numbers in sentences that several places print."""
     number = r"(-?[\d.,]*\d(?:e-?\d+)?)"
     sentences = {
         ("error",): rf"off by about {number} of the covariance",
@@ -362,11 +348,7 @@ def of_answers(found: Numbers, run, release) -> None:
         found.add(("share", at), share, "components()")
 
 
-# ---- the test ----
-
-
 def data_of(way: str) -> str:
-    """Write the table of a way, and return its name."""
     truth = sparse_covariance("block", 8, 3)
     truth[6, 7] = truth[7, 6] = 0.08  # it barely stands out of the noise
     truth[0, 7] = truth[7, 0] = -0.06
@@ -383,7 +365,6 @@ def data_of(way: str) -> str:
 
 
 def collected(run, way: str) -> Numbers:
-    """Return every number that is shown of a release."""
     found = Numbers()
     result = run("fit", data_of(way), *BUDGET, *EVERY[way], "-o", "out")
     assert result.exit_code == 0, result.output

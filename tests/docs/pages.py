@@ -1,7 +1,5 @@
 """Code on the pages of the documentation: what is in it, and how it is run."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex
@@ -18,7 +16,7 @@ _NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(e[-+]?\d+)?")
 # What these print depends on noise that nobody knows, so that numbers are not compared.
 _NOISY = ("demo", "fit", "show", "report")
 _FAILED = "hushcov: error:"
-_RUN_ELSEWHERE = ("hushcov demo",)  # takes seconds, and is run by tests/cli/test_cli_demo.py
+_RUN_ELSEWHERE = ("hushcov demo",)  # takes seconds, and is run by tests/cli/test_cli_start.py
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,6 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced code of a page that names its language."""
     return [
         Block(match[1], match[2], page.count("\n", 0, match.start()) + 2)
         for match in _FENCE.finditer(page)
@@ -54,7 +51,6 @@ def run_page(path: Path) -> int:
 
 
 def run_examples(block: Block, path: Path, namespace: dict[str, object]) -> None:
-    """Run examples with a prompt, and compare what they print."""
     test = doctest.DocTestParser().get_doctest(
         block.text, namespace, path.name, str(path), block.line
     )

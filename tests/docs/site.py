@@ -1,7 +1,5 @@
 """A built site as a set of files: what its pages link to, and what they load."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The walk-through really adds a mechanism: a copy of the package with its files knows it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -22,7 +20,6 @@ PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1")
 
 
 def named_files() -> dict[str, str]:
-    """Python blocks that begin with the path of their file."""
     found = {}
     for block in PAGE:
         first = block.text.splitlines()[0]
@@ -58,7 +55,6 @@ def tree(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(tree):
-    """Run Python on the copy."""
     paths = (tree / "src", ROOT / "tests")
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "COLUMNS": "100"}
 

@@ -1,7 +1,5 @@
 """Scripts and documentation know each other: every table of numbers names what makes it."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re
@@ -61,7 +59,6 @@ def is_measured(rows: list[list[str]]) -> bool:
 
 
 def origins(text: str) -> set[str]:
-    """Scripts and commands in the code of a text that are there."""
     code = "\n".join(_CODE.findall(text))
     return {name for name in ORIGIN.findall(code) if is_there(name)}
 
@@ -93,12 +90,9 @@ def imported(script: Path) -> Iterator[tuple[str, str | None]]:
             )
 
 
-def test_there_is_something_to_check():
+def test_every_script_that_is_named_is_there():
     assert len(SCRIPTS) > 15
     assert {path.parent.name for path in SCRIPTS} == {"guards", "figures", "studies"}
-
-
-def test_every_script_that_is_named_is_there():
     named = {(path, name) for path in TEXTS for name in SCRIPT.findall(path.read_text())}
     assert len(named) > 20
     missing = {(str(path), name) for path, name in named if not (ROOT / name).exists()}
@@ -111,21 +105,18 @@ def test_the_list_of_a_folder_is_what_is_in_it(folder):
     assert sorted(listed) == sorted(path.name for path in (BENCHMARKS / folder).glob("*.py"))
 
 
-def test_every_figure_has_a_maker():
+def test_every_figure_has_a_maker_and_is_on_a_page():
     lists = " ".join(path.read_text() for path in BENCHMARKS.rglob("README.md"))
     assert not [path.name for path in (DOCS / "figures").iterdir() if f"`{path.name}`" not in lists]
+    pages = " ".join((DOCS / page).read_text() for page in PAGES)
+    figures = {path.name for path in (DOCS / "figures").glob("*.png")}
+    assert {name for name in figures if f"figures/{name})" not in pages} == set()
 
 
 @pytest.mark.parametrize("page", [*PAGES, "../README.md"])
 def test_tables_of_numbers_name_what_makes_them(page):
     """A script or a command, in the section of the table. Tables of words need none."""
     assert without_origin((DOCS / page).read_text()) == []
-
-
-def test_every_figure_is_on_a_page():
-    pages = " ".join((DOCS / page).read_text() for page in PAGES)
-    figures = {path.name for path in (DOCS / "figures").glob("*.png")}
-    assert {name for name in figures if f"figures/{name})" not in pages} == set()
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
@@ -146,10 +137,8 @@ def test_what_a_script_imports_is_there(script):
         "guards/device.py --device cpu --records 3000 --features 30 --rounds 1 "
         "--fit-records 3000 --fit-features 50",
         "guards/scale.py --parts files --records 3000 --features 10 --rounds 1",
-        "guards/sampler.py --repeats 1",
-        "figures/intervals.py --repetitions 2",
-        "studies/coinpress.py --runs 10",
-        "studies/cai_liu.py --runs 2",
+        *("guards/sampler.py --repeats 1", "figures/intervals.py --repetitions 2"),
+        *("studies/coinpress.py --runs 10", "studies/cai_liu.py --runs 2"),
         "studies/components.py --cells 6,10000 --families chain --repetitions 1",
         "studies/unknown_structure.py --cells 10,5000 --families block,wishart --repetitions 1",
         "studies/unknown_structure.py --tables breast-cancer,genotypes --repetitions 1",
@@ -174,8 +163,6 @@ def test_a_script_runs_at_a_small_size(command, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
-
-# The checks themselves.
 
 TABLE = "| a | b |\n|---|---|\n| x | {cell} |\n"
 

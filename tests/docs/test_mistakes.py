@@ -1,7 +1,5 @@
 """What is printed for common mistakes is what mistakes.txt has."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,10 +1,22 @@
-"""What the pages show is run: Python, examples with a prompt, and command lines."""
+"""What pages and docstrings show is run, and their figures are those of the code."""
 
-from __future__ import annotations
+import doctest
+import importlib
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+import hushcov
 from docs.pages import DOCS, Block, blocks, commands, is_shown, run_console, run_examples, run_page
+from docs.test_benchmarks import tables
+from hushcov import PrivateSparseCovariance
+from hushcov.accounting import Gaussian, calibrate_gaussian
+from hushcov.accounting.guarantee import odds_of
+from hushcov.cli.main import cli
+from hushcov.planning import forecast
 
 ELSEWHERE = {"add-a-mechanism.md"}  # run by a test of its own
 PAGES = sorted(
@@ -30,39 +42,25 @@ def test_the_pages_for_newcomers_are_among_them():
     assert {"index.md", "start.md", "parameters.md", "guarantee.md"} <= set(PAGES)
 
 
-# The checks themselves.
-
-
-def test_blocks_are_found_with_their_lines():
+def test_blocks_are_found_with_their_lines(tmp_path):
     page = "# Title\n\n```python\na = 1\n```\n\n    indented\n\n```console\n$ b\n```\n"
     assert blocks(page) == [Block("python", "a = 1\n", 4), Block("console", "$ b\n", 10)]
-
-
-def test_commands_go_on_over_lines():
     assert commands("$ a b \\\n    c\nout\nmore\n$ d\n") == [("a b c", "out\nmore\n"), ("d", "")]
+    with pytest.raises(AssertionError, match="three"):
+        run_examples(Block("python", ">>> 'two'\n'three'\n", 1), tmp_path, {})
 
 
 @pytest.mark.parametrize(
     ("shown", "noisy", "same"),
     [
-        ("error 0.12\n  of 3", False, True),
-        ("error  0.12 of 3", False, True),
-        ("... of 3", False, True),
-        ("error ...", False, True),
-        ("error 0.13 of 3", False, False),
-        ("error 0.13 of 3", True, True),
-        ("error -7.5e-3 of 1,000", True, True),
-        ("mistake 0.12 of 3", True, False),
-        ("error 0.12", False, False),
+        *(("error 0.12\n  of 3", False, True), ("error  0.12 of 3", False, True)),
+        *(("... of 3", False, True), ("error ...", False, True), ("error 0.13 of 3", False, False)),
+        *(("error 0.13 of 3", True, True), ("error -7.5e-3 of 1,000", True, True)),
+        *(("mistake 0.12 of 3", True, False), ("error 0.12", False, False)),
     ],
 )
 def test_output_is_compared(shown, noisy, same):
     assert is_shown(shown, "error 0.12 of\n3\n", noisy=noisy) == same
-
-
-def test_a_wrong_example_is_noticed(tmp_path):
-    with pytest.raises(AssertionError, match="three"):
-        run_examples(Block("python", ">>> 'two'\n'three'\n", 1), tmp_path, {})
 
 
 @pytest.mark.parametrize(
@@ -77,3 +75,122 @@ def test_a_wrong_example_is_noticed(tmp_path):
 def test_a_wrong_command_line_is_noticed(text):
     with pytest.raises(AssertionError):
         run_console(text)
+
+
+SOURCE = Path(hushcov.__file__).parent
+MODULES = sorted(
+    ".".join(("hushcov", *path.relative_to(SOURCE).with_suffix("").parts))
+    for path in SOURCE.rglob("*.py")
+    if ">>> " in path.read_text()
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    results = doctest.testmod(importlib.import_module(name))
+    assert results.failed == 0
+    assert results.attempted > 0
+
+
+def test_every_estimator_has_an_example():
+    estimators = [name for name in hushcov.__all__ if name.endswith("Covariance")]
+    assert len(estimators) >= 9
+    for name in estimators:
+        assert ">>> " in getattr(hushcov, name).__doc__, name
+
+
+DELTA = 1e-6
+
+
+def shown(title: str) -> list[list[float]]:
+    """Rows of the table with this word in its head: epsilon, then percentages."""
+    page = (DOCS / "guarantee.md").read_text()
+    (rows,) = [rows for head, rows in tables(page) if title in head]
+    return [[float(cell.removesuffix(" %")) for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize("row", shown("sure becomes"), ids=lambda row: str(row[0]))
+def test_beliefs(row):
+    epsilon, _, *beliefs = row
+    found = [100 * after for _, after in odds_of(epsilon, delta=DELTA).beliefs]
+    assert beliefs == pytest.approx(found, abs=0.06)
+
+
+@pytest.mark.parametrize("row", shown("false alarms"), ids=lambda row: str(row[0]))
+def test_attacks(row):
+    epsilon, *powers = row
+    noise = Gaussian(calibrate_gaussian(epsilon, delta=DELTA))
+    promised = odds_of(epsilon, delta=DELTA).tests
+    known = odds_of(epsilon, delta=DELTA, events=[noise]).tests
+    pairs = zip(promised, known, strict=True)
+    assert powers == pytest.approx([100 * each[1] for pair in pairs for each in pair], abs=0.06)
+
+
+PAGE = (DOCS / "mechanisms.md").read_text().partition("## Screened release\n")[2]
+COMMAND = (
+    "hushcov plan --features 1000 --row-sparsity 5 --epsilon 1 --delta 1e-6 --target-error 0.1"
+)
+TARGET = 0.1
+
+
+def headline() -> dict[tuple[str, str], int]:
+    """Records for an error of 0.1 that the page names, by mechanism and model."""
+    text = " ".join(PAGE.split())
+    found = re.search(
+        r"with neither means nor scales known, an error of 0\.1 is predicted from ([\d,]+) "
+        r"\(block\) to ([\d,]+) records \(random model\) on, where the Gaussian mechanism with a "
+        r"threshold takes ([\d,]+) to ([\d,]+): hushcov plan",
+        text,
+    )
+    assert found is not None
+    places = [(name, model) for name in ("screened", "gaussian-threshold") for model in MODELS]
+    return dict(zip(places, (int(part.replace(",", "")) for part in found.groups()), strict=True))
+
+
+MODELS = ("block", "random")
+
+
+def test_the_command_stands_below_its_figures():
+    assert COMMAND in PAGE.split("## ")[0]
+
+
+@pytest.mark.parametrize("mechanism", ["screened", "gaussian-threshold"])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_figures_are_the_planners_with_nothing_known(mechanism, model):
+    """As the command finds them, in three digits: 2.5 % more records do, 2.5 % fewer do not."""
+    estimator = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, row_sparsity=5)
+    n = headline()[mechanism, model]
+
+    def error(share: float) -> float:
+        inputs = estimator.public_inputs(int(share * n), 1000)
+        return forecast(inputs, mechanism).predicted_error[model]
+
+    assert error(1.025) <= TARGET < error(0.975)
+
+
+START = (DOCS / "start.md").read_text()
+TRANSCRIPT = (Path(__file__).parent / "start.txt").read_text()  # `...` stands for anything
+ANSWER = re.compile(r"^  (?:\[.*\] )?>(.*)$", re.MULTILINE)
+LAST = "Run it now?"
+
+
+def test_the_transcript(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, excerpt, settings = (
+        next(block.text for block in blocks(START) if block.language == language)
+        for language in ("python", "text", "toml")
+    )
+    assert is_shown(excerpt, TRANSCRIPT, noisy=False)
+    exec(code, {})
+    command, _, shown = TRANSCRIPT.partition("\n")
+    *answers, yes = (found.strip() for found in ANSWER.findall(shown))
+    assert yes == "yes"
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(
+        cli, command.split()[2:], input="\n".join([*answers, "no", ""]), prog_name="hushcov"
+    )
+    assert result.exit_code == 0, result.output
+    before, _, _ = shown.partition(LAST)
+    assert is_shown(before, result.output.partition(LAST)[0], noisy=False)
+    assert tomllib.loads(settings) == tomllib.loads(Path("patients-settings.toml").read_text())
+    assert settings == Path("patients-settings.toml").read_text()

@@ -1,7 +1,5 @@
 """The documentation site: it builds without a warning, is whole, and needs no network."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
@@ -57,11 +55,14 @@ def test_the_site(tmp_path, open_page):
             seen = open_page(site / page, viewport=viewport, color_scheme="dark")
             assert seen.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
     for word, title in SEARCHED.items():
-        finds(open_page(site / "search.html"), word, title)
+        page = open_page(site / "search.html")
+        page.fill("input[name=q]", word)
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert title in page.inner_text("#search-results")
 
 
 def undocumented(site):
-    """Public names that the reference leaves out."""
     *_, names = (site / "objects.inv").read_bytes().split(b"\n", 4)  # four lines of header
     documented = {line.split(" ")[0] for line in zlib.decompress(names).decode().splitlines()}
     public = {f"hushcov.{name}" for name in hushcov.__all__ if name != "__version__"}
@@ -74,23 +75,12 @@ def undocumented(site):
     return public - documented
 
 
-def finds(page, word, title):
-    """Search as a reader would, in the page itself."""
-    page.fill("input[name=q]", word)
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#search-results li a")
-    assert title in page.inner_text("#search-results")
-
-
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
 def test_links_of_pages_beside_the_site_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / page).read_text())
     missing = [target for target in targets if not (ROOT / target).exists()]
     assert missing == []
     assert targets or page != "README.md"
-
-
-# The checks themselves, on small sites that are sound until one thing in them is broken.
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Small records, a budget, a setting of every scaled estimator, and seeded fits."""
 
-from __future__ import annotations
-
 import functools
 import warnings
 
@@ -62,13 +60,11 @@ each_scaling = pytest.mark.parametrize("name", SCALING)
 
 
 def setting(name, **changes):
-    """Make the estimator of this setting, with these changes."""
     cls, options = SETTINGS[name]
     return cls(**options | changes)
 
 
 def correlations(model, d, k):
-    """A model with unit variances."""
     sigma = sparse_covariance(model, d, k)
     scale = np.sqrt(np.diag(sigma))
     return sigma / np.multiply.outer(scale, scale)
@@ -90,9 +86,7 @@ def plan_without_search(inputs, reconstruction):
 def skip_search(monkeypatch):
     """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
     monkeypatch.setattr(
-        hushcov.planning,
-        "compare",
-        lambda inputs, **_: compare(inputs, refine=False),
+        hushcov.planning, "compare", lambda inputs, **_: compare(inputs, refine=False)
     )
     for module in (hushcov.paper.estimator, room):
         monkeypatch.setattr(module, "plan_multiscale", plan_without_search)
@@ -103,10 +97,7 @@ def make(cls, **changes):
 
 
 def fit(estimator, X, seed=0, *, hopeless=False):
-    """Fit with this seed, and without the warning that it calls for.
-
-    `hopeless` insists on what is refused by default: too few records, or too large a delta.
-    """
+    """Fit with this seed and without its warning; `hopeless` insists on what is refused."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SeededNoiseWarning)
         if hopeless:

@@ -1,7 +1,5 @@
 """What the tests of sums over several sites share: sites, estimators, and seeded releases."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 
@@ -43,7 +41,6 @@ def quietly(method, *args):
 
 
 def summed(estimator, *sites, total):
-    """The statistics of sites that never met."""
     first, *others = [
         clone(estimator).partial_fit(X, total_records=total).statistics_ for X in sites
     ]

@@ -1,7 +1,5 @@
 """Records that stand for files nobody can store, and records that must not be read."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from hushcov.sums.records import Records

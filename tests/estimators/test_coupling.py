@@ -4,8 +4,6 @@ See `coupling` for how noise is chosen. Each mechanism goes through its estimato
 counts of complete records and everything that an estimator keeps are compared as well.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import warnings
@@ -18,7 +16,7 @@ from scipy import sparse
 
 import hushcov
 from coupling import ADDED, coupled
-from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting, skip_search
+from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import (
@@ -37,6 +35,8 @@ from hushcov.steps import complete
 from hushcov.sums.products import ProductMap
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN
+
+pytestmark = pytest.mark.usefixtures("no_search")
 
 # Other scales, other correlations, heavy tails, and one feature that hardly varies.
 OTHER = RECORDS[::-1] ** 3 @ np.linspace(-1.0, 1.0, D * D).reshape(D, D)
@@ -93,10 +93,7 @@ def of_statistics(make_estimator, total):
 
 RECORDS_WITH_GAPS = with_gaps(RECORDS, 301), with_gaps(OTHER, 97)
 CASES = {
-    f"{name}, {what}": (
-        fitted(lambda name=name, changes=changes: setting(name, **changes)),
-        *data,
-    )
+    f"{name}, {what}": (fitted(lambda name=name, changes=changes: setting(name, **changes)), *data)
     for names, what, changes, data in (
         (SETTINGS, "mean known", {"assume_centered": True}, (RECORDS, OTHER)),
         (SETTINGS, "scales known", {"feature_scale": 1.0}, (RECORDS, SHORT)),
@@ -145,16 +142,10 @@ def same(one, other):
 
 
 def document(release, folder):
-    """Every byte that is written, but for when."""
     release.write(folder)
     description = json.loads((folder / "release.json").read_text())
     del description["written"], description["making"]["made"]
     return description, (folder / "integers.npy").read_bytes()
-
-
-@pytest.fixture(autouse=True)
-def quick_plans(monkeypatch):
-    skip_search(monkeypatch)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -180,7 +171,6 @@ def test_a_screened_release_by_itself(tmp_path):
 
 
 def trace_leaked(monkeypatch):
-    """Row top-k whose document has the exact trace."""
     gram_of, seen = row_top_k.row_bounded_gram, {}
 
     def watched(*rest, **options):
@@ -196,7 +186,6 @@ def trace_leaked(monkeypatch):
 
 
 def size_leaked(monkeypatch):
-    """A screened release whose document has the exact sum of sizes."""
     total, seen = ProductMap.sum, {}
 
     def watched(self, *rest, **options):

@@ -1,7 +1,5 @@
 """Whole fits draw from one secret source, which is gone afterwards; seeds are said everywhere."""
 
-from __future__ import annotations
-
 import gc
 import json
 import math
@@ -106,10 +104,7 @@ def quick_plans(monkeypatch):
 
 
 def forbid_generators(monkeypatch):
-    """Make every function and class of `random` and `np.random` raise, but for `Generator`.
-
-    What is made of released numbers may draw from fixed seeds (tests/noise/test_entropy.py).
-    """
+    """Make all of `random` and `np.random` raise, but where released numbers are processed."""
     bits = np.random.PCG64
 
     def refuse(*args, **_):

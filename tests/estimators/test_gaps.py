@@ -1,10 +1,7 @@
 """Fits on records of which some are missing: unbiased, charged, and refused where they must be."""
 
-from __future__ import annotations
-
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +13,14 @@ from estimators.settings import BUDGET, ESTIMATORS, TRUTH, D, fit, make
 from hushcov import (
     GaussianCovariance,
     MultiscaleCovariance,
-    PrivateSparseCovariance,
     ScreenedCovariance,
 )
 from hushcov.accounting import Gaussian
+from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
 from hushcov.postprocess import sampling_sd
 from hushcov.simulate import gaussian_records
-from hushcov.steps import complete
-from hushcov.steps.complete import complete_parameters, release_complete_count
-from hushcov.sums.counts import count_complete
+from hushcov.steps.complete import complete_parameters
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
@@ -49,6 +44,13 @@ def rows():
     missing = np.flatnonzero(rng.random(N) < MISSING)
     holes[missing, rng.integers(0, D, len(missing))] = np.nan
     return X, holes
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.json")
+    ledger.open_dataset("visits", 3.0, 1e-5)
+    return ledger
 
 
 def of_complete(X):
@@ -77,23 +79,13 @@ def test_estimates_with_a_fifth_of_the_records_missing(cls, scale, rows):
     assert fitted.n_records_ == N
 
 
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_close_to_the_estimate_without_gaps(cls, rows):
-    whole, holes = (fit(make(cls), data) for data in (rows[0], with_gaps(rows[1])))
-    for fitted, most in ((whole, 0.15), (holes, 0.2)):
-        assert np.linalg.norm(fitted.covariance_ - TRUTH, 2) < most * np.linalg.norm(TRUTH, 2)
-
-
-def test_estimated_scales_are_those_of_complete_records(rows):
+def test_scales_intervals_and_noise_are_those_of_complete_records(rows):
     estimator = make(GaussianCovariance, epsilon=4.0, assume_centered=True)
     halved = rows[0].copy()
     halved[::2, 0] = np.nan
     scale = fit(estimator, with_gaps(halved)).feature_scale_
     # 0.71 if zeros were counted; the laws that scales are fitted to have half their values zero.
     np.testing.assert_allclose(scale, 1.0, atol=0.15)
-
-
-def test_intervals_count_complete_records_alone(rows):
     fitted = fit(make(GaussianCovariance, epsilon=10.0, assume_centered=True), with_gaps(rows[1]))
     lower, upper = fitted.covariance_interval(0.95)
     width = np.diag(upper - lower) / 2
@@ -101,6 +93,11 @@ def test_intervals_count_complete_records_alone(rows):
     sampling = sampling_sd(variance, (variance, variance), of_complete(rows[1])[1])
     expected = 1.959964 * np.hypot(sampling, np.diag(fitted.noise_sd_))
     np.testing.assert_allclose(width, expected, rtol=0.01)
+    ratios = [
+        fit(make(ScreenedCovariance), data).release_.noise_sd
+        for data in (*rows[:1], with_gaps(rows[1]))
+    ]
+    assert [pair / diagonal for pair, diagonal in ratios] == pytest.approx([0.75] * 2)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -125,26 +122,6 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     assert guarantee.delta == BUDGET["delta"]
 
 
-@pytest.mark.parametrize("scale", [1.0, None])
-def test_noise_counts_for_complete_records_alone(scale, rows):
-    """Off the diagonal and on it: the release is divided by the share of complete records."""
-    estimator = make(GaussianCovariance, feature_scale=scale, assume_centered=True)
-    fitted = fit(estimator, with_gaps(rows[1]))
-    parameters, release = fitted.parameters_, fitted.release_
-    share = parameters.unit / release.unit
-    assert share == pytest.approx(1 - MISSING, abs=0.02)
-    whole = (parameters.noise_sd, parameters.diagonal_noise_sd)
-    assert release.noise_sd == pytest.approx([sd / share for sd in whole], rel=1e-12, abs=0)
-
-
-def test_noise_of_screened_pairs_keeps_its_ratio_to_the_diagonal(rows):
-    ratios = [
-        fit(make(ScreenedCovariance), data).release_.noise_sd
-        for data in (*rows[:1], with_gaps(rows[1]))
-    ]
-    assert [pair / diagonal for pair, diagonal in ratios] == pytest.approx([0.75] * 2)
-
-
 def test_files_with_nulls(tmp_path, rows):
     holes = rows[1][:2_000]
     columns = {f"x{i}": pa.array(column, from_pandas=True) for i, column in enumerate(holes.T)}
@@ -159,12 +136,8 @@ def test_files_with_nulls(tmp_path, rows):
         fit(make(GaussianCovariance, **options), tmp_path / "x.parquet")
 
 
-def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
+def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):
     """It stops after the charge: that there are too few is known from the released count alone."""
-    from hushcov.accounting.ledger import Ledger
-
-    ledger = Ledger(tmp_path / "ledger.json")
-    ledger.open_dataset("visits", 3.0, 1e-5)
     charged = {"ledger": ledger, "dataset": "visits"}
     estimator = make(GaussianCovariance, assume_centered=True, **charged)
     with pytest.raises(TooFewCompleteError) as info:
@@ -178,41 +151,15 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(tmp_path):
         fit(make(GaussianCovariance), with_gaps(np.full((40_000, 2), np.nan)), hopeless=True)
 
 
-def test_too_few_records_for_a_count_are_refused_before_the_charge(tmp_path):
-    from hushcov.accounting.ledger import Ledger
-
-    ledger = Ledger(tmp_path / "ledger.json")
-    ledger.open_dataset("visits", 3.0, 1e-5)
+def test_too_few_records_for_a_count_are_refused_before_the_charge(ledger, rows):
     estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", random_state=None)
     with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
         estimator.fit(with_gaps(np.ones((50, 2))))
     assert len(ledger.history("visits")) == 0
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-def test_the_released_count_is_stored_and_no_other(cls, rows, monkeypatch):
-    """Two datasets whose noisy counts agree have one document: it holds nothing exact."""
-    # Adaptive releases have other units for other noisy numbers: see test_coupling.py.
-    chosen = {"mechanism": "screened"} if cls is PrivateSparseCovariance else {}
-    estimator = make(cls, feature_scale=1.0, assume_centered=True, **chosen)
-    counts = {}
-
-    def released(records, parameters, entropy):
-        found = release_complete_count(records, parameters, entropy)
-        counts["exact"] = count_complete(records)
-        return replace(found, noisy=counts["noisy"])
-
-    monkeypatch.setattr(complete, "release_complete_count", released)
-    stored = []
-    for data, noisy in ((rows[1], 6_543), (rows[0], 6_543), (rows[1], 99_999)):
-        counts["noisy"] = noisy
-        release = fit(clone(estimator), with_gaps(data)).release_
-        assert counts["exact"] not in (6_543, 99_999)
-        stored.append((release.making.complete, release.unit, release.noise_sd))
-    assert stored[0] == stored[1]
-    sigma = complete_parameters(estimator.public_inputs(N, D)).sigma
-    assert stored[0][0] == {"released": 6_543, "of": N, "noise_sd": sigma}
-    assert stored[2][0]["released"] == N
+    estimator = MultiscaleCovariance(**BUDGET, scale=2.0, constants="calibrated")
+    with pytest.raises(ParameterError, match="drop_nulls must"):
+        estimator.fit(with_gaps(rows[1]))
+    assert not hasattr(estimator, "release_")
 
 
 def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
@@ -227,21 +174,3 @@ def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
     assert fits[0].n_records_ == fits[1].n_records_ == N
     difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
     assert 0 < difference < 0.01  # one record of 20,000, of norm below 7
-
-
-def test_a_ledger_is_charged_for_the_count(tmp_path, rows):
-    from hushcov.accounting.ledger import Ledger
-
-    ledger = Ledger(tmp_path / "ledger.json")
-    ledger.open_dataset("visits", 3.0, 1e-5)
-    estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", feature_scale=1.0)
-    estimator.fit(with_gaps(rows[1]))
-    cost = complete_parameters(estimator.public_inputs(N, D)).cost
-    assert Gaussian(cost) in estimator.release_.guarantee.events
-
-
-def test_multiscale_refuses_gaps(rows):
-    estimator = MultiscaleCovariance(**BUDGET, scale=2.0, constants="calibrated")
-    with pytest.raises(ParameterError, match="drop_nulls must"):
-        estimator.fit(with_gaps(rows[1]))
-    assert not hasattr(estimator, "release_")

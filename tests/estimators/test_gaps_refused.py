@@ -1,7 +1,5 @@
 """Below the estimators, records with gaps are refused: NaN would be some integer or other."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import itertools
@@ -10,7 +8,7 @@ import pkgutil
 import numpy as np
 import pytest
 
-from estimators.settings import BUDGET, skip_search
+from estimators.settings import BUDGET
 from hushcov import (
     CoinPressCovariance,
     EigenSamplingCovariance,
@@ -61,6 +59,8 @@ from hushcov.sums.statistics import RecordMap
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import Units
 
+pytestmark = pytest.mark.usefixtures("no_search")
+
 N, D = 4_000, 3
 ROWS = np.random.default_rng(0).normal(size=(N, D))
 ROWS[7, 1] = np.nan
@@ -88,12 +88,6 @@ def runs(cls, **options):
         return plan.release(Prepared(records, ONES), plan.budget(), entropy)
 
     return run
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 def scales(records, entropy):
@@ -226,13 +220,6 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
     counts_them = {"release_complete_count", "count_complete"}
     say_what_is_summed = {"bounded_sums_of", "centre_sums", "fourth_sums_of", "norm_counts_of"}
     assert found - counts_them - say_what_is_summed <= set(FUNCTIONS)
-
-
-def test_partial_fit_refuses_gaps():
-    estimator = GaussianCovariance(**BUDGET, feature_scale=1.0, assume_centered=True)
-    with pytest.raises(ParameterError, match=r"drop_nulls .* partial_fit"):
-        estimator.partial_fit(open_records(ROWS, drop_nulls=True), total_records=N)
-    assert not hasattr(estimator, "statistics_")
 
 
 def test_a_count_needs_a_delta():

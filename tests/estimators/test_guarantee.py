@@ -1,7 +1,5 @@
 """The guarantee of a fit: as asked, for all that was done, and checked by others' code."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -76,10 +74,7 @@ def test_the_promise_is_what_was_asked(name, changes):
 
 
 def _check_independently(guarantee):
-    """Compare with Renyi divergences of others' code, and with the exact curve of Gaussians.
-
-    The Renyi bound is above the exact curve by a tenth at most, and not below.
-    """
+    """By others' Renyi divergences, at most a tenth above, and the exact Gaussian curve."""
     events, epsilon = guarantee.events, guarantee.epsilon
     slack = sum(event.distance for event in events if isinstance(event, TotalVariation))
     delta = guarantee.delta - guarantee.numerical_delta - (1 + math.exp(epsilon)) * slack

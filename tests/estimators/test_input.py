@@ -1,7 +1,5 @@
 """What goes in: every kind of table and of scales for every class, and data that are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -12,7 +10,6 @@ from scipy import sparse
 from estimators.settings import (
     BUDGET,
     OURS,
-    PUBLISHED,
     RECORDS,
     SETTINGS,
     D,
@@ -21,7 +18,6 @@ from estimators.settings import (
     fit,
     setting,
 )
-from estimators.stand_ins import UntouchableRecords
 from fuzz.cases import messages
 from hushcov import MultiscaleCovariance, ThresholdedCovariance
 from hushcov.accounting import calibrate_zcdp
@@ -30,7 +26,6 @@ from hushcov.tables.sources import ArrayRecords
 
 NAMES = [f"gene {i}" for i in range(D)]
 FRAME = pd.DataFrame(RECORDS, columns=NAMES)
-UNREAD = UntouchableRecords(*RECORDS.shape)
 
 
 def integers(name, X, **changes):
@@ -58,15 +53,6 @@ def test_the_same_numbers_in_another_form_give_the_same_release(name, tmp_path):
     np.save(tmp_path / "X.npy", RECORDS)
     for X in (*SAME.values(), tmp_path / "X.npy", str(tmp_path / "X.npy")):
         np.testing.assert_array_equal(integers(name, X), expected)
-
-
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_blocks_and_the_order_of_records_change_nothing(name):
-    expected = fit(setting(name), RECORDS).release_
-    order = np.random.default_rng(0).permutation(len(RECORDS))
-    for rows, block_rows in ((RECORDS[order], 77), (RECORDS[::-1], 1999)):
-        records = ArrayRecords(rows, block_rows=block_rows)
-        assert fit(setting(name), records).release_ == expected
 
 
 MIXED = FRAME.assign(**{"gene 0": RECORDS[:, 0] > 0, "gene 1": (5 * RECORDS[:, 1]).astype(int)})
@@ -117,9 +103,6 @@ def test_labels_where_there_are_no_names():
     assert list(estimator.labelled_covariance("pandas").columns) == [f"x{i}" for i in range(D)]
     with pytest.raises(ParameterError, match="library must"):
         estimator.labelled_covariance("excel")
-
-
-def test_names_that_make_trouble_are_refused():
     estimator = fit(setting("gaussian"), FRAME.rename(columns={"gene 3": "feature"}))
     assert estimator.labelled_covariance().columns[3] == "feature"
     with pytest.raises(ParameterError, match="called 'feature'"):
@@ -206,14 +189,6 @@ def test_a_missing_or_foreign_file_is_refused(name, tmp_path):
         with pytest.raises(DataError, match=str(tmp_path)):
             READING[name]().fit(path)
 
-
-@each_setting
-def test_good_parameters_go_on_to_read(name):
-    with pytest.raises(AssertionError, match="records were read"):
-        setting(name).fit(UNREAD)
-
-
-# Scales.
 
 SCALES = 1.0 + np.arange(D) / 10
 

@@ -1,7 +1,5 @@
 """Intervals where nothing is known: they cover where they say so, and heavy tails are named."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -95,7 +93,7 @@ def test_the_default_names_heavy_tails_and_not_normal_columns(by_default, tmp_pa
     assert np.array_equal(interval_holds(again), heavy.interval_holds_)
 
 
-def test_what_was_surely_put_back_does_not_say_that_the_default_holds(by_default):
+def test_where_the_default_must_not_say_that_intervals_hold(by_default):
     """The wrong rule: nothing was surely beyond the bound, so all intervals would hold."""
     release = by_default["lognormal"].release_
     assert release.parameters["unexplained"] < 0.01
@@ -105,9 +103,6 @@ def test_what_was_surely_put_back_does_not_say_that_the_default_holds(by_default
     # Intervals that hold would miss nearly all 20 with a probability far below the level.
     assert np.sum((lower <= truth) & (truth <= upper)) < stats.binom.ppf(FALSE_ALARM, D, 0.9)
     assert (found.unexplained > release.parameters["unexplained"]).all()
-
-
-def test_heavy_fourth_moments_do_not_hold_though_nothing_was_lost(by_default):
     release = by_default["normal"].release_
     making = release.making
     fourth = tuple(9.0 * each for each in making.tails.fourth)
@@ -118,9 +113,6 @@ def test_heavy_fourth_moments_do_not_hold_though_nothing_was_lost(by_default):
         parameters=release.parameters | {"unexplained": 0.0},
     )
     assert not interval_holds(heavy).any()
-
-
-def test_with_too_few_records_to_tell_tails_none_is_said_to_hold(by_default):
     few = fitted(PrivateSparseCovariance, normals(6_000, 0))
     assert not few.interval_holds_.any()
     assert "too few records" in dict(preparation_words(few.release_))[UNCOVERED]

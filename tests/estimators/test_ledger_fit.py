@@ -1,13 +1,9 @@
 """Fits that are charged to a ledger: first the charge, then the records, or neither."""
 
-from __future__ import annotations
-
-import json
 import math
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.base import clone
 
 from estimators.settings import (
@@ -34,15 +30,12 @@ from hushcov import (
 )
 from hushcov.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
 from hushcov.accounting.ledger import Ledger, as_charge
-from hushcov.cli.main import cli
 from hushcov.exceptions import (
     BudgetError,
-    DataError,
     LedgerError,
     ParameterError,
     PrivacyConditionError,
     PrivacyWarning,
-    SeededNoiseWarning,
 )
 from hushcov.paper.parameters import total_variation
 from hushcov.simulate import wishart_moments
@@ -111,20 +104,6 @@ def test_the_charge_comes_before_the_records(ledger, name):
     assert len(ledger.history("people")) == 1
 
 
-def test_records_that_turn_out_bad_have_cost_their_budget(ledger):
-    bad = RECORDS.copy()
-    bad[17, 3] = np.nan
-    with pytest.raises(DataError):
-        make(GaussianCovariance, **charged(ledger)).fit(ArrayRecords(bad))
-    assert len(ledger.history("people")) == 1
-
-
-def test_seeded_fits_are_charged_too(ledger):
-    fit(make(GaussianCovariance, **charged(ledger)), RECORDS, seed=1)
-    with pytest.raises(BudgetError), pytest.warns(SeededNoiseWarning):
-        make(GaussianCovariance, **charged(ledger), random_state=1).fit(RECORDS)
-
-
 @pytest.mark.parametrize(
     ("fits", "most"),
     [
@@ -175,9 +154,6 @@ def test_a_path_does_as_well_and_clones_share_the_file(ledger):
         clone(by_path).set_params(ledger=7).fit(UNREAD)
 
 
-# The multiscale mechanism: slack for finite precision, and the theorem's promise.
-
-
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
 def test_calibrated_fits_and_moments(ledger, monkeypatch):
     skip_search(monkeypatch)
@@ -204,71 +180,19 @@ def test_calibrated_fits_and_moments(ledger, monkeypatch):
             again(moments if again == est.fit_statistics else UNREAD)
 
 
-def test_the_theorem_is_charged_as_promised(ledger):
+def test_the_theorem_is_charged_as_promised_or_costs_nothing(ledger):
+    est = MultiscaleCovariance(**BUDGET, row_sparsity=2, scale=1.0, **charged(ledger))
+    with pytest.raises(PrivacyConditionError, match="n_records"):
+        est.fit(UNREAD)
+    assert ledger.history("people") == ()
     est = MultiscaleCovariance(
         **BUDGET, row_sparsity=2, scale=1.0, on_large_delta="warn", **charged(ledger)
     )
     with pytest.warns(PrivacyWarning):
         est.fit(MANY)
     assert est.receipt_.charge.events == (Approximate(1.0, 1e-6),)
-    with (
-        pytest.warns(PrivacyWarning),
-        pytest.raises(BudgetError, match="Nothing is left"),
-    ):
+    with pytest.warns(PrivacyWarning), pytest.raises(BudgetError, match="Nothing is left"):
         est.fit(UntouchableRecords(MANY.n_records, MANY.n_features))
-
-
-def test_a_theorem_that_does_not_hold_costs_nothing(ledger):
-    est = MultiscaleCovariance(**BUDGET, row_sparsity=2, scale=1.0, **charged(ledger))
-    with pytest.raises(PrivacyConditionError, match="n_records"):
-        est.fit(UNREAD)
-    assert ledger.history("people") == ()
-
-
-# The command line.
-
-
-@pytest.fixture
-def run_fit(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    np.save("x.npy", RECORDS)
-
-    def invoke(*args):
-        known = ["fit", "x.npy", "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "2"]
-        return CliRunner().invoke(cli, known + list(args), prog_name="hushcov")
-
-    return invoke
-
-
-def test_the_command_charges_and_is_refused(ledger, run_fit, tmp_path):
-    options = ("--ledger", "budget.db", "--dataset", "people")
-    first = run_fit(*options)
-    assert first.exit_code == 0, first.output
-    assert "budget.db, dataset people: charged" in first.output
-    assert len(ledger.history("people")) == 1
-    second = run_fit(*options, "-o", "second")
-    assert second.exit_code == 7
-    assert "It was not charged" in second.stderr
-    assert not (tmp_path / "second").exists()
-    assert len(ledger.history("people")) == 1
-    guarantee = json.loads((tmp_path / "x-release/release.json").read_text())["guarantee"]
-    (receipt,) = ledger.history("people")
-    spent = sum(event["mu"] ** 2 for event in guarantee["events"] if "mu" in event)
-    assert spent == pytest.approx(gaussian_part(receipt.charge.events), rel=1e-6, abs=0)
-
-
-def test_the_command_needs_both_options(run_fit):
-    for option in (("--ledger", "budget.db"), ("--dataset", "people")):
-        result = run_fit(*option)
-        assert result.exit_code == 2
-        assert "--ledger and --dataset" in result.stderr
-
-
-def test_a_dataset_that_is_not_there(ledger, run_fit, tmp_path):
-    result = run_fit("--ledger", "budget.db", "--dataset", "persons")
-    assert result.exit_code == 2
-    assert "--dataset must" in result.stderr
-    assert not (tmp_path / "x-release").exists()
 
 
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")

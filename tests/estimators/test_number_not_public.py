@@ -1,7 +1,5 @@
 """Nothing tells a table without records from its neighbours, and no refusal how many there are."""
 
-from __future__ import annotations
-
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -36,7 +34,6 @@ def estimator(**options):
 
 
 def written(table, path):
-    """The table as a file of the format that its name says."""
     if path.suffix == ".npy":
         np.save(path, table.to_numpy())
     elif path.suffix == ".csv":
@@ -78,13 +75,10 @@ def test_no_record_and_one_are_released_alike(tmp_path, way):
 @pytest.mark.parametrize(
     "options",
     [
-        {"mechanism": "gaussian"},
-        {"mechanism": "screened"},
+        *({"mechanism": "gaussian"}, {"mechanism": "screened"}),
         {"mechanism": "gaussian-threshold", "assume_centered": True},
         {"assume_centered": True, "feature_scale": 1.0},
-        {"bandwidth": 1},
-        {"bounds": [(0.0, 1.0)] * 3},
-        {"device": "cpu"},
+        *({"bandwidth": 1}, {"bounds": [(0.0, 1.0)] * 3}, {"device": "cpu"}),
         {"drop_nulls": True, "epsilon": 10.0},
     ],
 )
@@ -110,21 +104,15 @@ def test_no_unit(tmp_path, way, options):
         assert estimator(**options).fit(X, unit=unit).n_features_in_ == 3
 
 
-def test_no_weight():
+def test_no_weight_no_genotype_and_no_coded_record(tmp_path):
     weights = {"max_sample_weight": 2.0}
     for rows, given in ((ROWS[:0], []), (ROWS[:5], np.zeros(5)), (ROWS[:5], np.full(5, 1e-9))):
         assert estimator(**weights).fit(rows, sample_weight=given).n_features_in_ == 3
-
-
-def test_no_genotype():
     calls = np.zeros((0, 3), dtype=int)
     options = OPTIONS | {"bandwidth": 1}
     assert GenotypeCovariance(**options).fit(calls).n_features_in_ == 3
     with pytest.raises(DataError, match="at least 1 record"):
         GenotypeCovariance(**options | {"neighbours": "replace"}).fit(calls)
-
-
-def test_a_codebook_of_no_record(tmp_path):
     (tmp_path / "book.csv").write_text("name,low,high,kind,values\nsmoker,,,category,yes|no\n")
     book = read_codebook(tmp_path / "book.csv")
     table = pd.DataFrame({"age": [41.0], "smoker": ["yes"]})
@@ -138,18 +126,10 @@ MASKED = np.ma.masked_array(ROWS, ROWS > 3)
 @pytest.mark.parametrize(
     ("X", "options"),
     [
-        (ROWS, {"unit": 9}),
-        (open_records(ROWS), {"unit": 9}),
-        (ROWS, {"sample_weight": 9}),
-        (ROWS[:, 0], {}),
-        (ROWS[:, 0], {"unit": 0}),
-        (ROWS[:, :0], {}),
-        (ROWS[:, :, None], {}),
-        (MASKED, {}),
-        (scipy.sparse.csr_matrix(ROWS), {}),
-        (ROWS, {"unit": np.arange(N - 1)}),
-        (torch.tensor(ROWS)[:, 0], {}),
-        (da.from_array(ROWS)[:, 0], {}),
+        *((ROWS, {"unit": 9}), (open_records(ROWS), {"unit": 9}), (ROWS, {"sample_weight": 9})),
+        *((ROWS[:, 0], {}), (ROWS[:, 0], {"unit": 0}), (ROWS[:, :0], {}), (ROWS[:, :, None], {})),
+        *((MASKED, {}), (scipy.sparse.csr_matrix(ROWS), {}), (ROWS, {"unit": np.arange(N - 1)})),
+        *((torch.tensor(ROWS)[:, 0], {}), (da.from_array(ROWS)[:, 0], {})),
         (ROWS.astype(complex), {}),
     ],
 )

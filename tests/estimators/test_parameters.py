@@ -1,7 +1,5 @@
 """Parameters of every class: which there are, how they are described, and what they refuse."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import pickle
@@ -63,16 +61,6 @@ def test_each_class_takes_the_options_that_mean_something_to_it(name):
     assert set(inspect.signature(PRIVATE[name]).parameters) == shared | OPTIONS[name]
 
 
-def test_shared_options_have_one_default():
-    defaults = {}
-    for cls in PRIVATE.values():
-        for name, option in inspect.signature(cls).parameters.items():
-            defaults.setdefault(name, set()).add(option.default)
-    different = {name for name, values in defaults.items() if len(values) > 1}
-    # The paper assumes that means are zero.
-    assert different == {"assume_centered", "threshold"}
-
-
 @each_class
 def test_the_constructor_stores_what_it_gets_and_nothing_else(cls):
     given = {name: object() for name in cls().get_params()}
@@ -125,9 +113,6 @@ def test_an_estimator_of_ones_own_has_the_options_of_its_bases():
     assert estimator.get_params().keys() == EVERYWHERE | CENTRED | {"knob"}
     assert estimator.device == "cuda"
     assert len({estimator, clone(estimator)}) == 2
-
-
-def test_its_docstring_is_completed_in_place():
     described = documented(_Own.__doc__, "Parameters")
     names = ["epsilon", "delta", "row_sparsity", "feature_scale", "ledger", "knob"]
     assert list(described)[: len(names)] == names
@@ -137,8 +122,6 @@ def test_its_docstring_is_completed_in_place():
     assert _Own.__doc__.startswith("An estimator of one's own.\n\nParameters\n----------\nepsilon")
     assert "\n\nNotes\n-----\nThe end." in _Own.__doc__
 
-
-# What is refused: every parameter of every class, with every kind of value that means nothing.
 
 ODD = [math.nan, math.inf, "1", True, [1.0], np.ones(2)]
 ROW_NORMS = [0, -1.0, *ODD[:5], 1j]
@@ -201,6 +184,13 @@ UNSAID = ("feature_scale", "bounds", "candidate_pairs", "max_sample_weight")
 def test_every_parameter_has_values_that_mean_nothing():
     known = {name for cls in REFUSING for name in inspect.signature(PRIVATE[cls]).parameters}
     assert known - ELSEWHERE == set(BAD)
+    defaults = {}
+    for cls in PRIVATE.values():
+        for name, option in inspect.signature(cls).parameters.items():
+            defaults.setdefault(name, set()).add(option.default)
+    different = {name for name, values in defaults.items() if len(values) > 1}
+    # The paper assumes that means are zero.
+    assert different == {"assume_centered", "threshold"}
 
 
 @pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")

@@ -1,7 +1,5 @@
 """How often a fit reads the records: `docs/scale.md` says it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

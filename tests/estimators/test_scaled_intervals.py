@@ -1,14 +1,12 @@
 """Intervals and noise levels of fits: what they say is how often, and how much."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from estimators.settings import RECORDS, correlations, fit, make
+from estimators.settings import correlations, fit, make
 from hushcov import GaussianCovariance, ScreenedCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.simulate import gaussian_records
@@ -21,7 +19,6 @@ KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 @pytest.fixture(scope="module")
 def data():
-    """Records for each seed."""
     truth = correlations("block", D, K)
     return truth, [gaussian_records(truth, N, random_state=seed) for seed in SEEDS]
 
@@ -37,7 +34,6 @@ def mechanism(request):
 
 @pytest.fixture(scope="module", params=[True, False], ids=["known", "unknown"])
 def fits(request, mechanism, data):
-    """Fits of records whose scales are known, or are not."""
     cls, changes = mechanism
     changes = {"row_sparsity": K, "store_precision": False, **changes}
     changes |= KNOWN if request.param else {"assume_centered": True}
@@ -71,7 +67,7 @@ def test_intervals_cover_as_often_as_they_say(fits, data, level, room):
     assert abs(variances - level) < room
 
 
-def test_intervals_are_where_estimates_are(fits):
+def test_intervals_and_noise_are_where_estimates_are(fits):
     estimator = fits[0]
     lower, upper = estimator.covariance_interval()
     np.testing.assert_array_equal(np.isnan(lower), ~estimator.support_)
@@ -84,9 +80,6 @@ def test_intervals_are_where_estimates_are(fits):
     narrow = estimator.covariance_interval(0.5)
     assert (lower[there] < narrow[0][there]).all()
     assert (narrow[1][there] < upper[there]).all()
-
-
-def test_noise_is_stated_where_something_is_released(fits):
     estimator = fits[0]
     noise = estimator.noise_sd_
     np.testing.assert_array_equal(np.isnan(noise), ~estimator.release_.released)
@@ -102,13 +95,6 @@ def test_noise_is_stated_where_something_is_released(fits):
 def test_levels_that_mean_nothing_are_refused(fits, level):
     with pytest.raises(ParameterError, match=r"level (must be|is required)"):
         fits[0].covariance_interval(level)
-
-
-def test_a_projection_leaves_the_intervals_alone():
-    X = RECORDS[:400]
-    plain = fit(make(ScreenedCovariance, **KNOWN), X, hopeless=True)
-    projected = fit(make(ScreenedCovariance, positive_semidefinite=True, **KNOWN), X, hopeless=True)
-    np.testing.assert_array_equal(plain.covariance_interval(), projected.covariance_interval())
 
 
 @pytest.mark.parametrize("cls", [GaussianCovariance, ScreenedCovariance])

@@ -1,13 +1,8 @@
 """Sums of several sites released together: the bits of one fit, one charge, and refusals."""
 
-from __future__ import annotations
-
 import copy
 import math
 import pickle
-import re
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -23,8 +18,7 @@ from sklearn.utils.estimator_checks import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-import hushcov
-from estimators.settings import CLASSES, RECORDS, D, make, setting
+from estimators.settings import CLASSES, RECORDS, D, make, plan_without_search, setting
 from estimators.site_settings import (
     BILLION,
     BLOCK,
@@ -57,8 +51,6 @@ from hushcov.mechanisms.gaussian.mechanism import (
     release_gaussian_sums,
 )
 from hushcov.noise import entropy_source
-from hushcov.paper.mechanism import calibrated_parameters
-from hushcov.paper.room import MultiscalePlan, starting_design
 from hushcov.simulate import wishart_moments
 from hushcov.sums.gram import record_statistics, second_moments
 from hushcov.sums.grids import FeatureGrid
@@ -73,8 +65,6 @@ def assert_same_release(one, other):
     for name in ("covariance_", "support_", "precision_"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
-
-# The same release.
 
 CHOICES = {
     "as it is": {},
@@ -101,47 +91,21 @@ def test_sites_together_give_the_fit_of_all_rows(name):
         np.testing.assert_array_equal(one, other)
 
 
-def test_one_estimator_sums_part_by_part():
+def test_one_estimator_or_files_sum_part_by_part(tmp_path):
     whole = quietly(gaussian(random_state=1).fit, RECORDS)
     parts = gaussian(random_state=1).partial_fit(SITES[0], total_records=N)
     parts.partial_fit(SITES[1]).partial_fit(SITES[2], total_records=N)
-    assert parts.total_records_ == N
-    assert parts.statistics_.n_records == N
+    assert parts.total_records_ == parts.statistics_.n_records == N
     assert parts.n_features_in_ == D
     assert_same_release(whole, quietly(parts.fit_statistics))
-
-
-def test_through_files(tmp_path):
     for i, X in enumerate(SITES):
         gaussian().partial_fit(X, total_records=N).statistics_.save(tmp_path / f"{i}.sums")
     first, *others = [Statistics.load(tmp_path / f"{i}.sums") for i in range(3)]
-    parts = quietly(gaussian(random_state=2).fit_statistics, first.merge(*others))
-    assert_same_release(quietly(gaussian(random_state=2).fit, RECORDS), parts)
+    parts = quietly(gaussian(random_state=1).fit_statistics, first.merge(*others))
+    assert_same_release(whole, parts)
 
 
-def _npy(X, folder):
-    np.save(folder / "x.npy", X)
-    return folder / "x.npy"
-
-
-def _parquet(X, folder):
-    pd.DataFrame(X, columns=[f"x{i}" for i in range(D)]).to_parquet(folder / "x.parquet")
-    return folder / "x.parquet"
-
-
-def _dask(X, _):
-    return pytest.importorskip("dask.array").from_array(X, chunks=(700, 4))
-
-
-@pytest.mark.parametrize("kind", [_npy, _parquet, _dask], ids=lambda kind: kind.__name__)
-def test_a_site_is_whatever_fit_takes(tmp_path, kind):
-    expected = gaussian().partial_fit(SITES[2], total_records=N).statistics_
-    found = gaussian().partial_fit(kind(SITES[2], tmp_path), total_records=N).statistics_
-    np.testing.assert_array_equal(found.gram, expected.gram)
-    assert found.n_records == expected.n_records
-
-
-def test_names_of_columns_travel():
+def test_names_of_columns_travel_and_must_be_the_same():
     names = [f"x{i}" for i in range(D)]
     site = gaussian().partial_fit(pd.DataFrame(RECORDS, columns=names), total_records=N)
     assert list(site.feature_names_in_) == names
@@ -149,9 +113,17 @@ def test_names_of_columns_travel():
     released = gaussian().fit_statistics(site.statistics_)
     assert list(released.feature_names_in_) == names
     assert list(released.labelled_covariance().columns) == names
+    names = [f"x{i}" for i in range(D)]
+    est = gaussian().partial_fit(pd.DataFrame(SITES[0], columns=names), total_records=N)
+    for X in (pd.DataFrame(SITES[1], columns=names[::-1]), SITES[1]):
+        with pytest.raises(DataError, match="the same feature_names"):
+            est.partial_fit(X)
+    with pytest.raises(DataError, match=f"4 features, .* {D} features"):
+        est.partial_fit(UntouchableRecords(10, 4))
+    est.partial_fit(pd.DataFrame(SITES[1], columns=names))
 
 
-def test_the_multiscale_mechanism_too():
+def test_the_multiscale_mechanism_too(monkeypatch):
     estimator = multiscale(random_state=5)
     whole = quietly(clone(estimator).fit, repeated(10**6))
     sites = [repeated(count) for count in REPEATS]
@@ -163,10 +135,7 @@ def test_the_multiscale_mechanism_too():
     for site in sites:
         by_one.partial_fit(site, total_records=BILLION)
     assert_same_release(whole, quietly(by_one.fit_statistics))
-
-
-def test_the_calibrated_mechanism_too(monkeypatch):
-    monkeypatch.setattr("hushcov.paper.estimator.plan_multiscale", _unsearched)
+    monkeypatch.setattr("hushcov.paper.estimator.plan_multiscale", plan_without_search)
     estimator = multiscale(delta=1e-6, constants="calibrated", random_state=5)
     whole = quietly(clone(estimator).fit, BLOCK)
     statistics = summed(estimator, BLOCK[:200], BLOCK[200:202], BLOCK[202:], total=1000)
@@ -174,16 +143,6 @@ def test_the_calibrated_mechanism_too(monkeypatch):
     assert_same_release(whole, parts)
     assert parts.parameters_.inputs.n_records == 1000
     assert parts.plan_ == whole.plan_
-
-
-@cache
-def _unsearched(inputs, reconstruction):
-    """A plan with the design that the search starts from: the search takes seconds."""
-    design = starting_design(reconstruction)
-    return MultiscalePlan(calibrated_parameters(inputs, design, reconstruction), {"any": 0.5})
-
-
-# The plan may be wrong.
 
 
 @pytest.mark.parametrize("factor", [0.01, 0.5, 3, 1000])
@@ -207,7 +166,7 @@ def test_the_guarantee_holds_whatever_total_was_planned(factor):
     assert (parameters.norm_bound == exact.norm_bound) == (planned == N)
 
 
-def test_less_noise_than_the_map_needs_is_refused():
+def test_less_noise_and_other_maps_are_refused_by_the_mechanism():
     statistics = summed(gaussian(), RECORDS, total=N)
     inputs = gaussian().public_inputs(N, D)
     parameters = parameters_for_sums(inputs, statistics.record_map)
@@ -215,6 +174,14 @@ def test_less_noise_than_the_map_needs_is_refused():
     object.__setattr__(weak, "sigma", parameters.sigma // 2)
     with pytest.raises(PrivacyConditionError):
         release_gaussian_sums(statistics, weak, entropy_source())
+    for changes in ({"radius": 5.0}, {"row_norm": 1.0}):
+        with pytest.raises(DataError, match="clipped with"):
+            release_gaussian_sums(
+                statistics, gaussian_parameters(inputs, **changes), entropy_source()
+            )
+    other = gaussian_parameters(gaussian().public_inputs(N + 1, D))
+    with pytest.raises(DataError, match="records must be 4,001"):
+        release_gaussian_sums(statistics, other, entropy_source())
 
 
 coordinates = st.floats(-8, 8) | st.floats(allow_nan=False, allow_infinity=False)
@@ -257,9 +224,6 @@ def test_the_budget_and_the_threshold_are_those_of_the_release():
         assert guarantee.epsilon == epsilon
         assert 0.99 * epsilon < guarantee.transcript_epsilon <= epsilon
         assert est.detection_limit_ is not None
-
-
-def test_a_budget_that_needs_more_noise_than_integers_hold():
     statistics = summed(gaussian(epsilon=10.0), *SITES, total=N)
     with pytest.raises(CapacityError, match="more noise"):
         gaussian(epsilon=1e-5).fit_statistics(statistics)
@@ -277,9 +241,6 @@ def test_a_multiscale_total_must_be_exact(tmp_path):
     with pytest.warns(PrivacyWarning, match=r"at least 1 / records"):
         assert est.fit_statistics().release_.guarantee.private
     assert len(ledger.history("people")) == 1
-
-
-# One charge a release.
 
 
 @pytest.fixture
@@ -340,15 +301,9 @@ def test_the_charge_comes_before_the_noise(ledger, monkeypatch):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"feature_scale": 2.0},
-        {"feature_scale": None},
-        {"row_norm": 2.0},
-        {"assume_centered": False},
-        {"threshold": "best"},
-        {"epsilon": None},
-        {"random_state": "x"},
-        {"dataset": "ape"},
-        {"dataset": None},
+        *({"feature_scale": 2.0}, {"feature_scale": None}, {"row_norm": 2.0}),
+        *({"assume_centered": False}, {"threshold": "best"}, {"epsilon": None}),
+        *({"random_state": "x"}, {"dataset": "ape"}, {"dataset": None}),
     ],
 )
 def test_refused_releases_cost_nothing(ledger, changes):
@@ -360,45 +315,28 @@ def test_refused_releases_cost_nothing(ledger, changes):
     assert not hasattr(est, "release_")
 
 
-# What an estimator holds, and when.
-
-
 @pytest.fixture
 def holding():
     return gaussian().partial_fit(SITES[0], total_records=N)
 
 
-def test_nothing_is_held_after_the_release(holding):
-    holding.fit_statistics()
-    assert not hasattr(holding, "statistics_")
+def test_nothing_is_held_after_a_release_and_no_more_records_are_taken(holding):
+    fitted = gaussian().partial_fit(SITES[0], total_records=N).fit(RECORDS)
+    for released in (holding.fit_statistics(), fitted):
+        assert not hasattr(released, "statistics_")
+        with pytest.raises(ParameterError, match=r"before the release.*clone"):
+            released.partial_fit(UntouchableRecords(*RECORDS.shape), total_records=N)
     assert not hasattr(holding, "total_records_")
     with pytest.raises(DataError, match="holds none"):
         holding.fit_statistics()
-    assert holding.covariance_.shape == (D, D)
-
-
-def test_no_more_records_after_a_release(holding):
-    fitted = gaussian().fit(RECORDS)
-    for released in (holding.fit_statistics(), fitted):
-        with pytest.raises(ParameterError, match=r"before the release.*clone"):
-            released.partial_fit(UntouchableRecords(*RECORDS.shape), total_records=N)
     clone(fitted).partial_fit(SITES[0], total_records=N)
 
 
-def test_fit_starts_anew(holding):
-    holding.fit(RECORDS)
-    assert not hasattr(holding, "statistics_")
-
-
-def test_sums_are_no_estimate(holding):
+def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     with pytest.raises(NotFittedError):
         check_is_fitted(holding)
     with pytest.raises(NotFittedError):
         holding.get_precision()
-    check_is_fitted(holding.fit_statistics())
-
-
-def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     assert str(int(holding.statistics_.gram[0, 0])) not in repr(holding)
     for attempt in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(DataError, match=r"not private.*statistics_\.save"):
@@ -406,6 +344,7 @@ def test_sums_are_neither_shown_nor_pickled_nor_copied(holding):
     assert clone(holding).get_params() == holding.get_params()
     released = pickle.loads(pickle.dumps(holding.fit_statistics()))
     np.testing.assert_array_equal(released.covariance_, holding.covariance_)
+    check_is_fitted(holding)
 
 
 def test_refused_records_leave_the_sums_alone(holding):
@@ -427,8 +366,6 @@ def test_refused_records_leave_the_sums_alone(holding):
         assert vars(holding) == before
 
 
-# Refusals, each with its cure, before a record is read.
-
 NOTHING_READ = UntouchableRecords(*RECORDS.shape)
 
 
@@ -447,6 +384,13 @@ def test_a_total_is_a_number_of_rows(total):
         ("row_norm", -1.0, "row_norm must"),
         ("assume_centered", False, "assume_centered must"),
         ("assume_centered", "yes", "assume_centered must"),
+        ("bounds", {0: (0, 1)}, "bounds must be None for partial_fit"),
+        ("bandwidth", 2, "bandwidth must be left out for partial_fit"),
+        ("candidate_pairs", [[0, 1]], "candidate_pairs must be left out for partial_fit"),
+        ("neighbours", "add-remove", "must be left out for partial_fit"),
+        ("max_rows_per_unit", 2, "must be left out for partial_fit"),
+        ("estimand", "unit-means", "must be left out for partial_fit"),
+        ("max_sample_weight", 1.0, "must be left out for partial_fit"),
     ],
 )
 def test_bad_parameters_are_refused_before_a_record_is_read(name, value, said):
@@ -458,59 +402,18 @@ def test_bad_parameters_are_refused_before_a_record_is_read(name, value, said):
             attempt(gaussian(**{name: value}))
 
 
-def test_records_with_nulls_are_refused(tmp_path):
+def test_nulls_plans_and_statistics_that_do_not_fit_are_refused(tmp_path):
     pd.DataFrame({"a": [1.0, None, 2.0], "b": [1.0, 2.0, 3.0]}).to_parquet(tmp_path / "x.parquet")
     records = FileRecords(tmp_path / "x.parquet", drop_nulls=True)
     for est in (gaussian(), multiscale()):
         with pytest.raises(ParameterError, match=r"drop_nulls .* partial_fit"):
             est.partial_fit(records, total_records=N)
-
-
-def test_columns_must_be_the_same_in_the_same_order():
-    names = [f"x{i}" for i in range(D)]
-    est = gaussian().partial_fit(pd.DataFrame(SITES[0], columns=names), total_records=N)
-    for X in (pd.DataFrame(SITES[1], columns=names[::-1]), SITES[1]):
-        with pytest.raises(DataError, match="the same feature_names"):
-            est.partial_fit(X)
-    with pytest.raises(DataError, match=f"4 features, .* {D} features"):
-        est.partial_fit(UntouchableRecords(10, 4))
-    est.partial_fit(pd.DataFrame(SITES[1], columns=names))
-
-
-def test_parameters_that_change_the_map_are_refused_between_calls(holding):
-    holding.set_params(epsilon=0.1)
-    with pytest.raises(DataError, match="the same norm_bound"):
-        holding.partial_fit(NOTHING_READ)
-    holding.set_params(epsilon=1.0, feature_scale=2.0)
-    with pytest.raises(DataError, match="the same feature_scale"):
-        holding.partial_fit(NOTHING_READ)
-
-
-def test_more_records_than_integers_hold_are_refused_before_they_are_read(holding):
-    with pytest.raises(CapacityError, match=r"2\*\*62.*total_records"):
-        holding.partial_fit(UntouchableRecords(2 * 10**10, D))
-    with pytest.raises(AssertionError, match="records were read"):
-        holding.partial_fit(UntouchableRecords(10**9, D))
-
-
-def test_a_theorem_that_does_not_hold_for_the_plan_is_refused_before_a_record_is_read():
     with pytest.raises(PrivacyConditionError, match="n_records must be"):
         multiscale().partial_fit(UntouchableRecords(1000, 2), total_records=10**6)
-
-
-@pytest.mark.parametrize("statistics", [np.eye(D), [[1]], "a.sums", wishart_moments(np.eye(2), 9)])
-def test_other_things_than_statistics_are_refused(statistics):
-    with pytest.raises(DataError, match="statistics must"):
-        gaussian().fit_statistics(statistics)
-
-
-@pytest.mark.parametrize("make_estimator", [gaussian, multiscale])
-def test_no_statistics_are_refused(make_estimator):
-    with pytest.raises(DataError, match="call partial_fit"):
-        make_estimator().fit_statistics()
-
-
-def test_statistics_of_another_mechanism_are_refused():
+    classes = {type(setting(name)) for name in CLASSES} - {GaussianCovariance}
+    for cls in (*classes, ThresholdedCovariance):
+        assert not hasattr(cls, "partial_fit")
+        assert not hasattr(cls, "fit_statistics")
     rows = ArrayRecords(BLOCK)
     scaled = summed(
         make(GaussianCovariance, feature_scale=1.0, assume_centered=True), BLOCK, total=1000
@@ -523,24 +426,29 @@ def test_statistics_of_another_mechanism_are_refused():
         make(GaussianCovariance, feature_scale=1.0, assume_centered=True).fit_statistics(moments)
 
 
-def test_the_mechanism_refuses_sums_on_another_map():
-    statistics = summed(gaussian(), RECORDS, total=N)
-    inputs = gaussian().public_inputs(N, D)
-    for changes in ({"radius": 5.0}, {"row_norm": 1.0}):
-        with pytest.raises(DataError, match="clipped with"):
-            release_gaussian_sums(
-                statistics, gaussian_parameters(inputs, **changes), entropy_source()
-            )
-    other = gaussian_parameters(gaussian().public_inputs(N + 1, D))
-    with pytest.raises(DataError, match="records must be 4,001"):
-        release_gaussian_sums(statistics, other, entropy_source())
+def test_more_records_than_integers_hold_are_refused_before_they_are_read(holding):
+    with pytest.raises(CapacityError, match=r"2\*\*62.*total_records"):
+        holding.partial_fit(UntouchableRecords(2 * 10**10, D))
+    with pytest.raises(AssertionError, match="records were read"):
+        holding.partial_fit(UntouchableRecords(10**9, D))
+    holding.set_params(epsilon=0.1)
+    with pytest.raises(DataError, match="the same norm_bound"):
+        holding.partial_fit(NOTHING_READ)
+    holding.set_params(epsilon=1.0, feature_scale=2.0)
+    with pytest.raises(DataError, match="the same feature_scale"):
+        holding.partial_fit(NOTHING_READ)
 
 
-def test_mechanisms_that_read_twice_have_no_partial_fit():
-    classes = {type(setting(name)) for name in CLASSES} - {GaussianCovariance}
-    for cls in (*classes, ThresholdedCovariance):
-        assert not hasattr(cls, "partial_fit")
-        assert not hasattr(cls, "fit_statistics")
+@pytest.mark.parametrize("statistics", [np.eye(D), [[1]], "a.sums", wishart_moments(np.eye(2), 9)])
+def test_other_things_than_statistics_are_refused(statistics):
+    with pytest.raises(DataError, match="statistics must"):
+        gaussian().fit_statistics(statistics)
+
+
+@pytest.mark.parametrize("make_estimator", [gaussian, multiscale])
+def test_no_statistics_are_refused(make_estimator):
+    with pytest.raises(DataError, match="call partial_fit"):
+        make_estimator().fit_statistics()
 
 
 # scikit-learn's checks of `partial_fit`, with the public inputs that they do not pass.
@@ -567,22 +475,3 @@ class Unsummed(GaussianCovariance):
 )
 def test_scikit_learn_checks(check, cls):
     check(cls.__name__, make(cls, feature_scale=1.0, assume_centered=True, on_hopeless="warn"))
-
-
-# The page for users.
-
-
-def test_the_page_on_sites_runs(tmp_path, monkeypatch, capsys):
-    """Every block of code, in its order; nothing is seeded, so no value is compared."""
-    page = Path(hushcov.__file__).parents[2] / "docs" / "scale.md"
-    text = page.read_text().partition("## Several sites")[2]
-    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 4
-    monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for block in blocks:
-        exec(block, namespace)
-    assert "budget of epsilon 0.5" in capsys.readouterr().out
-    assert len(namespace["ledger"].history("patients")) == 2
-    assert namespace["est"].n_records_ == 22_000
-    assert namespace["site_c"].n_records_ == 30_000

@@ -1,13 +1,13 @@
 """scikit-learn's own checks of an estimator, once for each class."""
 
-from __future__ import annotations
-
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hushcov
 import hushcov.paper.estimator
-from estimators.settings import BUDGET, skip_search
+from estimators.settings import BUDGET
+
+pytestmark = pytest.mark.usefixtures("no_search")
 
 WARN = {"on_hopeless": "warn", "on_large_delta": "warn"}
 ESTIMATORS = [
@@ -42,12 +42,6 @@ PARTIAL_FIT = {
     "check_fit_score_takes_y": "calls partial_fit after fit, which has released: refused",
     "check_n_features_in_after_fitting": "calls partial_fit without total_records: refused",
 }
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The checks fit records of a dozen sizes, and a search takes seconds at each of them."""
-    skip_search(monkeypatch)
 
 
 def test_every_class_is_checked():

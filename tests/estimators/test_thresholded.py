@@ -1,14 +1,10 @@
 """The non-private reference: its definition, the published table, and the usual conventions."""
 
-from __future__ import annotations
-
-import doctest
 import math
 import pickle
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import special
 from sklearn.base import clone
@@ -16,7 +12,6 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 
-from hushcov.estimators import thresholded
 from hushcov.estimators.thresholded import ThresholdedCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.metrics import operator_norm_error
@@ -28,7 +23,6 @@ COMBINATIONS = list(product(RULES, ("universal", "adaptive")))
 
 
 def model_1(p):
-    """Covariance of Cai and Liu's first model."""
     half = p // 2
     sigma = 4.0 * np.eye(p)
     distance = np.abs(np.subtract.outer(np.arange(half), np.arange(half)))
@@ -91,7 +85,6 @@ def test_limits_of_the_constant(rule, threshold):
 
 
 def constant_by_hand(X, rule, threshold, seed, n_splits, n_constants):
-    """The least cross-validated loss, from the definitions."""
     if threshold == "universal":
         X = X / X.std(axis=0)
     grid = np.linspace(0, 4, n_constants)
@@ -169,8 +162,6 @@ def test_one_feature_has_nothing_to_threshold(constant):
     assert estimator.covariance_[0, 0] == pytest.approx(X.var(), rel=1e-12)
 
 
-# ---- the published table ----
-
 # Cai and Liu (2011), Table 1, Model 1: mean operator norm error over 100 repetitions, n = 100.
 PUBLISHED_SE, RUNS = 0.05, 100
 PUBLISHED = [
@@ -218,25 +209,11 @@ def test_the_comparison_notices_thresholds_that_are_wrong_by_ten_percent():
     assert abs(difference(100, "adaptive_lasso", 2.2, 4.68)) > LIMIT
 
 
-# ---- conventions ----
-
-
-def test_nothing_looks_like_a_private_release():
+def test_it_is_an_estimator_like_others_and_not_private():
     estimator = ThresholdedCovariance().fit(RECORDS)
     assert not hasattr(estimator, "release_")
     assert not hasattr(estimator, "guarantee_")
     assert "NOT PRIVATE" in ThresholdedCovariance.__doc__.splitlines()[0]
-
-
-def test_data_frames_give_names_and_the_same_estimate():
-    frame = pd.DataFrame(RECORDS, columns=[f"f{i}" for i in range(12)])
-    estimator = ThresholdedCovariance().fit(frame)
-    assert estimator.feature_names_in_.tolist() == list(frame)
-    array = ThresholdedCovariance().fit(RECORDS)
-    np.testing.assert_allclose(estimator.covariance_, array.covariance_, rtol=1e-12)
-
-
-def test_precision_is_stored_or_computed():
     stored = ThresholdedCovariance(constant=0).fit(RECORDS)
     computed = ThresholdedCovariance(constant=0, store_precision=False).fit(RECORDS)
     assert computed.precision_ is None
@@ -246,17 +223,11 @@ def test_precision_is_stored_or_computed():
     assert stored.mahalanobis(RECORDS).mean() == pytest.approx(12)
     with pytest.raises(NotFittedError):
         ThresholdedCovariance().get_precision()
-
-
-def test_copies_and_searches():
     estimator = ThresholdedCovariance(constant="cv", random_state=0).fit(RECORDS)
     again = pickle.loads(pickle.dumps(estimator))
     np.testing.assert_array_equal(again.covariance_, estimator.covariance_)
     search = GridSearchCV(ThresholdedCovariance(), {"rule": list(RULES), "constant": [0.5, 1.0]})
     assert search.fit(gaussian_records(np.eye(3), 90)).best_params_["rule"] in RULES
-
-
-def test_a_seed_fixes_the_folds():
     X = gaussian_records(model_1(20), 40)
     make = ThresholdedCovariance(constant="cv", n_constants=401)
     chosen = [make.set_params(random_state=s).fit(X).constant_ for s in (0, 0, 1)]
@@ -265,34 +236,17 @@ def test_a_seed_fixes_the_folds():
     assert make.set_params(random_state=state).fit(X).constant_ == chosen[0]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"rule": "firm"},
-        {"rule": None},
-        {"threshold": "cv"},
-        {"threshold": 0.3},
-        {"constant": "auto"},
-        {"constant": -0.1},
-        {"constant": math.nan},
-        {"constant": math.inf},
-        {"constant": None},
-        {"constant": True},
-        {"constant": np.ones(2)},
-        {"n_splits": 1},
-        {"n_splits": 2.0},
-        {"n_constants": 1},
-        {"n_constants": "many"},
-        {"store_precision": 1},
-        {"assume_centered": "yes"},
-        {"random_state": "seed"},
-        {"random_state": -1},
-    ],
-)
-def test_bad_parameters_are_refused_by_name(changes):
-    (name,) = changes
-    with pytest.raises(ParameterError, match=f"^{name} "):
-        ThresholdedCovariance(**changes).fit(RECORDS)
+BAD = {"rule": ["firm", None], "threshold": ["cv", 0.3], "random_state": ["seed", -1]}
+BAD |= {"constant": ["auto", -0.1, math.nan, math.inf, None, True, np.ones(2)]}
+BAD |= {"n_splits": [1, 2.0], "n_constants": [1, "many"]}
+BAD |= {"store_precision": [1], "assume_centered": ["yes"]}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_parameters_are_refused_by_name(name):
+    for value in BAD[name]:
+        with pytest.raises(ParameterError, match=f"^{name} "):
+            ThresholdedCovariance(**{name: value}).fit(RECORDS)
 
 
 def test_records_that_cannot_be_used():
@@ -303,9 +257,3 @@ def test_records_that_cannot_be_used():
         ThresholdedCovariance().fit(RECORDS * 1e200)
     with pytest.raises(ValueError, match="minimum of 2"):
         ThresholdedCovariance().fit(RECORDS[:1])
-
-
-def test_the_example_in_the_documentation_runs():
-    results = doctest.testmod(thresholded)
-    assert results.failed == 0
-    assert results.attempted > 0

@@ -1,16 +1,25 @@
-"""Estimators that are told which pairs may covary: what they release, and what they refuse."""
+"""Estimators that are told bounds, or which pairs may covary: what they release and refuse."""
 
-from __future__ import annotations
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
 
+from estimators.settings import fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.candidates import Candidates
-from hushcov.exceptions import CapacityError, ParameterError, SeededNoiseWarning
+from hushcov.exceptions import (
+    AccuracyWarning,
+    CapacityError,
+    HopelessError,
+    ParameterError,
+    SeededNoiseWarning,
+)
 from hushcov.planning import compare, fit_memory, forecast, registry, told
+from hushcov.release import Release
+from hushcov.release.description import preparation_words
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 D, BUDGET = 12, {"epsilon": 3.0, "delta": 1e-6}
@@ -29,7 +38,7 @@ def fitted(cls, table, **options):
         return cls(random_state=7, **BUDGET, **options).fit(table)
 
 
-def test_candidates_that_are_all_pairs_change_no_bit(table):
+def test_all_pairs_as_candidates_and_classes_by_name_change_no_bit(table):
     """Means, scales, tilts, picks and values are the same at the same seed."""
     options = {"row_sparsity": 2}
     first = fitted(ScreenedCovariance, table, sparse_output=True, **options)
@@ -38,6 +47,11 @@ def test_candidates_that_are_all_pairs_change_no_bit(table):
     assert sparse.issparse(second.covariance_)
     np.testing.assert_array_equal(first.covariance_.toarray(), second.covariance_.toarray())
     np.testing.assert_array_equal(first.release_.selected, second.release_.selected)
+    by_name = fitted(PrivateSparseCovariance, table, bandwidth=2, mechanism="gaussian")
+    by_class = fitted(GaussianCovariance, table, bandwidth=2)
+    assert by_name.release_.parameters["single"]
+    assert by_name.release_ == by_class.release_
+    assert forecast(by_class.public_inputs(4_000, D), "gaussian").mechanism == "gaussian"
 
 
 def test_pairs_by_name_and_nothing_else(table):
@@ -54,12 +68,9 @@ def test_pairs_by_name_and_nothing_else(table):
     assert few.plan_.parameters.n_pairs < Candidates.band(D, 6).n_pairs
     rows, columns = few.release_.selected
     assert (columns - rows).max() <= 6
-
-
-def test_dense_output_where_it_is_asked_for(table):
-    options = {"bandwidth": 1, "sparse_output": False, "positive_semidefinite": True}
-    found = fitted(ScreenedCovariance, table, **options)
-    assert isinstance(found.covariance_, np.ndarray)
+    est = fitted(ScreenedCovariance, table, candidate_pairs=[("x0", "x1")])
+    with pytest.raises(ParameterError, match="the columns have no names"):
+        est.fit_plan(4_000, D + 1)
 
 
 @pytest.mark.parametrize(
@@ -73,14 +84,6 @@ def test_mechanisms_that_look_at_all_pairs_refuse(name):
         ParameterError, match="mechanism must be 'screened' or 'gaussian' or 'auto'"
     ):
         est.fit_plan(1_000, D)
-
-
-def test_the_gaussian_mechanism_is_one_look_by_name_and_by_class(table):
-    by_name = fitted(PrivateSparseCovariance, table, bandwidth=2, mechanism="gaussian")
-    by_class = fitted(GaussianCovariance, table, bandwidth=2)
-    assert by_name.release_.parameters["single"]
-    assert by_name.release_ == by_class.release_
-    assert forecast(by_class.public_inputs(4_000, D), "gaussian").mechanism == "gaussian"
 
 
 def test_rooms_refuse_for_themselves():
@@ -100,15 +103,6 @@ def test_rooms_refuse_for_themselves():
     assert "2 columns apart" in str(compare(inputs))
 
 
-def test_sums_of_sites_refuse(table):
-    est = GaussianCovariance(**BUDGET, bandwidth=2, feature_scale=1.0, assume_centered=True)
-    with pytest.raises(ParameterError, match="bandwidth must be left out for partial_fit"):
-        est.partial_fit(table, total_records=4_000)
-    listed = GaussianCovariance(**BUDGET, candidate_pairs=EVERY, assume_centered=True)
-    with pytest.raises(ParameterError, match="candidate_pairs must be left out for partial_fit"):
-        listed.fit_statistics()
-
-
 @pytest.mark.parametrize("cls", [PrivateSparseCovariance, ScreenedCovariance, GaussianCovariance])
 @pytest.mark.parametrize(
     ("options", "words"),
@@ -126,12 +120,6 @@ def test_refused_before_anything_is_read(cls, options, words):
         cls(**BUDGET, **options).fit_plan(4_000, D)
 
 
-def test_names_of_an_earlier_fit_are_not_those_of_another_table(table):
-    est = fitted(ScreenedCovariance, table, candidate_pairs=[("x0", "x1")])
-    with pytest.raises(ParameterError, match="the columns have no names"):
-        est.fit_plan(4_000, D + 1)
-
-
 def test_memory_grows_with_the_candidates(monkeypatch):
     size, d = (10**5, 10**5), 10**5
     few, more = (
@@ -144,3 +132,103 @@ def test_memory_grows_with_the_candidates(monkeypatch):
     band = Candidates.band(d, 100)
     with pytest.raises(CapacityError, match=r"candidate pairs need about .* a narrower band"):
         registry.check_memory("screened", *size, sparse=True, candidates=band)
+
+
+ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
+N, SHARES = 20_000, np.array([0.5, 0.2, 0.004, 0.003, 0.002, 0.001])
+
+
+def answers(n=N):
+    rng = np.random.default_rng(0)
+    X = (rng.random((n, len(SHARES))) < SHARES).astype(float)
+    X[:, 3] = np.maximum(X[:, 3], X[:, 2])  # related
+    return X
+
+
+def private(cls, X, bounds, seed=0, **options):
+    return fit(make(cls, row_sparsity=3, bounds=bounds), X, seed)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_no_bounded_column_is_unresolved(cls):
+    X = answers()
+    with pytest.warns(AccuracyWarning, match="could not be told from noise"):
+        assert private(cls, X, None).unresolved_features_.size > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", AccuracyWarning)
+        found = private(cls, X, np.tile([0.0, 1.0], (len(SHARES), 1)))
+    assert found.unresolved_features_.size == 0
+    assert (found.feature_scale_ > 0).all()
+    assert (found.feature_scale_ <= 0.5).all()
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_values_beyond_the_bounds_change_nothing(cls):
+    X = answers()
+    bounds = dict.fromkeys(range(len(SHARES)), (0, 1))
+    wild = np.where(X == 1, 1e9, -1e9)
+    one, other = private(cls, X, bounds), private(cls, wild, bounds)
+    assert np.array_equal(one.release_.integers, other.release_.integers)
+    assert np.array_equal(one.location_, other.location_)
+
+
+def test_names_arrays_and_indices_are_the_same_and_known_means_are_clipped():
+    X = answers()
+    names = [f"answer {i}" for i in range(len(SHARES))]
+    frame = pd.DataFrame(X, columns=names)
+    listed = [[np.nan, np.nan]] * 2 + [[0, 1]] + [[None, None]] * 3
+    given = ({names[2]: (0, 1)}, {2: (0, 1)}, listed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AccuracyWarning)
+        found = [private(GaussianCovariance, frame, each) for each in given]
+    assert all(np.array_equal(found[0].covariance_, each.covariance_) for each in found)
+    assert 2 not in found[0].unresolved_features_
+    X = np.random.default_rng(0).normal(size=(N, 4))
+    wild = X.copy()
+    wild[0] = 1e12
+    bounds = np.tile([-4.0, 4.0], (4, 1))
+    clipped, moved = (
+        fit(make(GaussianCovariance, bounds=bounds, assume_centered=True), each, 0)
+        for each in (np.where(wild == 1e12, 4.0, wild), wild)
+    )
+    assert np.array_equal(clipped.release_.integers, moved.release_.integers)
+
+
+def test_constant_columns_and_what_the_document_says_of_bounds(tmp_path):
+    X = np.random.default_rng(0).normal(size=(N, 4))
+    X[:, 1] = 7
+    found = private(GaussianCovariance, X, {1: (7, 7)})
+    assert found.unresolved_features_.size == 0
+    assert found.location_[1] == 7
+    assert not found.covariance_[1].any()
+    found = private(
+        GaussianCovariance,
+        answers(),
+        {0: (0, 1), 1: (0, None), 2: (0, 1), 3: (0, 1), 4: (0, 1), 5: (0, 1)},
+    )
+    assert found.release_.making.bounds[:2] == ((0.0, 1.0), (0.0, None))
+    words = dict(preparation_words(found.release_))["bounds"]
+    assert "public bounds of 6 of 6 features" in words
+    found.release_.write(tmp_path / "release")
+    assert Release.read(tmp_path / "release") == found.release_
+
+
+def test_few_records_are_enough_where_bounds_are_known():
+    X = answers(300)
+    options = {"on_hopeless": "raise"}
+    with pytest.raises(HopelessError, match="too few"):
+        private(GaussianCovariance, X, None, **options)
+    plan = make(GaussianCovariance, bounds={0: (0, 1)}).fit_plan(300, 6)
+    assert not any("to find means and scales" in each.sentence for each in plan.cautions)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_wrong_bounds_are_refused_before_anything_is_read(cls):
+    frame = pd.DataFrame(answers(), columns=list("abcdef"))
+    for bounds, words in (
+        ({"g": (0, 1)}, "bounds must name columns"),
+        ({"a": (1, 0)}, "low <= high"),
+        (np.zeros((2, 2)), "bounds must be 6 pairs"),
+    ):
+        with pytest.raises(ParameterError, match=words):
+            private(cls, frame, bounds)

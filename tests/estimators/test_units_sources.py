@@ -1,7 +1,5 @@
 """Units of rows in memory, files and partitions: the same integers, and no identifier told."""
 
-from __future__ import annotations
-
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -12,9 +10,8 @@ import pyarrow as pa
 import pytest
 import torch
 from pyarrow import csv, ipc, parquet
-from sklearn.base import clone
 
-from hushcov import GaussianCovariance, PrivateSparseCovariance
+from hushcov import GaussianCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.tables import cluster
 from hushcov.tables import units as unit_tables
@@ -40,7 +37,6 @@ def _threads():
 
 
 def frame(owners=OWNERS, rows=ROWS, name="patient"):
-    """A table whose second column has identifiers."""
     table = pd.DataFrame(dict(zip(NAMES, rows.T, strict=True)))
     table.insert(1, name, owners)
     return table
@@ -127,9 +123,6 @@ def test_numpy_files_and_opened_records(tmp_path, expected):
     check(open_records(tmp_path / "visits.parquet", columns=NAMES), expected)
     check(open_records(tmp_path / "visits.parquet", leave_out=["patient"]), expected)
     check(open_records(tmp_path / "visits.parquet", columns=NAMES), expected, unit=OWNERS)
-
-
-def test_tables_in_memory(expected):
     check(pl.DataFrame(frame(named())), expected)
     check(frame().to_numpy(), expected, 1)
     check(torch.tensor(frame().to_numpy()), expected, 1)
@@ -237,38 +230,25 @@ def refused(X, match, unit="patient", error=DataError, **options):
     return caught
 
 
-def with_first(value):
-    return [value, *named()[1:]]
+@pytest.mark.parametrize("missing", [None, "", float("nan"), pd.NA], ids=repr)
+def test_missing_identifiers_are_refused(tmp_path, missing):
+    owners, words = [missing, *named()[1:]], "identifier in every row"
+    for kind in ("parquet", "csv", "arrow") if missing is not pd.NA and not missing else ():
+        write(tmp_path / f"visits.{kind}", frame(owners), kind)
+        refused(tmp_path / f"visits.{kind}", words)
+    refused(frame(owners), words)
+    refused(ROWS, words, unit=owners)
+    refused(dd.from_pandas(frame(owners), npartitions=2), words)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
-@pytest.mark.parametrize("owners", [with_first(None), with_first("")], ids=["null", "empty"])
-def test_missing_identifiers_are_refused(tmp_path, kind, owners):
-    write(tmp_path / f"visits.{kind}", frame(owners), kind)
-    refused(tmp_path / f"visits.{kind}", "identifier in every row")
-
-
-@pytest.mark.parametrize(
-    "owners", [with_first(None), with_first(""), with_first(float("nan")), with_first(pd.NA)]
-)
-def test_missing_identifiers_in_memory_and_partitions_are_refused(owners):
-    refused(frame(owners), "identifier in every row")
-    refused(ROWS, "identifier in every row", unit=owners)
-    refused(dd.from_pandas(frame(owners), npartitions=2), "identifier in every row")
-
-
-@pytest.mark.parametrize("missing", ["NA", "null", "NaN", ""])
-def test_what_text_files_write_for_nulls_is_refused(tmp_path, missing):
-    write(tmp_path / "visits.csv", frame(with_first(missing)), "csv")
+@pytest.mark.parametrize("missing", ["NA", "null", "NaN", np.nan])
+def test_what_files_write_for_nulls_is_refused(tmp_path, missing):
+    write(tmp_path / "visits.csv", frame([missing, *named()[1:]]), "csv")
     refused(tmp_path / "visits.csv", "identifier in every row")
-
-
-def test_nulls_among_numbers_are_refused(tmp_path):
-    owners = OWNERS.astype(float)
-    owners[3] = np.nan
-    write(tmp_path / "nan.parquet", frame(owners), "parquet")
+    numbers = np.where(OWNERS[3] == OWNERS, np.nan, OWNERS)
+    write(tmp_path / "nan.parquet", frame(numbers), "parquet")
     refused(tmp_path / "nan.parquet", "identifier in every row")
-    np.save(tmp_path / "nan.npy", frame(owners).to_numpy())
+    np.save(tmp_path / "nan.npy", frame(numbers).to_numpy())
     refused(tmp_path / "nan.npy", "identifier in every row", unit=1)
 
 
@@ -281,9 +261,6 @@ def test_mixed_types_are_refused(tmp_path):
     meta = frame().astype({"patient": object})[:0]
     mixed = dd.from_delayed(halves, meta=meta, verify_meta=False)
     refused(mixed, "unit must|without an error")
-
-
-def test_fractions_dates_and_truth_values_are_refused(tmp_path):
     odd = [OWNERS + 0.5, pd.date_range("2020-01-01", periods=N), OWNERS > 3]
     for owners in odd:
         write(tmp_path / "odd.parquet", frame(owners), "parquet")
@@ -300,7 +277,6 @@ NEAR = {
 
 
 def near(kind):
-    """A table of three units whose identifiers are nearly the same."""
     return frame(np.resize(np.array(NEAR[kind], dtype=object), N)).astype(
         {"patient": {"unsigned": np.uint64, "signed": np.int64}.get(kind, object)}
     )
@@ -343,22 +319,15 @@ def test_floats_that_may_be_several_integers_are_refused(tmp_path, kind, first):
     refused(tmp_path / "odd.npy", "one for several", unit=0)
 
 
-def test_integers_beyond_those_with_a_sign_beside_them_are_refused(tmp_path):
+def test_columns_of_units_that_cannot_be_are_refused(tmp_path):
     write(tmp_path / "0.parquet", near("unsigned"), "parquet")
     write(tmp_path / "1.parquet", near("signed"), "parquet")
     refused(tmp_path, "identifiers of one type")
-
-
-def test_a_unit_column_that_is_also_a_feature_is_refused(tmp_path):
     write(tmp_path / "visits.parquet", frame(), "parquet")
     asked = open_records(tmp_path / "visits.parquet", columns=[*NAMES, "patient"])
     refused(asked, "also a feature", error=ParameterError)
     with pytest.raises(ParameterError, match="also a feature"):
         open_records(tmp_path / "visits.parquet", columns=["patient"], leave_out=["patient"])
-
-
-def test_columns_that_are_not_there_are_refused(tmp_path):
-    write(tmp_path / "visits.parquet", frame(), "parquet")
     np.save(tmp_path / "visits.npy", ROWS)
     refused(tmp_path / "visits.parquet", "patient_id", unit="patient_id")
     refused(tmp_path / "visits.parquet", "positions", unit=4, error=ParameterError)
@@ -382,23 +351,6 @@ def test_values_beside_partitions_are_refused():
     refused(da.from_array(ROWS, chunks=(200, 3)), unit=1, **cures)
     refused(dd.from_pandas(frame(), npartitions=2), unit=OWNERS, **cures)
     refused(open_records(da.from_array(ROWS, chunks=(200, 3))), unit=OWNERS, **cures)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"neighbours": "add-remove"},
-        {"max_rows_per_unit": 2},
-        {"estimand": "unit-means"},
-        {"max_sample_weight": 1.0},
-    ],
-)
-def test_sums_of_sites_are_of_replaced_records_alone(options):
-    made = estimator(**{"max_rows_per_unit": None} | options)
-    with pytest.raises(ParameterError, match="must be left out for partial_fit"):
-        made.partial_fit(ROWS, total_records=N)
-    with pytest.raises(TypeError, match="unit"):
-        made.partial_fit(ROWS, total_records=N, unit=OWNERS)
 
 
 def test_one_unit_with_all_rows(tmp_path):
@@ -448,23 +400,3 @@ def test_weights_in_files_are_as_in_memory(tmp_path):
 def test_weights_that_mean_nothing_are_refused(weights, options, match):
     with pytest.raises((DataError, ParameterError), match=match):
         estimator(max_rows_per_unit=None, **options).fit(ROWS, sample_weight=weights)
-
-
-def test_weights_above_the_largest_count_as_it():
-    options = {"max_rows_per_unit": None, "max_sample_weight": 2.0}
-    one = estimator(**options).fit(ROWS, sample_weight=np.full(N, 2.0))
-    two = estimator(**options).fit(ROWS, sample_weight=np.full(N, 2e9))
-    assert np.array_equal(one.release_.integers, two.release_.integers)
-
-
-def test_weights_with_units_are_refused(tmp_path):
-    with pytest.raises(ParameterError, match="sample_weight must be left out with a unit"):
-        estimator(max_sample_weight=1.0).fit(ROWS, unit=OWNERS, sample_weight=np.ones(N))
-
-
-def test_options_are_those_of_scikit_learn():
-    options = {"neighbours": "add-remove", "max_rows_per_unit": 4, "estimand": "rows"}
-    made = PrivateSparseCovariance(epsilon=1, delta=1e-6, max_sample_weight=2.0, **options)
-    copied = clone(made)
-    assert copied.get_params() == made.get_params()
-    assert options.items() <= copied.get_params().items()

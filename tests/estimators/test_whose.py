@@ -1,12 +1,12 @@
 """Units, removed records and weights, through the estimators."""
 
-from __future__ import annotations
-
 import re
+import warnings
+from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import clone
 
 from hushcov import (
@@ -15,12 +15,19 @@ from hushcov import (
     PrivateSparseCovariance,
     ScreenedCovariance,
 )
-from hushcov.accounting import Pure
+from hushcov.accounting import Neighbours, Pure
 from hushcov.accounting.ledger import Ledger
-from hushcov.exceptions import BudgetError, DataError, ParameterError
+from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+from hushcov.mechanisms import screened
 from hushcov.metrics import operator_norm_error
+from hushcov.noise import entropy_source
 from hushcov.noise.laplace import discrete_laplace
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.steps.counting import most_rows
+from hushcov.sums.grids import FeatureGrid
+from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.units import Units
+from statistics_helpers import FALSE_ALARM
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning"),
@@ -66,37 +73,6 @@ def test_one_row_of_a_unit_gets_its_part_of_the_noise():
     rows = alone.release_.making.n_records / shared.release_.making.n_records
     ratio = shared.release_.noise_sd[0] / alone.release_.noise_sd[0]
     assert 1.0 * rows < ratio < 2.6 * rows  # rows are independent: the root of their number
-
-
-def test_order_of_rows_does_not_matter():
-    X, ids = people()
-    order = np.random.default_rng(5).permutation(len(X))
-    est = PrivateSparseCovariance(**BUDGET, random_state=1, max_rows_per_unit=2)
-    first, second = clone(est).fit(X, unit=ids), clone(est).fit(X[order], unit=ids[order])
-    assert np.array_equal(first.release_.integers, second.release_.integers)
-    assert first.release_.making.n_records == second.release_.making.n_records
-
-
-def test_frames_arrays_and_positions_are_the_same():
-    X, ids = people(500)
-    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(12)]).assign(person=ids)
-    est = GaussianCovariance(**BUDGET, random_state=1, max_rows_per_unit=2, on_hopeless="warn")
-    made = [
-        clone(est).fit(frame, unit="person"),
-        clone(est).fit(X, unit=ids),
-        clone(est).fit(np.column_stack([ids, X]), unit=0),
-    ]
-    assert all(np.array_equal(made[0].covariance_, each.covariance_) for each in made)
-    assert made[0].release_.guarantee.unit == "person"
-    assert list(made[0].feature_names_in_) == [f"x{i}" for i in range(12)]
-
-
-def test_one_unit_that_has_all_rows_is_one_contribution():
-    X, _ = people(500)
-    est = GaussianCovariance(**BUDGET, random_state=1, max_rows_per_unit=3, on_hopeless="warn")
-    est.fit(X, unit=np.zeros(len(X), dtype=int))
-    assert est.release_.guarantee.rows_per_unit == 3
-    assert est.release_.making.n_records < 3000
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
@@ -182,14 +158,10 @@ def test_the_ledger_is_charged_for_the_count_and_then_for_the_rest(tmp_path):
     [
         ({"max_rows_per_unit": 3}, {}, "without a unit"),
         ({"estimand": "unit-means"}, {}, "without a unit"),
-        ({"estimand": "means"}, {}, "estimand must be"),
-        ({"neighbours": "swap"}, {}, "neighbours must be"),
-        ({"max_rows_per_unit": 0}, {"unit": 0}, "max_rows_per_unit"),
         ({"max_rows_per_unit": 2, "estimand": "unit-means"}, {"unit": 0}, "left out with estimand"),
         ({}, {"sample_weight": np.ones(50)}, "max_sample_weight must be given"),
         ({"max_sample_weight": 1.0}, {}, "max_sample_weight must be given"),
         ({"max_sample_weight": 1.0}, {"unit": 0, "sample_weight": np.ones(50)}, "left out with a"),
-        ({"max_sample_weight": 0.0}, {"sample_weight": np.ones(50)}, "max_sample_weight"),
         ({}, {"unit": "person"}, "name one column"),
     ],
 )
@@ -203,11 +175,6 @@ def test_what_means_nothing_is_refused_before_anything_is_charged(options, given
     assert ledger.history("people") == ()
 
 
-def test_identifiers_that_are_too_few_are_refused():
-    with pytest.raises(DataError, match="one entry for each"):
-        GaussianCovariance(**BUDGET).fit(np.ones((5, 2)), unit=[1, 2])
-
-
 def test_a_pure_estimator_takes_removed_records():
     X = gaussian_records(sparse_covariance("block", 3, 1), 4000, random_state=1)
     est = EigenSamplingCovariance(
@@ -219,3 +186,102 @@ def test_a_pure_estimator_takes_removed_records():
     ).fit(X)
     assert est.release_.guarantee.delta == 0
     assert est.release_.guarantee.adjacency == "add-remove-one"
+
+
+D, PEOPLE, ROWS = 20, 3000, 16
+BLOCKS = np.kron(np.eye(D // 4), 0.5 + 0.5 * np.eye(4))
+MAKERS = {
+    "default": PrivateSparseCovariance,
+    "screened": lambda **given: ScreenedCovariance(row_sparsity=4, **given),
+    "gaussian": GaussianCovariance,
+}
+
+
+def table(effect=0.0):
+    rng = np.random.default_rng(5)
+    owner = np.repeat(np.arange(PEOPLE), ROWS)
+    factor = np.linalg.cholesky(BLOCKS).T
+    own = rng.standard_normal((len(owner), D)) @ factor
+    shared = rng.standard_normal((PEOPLE, D)) @ factor
+    order = rng.permutation(len(owner))
+    X = np.sqrt(effect) * shared[owner] + np.sqrt(1 - effect) * own
+    return X[order], owner[order]
+
+
+def error(name, X, most=None, **given):
+    found = []
+    for seed in (1, 2):
+        budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": seed}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = MAKERS[name](max_rows_per_unit=most, **budget).fit(X, **given)
+        found.append(np.linalg.norm(fitted.covariance_ - BLOCKS, 2))
+    return np.mean(found) / np.linalg.norm(BLOCKS, 2)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_rows_of_a_person_are_worth_more_than_one_of_them(name):
+    X, owner = table()
+    first = np.unique(owner, return_index=True)[1]
+    assert error(name, X, ROWS, unit=owner) < 0.6 * error(name, X[first])
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_rows_that_are_alike_are_worth_about_one_of_them(name):
+    X, owner = table(effect=0.95)
+    first = np.unique(owner, return_index=True)[1]
+    assert error(name, X, ROWS, unit=owner) < 1.6 * error(name, X[first])
+
+
+def test_sums_and_noise_must_be_of_the_same_units():
+    X, owner = table()
+    records = Units.of(owner, len(X)).bounded(ArrayRecords(X), ROWS)
+    grid, pair = FeatureGrid(np.ones(D), 8.0, 100), (np.array([0]), np.array([1]))
+    of_units = Neighbours(most_rows=ROWS, combined=True)
+    with pytest.warns(UserWarning, match="random_state"):
+        entropy = entropy_source(1)
+    for together, neighbours in [
+        (1, of_units),
+        (ROWS, replace(of_units, combined=False)),
+        (ROWS - 1, of_units),
+    ]:
+        products = screened.product_map(grid, *pair, 1000, together)
+        with pytest.raises(PrivacyConditionError, match="as one"):
+            screened.release_values(records, products, 0.1, neighbours, entropy)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        (np.ones(10_000), 1),
+        (np.random.default_rng(1).integers(1, 51, 10_000), 16),
+        (np.full(10_000, 64), 64),
+        (np.concatenate([np.ones(9000), np.full(1000, 1000)]), None),
+    ],
+)
+def test_how_many_rows_count_follows_the_sizes_of_units(sizes, expected):
+    counts = np.bincount(np.frexp(sizes)[1] - 1, minlength=21).astype(float)
+    found = most_rows(counts, 0.0)
+    noisy = counts + np.random.default_rng(2).laplace(0, 200, 21)
+    assert expected is None or found == expected
+    assert found / 2 <= most_rows(noisy, 280.0) <= 2 * found
+
+
+def test_error_estimates_hold_where_people_have_alike_rows():
+    """12 of 12 held; none did where the bound lay at the last count that stands out by itself."""
+    truth, held, errors = np.array([[1, 0.6, 0], [0.6, 1, 0], [0, 0, 1.0]]), 0, []
+    owner = np.repeat(np.arange(5000), 4)
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        shared, own = (rng.multivariate_normal(np.zeros(3), truth, n) for n in (5000, 20_000))
+        X = np.sqrt(0.91) * shared[owner] + 0.3 * own
+        made = PrivateSparseCovariance(
+            epsilon=1.0, delta=1e-6, max_rows_per_unit=4, random_state=seed, store_precision=False
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made.fit(X, unit=owner)
+        errors.append(np.linalg.norm(made.covariance_ - truth, 2) / np.linalg.norm(truth, 2))
+        held += errors[-1] <= made.error_estimate_.most
+    assert held >= stats.binom.ppf(FALSE_ALARM, 12, 0.9)
+    assert np.median(errors) < 0.1  # 0.16 before

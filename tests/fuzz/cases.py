@@ -194,7 +194,6 @@ def _errors_behind(error: BaseException) -> list[BaseException]:
 
 
 def quotes_nothing(text: str) -> None:
-    """A finding if the text quotes a value of the data."""
     for marker in values.MARKERS:
         if marker in text:
             raise Finding(f"data is quoted: {text[:300]}")
@@ -202,7 +201,6 @@ def quotes_nothing(text: str) -> None:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """End what hangs; signals reach the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -234,14 +232,12 @@ def fitted(estimator: Any, folder: Path) -> None:
 
 
 def sound(release: Release, folder: Path) -> None:
-    """Whatever is released can be written, and reads back equal."""
     shutil.rmtree(folder / "out", ignore_errors=True)
     if Release.read(release.write(folder / "out")) != release:
         raise Finding("a release reads back differently")
 
 
 def fit_array(rng: random.Random, folder: Path) -> str:
-    """Wild arrays, usual parameters."""
     kind = rng.choice(ESTIMATORS)
     X = values.source(rng, folder)
 
@@ -252,7 +248,6 @@ def fit_array(rng: random.Random, folder: Path) -> str:
 
 
 def fit_parameters(rng: random.Random, folder: Path) -> str:
-    """Usual rows, wild parameters."""
     kind = rng.choice(ESTIMATORS)
     # Its own options count double: most of the others are checked by code that all share.
     names = [*inspect.signature(kind).parameters, *OPTIONS.get(kind, ())]
@@ -336,7 +331,6 @@ def npy_bytes(rng: random.Random) -> bytes:
 
 @cache
 def _stored(kind: type) -> dict[str, bytes]:
-    """The files of a sound release."""
     import tempfile
 
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as place:
@@ -352,7 +346,6 @@ def _stored(kind: type) -> dict[str, bytes]:
 
 
 def read_folder(rng: random.Random, folder: Path) -> str:
-    """Wild release folders, half of them with checksums that match."""
     stored = _stored(rng.choice(list(STORED)))
     files, place = dict(stored), folder / "release"
     place.mkdir()
@@ -391,7 +384,6 @@ def read_folder(rng: random.Random, folder: Path) -> str:
 
 
 def read_settings(rng: random.Random, folder: Path) -> str:
-    """Wild files of settings."""
     (folder / "settings.toml").write_bytes(values.toml(rng))
     np.save(folder / "y.npy", ROWS)
     command = rng.choice((["fit", "--dry-run"], ["start", "--yes"]))
@@ -399,7 +391,6 @@ def read_settings(rng: random.Random, folder: Path) -> str:
 
 
 def read_pairs(rng: random.Random, folder: Path) -> str:
-    """Wild files of candidate pairs."""
     path = values.pairs_file(rng, folder / "pairs")
     names = rng.choice((None, ("a", "b", "c"), ("0", "1", "x")))
     return judged(lambda: read_candidates(3, candidate_pairs=path, names=names))
@@ -412,7 +403,6 @@ def _odd_entry(rng: random.Random, path: Path) -> None:
 
 
 def _forge(rng: random.Random, files: dict[str, bytes]) -> None:
-    """Change the content and renew the checksums."""
     about = json.loads(files["release.json"])
     how = rng.random()
     if how < 0.5:
@@ -444,7 +434,6 @@ def _change_one(rng: random.Random, node: Any) -> None:
 
 
 def _change_somewhere(rng: random.Random, node: Any) -> None:
-    """Walk down at random, then replace, remove or add."""
     while True:
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
         if not keys:
@@ -466,7 +455,6 @@ def _change_somewhere(rng: random.Random, node: Any) -> None:
 
 
 def command_line(rng: random.Random, folder: Path) -> str:
-    """Wild command lines."""
     (folder / "x.npy").write_bytes(npy_bytes(rng))
     np.save(folder / "y.npy", ROWS)
     (folder / "folder").mkdir()

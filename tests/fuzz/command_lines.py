@@ -1,7 +1,5 @@
 """Random command lines, of small sizes wherever they are valid."""
 
-from __future__ import annotations
-
 import random
 
 import click
@@ -13,18 +11,7 @@ _NUMBERS = (
     *("1_0", "0x10", "١٢", "1e99", "9" * 200, "1e-400", "-0", " 1 ", "1,2", "\x1b[2J", "None", "é"),
 )
 # No NUL: a command line cannot hold it.
-_FILES = (
-    "x.npy",
-    "y.npy",
-    "nowhere.npy",
-    "folder",
-    "text",
-    ".",
-    "",
-    "/",
-    "n" * 300,
-    "x.csv",
-)
+_FILES = ("x.npy", "y.npy", "nowhere.npy", "folder", "text", ".", "", "/", "n" * 300, "x.csv")
 _WORDS = ("patients", "", "x" * 300, "\x1b[2J", "é", "a\nb", "--json", "'; --")
 # Values with which a command does something, and is done soon.
 _USUAL = {

@@ -1,30 +1,19 @@
 """Replace one record by an odd one, on every way in: one record's sums move, or nothing is told.
 
-`python -m tests.fuzz.neighbours --cases 20000 --seed 0` from the repository root. Two datasets that
-differ in one record must have the same number of records, and exact sums that differ by what that
-record adds to them, as a plain computation in NumPy says. Or the odd record is
-refused, by an error of hushcov's that holds no value, in itself or in what led to it, and that is
-the same for other values in another place.
+Two datasets that differ in one record must have the same number of records, and exact sums that
+differ by what that record adds, as a plain computation in NumPy says. Or the odd record is refused,
+by an error of hushcov's that holds no value, in itself or in what led to it, and that is the same
+for other values in another place.
 """
 
-from __future__ import annotations
-
-import argparse
-import json
 import math
 import random
 import shutil
-import sys
-import tempfile
-import time
-from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
 
 from hushcov.exceptions import HushcovError
 from hushcov.sums.grids import FeatureGrid
@@ -72,7 +61,6 @@ def run_case(way: Way, kind: str, seed: object, folder: Path) -> str:
 
 
 def _accepted(found: Sums, after: Table, position: int, how: How) -> str:
-    """Check what became of an odd record that was not refused."""
     if not _readable(after.values, how):
         raise Finding("a record that means no numbers is accepted")
     _check(found, after.values)
@@ -80,7 +68,6 @@ def _accepted(found: Sums, after: Table, position: int, how: How) -> str:
 
 
 def _read(way: Way, rows: Table, how: How, folder: Path) -> Sums | str:
-    """The sums, or the words of a refusal, which quote nothing."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     source = way.make(rows, random.Random(how.choices), folder)
@@ -174,47 +161,3 @@ def _counts(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             octave = math.frexp(value)[1] + 64 if value else 0
             octaves[feature, min(max(octave, 0), 129)] += 1
     return np.triu(signs.T @ signs), octaves
-
-
-def main() -> int:
-    """Run, show progress, and sum up; the exit code is 1 if anything was found."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.neighbours", description=__doc__)
-    parser.add_argument("--cases", type=int, default=2_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--way", choices=tuple(WAYS), action="append")
-    parser.add_argument("--output", type=Path, help="where to write the summary as JSON")
-    asked = parser.parse_args()
-    pairs = [pair for pair in PAIRS if asked.way is None or pair[0] in asked.way]
-    outcomes: dict[str, Counter[str]] = {name: Counter() for name, _ in pairs}
-    kinds: dict[str, Counter[str]] = {kind: Counter() for _, kind in pairs}
-    found: dict[str, list[str]] = {}
-    started, console = time.monotonic(), Console(stderr=True)
-    with tempfile.TemporaryDirectory() as place:
-        for number in track(range(asked.cases), "neighbours", console=console):
-            name, kind = pairs[number % len(pairs)]
-            seed = f"{asked.seed} {number}"
-            try:
-                outcome = run_case(WAYS[name], kind, seed, Path(place) / "case")
-            except Finding as finding:
-                outcome = "FOUND"
-                cause = f"{name}, {kind}: {str(finding).strip().splitlines()[-1][:160]}"
-                found.setdefault(cause, []).append(seed)
-                if len(found[cause]) == 1:
-                    print(f"\n=== {name}, {kind}, {seed}\n{finding}", flush=True)
-            outcomes[name][outcome] += 1
-            kinds[kind][outcome] += 1
-    summary = {
-        "cases": sum(sum(each.values()) for each in outcomes.values()),
-        "seconds": round(time.monotonic() - started),
-        "ways": {name: dict(each.most_common()) for name, each in outcomes.items()},
-        "kinds": {kind: dict(each.most_common()) for kind, each in kinds.items()},
-        "found": {cause: [len(where), *where[:5]] for cause, where in found.items()},
-    }
-    print(json.dumps(summary, indent=1))
-    if asked.output is not None:
-        asked.output.write_text(json.dumps(summary, indent=1) + "\n")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

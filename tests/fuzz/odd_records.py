@@ -1,7 +1,5 @@
 """Tables of recognisable values, and every kind of odd record that may replace one of theirs."""
 
-from __future__ import annotations
-
 import datetime
 import random
 import re
@@ -53,7 +51,6 @@ class Table:
     names: list[str] = field(default_factory=list)
 
     def column(self, i: int) -> list[Any]:
-        """The cells of a column."""
         return [row[i] for row in self.rows]
 
 
@@ -64,7 +61,6 @@ def quoted(text: str) -> bool:
 
 
 def number(rng: random.Random) -> float:
-    """A recognisable number of usual size."""
     return float(f"{rng.choice('+-')}{DIGITS}{rng.randrange(1000):03}e{rng.randrange(-9, -3)}")
 
 

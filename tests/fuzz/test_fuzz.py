@@ -3,8 +3,6 @@
 `python -m tests.fuzz.run --cases 100000` runs many more.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections import Counter
@@ -74,10 +72,7 @@ def test_every_estimator_with_every_parameter_is_among_the_cases():
 
 
 def test_the_slice_has_fits_of_every_estimator(monkeypatch, tmp_path):
-    """Not refusals alone; but the theorem's constants refuse all tables of this size.
-
-    Numbers that are no genotypes are refused as such.
-    """
+    """But for the theorem's constants, and numbers that are no genotypes."""
     fits = Counter()
     monkeypatch.setattr(cases, "fitted", lambda estimator, _: fits.update([type(estimator)]))
     for number in range(SLICE["arrays"]):
@@ -112,8 +107,7 @@ def test_the_judge_is_not_lenient():
 @given(
     st.sampled_from([kind for kind in ESTIMATORS if kind is not hushcov.MultiscaleCovariance]),
     hnp.arrays(
-        hnp.scalar_dtypes(),
-        hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6),
+        hnp.scalar_dtypes(), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=6)
     ),
 )
 def test_any_array_is_released_or_refused(kind, X):

@@ -1,9 +1,7 @@
 """A slice of the neighbouring datasets, on every way in; and faults that are found.
 
-`python -m tests.fuzz.neighbours --cases 20000` runs many more.
+`python -m tests.fuzz.run --kind neighbours --cases 20000` runs many more.
 """
-
-from __future__ import annotations
 
 import gzip
 import re
@@ -26,8 +24,7 @@ SLOW = {"tsv", "csv.gz", "arrow on workers", "command, csv of one column"}
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in WAYS],
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in WAYS]
 )
 def test_one_record_moves_one_record(name, tmp_path):
     """Every kind of odd record; and not all are refused, or all is well for the wrong reason."""
@@ -55,9 +52,6 @@ def test_values_are_recognised_however_they_are_written():
         assert not quoted(text)
 
 
-# Faults, each of which some cases must find
-
-
 def table_of(table, *_):
     return table
 
@@ -67,19 +61,16 @@ def array_of(rows):
 
 
 def complete_rows(table, how):
-    """What users do beforehand, and what changes n."""
     rows = [row for row in table.rows if not np.isnan(row).any()]
     return summed(ArrayRecords(array_of(rows)), how)
 
 
 def imputed(table, how):
-    """The mean of a column is one of all records."""
     rows = array_of(table.rows)
     return summed(ArrayRecords(np.where(np.isnan(rows), np.nanmean(rows, axis=0), rows)), how)
 
 
 def lines_as_records(source, how):
-    """Lines with two numbers, wherever they are."""
     unpack = gzip.open if source.suffix == ".gz" else open
     with unpack(source, "rt", encoding="latin-1") as file:
         lines = [re.split(r"[,\t]", line.strip())[-2:] for line in file]
@@ -103,113 +94,71 @@ def zeros_for_text(table, how):
     return summed(ArrayRecords(array_of(rows)), how)
 
 
-def refusal(error):
+def refusing(how):
     """Refuses all that is no table of finite numbers, with an error made from the bad cell."""
 
-    def read(table, how):
+    def refuse(position, cell):
+        error = DataError("records must be numbers: encode them.")
+        if how == "quoting":
+            raise DataError(f"records must be numbers, got {cell!r}: encode them.")
+        if how == "pointing":
+            raise DataError(f"records must be numbers, but row {position} is not: encode it.")
+        if how == "another type":
+            raise ValueError("records must be numbers")
+        if how == "pickle":
+            error.cell = cell
+        if how == "note":
+            error.add_note(f"the cell is {cell}")
+        try:
+            float(cell)
+        except ValueError as cause:
+            if how == "cause":
+                raise error from cause
+            if how == "context":
+                raise error  # noqa: B904
+            if how == "hidden":
+                raise error from None
+        raise error
+
+    def read(table, how_to_read):
         for position, row in enumerate(table.rows):
             for cell in row:
                 if not isinstance(cell, float | int) or not np.isfinite(cell):
-                    error(position, cell)
-        return opened(array_of(table.rows), how)
+                    refuse(position, cell)
+        return opened(array_of(table.rows), how_to_read)
 
     return read
 
 
-def quoting(_, cell):
-    raise DataError(f"records must be numbers, got {cell!r}: encode them.")
-
-
-def pointing(position, _):
-    raise DataError(f"records must be numbers, but row {position} is not: encode it.")
-
-
-def chaining(_, cell):
-    try:
-        float(cell)
-    except ValueError as error:
-        raise DataError("records must be numbers: encode them.") from error
-
-
-def in_passing(_, cell):
-    try:
-        float(cell)
-    except ValueError:
-        raise DataError("records must be numbers: encode them.")  # noqa: B904
-
-
-def hidden_from_view(_, cell):
-    try:
-        float(cell)
-    except ValueError:
-        raise DataError("records must be numbers: encode them.") from None
-
-
-def in_a_pickle(_, cell):
-    error = DataError("records must be numbers: encode them.")
-    error.cell = cell
-    raise error
-
-
-def with_a_note(_, cell):
-    error = DataError("records must be numbers: encode them.")
-    error.add_note(f"the cell is {cell}")
-    raise error
-
-
-def of_another_type(*_):
-    raise ValueError("records must be numbers")
-
-
+# Readers of a table, or whole ways in; a kind of record; and words of what is found.
 FAULTS = {
-    "rows with NaN dropped": (Way(table_of, read=complete_rows, gaps=False), "NaN", "n changes"),
+    "rows with NaN dropped": (complete_rows, "NaN", "n changes"),
     "gaps imputed": (Way(table_of, read=imputed), "ordinary", "another sum"),
-    "scaled by the data": (
-        Way(table_of, read=clipped_to_the_largest, gaps=False),
-        "ordinary",
-        "another sum",
-    ),
+    "scaled by the data": (clipped_to_the_largest, "ordinary", "another sum"),
     "blank lines ignored": (
         replace(WAYS["csv of one column"], read=without_blank_lines, gaps=False),
-        "blank line",
-        "n changes",
+        *("blank line", "n changes"),
     ),
     "lines in quotes are records": (
         replace(WAYS["csv with notes"], read=lines_as_records, gaps=False),
-        "long note",
-        "n changes",
+        *("long note", "n changes"),
     ),
-    "text read as zero": (
-        Way(table_of, read=zeros_for_text, gaps=False),
-        "text",
-        "means no numbers",
-    ),
-    "value quoted": (Way(table_of, read=refusal(quoting), gaps=False), "text", "data is quoted"),
-    "row named": (Way(table_of, read=refusal(pointing), gaps=False), "text", "depends on values"),
-    "value in the cause": (Way(table_of, read=refusal(chaining), gaps=False), "text", "is quoted"),
-    "value in the context": (
-        Way(table_of, read=refusal(in_passing), gaps=False),
-        "text",
-        "is quoted",
-    ),
-    "value hidden from view": (
-        Way(table_of, read=refusal(hidden_from_view), gaps=False),
-        "text",
-        "is quoted",
-    ),
-    "value in a pickle": (Way(table_of, read=refusal(in_a_pickle), gaps=False), "text", "quoted"),
-    "value in a note": (Way(table_of, read=refusal(with_a_note), gaps=False), "text", "is quoted"),
-    "error of another type": (
-        Way(table_of, read=refusal(of_another_type), gaps=False),
-        "text",
-        "ValueError",
-    ),
+    "text read as zero": (zeros_for_text, "text", "means no numbers"),
+    "value quoted": (refusing("quoting"), "text", "data is quoted"),
+    "row named": (refusing("pointing"), "text", "depends on values"),
+    "value in the cause": (refusing("cause"), "text", "is quoted"),
+    "value in the context": (refusing("context"), "text", "is quoted"),
+    "value hidden from view": (refusing("hidden"), "text", "is quoted"),
+    "value in a pickle": (refusing("pickle"), "text", "quoted"),
+    "value in a note": (refusing("note"), "text", "is quoted"),
+    "error of another type": (refusing("another type"), "text", "ValueError"),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_found(fault, tmp_path):
-    way, kind, words = FAULTS[fault]
+    read, kind, words = FAULTS[fault]
+    way = read if isinstance(read, Way) else Way(table_of, read=read, gaps=False)
     findings = []
     for seed in range(10):
         try:

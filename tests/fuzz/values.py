@@ -1,7 +1,5 @@
 """Wild values: arrays full of markers that no message may quote, and things that are no numbers."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import random
@@ -107,7 +105,6 @@ def _laid_out(rng: random.Random, rows: np.ndarray) -> np.ndarray:
 
 
 def source(rng: random.Random, folder: Path) -> object:
-    """An array, or something that may or may not become one."""
     rows = array(rng)
     how = rng.randrange(12)
     if how == 0:
@@ -123,7 +120,6 @@ def source(rng: random.Random, folder: Path) -> object:
 
 
 def parameter(rng: random.Random, usual: tuple[object, ...] = ()) -> object:
-    """A value for a parameter, usual in one of three cases."""
     if usual and rng.random() < 0.33:
         return rng.choice(usual)
     return rng.choice(_wild(rng))
@@ -148,7 +144,6 @@ def _wild(rng: random.Random) -> list[object]:
 
 
 def json_value(rng: random.Random) -> object:
-    """Anything that JSON can hold, and some that it should not."""
     return rng.choice(
         [
             *(None, True, False, 0, 1, -1, 2, 3, 0.5, 1e308, -1e308, 5e-324, 10**30, 10**400),
@@ -162,7 +157,6 @@ def json_value(rng: random.Random) -> object:
 
 
 def json_number(rng: random.Random) -> object:
-    """A number that is larger or smaller than any that is usual."""
     usual = (1e308, 1e155, 1e-155, 5e-324, 1e30, 10**30, 10**299, 2**62, 0, -1, 1e-9)
     return rng.choice((*usual, *RAW))
 
@@ -172,7 +166,6 @@ RAW = {"raw:inf": "1e999", "raw:tiny": "1e-999", "raw:long": "9" * 5000, "raw:di
 
 
 def json_text(value: object) -> str:
-    """Write JSON, with numbers that no JSON writer writes."""
     text = json.dumps(value)
     for name, number in RAW.items():
         text = text.replace(json.dumps(name), number)
@@ -180,7 +173,6 @@ def json_text(value: object) -> str:
 
 
 def toml(rng: random.Random) -> bytes:
-    """A file of settings, most often of things that are none."""
     keys = ("epsilon", "delta", "data", "columns", "plan", "budget", "feature-scale", "a.b", "x")
     wild = (
         *("1", "1e999", "9" * 5000, "nan", "[" * 3000, "[" * 3000 + "]" * 3000, "'x'", "true"),
@@ -193,7 +185,6 @@ def toml(rng: random.Random) -> bytes:
 
 
 def pairs_file(rng: random.Random, path: Path) -> Path:
-    """A file of pairs of features, or of something else."""
     words = ("0", "1", "2", "9" * 5000, "-1", "1.5", "x", "é", '"', "1e5", "\0", "0" * 5000)
     how = rng.randrange(4)
     if how == 0:

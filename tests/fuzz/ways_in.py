@@ -1,7 +1,5 @@
 """Every way in for records: how a table gets there, and the exact sums that come out."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import warnings
@@ -77,7 +75,6 @@ Read = Callable[[Any, How], Sums]
 
 
 def summed(records: Records, how: How) -> Sums:
-    """All exact sums of records."""
     complete = CompleteRecords(records) if records.gaps else records
     grid = FeatureGrid(np.full(records.n_features, SCALE), RADIUS, HALF_WIDTH)
     return Sums(
@@ -86,11 +83,7 @@ def summed(records: Records, how: How) -> Sums:
         grid,
         NORM_BOUND,
         row_bounded_gram(complete, grid, NORM_BOUND),
-        (
-            np.array(count_complete(records)),
-            np.triu(sign_gram(complete)),
-            log2_histogram(complete),
-        ),
+        (np.array(count_complete(records)), np.triu(sign_gram(complete)), log2_histogram(complete)),
         records.feature_names,
     )
 
@@ -119,11 +112,7 @@ class Way:
 
     @property
     def in_text(self) -> bool:
-        """Whether all cells become text."""
-        return self.make.__name__.startswith(("_csv", "_tsv"))
-
-
-# In memory
+        return self.make.__name__.startswith("_csv")
 
 
 def _array(table: Table, rng: random.Random, _: Path) -> np.ndarray:
@@ -178,9 +167,6 @@ def _tensor(table: Table, *_: Any) -> torch.Tensor:
     return torch.tensor(rows, dtype=torch.float64)
 
 
-# In files
-
-
 def _arrow_table(table: Table, rng: random.Random) -> pa.Table:
     columns = [_arrow_column(table.column(i), rng) for i in range(len(table.names))]
     return pa.table(columns, names=table.names)
@@ -219,24 +205,17 @@ def _arrow(table: Table, rng: random.Random, folder: Path) -> Path:
     return folder / "x.arrow"
 
 
-def _csv(table: Table, rng: random.Random, folder: Path) -> Path:
-    (folder / "x.csv").write_bytes(_text(table, rng, b","))
-    return folder / "x.csv"
+def _text_file(name: str, separator: bytes, *, header: bool = True) -> Make:
+    def _csv(table: Table, rng: random.Random, folder: Path) -> Path:
+        text = _text(table, rng, separator, header=header)
+        (folder / name).write_bytes(gzip.compress(text, 1) if name.endswith("gz") else text)
+        return folder / name
+
+    return _csv
 
 
-def _tsv(table: Table, rng: random.Random, folder: Path) -> Path:
-    (folder / "x.tsv").write_bytes(_text(table, rng, b"\t"))
-    return folder / "x.tsv"
-
-
-def _csv_gz(table: Table, rng: random.Random, folder: Path) -> Path:
-    (folder / "x.csv.gz").write_bytes(gzip.compress(_text(table, rng, b","), 1))
-    return folder / "x.csv.gz"
-
-
-def _csv_without_names(table: Table, rng: random.Random, folder: Path) -> Path:
-    (folder / "x.csv").write_bytes(_text(table, rng, b";", header=False))
-    return folder / "x.csv"
+_csv, _tsv = _text_file("x.csv", b","), _text_file("x.tsv", b"\t")
+_csv_gz, _csv_without_names = _text_file("x.csv.gz", b","), _text_file("x.csv", b";", header=False)
 
 
 def _csv_with_notes(table: Table, rng: random.Random, folder: Path) -> Path:
@@ -303,9 +282,6 @@ def _csv_of_others(table: Table, rng: random.Random, folder: Path) -> Path:
     return path
 
 
-# On clusters
-
-
 def _sizes(n_rows: int, rng: random.Random) -> tuple[int, ...]:
     cuts = sorted(rng.sample(range(1, n_rows), min(3, n_rows - 1)))
     return tuple(np.diff([0, *cuts, n_rows]).tolist())
@@ -323,18 +299,13 @@ def _dask_frame(table: Table, rng: random.Random, folder: Path) -> Any:
 
 
 def _on_workers(source: Any, how: How, **options: Any) -> Sums:
-    """Files, read in pieces by tasks."""
     options |= {"drop_nulls": how.drop_nulls, "block_rows": how.block_rows}
     records = FileRecords(source, **options)
     with mock.patch.object(cluster, "_ROWS_OF_PIECE", how.choices % 5 + 1):
         return summed(DaskRecords(records), how)
 
 
-# At several sites
-
-
 def _sites(table: Table, rng: random.Random, folder: Path) -> Any:
-    """Two parts of the records, each in a form of its own."""
     cut = len(table.rows) // 2
     parts = (table.rows[:cut], table.rows[cut:])
     alike = rng.choice(((_array, _lists), (_pandas, _parquet, _arrow)))  # or only one has names
@@ -347,15 +318,11 @@ def _sites(table: Table, rng: random.Random, folder: Path) -> Any:
 
 
 def _at_sites(source: Any, how: How) -> Sums:
-    """Sum at each site, and merge what they send."""
     folder, parts = source
     sent = []
     for name, part in zip("12", parts, strict=True):
         site = hushcov.GaussianCovariance(
-            epsilon=1.0,
-            delta=1e-6,
-            feature_scale=SCALE,
-            assume_centered=True,
+            epsilon=1.0, delta=1e-6, feature_scale=SCALE, assume_centered=True
         )
         site.partial_fit(part, total_records=100)
         sent.append(site.statistics_.save(folder / f"{name}.sums"))
@@ -369,9 +336,6 @@ def _at_sites(source: Any, how: How) -> Sums:
         np.asarray(merged.gram),
         names=about.feature_names,
     )
-
-
-# By the command line
 
 
 class _Enough(HushcovError):
@@ -412,9 +376,6 @@ def _by_command_in_json(source: Any, how: How) -> Sums:
         # Without blanks: lines are broken where a name ends, and names of files are not records.
         said.append("".join(result.output.split()).replace(str(source), "SOURCE"))
     return replace(sums, said="\n".join(said))
-
-
-# By an estimator that was used before
 
 
 def _used_before(source: Any, how: How) -> Sums:
@@ -480,10 +441,7 @@ WAYS: dict[str, Way] = {
         same_words=False,  # the first line says how many columns there are
     ),
     "csv with notes": Way(
-        _csv_with_notes,
-        (*_TEXTS, *NOTES),
-        read=partial(opened, columns=["a", "b"]),
-        n_columns=2,
+        _csv_with_notes, (*_TEXTS, *NOTES), read=partial(opened, columns=["a", "b"]), n_columns=2
     ),
     "csv with notes on workers": Way(
         _csv_with_notes,

@@ -4,8 +4,6 @@ python -m tests.golden.releases            # compares with releases.json
 python -m tests.golden.releases --write    # after a change that is meant to change them
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys
@@ -31,57 +29,40 @@ def records(n: int, d: int) -> np.ndarray:
 
 
 def cases() -> dict[str, tuple[object, np.ndarray]]:
-    """Name, estimator and rows of each."""
     rows, gaps = records(4000, 6), records(4000, 6)
     gaps[::50, 2] = np.nan
     scale = {"feature_scale": 2.0 ** np.arange(-2, 4.0), "assume_centered": True}
-    return {
-        "default": (hushcov.PrivateSparseCovariance(row_sparsity=2, **BUDGET, **FREE), rows),
-        "default, nothing said": (hushcov.PrivateSparseCovariance(**BUDGET, **FREE), rows),
-        "default, sparse": (
-            hushcov.PrivateSparseCovariance(sparse_output=True, **BUDGET, **FREE),
-            rows,
-        ),
-        "default, gaps": (
-            hushcov.PrivateSparseCovariance(row_sparsity=2, drop_nulls=True, **BUDGET, **FREE),
-            gaps,
-        ),
-        "screened": (hushcov.ScreenedCovariance(row_sparsity=2, **BUDGET, **FREE), rows),
-        "screened, sparse": (
-            hushcov.ScreenedCovariance(row_sparsity=2, sparse_output=True, **BUDGET, **FREE),
-            rows,
-        ),
-        "gaussian": (hushcov.GaussianCovariance(**BUDGET, **FREE), rows),
-        "gaussian, threshold": (
-            hushcov.GaussianCovariance(threshold="universal", **scale, **BUDGET, **FREE),
-            rows,
-        ),
-        "zero means": (hushcov.GaussianCovariance(assume_centered=True, **BUDGET, **FREE), rows),
+    default, screened = hushcov.PrivateSparseCovariance, hushcov.ScreenedCovariance
+    gaussian, separate = hushcov.GaussianCovariance, hushcov.SeparateCovariance
+    two = {"row_sparsity": 2}
+    made = {
+        "default": (default, two),
+        "default, nothing said": (default, {}),
+        "default, sparse": (default, {"sparse_output": True}),
+        "default, gaps": (default, two | {"drop_nulls": True}),
+        "screened": (screened, two),
+        "screened, sparse": (screened, two | {"sparse_output": True}),
+        "gaussian": (gaussian, {}),
+        "gaussian, threshold": (gaussian, scale | {"threshold": "universal"}),
+        "zero means": (gaussian, {"assume_centered": True}),
         "multiscale": (
-            hushcov.MultiscaleCovariance(
-                row_sparsity=2, scale=10.0, constants="calibrated", **BUDGET, **FREE
-            ),
-            rows,
+            hushcov.MultiscaleCovariance,
+            two | {"scale": 10.0, "constants": "calibrated"},
         ),
-        "row top-k": (hushcov.RowTopKCovariance(row_sparsity=2, **BUDGET, **FREE), rows),
-        "separate": (hushcov.SeparateCovariance(**BUDGET, **FREE), rows),
-        "separate, gauss": (hushcov.SeparateCovariance(method="gauss", **BUDGET, **FREE), rows),
-        "coinpress": (hushcov.CoinPressCovariance(**BUDGET, **FREE), rows),
-        "eigenvector sampling": (
-            hushcov.EigenSamplingCovariance(epsilon=1.0, random_state=7, **scale),
-            rows,
-        ),
-        "one that shares nothing": (
-            hushcov.PrivateSparseCovariance(
-                row_sparsity=2, mechanism="multiscale", **BUDGET, **FREE
-            ),
-            rows,
-        ),
+        "row top-k": (hushcov.RowTopKCovariance, two),
+        "separate": (separate, {}),
+        "separate, gauss": (separate, {"method": "gauss"}),
+        "coinpress": (hushcov.CoinPressCovariance, {}),
+        "one that shares nothing": (default, two | {"mechanism": "multiscale"}),
+    }
+    pure = hushcov.EigenSamplingCovariance(epsilon=1.0, random_state=7, **scale)
+    return {"eigenvector sampling": (pure, rows)} | {
+        name: (cls(**options, **BUDGET, **FREE), gaps if "gaps" in name else rows)
+        for name, (cls, options) in made.items()
     }
 
 
 def digest(array: object) -> str:
-    """Of the bytes of an array, dense or sparse."""
     if is_sparse(array):
         return digest(np.concatenate([array.indptr, array.indices, array.data]))
     array = np.ascontiguousarray(array)
@@ -89,7 +70,6 @@ def digest(array: object) -> str:
 
 
 def releases() -> dict[str, dict[str, object]]:
-    """What each fit gives, in digests and plain numbers."""
     found = {}
     for name, (estimator, rows) in cases().items():
         with warnings.catch_warnings():
@@ -111,7 +91,6 @@ def releases() -> dict[str, dict[str, object]]:
 
 
 def differences() -> list[str]:
-    """What is not as in the file, in words."""
     expected, found = json.loads(FILE.read_text()), json.loads(json.dumps(releases()))
     return [
         f"{name}: {key}"

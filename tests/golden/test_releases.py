@@ -1,7 +1,5 @@
 """Seeded releases are as they were, bit for bit."""
 
-from __future__ import annotations
-
 import pytest
 
 from .releases import differences

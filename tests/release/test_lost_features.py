@@ -1,7 +1,5 @@
 """Features of selected pairs whose scale came out far too large: their noise is left out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,5 @@
 """Everything after a release of a band along many columns: files, tables, questions."""
 
-from __future__ import annotations
-
-import hashlib
 import json
 import sys
 from dataclasses import replace
@@ -11,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from documents import described, forge, seal
 from hushcov.answers.tables import around, matching, pairs_table, variances_table, window
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import DamagedReleaseError, ParameterError
-from hushcov.postprocess import normal_interval, symmetric_sparse, thresholded_interval
+from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release, files, schema
 from hushcov.release.estimate import estimate
 from hushcov.release.pairs import BEYOND, covariance_intervals, rule_of, view
@@ -33,33 +31,8 @@ def release() -> Release:
 
 @pytest.fixture
 def short_lists(monkeypatch):
-    """Lists of this test count as long."""
     for module in (files, schema):
         monkeypatch.setattr(module, "LONGEST", 1_000)
-
-
-def described(folder: Path) -> dict:
-    return json.loads((folder / "release.json").read_text())
-
-
-def seal(folder: Path, about: dict) -> None:
-    content = json.dumps(about).encode()
-    (folder / "release.json").write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    (folder / "release.sha256").write_text(f"{digest}  release.json\n")
-
-
-def forge(folder: Path, name: str, array) -> None:
-    """Another array in a file, with checksums that match."""
-    np.save(folder / name, array)
-    content = (folder / name).read_bytes()
-    about = described(folder)
-    digest = hashlib.sha256(content).hexdigest()
-    about["files"][name] = {"bytes": len(content), "sha256": digest}
-    seal(folder, about)
-
-
-# Files.
 
 
 def test_a_band_is_its_width_and_nothing_of_a_feature_is_in_json(release, tmp_path, short_lists):
@@ -161,9 +134,7 @@ def test_fields_within_fields_are_read_or_refused(release, tmp_path):
     for depth in (10, 200, 400, 500, 600, 800, 900, 3000):
         text = json.dumps(about | {"parameters": {"deep": "HERE"}})
         content = text.replace('"HERE"', '{"a":' * depth + "1" + "}" * depth).encode()
-        (folder / "release.json").write_bytes(content)
-        digest = hashlib.sha256(content).hexdigest()
-        (folder / "release.sha256").write_text(f"{digest}  release.json\n")
+        seal(folder, content)
         try:
             Release.read(folder)
         except DamagedReleaseError:
@@ -181,7 +152,8 @@ def test_columns_are_held_against_their_checksums_and_nothing_is_unpickled(
         (release.feature_scale.astype("f4"), "64-bit"),
         (np.array([None] * D), "64-bit"),
     ):
-        forge(folder, "feature_scale.npy", array)
+        np.save(tmp_path / "forged.npy", array)
+        forge(folder, "feature_scale.npy", (tmp_path / "forged.npy").read_bytes())
         with pytest.raises(DamagedReleaseError, match=words):
             Release.read(folder)
     np.save(folder / "feature_scale.npy", release.feature_scale)
@@ -201,9 +173,6 @@ def test_an_asymmetric_matrix_is_not_written(release, tmp_path):
         fewer.write(tmp_path / "out")
 
 
-# What is found.
-
-
 def test_candidates_are_found_where_they_stand_out(release):
     rule, threshold = rule_of(release)
     found = view(release)
@@ -212,23 +181,11 @@ def test_candidates_are_found_where_they_stand_out(release):
     assert found.n_found == np.count_nonzero(values > threshold) == len(found.found)
     assert 0 < found.n_found < N_PAIRS
     assert rule_of(replace(release, mechanism="screened"))[0] == "selected"
-
-
-def test_intervals_without_a_threshold_are_the_usual_ones():
-    values, deviation = np.array([-3.0, 0.1, 2.0]), np.full(3, 0.5)
-    ends = thresholded_interval(values, deviation, np.zeros(3), 0.9)
-    np.testing.assert_allclose(ends, normal_interval(values, deviation, 0.9), rtol=1e-12)
-
-
-def test_tables_have_the_strongest(release):
     table, few = pairs_table(release, 0.95), pairs_table(release, 0.95, most=50)
     assert len(table["found"]) == N_PAIRS
     for name in ("feature_1", "correlation", "lower"):
         assert np.array_equal(few[name], table[name][:50])
     assert len(variances_table(release, 0.95)["feature"]) == D
-
-
-# Windows.
 
 
 def test_a_window_is_a_part_of_the_whole(release):
@@ -254,23 +211,6 @@ def test_a_window_is_a_part_of_the_whole(release):
         window(banded_release(2_100, 1), 0, 2_050)
 
 
-def test_windows_of_dense_releases_and_of_estimators(release):
-    dense = replace(release, integers=release.integers[:40][:, :40].toarray(), selected=None)
-    dense = replace(
-        dense,
-        feature_scale=release.feature_scale[:40],
-        location=None,
-        column_names=release.column_names[:40],
-        positions=None,
-        chromosomes=None,
-    )
-    found = LoadedCovariance(dense).window("rs3", "rs5")
-    assert found.positions is None
-    assert np.isfinite(found.correlation).all()
-    assert len(found.frame()) == 3
-    assert list(found.matrix("polars").columns) == ["feature", "rs3", "rs4", "rs5"]
-
-
 def test_the_pairs_of_a_column(release):
     table = around(release, "rs1000")
     assert table["columns_away"].tolist() == [*range(-W, 0), *range(1, W + 1)]
@@ -279,16 +219,10 @@ def test_the_pairs_of_a_column(release):
     assert near["position"].tolist() == release.positions[1:4].tolist()
     with pytest.raises(ParameterError, match="window"):
         around(release, "rs1", 0)
-
-
-def test_columns_by_name(release):
     assert matching(release, "rs7").tolist() == [6]
     assert matching(release, "RS199").tolist() == [198, *range(1989, 1999)]
     assert matching(release, "rs?9").tolist() == [10 * i + 8 for i in range(1, 10)]
     assert len(matching(release, "zz")) == 0
-
-
-# Questions.
 
 
 def test_questions_are_local_or_refused(release, monkeypatch):

@@ -1,7 +1,5 @@
 """How a release came about: every estimator tells it completely, and nothing else is needed."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from functools import cache
@@ -11,7 +9,6 @@ import pandas as pd
 import pytest
 
 import hushcov
-from estimators.settings import skip_search
 from golden.releases import BUDGET, FREE, cases, records
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
@@ -28,13 +25,14 @@ from hushcov.steps.preparation import Preparation
 from hushcov.steps.scales import ScaleParameters
 from hushcov.tables.sources import ArrayRecords
 
+pytestmark = pytest.mark.usefixtures("no_search")
+
 COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released
 LOOKS, PREPARED = LocationParameters.released, Preparation.released
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}
 
 
 def quietly(run, *given):
-    """Seeds are warned of, and so are few records."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return run(*given)
@@ -60,17 +58,8 @@ def _summed():
     return quietly(estimator.fit_statistics, sums.statistics_)
 
 
-MORE = {
-    "theorem": _theorem,
-    "sums": _summed,
-}
+MORE = {"theorem": _theorem, "sums": _summed}
 NAMES = (*cases(), *MORE)
-
-
-@pytest.fixture(autouse=True)
-def no_search(monkeypatch):
-    """The multiscale search takes seconds, and any plan will do."""
-    skip_search(monkeypatch)
 
 
 @cache
@@ -125,7 +114,7 @@ def test_rows_are_counted(name):
         assert making.scales == ("released" if estimator.feature_scale is None else "given")
 
 
-def test_gaps():
+def test_gaps_and_thresholds():
     making = fitted("default, gaps").release_.making
     assert set(making.complete) == {"released", "of", "noise_sd"}
     assert making.complete["of"] == making.n_records == 4000
@@ -133,8 +122,6 @@ def test_gaps():
     assert fitted("default").release_.making.complete is None
     assert fitted("default").release_.making.n_complete == 4000
 
-
-def test_thresholds():
     def threshold(name):
         return fitted(name).release_.making.threshold
 
@@ -155,6 +142,12 @@ def test_names_are_those_of_the_columns():
     sums = hushcov.GaussianCovariance(**BUDGET, **KNOWN)
     sums.partial_fit(rows, total_records=4000)
     assert quietly(sums.fit_statistics).release_.column_names == tuple("abcdef")
+    release = fitted("gaussian").release_
+    later = replace(release.making, made="2030-01-01T00:00:00+00:00")
+    assert replace(release, making=later) == release
+    assert replace(release, making=replace(later, n_records=1)) != release
+    assert replace(release, column_names=tuple("abcdef")) != release
+    assert Making().words is None
 
 
 def test_a_mechanism_by_itself_says_what_it_knows():
@@ -167,12 +160,3 @@ def test_a_mechanism_by_itself_says_what_it_knows():
     assert making.words == "4,000"
     assert [part.name for part in making.parts] == ["values of all pairs (15) and variances (6)"]
     assert view(release).has_intervals
-
-
-def test_when_it_was_made_does_not_count_for_equality():
-    release = fitted("gaussian").release_
-    later = replace(release.making, made="2030-01-01T00:00:00+00:00")
-    assert replace(release, making=later) == release
-    assert replace(release, making=replace(later, n_records=1)) != release
-    assert replace(release, column_names=tuple("abcdef")) != release
-    assert Making().words is None

@@ -1,7 +1,5 @@
 """What a release says of its structure, its factors and its error, in words and as data."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from dataclasses import replace
@@ -9,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from documents import guarantee
 from hushcov import GaussianCovariance
-from hushcov.accounting import Gaussian, Guarantee
 from hushcov.release import Making, Release, Structure
 from hushcov.release.description import (
     GOOD,
@@ -31,27 +29,15 @@ SPARSE = Structure("sparse", 0, "the rest looks like noise", 0.04, 0.02, 0.07)
 
 
 def release(structure: Structure | None = SPARSE, **changes) -> Release:
-    """One factor among 20 features, with hardly any noise."""
     matrix = np.multiply.outer(LOADING, LOADING)
     np.fill_diagonal(matrix, 1.0)
     unit = 1e-6
-    guarantee = Guarantee(
-        epsilon=1.0,
-        delta=1e-6,
-        transcript_epsilon=1.0,
-        transcript_delta=1e-6,
-        numerical_delta=0.0,
-        events=(Gaussian(0.1),),
-        method="gaussian",
-        preconditions=(),
-        private=True,
-    )
     making = Making(n_records=10_000, threshold=0.01, structure=structure)
     made = Release(
         mechanism="adaptive",
         integers=np.rint(matrix / unit).astype(np.int64),
         unit=unit,
-        guarantee=guarantee,
+        guarantee=guarantee(),
         parameters={},
         feature_scale=np.full(20, 3.0),
         noise_sd=(1e-4, 1e-4),
@@ -68,10 +54,6 @@ def test_kind_reason_and_error_are_said():
     assert lines["structure"].endswith("the rest looks like noise")
     assert "0.04, between 0.02 and 0.07 of the covariance's size" in lines["error estimate"]
     assert "do as well" not in lines["error estimate"]
-
-
-def test_an_error_is_of_the_pairs_that_were_named():
-    """What lies outside a band that was told is not seen, and the error says so."""
     told = release(parameters={"inputs": {"bandwidth": 3}, "taper": [1, 2]})
     assert (told.n_candidates, release().n_candidates) == (54, None)
     lines = dict(describe(told).structure())
@@ -83,10 +65,27 @@ def test_an_error_is_of_the_pairs_that_were_named():
     assert "candidate" not in verdict(release()).sentence
 
 
-def test_nothing_is_said_where_nothing_was_looked_for():
+def test_other_structures_and_their_data():
     assert describe(release(None)).structure() == []
     assert structure_dict(release(None)) is None
     assert released_factors(release()) == ()
+    found = release(Structure("factors", 1, "one", 0.02, 0.01, 0.03), column_names=None)
+    assert "most correlated with it: 19 (0." in dict(describe(found).structure())["factor 1"]
+    assert structure_dict(found)["factors"][0]["features"][0]["name"] is None
+    found = release()
+    found = replace(found, making=replace(found.making, unresolved=(2,)))
+    assert "not found do not count" in dict(describe(found).structure())["error estimate"]
+    found = structure_dict(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03)))
+    assert json.loads(json.dumps(found)) == found
+    assert (found["kind"], found["n_factors"], found["error_estimate"]) == ("factors", 1, 0.02)
+    assert found["error_interval"] == [0.01, 0.03]
+    assert found["factors"][0]["features"][0]["name"] == "item 19"
+    assert view(release()).rule == KEPT
+    assert view(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03))).rule == BEYOND
+    alone = release(integers=np.diag(np.full(20, 10**6)))
+    assert dict(describe(alone).structure())["structure"].startswith("sparse: no pair stands out")
+    one = release(integers=np.full((1, 1), 10**6), feature_scale=np.ones(1), column_names=("age",))
+    assert dict(describe(one).structure())["structure"] == "a variance: one feature has no pairs"
 
 
 def test_factors_have_their_share_and_their_strongest_features():
@@ -102,9 +101,6 @@ def test_factors_have_their_share_and_their_strongest_features():
     assert words["structure"].startswith("factors: 1 factor that many features follow")
     assert "% of the variance; most correlated with it: item 19 (0." in words["factor 1"]
     assert words["factor 1"].count("item") == 5
-
-
-def test_the_strongest_feature_of_a_factor_is_positive_whatever_the_eigenvector():
     kind = Structure("factors", 1, "one", 0.02, 0.01, 0.03)
     mirrored = release(kind).integers * np.multiply.outer(
         np.where(np.arange(20) < 19, -1, 1), np.where(np.arange(20) < 19, -1, 1)
@@ -112,12 +108,6 @@ def test_the_strongest_feature_of_a_factor_is_positive_whatever_the_eigenvector(
     (factor,) = released_factors(release(kind, integers=mirrored))
     assert factor.strongest[0][0] == 19
     assert factor.strongest[0][1] > 0 > factor.strongest[1][1]
-
-
-def test_without_names_features_are_counted_from_0():
-    found = release(Structure("factors", 1, "one", 0.02, 0.01, 0.03), column_names=None)
-    assert "most correlated with it: 19 (0." in dict(describe(found).structure())["factor 1"]
-    assert structure_dict(found)["factors"][0]["features"][0]["name"] is None
 
 
 @pytest.mark.parametrize(
@@ -146,14 +136,9 @@ def test_an_error_near_1_is_called_what_it_is(error, most, kept, said, not_said)
 @pytest.mark.parametrize(
     ("error", "most", "unresolved", "word"),
     [
-        (0.02, 0.05, (), GOOD),
-        (0.1, 0.5, (), GOOD),
-        (0.1, 1.0, (), ROUGH),
-        (0.11, 0.5, (), ROUGH),
-        (0.5, 1.05, (), ROUGH),
-        (0.51, 1.05, (), HOPELESS),
-        (0.02, 0.05, (3,), GOOD),
-        (0.02, 0.05, tuple(range(20)), HOPELESS),
+        *((0.02, 0.05, (), GOOD), (0.1, 0.5, (), GOOD), (0.1, 1.0, (), ROUGH)),
+        *((0.11, 0.5, (), ROUGH), (0.5, 1.05, (), ROUGH), (0.51, 1.05, (), HOPELESS)),
+        *((0.02, 0.05, (3,), GOOD), (0.02, 0.05, tuple(range(20)), HOPELESS)),
     ],
 )
 def test_the_verdict_follows_the_error_estimate(error, most, unresolved, word):
@@ -182,29 +167,3 @@ def test_without_an_error_estimate_noise_decides():
             assert error / 2 < found.error < 2 * error
     silent = replace(estimator.release_, noise_sd=None)
     assert (verdict(silent).word, verdict(silent).error) == (UNKNOWN, None)
-
-
-def test_features_that_were_not_found_do_not_count_and_that_is_said():
-    found = release()
-    found = replace(found, making=replace(found.making, unresolved=(2,)))
-    assert "not found do not count" in dict(describe(found).structure())["error estimate"]
-
-
-def test_data_are_json_ready_and_complete():
-    found = structure_dict(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03)))
-    assert json.loads(json.dumps(found)) == found
-    assert (found["kind"], found["n_factors"], found["error_estimate"]) == ("factors", 1, 0.02)
-    assert found["error_interval"] == [0.01, 0.03]
-    assert found["factors"][0]["features"][0]["name"] == "item 19"
-
-
-def test_beside_factors_a_threshold_keeps_no_pair_from_the_estimate():
-    assert view(release()).rule == KEPT
-    assert view(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03))).rule == BEYOND
-
-
-def test_a_sparse_release_without_pairs_says_so_and_one_feature_has_none():
-    alone = release(integers=np.diag(np.full(20, 10**6)))
-    assert dict(describe(alone).structure())["structure"].startswith("sparse: no pair stands out")
-    one = release(integers=np.full((1, 1), 10**6), feature_scale=np.ones(1), column_names=("age",))
-    assert dict(describe(one).structure())["structure"] == "a variance: one feature has no pairs"

@@ -1,7 +1,5 @@
 """Fixtures of every test of a report."""
 
-from __future__ import annotations
-
 from command_line import known_keys
 
 __all__ = ["known_keys"]

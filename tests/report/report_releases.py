@@ -1,15 +1,12 @@
 """Releases of every mechanism, small and seeded, and releases made by hand."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 
 import numpy as np
 
 import hushcov
-from hushcov.accounting import Gaussian, Guarantee
-from hushcov.planning import Forecast
+from documents import guarantee
 from hushcov.release import Making, Release
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 
@@ -54,32 +51,19 @@ def fitted(name: str):
 
 
 def made(integers, **changes) -> Release:
-    """A release by hand, private unless told otherwise."""
-    promised = {"epsilon": 1.0, "delta": 1e-6, "transcript_epsilon": 0.5, "transcript_delta": 1e-6}
-    guarantee = Guarantee(
-        **promised | {name: changes.pop(name) for name in promised if name in changes},
-        numerical_delta=0.0,
-        events=changes.pop("events", (Gaussian(0.1),)),
-        method="gaussian",
-        preconditions=changes.pop("preconditions", ("rows are bounded",)),
-        private=changes.pop("private", True),
-    )
+    names = {"epsilon", "delta", "transcript_epsilon", "transcript_delta", "events"}
+    names |= {"preconditions", "private"}
+    said = {name: changes.pop(name) for name in names & set(changes)}
     d = integers.shape[0]
     inputs = {"n_records": 10_000, "n_features": d, "row_sparsity": min(2, d), **BUDGET}
     parts = {
         "mechanism": "gaussian",
         "integers": integers,
         "unit": 0.001,
-        "guarantee": guarantee,
+        "guarantee": guarantee(**{"preconditions": ("rows are bounded",)} | said),
         "parameters": {"inputs": inputs},
         "feature_scale": np.ones(d),
         "noise_sd": (0.02, 0.02),
         "making": Making(n_records=10_000),
     }
     return Release(**parts | changes)
-
-
-def quick_forecast(inputs, mechanism: str, *, rough: bool = False) -> Forecast:
-    """A stand-in for the planner, whose searches take their time."""
-    errors = dict.fromkeys(("block", "banded", "random"), 30 / inputs.n_records**0.5)
-    return Forecast(mechanism, errors, 0.25, rough=rough)

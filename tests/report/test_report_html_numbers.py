@@ -1,7 +1,5 @@
 """The numbers of the report: the estimator's own, the planner's own, and of bounded size."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math
@@ -9,16 +7,17 @@ import re
 
 import numpy as np
 import pytest
-from report_releases import BUDGET, fitted, made, quick_forecast
+from report_releases import BUDGET, fitted, made
 
+from documents import quick_forecast
 from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.planning import forecast
-from hushcov.postprocess import released_correlations, symmetric_sparse
+from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, named_parts
 from hushcov.release import pairs as findings_module
 from hushcov.release.description import describe, verdict
-from hushcov.release.pairs import BEYOND, KEPT, LEVEL, SELECTED, STRONGEST, scan, view
+from hushcov.release.pairs import BEYOND, KEPT, SELECTED, STRONGEST, scan, view
 from hushcov.report import sections
 from hushcov.report.layout import layout
 from hushcov.report.pages import number, page_names, short, subject_of
@@ -37,35 +36,7 @@ from hushcov.report.sections import (
 
 
 def report_page(release) -> str:
-    """The page, with its words in one line."""
     return " ".join(sections.report_page(release).split())
-
-
-def ends_of(estimator, found):
-    return [end[found.rows, found.columns] for end in estimator.covariance_interval(LEVEL)]
-
-
-@pytest.mark.parametrize("mechanism", ["screened", "screened-given", "gaussian-threshold"])
-def test_pairs_and_intervals_are_the_estimators_own(mechanism):
-    estimator = fitted(mechanism)
-    found = view(estimator.release_)
-    places = np.nonzero(np.triu(estimator.support_, 1))
-    assert set(found.found.places) == set(zip(*map(list, places), strict=True))
-    assert found.n_found == len(places[0])
-    ends, table, own = ends_of(estimator, found.found), found.listed(100), found.variances()
-    np.testing.assert_allclose([table.lower, table.upper], ends, rtol=1e-6)
-    variances = [np.diag(end) for end in estimator.covariance_interval(LEVEL)]
-    np.testing.assert_allclose([own.lower, own.upper], variances)
-
-
-@pytest.mark.parametrize("mechanism", ["screened", "gaussian", "row-top-k", "separate", "theorem"])
-def test_correlations_are_those_of_the_command_line(mechanism):
-    expected = released_correlations(fitted(mechanism).covariance_)
-    findings = view(fitted(mechanism).release_)
-    found = findings.shown.pairs
-    correlation = findings.correlations(found)
-    np.testing.assert_allclose(correlation, expected[found.rows, found.columns])
-    assert len(found) == np.count_nonzero(np.triu(expected, 1))
 
 
 #: Sound, beyond 1, and two pairs of features whose variances are noise.
@@ -252,20 +223,6 @@ def test_the_strongest_of_many_pairs(monkeypatch):
     assert np.all(np.diff(found.pairs.rows) >= 0)
 
 
-def test_large_releases_make_pages_of_bounded_size(monkeypatch):
-    monkeypatch.setattr(sections, "forecast", quick_forecast)
-    d = 50_000
-    rows = np.arange(0, d - 1, 2)
-    values = (1000 * np.sin(rows)).astype(np.int64)
-    matrix = symmetric_sparse((rows, rows + 1), values, np.full(d, 2000))
-    names = [f"{i} \N{DNA DOUBLE HELIX}" + "\N{DNA DOUBLE HELIX}" * 100 for i in range(d)]
-    chosen = {"selected": np.stack([rows, rows + 1]), "column_names": tuple(names)}
-    page = report_page(made(matrix, **chosen))
-    assert len(page.encode()) < 10e6
-    assert f"{np.count_nonzero(values):,} of 1,249,975,000 pairs" in page
-    assert "weaker ones" in page
-
-
 def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
     monkeypatch.setattr(sections, "forecast", quick_forecast)
     monkeypatch.setattr(findings_module, "MOST_PAIRS", 200)
@@ -281,25 +238,11 @@ def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
     assert f"200 strongest of {total:,} " in page
 
 
-def test_names_of_any_length_and_number_take_bounded_room():
+def test_names_and_layouts_take_bounded_room():
     assert page_names(["a" * 10**6, "b"]) == ("a" * 59 + "\N{HORIZONTAL ELLIPSIS}", "b")
     many = page_names(["\N{DNA DOUBLE HELIX}" * 60] * 60_000)
     assert sum(len(name.encode()) for name in many) < 4.1e6
     assert short("abcdef", 4) == "abc\N{HORIZONTAL ELLIPSIS}"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        *((0.00123456, "0.00123"), (12345.6, "1.23e4"), (-0.5, "\N{MINUS SIGN}0.5")),
-        *((1234.5, "1,230"), (1e-6, "1e-6"), (float("nan"), "out of range")),
-    ],
-)
-def test_numbers(value, text):
-    assert number(value) == text
-
-
-def test_layout_is_fixed_compact_and_spread_out():
     ring = [(i, (i + 1) % 8) for i in range(8)]
     pair = [(8, 9)]
     positions = layout(10, ring + pair, 10.0)
@@ -313,3 +256,14 @@ def test_layout_is_fixed_compact_and_spread_out():
     chain = layout(60, [(i, i + 1) for i in range(59)], 10.0)
     assert chain[:, 0].max() <= 10
     assert layout(0, [], 10.0).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *((0.00123456, "0.00123"), (12345.6, "1.23e4"), (-0.5, "\N{MINUS SIGN}0.5")),
+        *((1234.5, "1,230"), (1e-6, "1e-6"), (float("nan"), "out of range")),
+    ],
+)
+def test_numbers(value, text):
+    assert number(value) == text
