@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from scipy import sparse
 
-from hushcov.cli import forecasts
+from hushcov.cli import plan
 from hushcov.estimators import scaled
 from hushcov.planning import fit_memory, registry
 from hushcov.planning.registry import PICTURES
@@ -30,7 +30,7 @@ def data(tmp_path):
 @pytest.fixture
 def many(monkeypatch):
     """As if more than five features were many."""
-    for module in (scaled, forecasts):
+    for module in (scaled, plan):
         monkeypatch.setattr(module, "LARGEST_DENSE", 5)
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from command_line import PATIENCE
 from hushcov import __version__
-from hushcov.cli.errors import EXIT_CODES
-from hushcov.cli.main import COMMANDS, cli
+from hushcov.cli.main import COMMANDS, EXIT_CODES, cli
 from hushcov.exceptions import (
     CapacityError,
     DataError,

@@ -9,7 +9,7 @@ from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.accounting import Gaussian, Guarantee
 from hushcov.cli.answers import pair_remarks, pair_table
 from hushcov.cli.output import steps, watched
-from hushcov.cli.words import detection
+from hushcov.cli.plan import detection
 from hushcov.planning import Forecast
 from hushcov.release import Release
 from hushcov.release.description import describe

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hushcov.accounting import Gaussian, Guarantee
-from hushcov.cli.errors import EXIT_CODES
+from hushcov.cli.main import EXIT_CODES
 from hushcov.release import Making, Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,11 +23,13 @@ from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import check_parameters
-from hushcov.planning import Caution
 from hushcov.release import Release
 from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.tables.sources import ArrayRecords, open_records
+
+if TYPE_CHECKING:
+    from hushcov.planning import Caution
 
 # What a fit leaves beside public attributes.
 _PRIVATE = ("_stores_precision", "_precision", "_compared", "_frames", "_frames_in")

@@ -18,16 +18,16 @@ from hushcov.estimators.options import DeltaOptions, with_options
 from hushcov.estimators.whose import OpenedRecords, Whose, completed, paid_count
 from hushcov.exceptions import AccuracyWarning, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
-from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.options import ESTIMANDS, check_given, check_parameters
-from hushcov.planning import Plan, Request
 from hushcov.planning.registry import LARGEST_DENSE
 from hushcov.release import Release
 from hushcov.sums.grids import check_feature_scale
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.mechanisms.room import MechanismPlan
+    from hushcov.planning import Plan, Request
     from hushcov.steps.counting import Counted
 
 # Not proved for units of several rows, nor where the number of records is not public.
@@ -319,6 +319,8 @@ class ScaledCovariance(PrivateCovariance):
 
     def request(self, n_features: int) -> Request:
         """Return the public request; options that mean nothing are refused."""
+        from hushcov.planning import Request
+
         check_parameters(self)
         check_given(self, "epsilon", *(("delta",) if hasattr(self, "delta") else ()))
         _, row_sparsity, candidates = self._check_sizes(n_features)

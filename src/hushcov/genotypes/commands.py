@@ -25,7 +25,7 @@ from hushcov.cli.fitting import (
     Source,
     check_count,
     check_size,
-    quietly,
+    quiet,
     say_count,
 )
 from hushcov.cli.options import BASE_PAIRS
@@ -112,7 +112,8 @@ class GenotypeJob(Job):
         with watched_variants(self.source.records.n_features) as advance:
             yield advance
 
-    def _run(self, records: Any) -> None:
+    def fit(self, records: Any) -> None:
+        """Run the mechanism."""
         assert self.opened is not None
         self.estimator.fit_counted(self.opened, records)
 
@@ -142,7 +143,8 @@ def _prepare(
     else:
         if counts:
             say_count(out or console(), estimator.counting)
-        found = quietly(estimator.count, records)
+        with quiet():
+            found = estimator.count(records)
         plan = found.plan
     # The exact number of records goes no further, unless it is public.
     size = plan.parameters.inputs

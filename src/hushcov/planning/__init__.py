@@ -3,24 +3,10 @@
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.planning.cautions import Caution, hopeless_because, large_delta
-from hushcov.planning.plan import Plan, Request
-from hushcov.planning.registry import (
-    check_memory,
-    check_told,
-    comparable,
-    default_mechanism,
-    fit_memory,
-    forecast,
-    mechanisms,
-    named,
-    predicted,
-    told,
-    total_memory,
-)
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 if TYPE_CHECKING:
+    from hushcov.planning.cautions import Caution, hopeless_because, large_delta
     from hushcov.planning.comparison import (
         Comparison,
         Families,
@@ -28,6 +14,20 @@ if TYPE_CHECKING:
         compare,
         forecast_families,
         smallest_n,
+    )
+    from hushcov.planning.plan import Plan, Request
+    from hushcov.planning.registry import (
+        check_memory,
+        check_told,
+        comparable,
+        default_mechanism,
+        fit_memory,
+        forecast,
+        mechanisms,
+        named,
+        predicted,
+        told,
+        total_memory,
     )
 
 __all__ = [
@@ -60,5 +60,9 @@ __all__ = [
 
 __getattr__ = lazy(
     __name__,
+    cautions="Caution hopeless_because large_delta",
     comparison="Comparison Families Family compare forecast_families smallest_n",
+    plan="Plan Request",
+    registry="check_memory check_told comparable default_mechanism fit_memory forecast mechanisms "
+    "named predicted told total_memory",
 )

@@ -18,12 +18,12 @@ import numpy as np
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.room import Mechanism
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 from hushcov.sums.records import default_block_rows
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.mechanisms.room import Mechanism
 
 
 _LARGEST_LOST = 200  # features of a reference of which some are lost

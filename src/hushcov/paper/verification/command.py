@@ -16,17 +16,9 @@ from rich.text import Text
 
 from hushcov._validation import check_integer
 from hushcov._words import exact, number
-from hushcov.cli.drawing import (
-    COLOURS,
-    check_paths,
-    figure_option,
-    finish,
-    json_option,
-    power,
-    seed_option,
-)
-from hushcov.cli.errors import CHECK_FAILED
-from hushcov.cli.options import INTEGER, NUMBER, Command
+from hushcov.cli import CHECK_FAILED
+from hushcov.cli.files import check_paths
+from hushcov.cli.options import INTEGER, JSON, NUMBER, SEED, Command, figure_option
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
 from hushcov.paper.verification.accuracy import (
@@ -45,7 +37,7 @@ from hushcov.paper.verification.simulation import (
     make_setting,
     records_sweep,
 )
-from hushcov.report.style import new_figure, tidy, write_png
+from hushcov.report.style import LOOKS, caption, new_figure, power, tidy, write_png
 from hushcov.simulate import MODELS
 
 if TYPE_CHECKING:
@@ -110,8 +102,8 @@ def _integers(
     metavar="N",
     help="Runs of the mechanism in each setting.",
 )
-@seed_option
-@json_option
+@SEED
+@JSON
 @figure_option("Also draw the errors, run by run and against the number of records.")
 @click.option(
     "-o",
@@ -283,7 +275,7 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
     ):
         place = {"transform": left.get_yaxis_transform(), "va": "bottom"}
         left.text(0.01, height, words, color=colour, **place)
-    return finish(figure, describe(verifications, sweeps), width=150)
+    return caption(figure, describe(verifications, sweeps), width=150)
 
 
 def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> str:
@@ -321,7 +313,7 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
             marker=_MARKERS[position % len(_MARKERS)],
             markersize=4,
             alpha=0.8,
-            color=COLOURS[position % len(COLOURS)],
+            color=LOOKS[position % len(LOOKS)][0],
         )
     axes.set_xticks(
         range(len(verifications)),
@@ -338,7 +330,7 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
 
 def _records_panel(axes: Axes, sweeps: Sequence[Sweep]) -> None:
     for position, sweep in enumerate(sweeps):
-        colour = COLOURS[position % len(COLOURS)]
+        colour = LOOKS[position % len(LOOKS)][0]
         axes.plot(
             sweep.records,
             [np.median(point) for point in sweep.relative_errors],
