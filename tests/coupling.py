@@ -20,7 +20,8 @@ import numpy as np
 import pytest
 
 from hushcov.genotypes import mechanism as genotypes
-from hushcov.mechanisms.adaptive import ladder, matrix, probe
+from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
@@ -35,9 +36,9 @@ ADDED = (
     (separate, "symmetric_noise"),
     (separate, "rounded_normal"),
     (values, "rounded_normal"),
-    (matrix, "symmetric_noise"),
-    (ladder, "rounded_normal"),
-    (probe, "rounded_normal"),
+    (adaptive, "symmetric_noise"),
+    (pairs, "rounded_normal"),
+    (adaptive, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (scales, "rounded_normal"),
     (location, "rounded_normal"),
@@ -47,7 +48,7 @@ ADDED = (
 )
 DRAWN = (
     (screened, "gumbel_top"),
-    (ladder, "gumbel_top"),
+    (pairs, "gumbel_top"),
     (row_top_k, "gumbel_top"),
     (eigen_sampling.Bingham, "draw"),
     (multiscale, "sample_exact"),

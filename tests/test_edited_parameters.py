@@ -18,8 +18,8 @@ import pytest
 from hushcov.accounting import Gaussian, compose
 from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters
-from hushcov.mechanisms.screened import screened_parameters
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
+from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify
 from hushcov.paper.parameters import theorem_parameters
 from hushcov.peers.coinpress import coinpress_parameters

@@ -13,12 +13,13 @@ import argparse
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from rich.progress import Progress
 
 from hushcov.inputs import CalibratedInputs
-from hushcov.paper.room import CHOICES, Search, plan_multiscale
+from hushcov.paper.room import CHOICES, plan_multiscale, score_design
 
 SETTINGS = {"gate": 5_000_000, "value": 1_000_000}
 LABELS = {
@@ -38,16 +39,16 @@ PAPER = {"clip_radius": 7.2, "quota_factor": 64.0, "base_threshold": 0.25 / (256
 def sweep(reconstruction: str, n_records: int, progress: Progress) -> dict:
     inputs = CalibratedInputs(n_records, 1000, 5, 1.0, 1e-6, 1.0)
     chosen = plan_multiscale(inputs, reconstruction).parameters.design
-    search = Search(inputs, reconstruction)
+    score = partial(score_design, inputs, reconstruction)
     curves = {}
     task = progress.add_task(reconstruction, total=len(LABELS))
     for name in LABELS:
         values = sorted({*CHOICES[name], getattr(chosen, name), *_paper(name)})
         if name != "keep_above" or reconstruction == "value":
-            scores = [search.score(replace(chosen, **{name: value})) for value in values]
+            scores = [score(replace(chosen, **{name: value})) for value in values]
             curves[name] = {"values": values, "scores": scores, "chosen": getattr(chosen, name)}
         progress.advance(task)
-    return {"n_records": n_records, "best": search.score(chosen), "curves": curves}
+    return {"n_records": n_records, "best": score(chosen), "curves": curves}
 
 
 def _paper(name: str) -> list[float]:

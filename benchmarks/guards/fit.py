@@ -18,7 +18,7 @@ import numpy as np
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, predicting
 from hushcov.mechanisms.gaussian import room as gaussian
-from hushcov.mechanisms.screened import planner as screened
+from hushcov.mechanisms.screened import room as screened
 from hushcov.paper import room as multiscale
 from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records, sparse_covariance

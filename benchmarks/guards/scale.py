@@ -40,7 +40,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import scale_costs
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, __version__
 from hushcov.cli.main import cli
-from hushcov.mechanisms.screened import plan_screened
+from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid

@@ -22,17 +22,22 @@ import numpy.typing as npt
 from hushcov.accounting import Budget, calibrate_gaussian
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.benchmark.results import fitted_slope
-from hushcov.mechanisms.adaptive import AdaptiveParameters, mechanism, release_adaptive
-from hushcov.mechanisms.adaptive.pairs import PairValues, value_noise
-from hushcov.mechanisms.adaptive.parameters import FIRST_VALUES, PRODUCT_NORMS
-from hushcov.mechanisms.screened import DIAGONAL_WEIGHT, PAIR_WEIGHT
-from hushcov.mechanisms.screened.screens import SignScreen
+from hushcov.mechanisms.adaptive import mechanism
+from hushcov.mechanisms.adaptive.mechanism import release_adaptive
+from hushcov.mechanisms.adaptive.pairs import (
+    FIRST_VALUES,
+    PRODUCT_NORMS,
+    AdaptiveParameters,
+    PairValues,
+    value_noise,
+)
+from hushcov.mechanisms.screened.values import DIAGONAL_WEIGHT, PAIR_WEIGHT, SignScreen
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.release.estimate import estimate
 from hushcov.simulate import wishart_moments
+from hushcov.steps import Prepared
 from hushcov.steps.norms import NormBound
-from hushcov.steps.stage import Prepared
 
 Matrix = npt.NDArray[np.float64]
 EPSILON, DELTA = 0.1, 1e-6  # so little that sampling errors do not matter below 1e7 records

@@ -216,7 +216,7 @@ def run_fit(name: str, folder: Path, truth: np.ndarray, limit: float) -> dict[st
 
 def public_facts(n: int, truth: np.ndarray) -> Public:
     from hushcov.inputs import ReleaseInputs
-    from hushcov.mechanisms.gaussian import gaussian_parameters
+    from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
 
     inputs = ReleaseInputs(
         n_records=n,

@@ -152,13 +152,22 @@ def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:
         return
     # Several chunks a worker: entries differ in cost, and finished workers take the next chunk.
     bounds = [size * part // (4 * workers) for part in range(4 * workers + 1)]
-    chunks = iter(list(itertools.pairwise(bounds)))
+    chunks = list(itertools.pairwise(bounds))
+    share_out(lambda chunk: kernel(*chunk, *arrays), chunks, workers)
 
-    def work() -> None:
-        for start, stop in chunks:
-            kernel(start, stop, *arrays)
 
-    run_parts(work, [()] * workers)
+def share_out(
+    work: Callable[[Any], Result], items: Sequence[Any], workers: int | None = None
+) -> list[Result]:
+    """Return what `work` does with each item; threads that have finished one take the next."""
+    waiting, found = iter(list(enumerate(items))), {}
+
+    def take() -> None:
+        for place, item in waiting:
+            found[place] = work(item)
+
+    run_parts(take, [()] * max(1, min(workers or threads(), len(items))))
+    return [found[place] for place in range(len(items))]
 
 
 def even_parts(size: int, least: int) -> list[tuple[int, int]]:

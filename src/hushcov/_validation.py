@@ -101,6 +101,11 @@ def listed(columns: Sequence[object]) -> str:
     return f"column{'s' * (len(columns) > 1)} {names}" + (f" and {more} more" if more > 0 else "")
 
 
+def repeated(names: Sequence[str]) -> list[str]:
+    """Return the names that are there more than once, each once."""
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
 def _interval(above: float, at_most: float) -> str:
     low = "" if above == -math.inf else f"above {above:g}"
     high = "finite" if at_most == math.inf else f"at most {at_most:g}"

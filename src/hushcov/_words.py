@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 _EXPONENT_FROM = 1e4
 
@@ -29,6 +30,12 @@ def exact(value: int) -> str:
 def counted(value: int, what: str) -> str:
     """Return a number of things: 1 record, 2,000 records."""
     return f"{value:,} {what}{'' if value == 1 else 's'}"
+
+
+def some_of(names: Sequence[object], most: int) -> str:
+    """Return names in a sentence, the first of many: a, b and 12 more."""
+    shown, more = ", ".join(map(str, names[:most])), len(names) - most
+    return f"{shown} and {more:,} more" if more > 0 else shown
 
 
 def memory(n_bytes: int) -> str:

@@ -17,7 +17,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli import plan
 from hushcov.cli.plan import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.screened import plan_screened
+from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.paper import room
 from hushcov.paper.mechanism import Design, calibrated_parameters
 from hushcov.paper.room import MultiscalePlan, multiscale_inputs

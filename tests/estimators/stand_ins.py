@@ -16,8 +16,7 @@ class RepeatedRecords(Records):
         self.repeats = repeats
         self.n_records, self.n_features = len(block) * repeats, block.shape[1]
 
-    def map_sum(self, block_function, *, progress=None):
-        del progress
+    def map_sum(self, block_function):
         return block_function(self.block) * self.repeats
 
     def _blocks(self):
@@ -31,7 +30,7 @@ class UntouchableRecords(Records):
     def __init__(self, n_records, n_features):
         self.n_records, self.n_features = n_records, n_features
 
-    def map_sum(self, block_function, *, progress=None):
+    def map_sum(self, block_function):
         raise AssertionError("the records were read")
 
     def _blocks(self):

@@ -38,7 +38,7 @@ from hushcov import (
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import screened_parameters
+from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.noise import entropy_source
 from hushcov.peers import row_top_k
 from hushcov.release import Release

@@ -26,9 +26,9 @@ from hushcov.accounting import ONE_REPLACED, REPLACE, Budget, Neighbours
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import release_pairs
-from hushcov.mechanisms.screened import mechanism, release_values
+from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import select_pairs
-from hushcov.mechanisms.screened.units import release_unit_values
+from hushcov.mechanisms.screened.values import release_unit_values, release_values
 from hushcov.noise import entropy_source
 from hushcov.paper.mechanism import grid_for
 from hushcov.peers.coinpress import transformed_gram

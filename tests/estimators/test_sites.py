@@ -51,7 +51,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import (
+from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,

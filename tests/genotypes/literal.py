@@ -32,8 +32,7 @@ class LiteralBlock:
         rows, columns = places(ends, own, self.start)
         return np.concatenate([v[:, rows] * v[:, columns], v[:, :own] ** 2], axis=1), len(rows)
 
-    def squared_norms(self, slopes, offsets, ends, pair_weight, diagonal_weight, centre):
-        assert centre == 0
+    def squared_norms(self, slopes, offsets, ends, pair_weight, diagonal_weight):
         vectors, n_pairs = self.vectors(slopes, offsets, ends)
         weights = np.full(vectors.shape[1], pair_weight)
         weights[n_pairs:] = diagonal_weight

@@ -46,7 +46,7 @@ def test_a_fit_has_what_others_have(tmp_path, table):
     names = [f"rs{i}" for i in range(D)]
     frame = pd.DataFrame(table, columns=names)
     est = fitted(frame, positions=positions, chromosomes=chromosomes)
-    assert est.covariance_.nnz == D + 2 * est.plan_.parameters.candidates.n_pairs
+    assert est.covariance_.nnz == D + 2 * est.plan_.candidates.n_pairs
     assert list(est.feature_names_in_) == names
     assert est.frequencies_ == pytest.approx(np.nanmean(table, axis=0) / 2, rel=0.5)
     assert est.location_ == pytest.approx(2 * est.frequencies_)
@@ -84,7 +84,7 @@ def test_bed_files_and_arrays_give_the_same_release(tmp_path, table):
     write_bed(path, np.nan_to_num(table, nan=-1).astype(np.int8), positions=np.arange(D) * 100)
     one, other = fitted(path, bandwidth=None, window_bp=500), fitted(table)
     assert (one.covariance_ != other.covariance_).nnz == 0
-    assert one.plan_.parameters.candidates == other.plan_.parameters.candidates
+    assert one.plan_.candidates == other.plan_.candidates
     assert one.release_.column_names is not None
 
 

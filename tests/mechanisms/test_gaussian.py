@@ -23,7 +23,7 @@ from hushcov.exceptions import (
     PrivacyConditionError,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import (
+from hushcov.mechanisms.gaussian.mechanism import (
     GaussianParameters,
     balanced_row_norm,
     gaussian_parameters,

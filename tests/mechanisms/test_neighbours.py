@@ -9,9 +9,11 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import AdaptiveParameters, release_adaptive
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.screened import release_screened, screened_parameters
+from hushcov.mechanisms.adaptive.mechanism import release_adaptive
+from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.screened.mechanism import release_screened
+from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.noise import Entropy
 from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
 from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters

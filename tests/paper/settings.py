@@ -66,3 +66,47 @@ def sample(sampler, schedule, runs, seed):
     """`runs` draws, one a row, of all (level, entry) counts."""
     generator = np.random.default_rng(seed)
     return np.stack([sampler(STATISTIC, schedule, generator).ravel() for _ in range(runs)])
+
+
+def sample_literal(statistic, schedule, generator):
+    """Gate counts N+ - N- of every level (rows) and entry (columns), by Algorithm 1 test by test.
+
+    `statistic` is the upper triangle of S, row by row, in units of the smallest threshold.
+    """
+    # The numbers are the lines of Algorithm 1. Lines 1-2, clipping and S, came before.
+    return np.stack(
+        [
+            _sample_level(statistic, 2.0**ell, level, schedule, generator)
+            for ell, level in enumerate(schedule.levels)
+        ]
+    )
+
+
+def _sample_level(statistic, t, level, schedule, generator):
+    entry = np.repeat(np.arange(len(statistic)), level.repetitions)
+    S = statistic[entry]
+    U = generator.random(len(entry)) < level.activation  # line 4
+    T = generator.uniform(t, 2 * t, len(entry))  # line 4
+    if level.selection_scale is not None:  # line 7
+        draw = generator.gumbel if schedule.gumbel else generator.laplace
+        zeta = draw(scale=level.selection_scale, size=len(entry))  # line 9
+        q = np.where(U, np.abs(S) / T - 1, -2.0)  # line 10
+        J = np.argsort(-(q + zeta))[: level.quota]  # line 12
+    else:
+        J = np.arange(len(entry))  # line 14
+    selected = J[U[J]]  # line 19
+    Z = generator.normal(scale=schedule.gate_noise, size=len(selected))  # line 20
+    Z = np.clip(Z, -schedule.gate_clip, schedule.gate_clip)  # line 20
+    V = S[selected] / T[selected] + Z
+    psi = (V > 1).astype(np.int64) - (V < -1)  # line 21; the public weight is applied later
+    gates = np.zeros(len(statistic), dtype=np.int64)
+    np.add.at(gates, entry[selected], psi)
+    return gates
+
+
+def gate_counts(transcript, schedule):
+    """N+ - N- of every level (rows) and entry (columns): the paper's reconstruction."""
+    psi = (transcript.query > 1).astype(np.int64) - (transcript.query < -1)
+    counts = np.zeros((len(schedule.levels), schedule.n_entries), dtype=np.int64)
+    np.add.at(counts, (transcript.level, transcript.entry), psi)
+    return counts

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from hushcov.paper import samplers
-from hushcov.paper.samplers import sample_exact, sample_literal
-from paper.settings import SCHEDULES, STATISTIC, sample
+from hushcov.paper.samplers import sample_exact
+from paper.settings import SCHEDULES, STATISTIC, sample, sample_literal
 from statistics_helpers import disagreements
 
 MAIN = "selection around a full level"

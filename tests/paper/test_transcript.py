@@ -14,12 +14,11 @@ from hushcov.paper import parameters, samplers
 from hushcov.paper.samplers import (
     Transcript,
     sample_exact,
-    sample_literal,
     sample_transcript,
     value_integers,
     value_step,
 )
-from paper.settings import SCHEDULES, STATISTIC, make_schedule, sample
+from paper.settings import SCHEDULES, STATISTIC, gate_counts, make_schedule, sample, sample_literal
 from statistics_helpers import disagreements, normal_p_value, short_and_long
 
 # Enough to tell Gumbel from Laplace noise. Literal draws are cheap, so there are ten times as many.
@@ -40,7 +39,7 @@ def literal_draws(name, runs):
 
 
 def gates_of_transcript(statistic, schedule, generator):
-    return sample_transcript(statistic, schedule, generator).gate_counts(schedule)
+    return gate_counts(sample_transcript(statistic, schedule, generator), schedule)
 
 
 @short_and_long("runs", RUNS, LONG)
@@ -76,7 +75,7 @@ def test_the_comparison_rejects_thresholds_that_ignore_the_selection(monkeypatch
         right = sample_transcript(statistic, schedule, generator)
         tau = generator.uniform(1, 2, len(right.level)) * 2.0**right.level
         query = statistic[right.entry] / tau + schedule.draw_gate_noise(generator, len(tau))
-        return Transcript(right.level, right.entry, tau, query).gate_counts(schedule)
+        return gate_counts(Transcript(right.level, right.entry, tau, query), schedule)
 
     monkeypatch.setattr(samplers, "FEW_POINTS", 16)
     wrong = sample(forgetful, GUMBEL[MAIN], RUNS, seed=17)

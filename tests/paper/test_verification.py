@@ -16,15 +16,16 @@ from hushcov.noise import Entropy
 from hushcov.paper.mechanism import release_multiscale
 from hushcov.paper.parameters import Schedule, gate_correction, theorem_parameters
 from hushcov.paper.samplers import sample_exact
-from hushcov.paper.verification import accuracy, privacy
+from hushcov.paper.verification import claims
 from hushcov.paper.verification import simulation as numerics
-from hushcov.paper.verification.accuracy import N_CLAIMS, Verification, to_dict, verify_setting
+from hushcov.paper.verification.claims import N_CLAIMS, Verification, to_dict, verify_setting
 from hushcov.paper.verification.simulation import (
+    Check,
     Claim,
     IdealSample,
+    Numbers,
     Run,
     Setting,
-    at_most,
     correction_by_moments,
     draw_ideal,
     estimate,
@@ -158,8 +159,8 @@ def test_the_second_reading_agrees_with_the_first(
 
 
 def test_a_claim_that_broke_down_does_not_hold() -> None:
-    claim = at_most("name", "source", "statement", bound=1.0, measured=math.nan, second=0.0)
-    assert claim.holds is False
+    broken_down = Check(lambda: Numbers(1.0, math.nan, 0.0), "name", "source", "statement")
+    assert broken_down().holds is False
 
 
 @cache
@@ -242,100 +243,94 @@ def repeating(
 
 # Claim, what is wrong, and the check that must notice.
 FAILURES: dict[str, Callable[[], Claim]] = {
-    "final error: error above target": lambda: accuracy.final_error(
+    "final error: error above target": lambda: claims.final_error(
         small(), changed_runs(error=0.3), ideal(small())
     ),
-    "failure probability: too few records": lambda: accuracy.failure_probability(
+    "failure probability: too few records": lambda: claims.failure_probability(
         too_few_records(), ideal(too_few_records())
     ),
-    "clipping: radius too small": lambda: accuracy.clipping(times(small(), "clip_radius", 0.97)),
-    "covariance event: S far from Sigma": lambda: accuracy.covariance_event(
+    "clipping: radius too small": lambda: claims.clipping(times(small(), "clip_radius", 0.97)),
+    "covariance event: S far from Sigma": lambda: claims.covariance_event(
         too_few_records(), runs(too_few_records())
     ),
-    "gate correction: kappa too large": lambda: accuracy.gate_correction(
+    "gate correction: kappa too large": lambda: claims.gate_correction(
         times(small(), "gate_correction", 1.001)
     ),
-    "gate correction: kappa below one": lambda: accuracy.gate_correction(
+    "gate correction: kappa below one": lambda: claims.gate_correction(
         broken(small(), gate_correction=0.999)
     ),
-    "scalar identity: kappa wrong": lambda: accuracy.scalar_identity(
+    "scalar identity: kappa wrong": lambda: claims.scalar_identity(
         times(small(), "gate_correction", 1.000001)
     ),
-    "conditional mean: sampler fires 1 % too seldom": lambda: accuracy.conditional_mean(
+    "conditional mean: sampler fires 1 % too seldom": lambda: claims.conditional_mean(
         small(), draw_ideal(small(), sampler=shrinking(0.99))
     ),
-    "bias: kappa too small for the bias": lambda: accuracy.bias(
+    "bias: kappa too small for the bias": lambda: claims.bias(
         broken(small(), gate_correction=0.99), runs(small()), ideal(small())
     ),
-    "bias: bias of a run too large": lambda: accuracy.bias(
+    "bias: bias of a run too large": lambda: claims.bias(
         small(), changed_runs(bias=1.1 * small().base_threshold), ideal(small())
     ),
-    "top threshold: thresholds end too low": lambda: accuracy.top_threshold(
+    "top threshold: thresholds end too low": lambda: claims.top_threshold(
         broken(small(), thresholds=small().parameters.thresholds[:-1]), runs(small())
     ),
-    "off the support: output off the support": lambda: accuracy.off_support(
+    "off the support: output off the support": lambda: claims.off_support(
         small(), changed_runs(false_entries=1)
     ),
-    "off the support: loud entry off the support": lambda: accuracy.off_support(
+    "off the support: loud entry off the support": lambda: claims.off_support(
         small(), changed_runs(quiet_entry=0.1 * small().base_threshold)
     ),
-    "error of the mean: mean far from Sigma": lambda: accuracy.mean_error(
+    "error of the mean: mean far from Sigma": lambda: claims.mean_error(
         small(), changed_runs(mean_error=2.2 * small().base_threshold)
     ),
-    "matrix variance: tests in pairs": lambda: accuracy.matrix_variance(
+    "matrix variance: tests in pairs": lambda: claims.matrix_variance(
         small(), draw_ideal(small(), sampler=repeating)
     ),
-    "matrix concentration: fluctuation above the radius": lambda: accuracy.matrix_concentration(
+    "matrix concentration: fluctuation above the radius": lambda: claims.matrix_concentration(
         small(), changed_runs(fluctuation=0.03 * small().target), ideal(small())
     ),
-    "radius: too few tests": lambda: accuracy.concentration_radius(
-        times(small(), "test_rate", 1e-3)
-    ),
-    "quota use: quotas cut": lambda: privacy.quota_use(thriftier(selecting(), 1000)),
-    "quota event: quotas cut, tail": lambda: privacy.quota_event(thriftier(selecting(), 1000)),
-    "selection noise: selection noise doubled": lambda: privacy.selection_noise(
+    "radius: too few tests": lambda: claims.concentration_radius(times(small(), "test_rate", 1e-3)),
+    "quota use: quotas cut": lambda: claims.quota_use(thriftier(selecting(), 1000)),
+    "quota event: quotas cut, tail": lambda: claims.quota_event(thriftier(selecting(), 1000)),
+    "selection noise: selection noise doubled": lambda: claims.selection_noise(
         noisier(selecting(), 2)
     ),
-    "noise event: selection noise times 100": lambda: privacy.noise_event(
-        noisier(selecting(), 100)
-    ),
-    "coupling: selection noise times 1000": lambda: privacy.coupling(noisier(selecting(), 1000)),
-    "coupling in law: selection drops tests": lambda: privacy.coupling_in_law(
+    "noise event: selection noise times 100": lambda: claims.noise_event(noisier(selecting(), 100)),
+    "coupling: selection noise times 1000": lambda: claims.coupling(noisier(selecting(), 1000)),
+    "coupling in law: selection drops tests": lambda: claims.coupling_in_law(
         thriftier(selecting(), 1000)
     ),
-    "coupling in law: sampler drops 1 % of the gates": lambda: privacy.coupling_in_law(
+    "coupling in law: sampler drops 1 % of the gates": lambda: claims.coupling_in_law(
         selecting(), sampler=shrinking(0.99)
     ),
-    "entry sensitivity: sensitivity halved": lambda: privacy.entry_sensitivity(
+    "entry sensitivity: sensitivity halved": lambda: claims.entry_sensitivity(
         times(small(), "entry_sensitivity", 0.5)
     ),
-    "query sensitivity: query budget too small": lambda: privacy.query_sensitivity(
+    "query sensitivity: query budget too small": lambda: claims.query_sensitivity(
         times(small(), "query_budget", 0.99)
     ),
-    "query sensitivity: quotas other than the paper's": lambda: privacy.query_sensitivity(
+    "query sensitivity: quotas other than the paper's": lambda: claims.query_sensitivity(
         broken(small(), quotas=tuple(s - 1 for s in small().parameters.quotas))
     ),
-    "query budget: query budget too large": lambda: privacy.budget_size(
+    "query budget: query budget too large": lambda: claims.budget_size(
         times(small(), "query_budget", 100)
     ),
-    "selection range: too few levels": lambda: privacy.selection_range(
-        broken(small(), n_levels=10)
-    ),
-    "selection budget: selection noise too small": lambda: privacy.selection_calibration(
+    "selection range: too few levels": lambda: claims.selection_range(broken(small(), n_levels=10)),
+    "selection budget: selection noise too small": lambda: claims.selection_calibration(
         noisier(selecting(), 0.99)
     ),
-    "gate noise: gate noise too large": lambda: privacy.gate_noise(
+    "gate noise: gate noise too large": lambda: claims.gate_noise(
         times(small(), "gate_noise", 1.01)
     ),
-    "Gaussian protection: gate noise too small": lambda: privacy.gaussian_protection(
+    "Gaussian protection: gate noise too small": lambda: claims.gaussian_protection(
         times(small(), "gate_noise", 0.3)
     ),
-    "noise clipping: eta too small": lambda: privacy.noise_clipping(
+    "noise clipping: eta too small": lambda: claims.noise_clipping(
         broken(small(), log_clipping_slack=small().parameters.log_clipping_slack - 5)
     ),
-    "eta condition: eta too large": lambda: privacy.eta_condition(too_few_records()),
-    "transcript budget: nothing certified": lambda: privacy.transcript_budget(too_few_records()),
-    "total delta: no delta certified": lambda: privacy.total_delta(too_few_records()),
+    "eta condition: eta too large": lambda: claims.eta_condition(too_few_records()),
+    "transcript budget: nothing certified": lambda: claims.transcript_budget(too_few_records()),
+    "total delta: no delta certified": lambda: claims.total_delta(too_few_records()),
 }
 
 
@@ -364,32 +359,32 @@ def test_a_claim_fails_without_its_ground(failure: str) -> None:
 
 
 def test_scalar_bernstein_fails_with_a_wrong_constant(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert accuracy.scalar_bernstein(small()).holds
-    monkeypatch.setattr(accuracy, "BERNSTEIN", 2.0)
-    assert not accuracy.scalar_bernstein(small()).holds
+    assert claims.scalar_bernstein(small()).holds
+    monkeypatch.setattr(claims, "BERNSTEIN", 2.0)
+    assert not claims.scalar_bernstein(small()).holds
 
 
 def test_selection_claims_are_not_empty_where_tests_can_fire() -> None:
     for check in (
-        privacy.selection_noise,
-        privacy.noise_event,
-        privacy.coupling,
-        privacy.coupling_in_law,
-        privacy.selection_calibration,
-        privacy.quota_use,
-        privacy.quota_event,
+        claims.selection_noise,
+        claims.noise_event,
+        claims.coupling,
+        claims.coupling_in_law,
+        claims.selection_calibration,
+        claims.quota_use,
+        claims.quota_event,
     ):
         claim = check(selecting())
         assert (claim.holds, claim.vacuous) == (True, False), claim.name
 
 
 def test_selection_claims_say_when_they_are_empty() -> None:
-    assert privacy.coupling(small()).vacuous
-    assert privacy.coupling_in_law(small()).vacuous
+    assert claims.coupling(small()).vacuous
+    assert claims.coupling_in_law(small()).vacuous
     # One level selects at d = 100, but its thresholds are out of reach of any S_e.
     setting = make_setting("block", 100, 5)
-    assert not privacy.selection_noise(setting).vacuous
-    assert privacy.coupling(setting).vacuous
+    assert not claims.selection_noise(setting).vacuous
+    assert claims.coupling(setting).vacuous
 
 
 @pytest.mark.parametrize("model", ["block", "banded", "random"])
@@ -417,8 +412,8 @@ def test_runs_are_runs_of_the_released_mechanism() -> None:
 
 
 def test_infinite_numbers_leave_the_json() -> None:
-    claim = privacy.coupling(small())
+    claim = claims.coupling(small())
     assert claim.to_dict()["measured"] is None
     assert claim.to_dict()["margin"] is None
-    failed = privacy.total_delta(too_few_records())
+    failed = claims.total_delta(too_few_records())
     assert not Verification(small(), runs(small()), (claim, failed)).holds

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from hushcov.cli.main import cli
 from hushcov.exceptions import MissingPackageError
-from hushcov.paper.verification.accuracy import N_CLAIMS
+from hushcov.paper.verification.claims import N_CLAIMS
 from hushcov.report import style
 
 KEYS = {

@@ -27,6 +27,7 @@ from hushcov.peers.coinpress import (
     transformed_gram,
 )
 from hushcov.release import Release
+from hushcov.sums.records import WatchedRecords
 from hushcov.tables.sources import open_records
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
@@ -343,7 +344,8 @@ def test_bad_sizes_scales_and_records_are_refused_before_noise_is_drawn(sample):
 def test_the_release_is_close_symmetric_and_positive_semidefinite(sample, tmp_path):
     p = coinpress_parameters(inputs_for())
     passes = []
-    release = release_coinpress(open_records(sample), SCALE, p, seeded(), progress=passes.append)
+    records = WatchedRecords(open_records(sample), lambda: None, passes.append)
+    release = release_coinpress(records, SCALE, p, seeded())
     assert sum(passes) == 3 * 10_000
     np.testing.assert_array_equal(release.integers, release.integers.T)
     assert np.linalg.eigvalsh(release.covariance())[0] > -1e-6

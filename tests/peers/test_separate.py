@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import linalg
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.gaussian import squared_sensitivity
+from hushcov.mechanisms.gaussian.mechanism import squared_sensitivity
 from hushcov.peers.separate import (
     MatrixNoise,
     SeparateChoice,

@@ -11,8 +11,8 @@ import pytest
 
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, HopelessError
-from hushcov.mechanisms.adaptive import ADAPTIVE
-from hushcov.mechanisms.screened import plan_screened
+from hushcov.mechanisms.adaptive.room import ADAPTIVE
+from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.planning import Request, forecast_families
 from hushcov.planning.cautions import hopeless

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian, room
+from hushcov.mechanisms.gaussian import room
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian.room import predict_gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy

@@ -14,7 +14,7 @@ import hushcov
 from estimators.settings import skip_search
 from golden.releases import BUDGET, FREE, cases, records
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.noise import entropy_source
 from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Making, Release
@@ -22,9 +22,10 @@ from hushcov.release.document import UNNAMED
 from hushcov.release.estimate import estimate
 from hushcov.release.pairs import view
 from hushcov.simulate import wishart_moments
-from hushcov.steps import CompleteParameters, ScaleParameters
+from hushcov.steps.complete import CompleteParameters
 from hushcov.steps.location import LocationParameters
 from hushcov.steps.preparation import Preparation
+from hushcov.steps.scales import ScaleParameters
 from hushcov.tables.sources import ArrayRecords
 
 COMPLETE, SCALES = CompleteParameters.released, ScaleParameters.released

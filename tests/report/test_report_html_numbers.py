@@ -178,14 +178,14 @@ def test_errors_at_other_numbers_of_records_change_as_the_planner_predicts():
     inputs = release.parameters["inputs"]
     estimator = PrivateSparseCovariance(**BUDGET, row_sparsity=inputs["row_sparsity"])
     here = forecast(estimator.public_inputs(4_000, 6), "gaussian").typical_error
-    for multiple, (n, each, limit) in zip(MULTIPLES, found.rows, strict=True):
+    for multiple, (n, each, limit) in zip(MULTIPLES, found["rows"], strict=True):
         expected = forecast(estimator.public_inputs(n, 6), "gaussian")
         assert n == round(4_000 * multiple)
         assert each == pytest.approx(error * expected.typical_error / here)
         assert limit == expected.detection_limit
-    assert found.rows[MULTIPLES.index(1)][1] == pytest.approx(error)
+    assert found["rows"][MULTIPLES.index(1)][1] == pytest.approx(error)
     alone = outlook(subject_of(release), None)  # where the release does not tell its error
-    assert alone.error == here
+    assert alone["error"] == here
 
 
 def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch):

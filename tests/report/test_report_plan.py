@@ -25,7 +25,7 @@ def forecasts():
     return {
         n: [
             _forecast(name, 5e3 / n * (1 if name == "adaptive" else 10), rough=name == "multiscale")
-            for name in reversed(predicted())
+            for name in reversed(list(predicted()))
         ]
         for n in reversed(RECORDS)
     }

@@ -347,7 +347,7 @@ def test_too_few_records_give_nothing_and_cost_nothing(n):
     assert not found.found.any()
     assert not found.scale.any()
     assert not found.reach.any()
-    assert LocationParameters(n, 5, MU).first_mu() is None
+    assert LocationParameters(n, 5, MU).look_mu(0, LookUnits(octaves=5), ()) is None
 
 
 def test_constants_have_no_scale_but_their_value_is_known():

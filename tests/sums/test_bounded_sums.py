@@ -106,7 +106,7 @@ def test_sums_beyond_exact_doubles():
     grid = FeatureGrid(np.ones(1), 1.0, 2**20)
     records = ArrayRecords(np.full((2**13 + 1, 1), 1 - 2.0**-20), block_rows=2**14)
     assert bounded_sums(records, grid, 2**20).tolist() == [(2**13 + 1) * (2**20 - 1)]
-    sums = RowSums(bounded.sum_rows, (np.ones(1), 2.0**53, np.inf), (1,))
+    sums = RowSums(bounded.sum_rows, ((np.ones(1), 2.0**53), np.inf), (1,))
     X = np.array([[2.0**53], [1.0], [1.0], [1.0]])
     assert sums(X).tolist() == sums(torch.from_numpy(X)).tolist() == [2**53 + 3]
 

@@ -208,5 +208,6 @@ def test_infinite_values_are_refused_where_others_are_missing():
 def test_progress_counts_all_records():
     seen = []
     records = ORDERS["inside"](SOURCES["array"](GAPS))
-    signed_octaves(records, np.zeros(D), np.zeros(D), np.arange(D), progress=seen.append)
+    watched = WatchedRecords(records, lambda: None, seen.append)
+    signed_octaves(watched, np.zeros(D), np.zeros(D), np.arange(D))
     assert sum(seen) == len(GAPS)

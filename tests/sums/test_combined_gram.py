@@ -7,7 +7,7 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.gaussian import unit_sigmas
+from hushcov.mechanisms.gaussian.mechanism import unit_sigmas
 from hushcov.sums.gram import unit_bounded_gram, unit_norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.records import CentredRecords

@@ -170,7 +170,7 @@ def test_shrunk_rows_have_the_same_bits():
     bound = 3.0 * 2**55
     expected = np.empty_like(integers)
     nothing = np.zeros(1), np.full(1, np.inf)
-    bounded.fill_rows(integers, *nothing, np.ones(1), 2.0**70, bound, expected)
+    bounded.fill_rows(integers, nothing, (np.ones(1), 2.0**70), bound, expected)
     found = kernels.shorten_rows(torch.from_numpy(integers), bound)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert (expected != integers).sum() > 1_000

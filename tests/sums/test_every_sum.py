@@ -50,18 +50,18 @@ CELLS = (
 
 SUMS = {
     "octaves": log2_histogram,
-    "signed octaves": lambda r, **p: signed_octaves(r, *ABOUT, **p),
-    "cells": lambda r, **p: cell_counts(r, *CELLS, **p),
-    "bounded": lambda r, **p: bounded_sums(r, GRID, 80, **p),
-    "fourths": lambda r, **p: r.map_sum(fourth_sums_of(r, GRID, 4, 2**12), **p),
-    "gram": lambda r, **p: row_bounded_gram(r, GRID, 80, **p),
-    "moments": lambda r, **p: second_moments(r, IntegerGrid(4.0, 50), **p).gram,
-    "norms": lambda r, **p: norm_histogram(r, GRID, EDGES, **p),
-    "signs and norms": lambda r, **p: r.map_sum(norm_counts_of(r, GRID, EDGES, signs=True), **p),
-    "sign gram": lambda r, **p: np.triu(sign_gram(r, **p)),
-    "panel": lambda r, **p: np.triu(sign_gram(r, 1, 3, **p)),
-    "sums of signs": lambda r, **p: sign_gram_and_sums(r, **p)[1],
-    "listed pairs": lambda r, **p: np.concatenate(candidate_sign_sums(r, *PAIRS, **p)),
+    "signed octaves": lambda r: signed_octaves(r, *ABOUT),
+    "cells": lambda r: cell_counts(r, *CELLS),
+    "bounded": lambda r: bounded_sums(r, GRID, 80),
+    "fourths": lambda r: r.map_sum(fourth_sums_of(r, GRID, 4, 2**12)),
+    "gram": lambda r: row_bounded_gram(r, GRID, 80),
+    "moments": lambda r: second_moments(r, IntegerGrid(4.0, 50)).gram,
+    "norms": lambda r: norm_histogram(r, GRID, EDGES),
+    "signs and norms": lambda r: r.map_sum(norm_counts_of(r, GRID, EDGES, signs=True)),
+    "sign gram": lambda r: np.triu(sign_gram(r)),
+    "panel": lambda r: np.triu(sign_gram(r, 1, 3)),
+    "sums of signs": lambda r: sign_gram_and_sums(r)[1],
+    "listed pairs": lambda r: np.concatenate(candidate_sign_sums(r, *PAIRS)),
     "products": PRODUCTS.sum,
     "norms of products": PRODUCTS.norm_histogram,
 }
@@ -77,10 +77,10 @@ def centred(X):
 class Elsewhere(ArrayRecords):
     """Block functions travel as to another process: no compiled code goes along."""
 
-    def map_sum(self, block_function, *, progress=None):
+    def map_sum(self, block_function):
         sent = pickle.dumps(block_function)
         assert b"numba" not in sent
-        return super().map_sum(pickle.loads(sent), progress=progress)
+        return super().map_sum(pickle.loads(sent))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,8 @@ def test_the_same_integers_however_rows_come_and_wherever_they_are_centred(
     assert expected.dtype == np.int64
     assert np.any(about != expected)  # so that the test would notice
     records, seen = SOURCES[source](files), []
-    np.testing.assert_array_equal(SUMS[name](records, progress=seen.append), expected)
+    watched = WatchedRecords(records, lambda: None, seen.append)
+    np.testing.assert_array_equal(SUMS[name](watched), expected)
     assert sum(seen) == N
     np.testing.assert_array_equal(SUMS[name](CentredRecords(records, CENTRE, REACH)), about)
 

@@ -36,7 +36,7 @@ def quantise(grid, block):
     d = rows.shape[1]
     integers, nothing = np.empty(rows.shape), (np.zeros(d), np.full(d, np.finfo(float).max))
     multipliers, half_width = np.full(d, grid.multiplier), float(grid.half_width)
-    assert fill_rows(rows, *nothing, multipliers, half_width, np.inf, integers)
+    assert fill_rows(rows, nothing, (multipliers, half_width), np.inf, integers)
     return integers.reshape(np.shape(block))
 
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.records import Records
+from hushcov.sums.records import Records, WatchedRecords
 from hushcov.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import ArrayRecords, open_records
 
@@ -164,7 +164,8 @@ def test_a_grid_too_fine_for_int64_is_refused_before_any_pass():
 
 def test_progress_counts_every_record(sample, grid):
     seen = []
-    second_moments(ArrayRecords(sample, block_rows=500), grid, progress=seen.append)
+    records = ArrayRecords(sample, block_rows=500)
+    second_moments(WatchedRecords(records, lambda: None, seen.append), grid)
     assert sum(seen) == 3001
     assert max(seen) == 500
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import DataError
-from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
+from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
 from hushcov.steps.preparation import TILT_UNIT
 from hushcov.sums import bounded, rows, signs
 from hushcov.sums.bounded import bounded_sums_of, sum_and_keep_signs
@@ -206,7 +206,7 @@ def test_scores_are_the_same_from_everywhere(monkeypatch, source, kept, panel_by
     passes = []
     records = WatchedRecords(SOURCES[source](X), lambda: passes.append(1), lambda n: None)
     expected = np.abs(np.array(literal(X)[0])[np.triu_indices(9, 1)])
-    np.testing.assert_array_equal(SignScreen().scores(records, None), expected)
+    np.testing.assert_array_equal(SignScreen().scores(records), expected)
     assert (len(passes) == 1) == (panel_bytes == 2**30 or (kept and source == "memory"))
 
 
@@ -226,7 +226,7 @@ def test_scores_about_tilts(monkeypatch, kept, panel_bytes):
             shift = n * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
             size = abs(TILT_UNIT**2 * products[i][j] + shift) * CentredSigns.resolution
             expected.append(size // ((TILT_UNIT + abs(tilt[i])) * (TILT_UNIT + abs(tilt[j]))))
-    found = CentredSigns(tilt).scores(ArrayRecords(X), None)
+    found = CentredSigns(tilt).scores(ArrayRecords(X))
     assert found.tolist() == expected
 
 
@@ -349,9 +349,9 @@ def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
     for screen in (SignScreen(), CentredSigns(tilt)):
         records = ArrayRecords(X, block_rows=700)
         if kept:
-            records.kept_signs = signs.KeptSigns(PackedSigns(records), weakref.ref(records))
+            records.kept_signs = PackedSigns(records), weakref.ref(records)
         listed = screen.sums_of(records, i[places], j[places])
-        expected = screen.sums(ArrayRecords(X), None)
+        expected = screen.sums(ArrayRecords(X))
         np.testing.assert_array_equal(listed, expected[places])
     none = np.empty(0, dtype=np.int64)
     assert len(candidate_sign_sums(ArrayRecords(X), none, none)[0]) == 0

@@ -285,13 +285,13 @@ def test_progress_of_rows_that_are_refused_ends():
     seen = []
     bad = cut(np.array([[1.0], [np.nan], [987.0]]), (1, 1, 1))
     with dask.config.set(scheduler="synchronous"), pytest.raises(DataError, match="finite"):
-        DaskRecords(bad).map_sum(length, progress=seen.append)
+        WatchedRecords(DaskRecords(bad), lambda: None, seen.append).map_sum(length)
     assert cluster._LISTENERS == {}
 
 
 def test_nobody_is_told_after_the_end():
     seen = []
-    with cluster._listening(seen.append) as topic:
+    with cluster._listening((seen.append,)) as topic:
         cluster._tell(topic, 3)
     cluster._tell(topic, 4)
     assert seen == [3]
@@ -567,7 +567,8 @@ def test_every_statistic_travels_between_processes(client):
 
 def test_a_client_that_is_not_used_is_not_told(client):
     with dask.config.set(scheduler="threads"):
-        total = DaskRecords(cut(X, (50, 51))).map_sum(length, progress=lambda _: None)
+        records = WatchedRecords(DaskRecords(cut(X, (50, 51))), lambda: None, lambda _: None)
+        total = records.map_sum(length)
     assert total[0] == 101
 
 

@@ -17,6 +17,7 @@ from pyarrow import csv, feather, ipc, parquet
 
 from hushcov import GaussianCovariance
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError, SeededNoiseWarning
+from hushcov.sums.records import WatchedRecords
 from hushcov.tables import files, formats
 from hushcov.tables.files import Columns, FileRecords
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -496,9 +497,9 @@ def test_errors_of_the_reading_thread_arrive_after_the_blocks_before_them(tmp_pa
     parquet.write_table(table, path, row_group_size=100, write_statistics=False)
     seen = []
     monkeypatch.setattr(files, "_BATCH_BYTES", 8)
-    records = FileRecords(path, block_rows=40)
+    records = WatchedRecords(FileRecords(path, block_rows=40), lambda: None, seen.append)
     with pytest.raises(DataError, match="'a' has nulls"):
-        records.map_sum(lambda block: np.array([len(block)]), progress=seen.append)
+        records.map_sum(lambda block: np.array([len(block)]))
     assert seen == [40] * 4
     assert reading_threads() == []
 

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from hushcov import GaussianCovariance, Ledger
 from hushcov.exceptions import DataTypeError, ParameterError
 from hushcov.sums.counts import count_complete
-from hushcov.sums.records import Records
+from hushcov.sums.records import Records, WatchedRecords
 from hushcov.tables.sources import ArrayRecords, NpyRecords, open_records
 from table_helpers import refused, rows_of
 
@@ -123,7 +123,8 @@ def test_a_block_function_may_reuse_its_array(integers):
 
 def test_progress_sums_to_the_number_of_records(integers):
     seen = []
-    ArrayRecords(integers, block_rows=8).map_sum(row_moments, progress=seen.append)
+    records = WatchedRecords(ArrayRecords(integers, block_rows=8), lambda: None, seen.append)
+    records.map_sum(row_moments)
     assert seen == [8, 8, 8, 8, 5]
 
 

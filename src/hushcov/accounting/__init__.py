@@ -33,6 +33,7 @@ from hushcov.accounting.events import (
 from hushcov.accounting.guarantee import Guarantee
 from hushcov.accounting.neighbours import (
     ADD_REMOVE,
+    ONE_REMOVED,
     ONE_REPLACED,
     RECORD,
     RELATIONS,
@@ -40,46 +41,10 @@ from hushcov.accounting.neighbours import (
     UP,
     Neighbours,
     for_group,
+    is_counted,
 )
 
 if TYPE_CHECKING:
     from hushcov.accounting.budget import EXACT, UNSPENT, WITHIN, Budget, largest_mu
-
-__all__ = [
-    "ADD_REMOVE",
-    "EXACT",
-    "ONE_REPLACED",
-    "RECORD",
-    "RELATIONS",
-    "REPLACE",
-    "UNSPENT",
-    "UP",
-    "WITHIN",
-    "Approximate",
-    "Bound",
-    "BoundedRange",
-    "Budget",
-    "Clocked",
-    "DiscreteGaussian",
-    "Event",
-    "Gaussian",
-    "Guarantee",
-    "Neighbours",
-    "OneShotLaplace",
-    "Pure",
-    "TotalVariation",
-    "all_bounds",
-    "calibrate",
-    "calibrate_gaussian",
-    "calibrate_near",
-    "calibrate_zcdp",
-    "compose",
-    "event_to_dict",
-    "for_group",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "largest_mu",
-    "smallest_sigma",
-]
 
 __getattr__ = lazy(__name__, budget="EXACT UNSPENT WITHIN Budget largest_mu")

@@ -237,7 +237,7 @@ class Budget:
 
 
 def _covers(certified: Event, event: Event) -> bool:
-    """Whether an event costs no more than the one that was certified."""
+    """Return whether an event costs no more than the one that was certified."""
     if certified == event:
         return True
     grows = isinstance(event, Gaussian | BoundedRange | Pure) and type(event) is type(certified)

@@ -439,8 +439,18 @@ def all_bounds(
             if bound is not None and bound.delta < 1 and math.isfinite(bound.epsilon):
                 known = best.setdefault(bound.method, bound)
                 best[bound.method] = min(known, bound, key=order)
+    if not best and delta is None and epsilon is None:
+        raise PrivacyConditionError(
+            "events have no fixed epsilon and delta to add up: give delta (or epsilon) to have the "
+            "other computed."
+        )
     if not best:
-        raise PrivacyConditionError(_why_nothing(choices, delta, epsilon))
+        fixed = min(parts.fixed_delta(epsilon or 0.0) for parts in choices)
+        asked = f"delta = {delta!r}" if epsilon is None else f"epsilon = {epsilon!r}"
+        raise PrivacyConditionError(
+            f"no bound reaches {asked}; approximate events and total-variation slack alone cost "
+            f"delta {fixed:.6g}: ask for more, or add noise."
+        )
     return tuple(sorted(best.values(), key=order))
 
 
@@ -481,20 +491,6 @@ def _at_delta(curve: _Curve, parts: Parts, delta: float) -> Bound | None:
             return Bound(epsilon, parts.fixed_delta(epsilon) if pure else delta, curve.method)
         trial = epsilon * (1 + 1e-9)
     return None
-
-
-def _why_nothing(choices: tuple[Parts, ...], delta: float | None, epsilon: float | None) -> str:
-    if delta is None and epsilon is None:
-        return (
-            "events have no fixed epsilon and delta to add up: "
-            "give delta (or epsilon) to have the other computed."
-        )
-    fixed = min(parts.fixed_delta(epsilon or 0.0) for parts in choices)
-    asked = f"delta = {delta!r}" if epsilon is None else f"epsilon = {epsilon!r}"
-    return (
-        f"no bound reaches {asked}; approximate events and total-variation slack alone cost "
-        f"delta {fixed:.6g}: ask for more, or add noise."
-    )
 
 
 def calibrate_gaussian(epsilon: float, delta: float, spent: Sequence[Event] = ()) -> float:
@@ -576,7 +572,13 @@ def calibrate(
 
     @cache
     def holds(noise: float) -> bool:
-        return _proved(_proofs(event_family(noise)), epsilon, delta)
+        """Whether `compose` would find at most this epsilon and, in turn, this delta."""
+        proofs = _proofs(event_family(noise))
+        # Those that reach delta come first: the search for an epsilon takes longer.
+        good = [proof for proof in proofs if _delta_at(*proof, epsilon) <= delta]
+        others = [proof for proof in proofs if proof not in good] if good else []
+        bounds = (_at_delta(*proof, delta) for proof in (*good, *others))
+        return any(bound is not None and bound.epsilon <= epsilon for bound in bounds)
 
     best: list[int] = []
 
@@ -653,17 +655,6 @@ def _proofs(events: Sequence[Event]) -> tuple[tuple[_Curve, Parts], ...]:
     except PrivacyConditionError:
         return ()
     return tuple((curve, parts) for parts in choices for curve in _curves(parts))
-
-
-def _proved(proofs: Sequence[tuple[_Curve, Parts]], epsilon: float, delta: float) -> bool:
-    """Return whether `compose` would find at most this epsilon and, in turn, this delta."""
-    # Those that reach delta come first: the search for an epsilon takes longer.
-    good = [proof for proof in proofs if _delta_at(*proof, epsilon) <= delta]
-    if not good:
-        return False
-    others = [proof for proof in proofs if proof not in good]
-    bounds = (_at_delta(*proof, delta) for proof in (*good, *others))
-    return any(bound is not None and bound.epsilon <= epsilon for bound in bounds)
 
 
 def _guessed(

@@ -185,8 +185,7 @@ def _set_positive(event: object, field: str, *, at_most: float = math.inf, cure:
 def _set_probability(event: object, field: str, *, cure: str) -> None:
     _set_positive(event, field, at_most=1, cure=cure)
     if getattr(event, field) == 1:
-        name = f"{type(event).__name__}.{field}"
-        raise ParameterError(f"{name} must be below 1, got 1.0: {cure}")
+        raise ParameterError(f"{type(event).__name__}.{field} must be below 1, got 1.0: {cure}")
 
 
 def _set_count(event: object, field: str, *, at_most: int | None = None, cure: str) -> None:

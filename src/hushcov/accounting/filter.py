@@ -49,18 +49,10 @@ _REFUSED = 1 + 2.0**-40
 def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> Bound:
     """Return about the smallest total epsilon at which all these events would have been accepted.
 
-    Parameters
-    ----------
-    events : sequence of events
-        All that was charged, in any order. Each may have been chosen in the light of the results
-        of the others.
-    epsilon, delta : float
-        The total budget. Events are accepted if and only if the answer is at most `epsilon`.
-
-    Returns
-    -------
-    Bound
-        The method is "basic", "clock" or "renyi". Epsilon is infinite where no account has room.
+    The events are all that was charged, in any order. Each may have been chosen in the light of the
+    results of the others. They are accepted if and only if the answer is at most `epsilon`, of the
+    total budget. The method is "basic", "clock" or "renyi". Epsilon is infinite where no account
+    has room.
     """
     nothing = Bound(math.inf, delta, "none")
     try:

@@ -56,20 +56,15 @@ def guess_words(adjacency: str, unit: str = RECORD) -> str:
     return plain if unit == RECORD else grouped.format(unit)
 
 
-def privacy_name(epsilon: float, delta: float) -> str:
-    """Return the name of a promise: "(1, 1e-6)-differential privacy"."""
-    name = f"({number(epsilon)}, {number(delta)})" if delta else f"Pure {number(epsilon)}"
-    return f"{name}-differential privacy"
-
-
 def promise_words(
     epsilon: float, delta: float, adjacency: str = RELATIONS[REPLACE], unit: str = RECORD
 ) -> str:
     """Return what (epsilon, delta)-differential privacy means, as a sentence."""
+    name = f"({number(epsilon)}, {number(delta)})" if delta else f"Pure {number(epsilon)}"
+    change, factor = change_words(adjacency, unit), number(largest_factor(epsilon), 3)
     return (
-        f"{privacy_name(epsilon, delta)}: {change_words(adjacency, unit)} changes the probability "
-        f"of any outcome by at most a factor e^epsilon = {number(largest_factor(epsilon), 3)}"
-        + (f", plus delta = {number(delta)}." if delta else ".")
+        f"{name}-differential privacy: {change} changes the probability of any outcome by at most "
+        f"a factor e^epsilon = {factor}" + (f", plus delta = {number(delta)}." if delta else ".")
     )
 
 
@@ -118,18 +113,10 @@ def event_power(false_alarm: float, events: Sequence[Event], slack: float = 0.0)
 class Odds:
     """Limits on what an attacker can learn about one unit, whatever else they know.
 
-    Attributes
-    ----------
-    guess : str
-        The attacker's guess, in words.
-    beliefs : tuple of pairs
-        Belief in the guess before the release, and the largest one after it.
-    tests : tuple of pairs
-        False-alarm rate of a test for the guess, and its largest power.
-    promised : tuple of pairs
-        The tests by epsilon and delta alone, for any release with this promise.
-    fails : float
-        The probability, delta, with which the beliefs may go further.
+    `guess` is the attacker's, in words. `beliefs` are pairs of belief in it before the release, and
+    the largest one after it; with a probability of `fails`, delta, they may go further. `tests` are
+    pairs of the false-alarm rate of a test for the guess and its largest power, and `promised` the
+    same by epsilon and delta alone, for any release with this promise.
     """
 
     guess: str
@@ -241,7 +228,13 @@ class Guarantee:
     private: bool = True
 
     def __post_init__(self) -> None:
-        self._set_numbers()
+        epsilon = check_real("epsilon", self.epsilon, above=0, cure="promise a positive epsilon.")
+        object.__setattr__(self, "epsilon", epsilon)
+        for name in ("transcript_epsilon", "delta", "transcript_delta", "numerical_delta"):
+            value, cure = getattr(self, name), "0 is allowed too."
+            at_most = math.inf if name == "transcript_epsilon" else 1.0
+            number = check_real(name, value, above=0, at_most=at_most, or_zero=True, cure=cure)
+            object.__setattr__(self, name, number)
         check_choice("adjacency", self.adjacency, tuple(RELATIONS.values()))
         check_unit(self.unit)
         check_integer("rows_per_unit", self.rows_per_unit, at_least=1, cure="1 is usual.")
@@ -253,8 +246,12 @@ class Guarantee:
             raise ParameterError(
                 f"method must name a bound, got {shown(self.method)}: pass Bound.method."
             )
-        self._set_tuple("events", get_args(Event))
-        self._set_tuple("preconditions", (str,))
+        for name, types in (("events", get_args(Event)), ("preconditions", (str,))):
+            value = getattr(self, name)
+            if not isinstance(value, tuple | list) or not all(isinstance(v, types) for v in value):
+                allowed = ", ".join(kind.__name__ for kind in types)
+                raise ParameterError(f"{name} must be a tuple of {allowed}: pass such a tuple.")
+            object.__setattr__(self, name, tuple(value))
         if self.transcript_epsilon > self.epsilon:
             raise PrivacyConditionError(
                 f"transcript_epsilon must be at most epsilon = {self.epsilon!r}, got "
@@ -267,39 +264,18 @@ class Guarantee:
                 "add noise or promise a larger delta."
             )
 
-    def _set_numbers(self) -> None:
-        epsilon = check_real("epsilon", self.epsilon, above=0, cure="promise a positive epsilon.")
-        object.__setattr__(self, "epsilon", epsilon)
-        for name in ("transcript_epsilon", "delta", "transcript_delta", "numerical_delta"):
-            value, cure = getattr(self, name), "0 is allowed too."
-            at_most = math.inf if name == "transcript_epsilon" else 1.0
-            number = check_real(name, value, above=0, at_most=at_most, or_zero=True, cure=cure)
-            object.__setattr__(self, name, number)
-
-    def _set_tuple(self, name: str, types: tuple[type, ...]) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, tuple | list) or not all(isinstance(v, types) for v in value):
-            allowed = ", ".join(kind.__name__ for kind in types)
-            raise ParameterError(f"{name} must be a tuple of {allowed}: pass such a tuple.")
-        object.__setattr__(self, name, tuple(value))
-
     def after(self, before: Guarantee) -> Guarantee:
         """Return what this release and one before it promise together, whatever that one showed.
 
         Epsilons and deltas add up, also where this one was chosen in the light of the other.
         """
-        both = {
-            name: getattr(before, name) + getattr(self, name)
-            for name in ("transcript_epsilon", "transcript_delta", "numerical_delta")
-        }
+        amounts = ("epsilon", "delta", "transcript_epsilon", "transcript_delta", "numerical_delta")
         return replace(
             self,
-            epsilon=before.epsilon + self.epsilon,
-            delta=before.delta + self.delta,
             events=(*before.events, *self.events),
             method=f"{self.method} after {before.method}",
             private=before.private and self.private,
-            **both,
+            **{name: getattr(before, name) + getattr(self, name) for name in amounts},
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -317,6 +293,11 @@ class Guarantee:
             raise ParameterError("guarantee.events must be a list: pass what to_dict returned.")
         events = tuple(event_from_dict(event) for event in found["events"])
         return cls(**found | {"events": events})
+
+    @property
+    def removes(self) -> bool:
+        """Whether neighbours have a unit more or less."""
+        return self.adjacency == RELATIONS[ADD_REMOVE]
 
     def odds(self) -> Odds:
         """Return the odds of an attacker who guesses about one unit; `print` them for words.

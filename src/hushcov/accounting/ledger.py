@@ -82,9 +82,7 @@ _SMALLEST_DELTA = 1e-300  # of which doubles hold every share
 _NO_FORK = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_NO_FORK.acquire,
-        after_in_parent=_NO_FORK.release,
-        after_in_child=_NO_FORK.release,
+        before=_NO_FORK.acquire, after_in_parent=_NO_FORK.release, after_in_child=_NO_FORK.release
     )
 
 
@@ -153,8 +151,7 @@ class Store:
     """
 
     def __init__(self, path: Path, timeout: float) -> None:
-        self.path = path
-        self._timeout = timeout
+        self.path, self._timeout = path, timeout
 
     @contextmanager
     def reading(self) -> Iterator[Book]:
@@ -354,17 +351,12 @@ def charge_to(budget: TotalBudget, cost: object) -> Charge:
             "open_dataset(..., unit=...) ('hushcov ledger init --unit'). "
             "Nothing was charged, so nothing may be released."
         )
-    promised = RELATIONS[budget.neighbours]
-    if cost.adjacency == promised:
+    if cost.adjacency == RELATIONS[budget.neighbours]:
         return charge
-    if promised == RELATIONS[REPLACE]:
-        promise = None if charge.promise is None else _twice(charge.promise)
-        return replace(
-            charge,
-            events=tuple(_twice(event) for event in charge.events),
-            promise=cast("Pure | Approximate | None", promise),
-            converted=True,
-        )
+    if budget.neighbours == REPLACE:
+        promise = charge.promise and cast("Pure | Approximate", _twice(charge.promise))
+        events = tuple(_twice(event) for event in charge.events)
+        return replace(charge, events=events, promise=promise, converted=True)
     raise PrivacyConditionError(
         f"neighbours of the release must be {budget.neighbours!r}, as the budget of dataset "
         f"{budget.dataset!r} promises, got {cost.adjacency!r}: what is promised for replacing says "
@@ -396,11 +388,10 @@ def _charge_guarantee(guarantee: Guarantee) -> Charge:
     moments adds (docs/proofs/multiscale.md, step 8), which only the promise covers. What is pure
     throughout is a promise, too.
     """
-    epsilon, delta = guarantee.epsilon, guarantee.delta
+    epsilon, delta, events = guarantee.epsilon, guarantee.delta, guarantee.events
     promise = Approximate(epsilon, delta) if delta else Pure(epsilon)
-    events = guarantee.events
-    targets = [isinstance(event, Approximate) for event in events]
-    if any(targets) or all(isinstance(event, Pure) for event in events):
+    kinds = {type(event) for event in events}
+    if Approximate in kinds or kinds <= {Pure}:
         return Charge((promise,), promise, guarantee.private)
     if guarantee.numerical_delta:
         # proof: step 6
@@ -438,33 +429,20 @@ def _read_entry(entry: Entry) -> TotalBudget | Receipt:
             return budget
         if entry.kind != CHARGE:
             raise LookupError(entry.kind)
-        return Receipt(
-            id=entry.id,
-            dataset=entry.dataset,
-            time=entry.time,
-            label=body["label"],
-            charge=_read_charge(body),
-            total=Bound(**body["total"]),
-            versions=body["versions"],
-            digest=entry.digest,
+        promise = body["promise"] and cast("Pure | Approximate", event_from_dict(body["promise"]))
+        charge = Charge(
+            tuple(event_from_dict(event) for event in body["events"]),
+            promise,
+            *(body[name] for name in ("private", "converted", "whole")),
         )
+        about = (entry.id, entry.dataset, entry.time, body["label"])
+        return Receipt(*about, charge, Bound(**body["total"]), body["versions"], entry.digest)
     except (LookupError, TypeError, ValueError) as error:
         # Its digest was right, so it is what somebody wrote.
         raise LedgerError(
             f"entry {entry.id} of the ledger cannot be read by hushcov {__version__}: use the "
             f"version that wrote it. Nothing was charged. ({type(error).__name__}: {error})"
         ) from error
-
-
-def _read_charge(body: Mapping[str, Any]) -> Charge:
-    promise = body["promise"]
-    return Charge(
-        events=tuple(event_from_dict(event) for event in body["events"]),
-        promise=None if promise is None else cast("Pure | Approximate", event_from_dict(promise)),
-        private=body["private"],
-        converted=body["converted"],
-        whole=body["whole"],
-    )
 
 
 @dataclass(frozen=True)
@@ -499,11 +477,9 @@ def total(charges: Sequence[Charge], budget: TotalBudget) -> Bound:
         return Bound(0.0, 0.0, "none")
     # proof: step 24
     if _adds_promises(charges, budget):
-        spent = [_promised(charge, budget.delta) for charge in charges]
-        deltas = math.fsum(delta for _, delta in spent)
+        epsilon, deltas = _promised(charges, budget)
         fits = deltas <= budget.delta * (1 + _LAST_PLACES)
-        epsilon = math.fsum(epsilon for epsilon, _ in spent) if fits else math.inf
-        return Bound(epsilon, budget.delta, "basic")
+        return Bound(epsilon if fits else math.inf, budget.delta, "basic")
     events = tuple(event for charge in charges for event in charge.events)
     found = [spent_adaptively(events, budget.epsilon, budget.delta)]
     if len(charges) == 1:
@@ -530,8 +506,7 @@ def remaining(charges: Sequence[Charge], budget: TotalBudget) -> Remaining:
     if difference > pure and fits(Pure(difference)):
         pure = difference  # a plain sum, to its last place
     if charges and _adds_promises(charges, budget):
-        spent = [_promised(charge, budget.delta) for charge in charges]
-        delta = max(0.0, budget.delta - math.fsum(box_delta for _, box_delta in spent))
+        delta = max(0.0, budget.delta - _promised(charges, budget)[1])
         delta = delta if delta > _LAST_PLACES * budget.delta else 0.0
         return Remaining(pure if delta else 0.0, pure, delta)
     if budget.delta == 0:
@@ -565,17 +540,19 @@ def _adds_promises(charges: Sequence[Charge], budget: TotalBudget) -> bool:
     return isinstance(first.promise, Approximate) and first.events == (first.promise,)
 
 
-def _promised(charge: Charge, delta: float) -> tuple[float, float]:
-    """Return the (epsilon, delta) of a charge that is added to others."""
-    if isinstance(charge.promise, Approximate):
-        return charge.promise.epsilon, charge.promise.delta
-    if isinstance(charge.promise, Pure):
-        return charge.promise.epsilon, 0.0
-    try:
-        bound = compose(charge.events, delta=_UNPROMISED * delta)
-    except PrivacyConditionError:
-        return math.inf, delta
-    return bound.epsilon, bound.delta
+def _promised(charges: Sequence[Charge], budget: TotalBudget) -> tuple[float, float]:
+    """Return the sums of the epsilons and deltas of charges."""
+    spent: list[Approximate | Pure | Bound] = []
+    for charge in charges:
+        if charge.promise is not None:
+            spent.append(charge.promise)
+            continue
+        try:
+            spent.append(compose(charge.events, delta=_UNPROMISED * budget.delta))
+        except PrivacyConditionError:
+            spent.append(Bound(math.inf, budget.delta, "none"))
+    deltas = (0.0 if isinstance(each, Pure) else each.delta for each in spent)
+    return math.fsum(each.epsilon for each in spent), math.fsum(deltas)
 
 
 @dataclass(frozen=True)
@@ -647,19 +624,13 @@ class Ledger:
         self.path = Path(path).absolute()
         cure = "it is how many seconds to wait for other processes."
         self.timeout = check_real("timeout", timeout, above=0, at_most=1e6, cure=cure)
-
         self._store = Store(self.path, self.timeout)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
     def open_dataset(
-        self,
-        name: str,
-        epsilon: float,
-        delta: float,
-        neighbours: str = REPLACE,
-        unit: str = RECORD,
+        self, name: str, epsilon: float, delta: float, neighbours: str = REPLACE, unit: str = RECORD
     ) -> TotalBudget:
         """Set the total budget of a dataset, once; the same budget again changes nothing.
 
@@ -834,10 +805,21 @@ def _known(book: Book, dataset: str) -> Statement:
 
 
 def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
-    budget, left = statement.budget, statement.remaining()
-    left = left.converted() if new.converted else left
-    twice = f"For {budget.change} it counts twice. " if new.converted else ""
-    advice = _advice(left, pure=isinstance(new.promise, Pure))
+    budget, left, twice = statement.budget, statement.remaining(), ""
+    if new.converted:
+        left, twice = left.converted(), f"For {budget.change} it counts twice. "
+    # What would fit, first without a delta where this release has none.
+    most, alone = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
+    noisy = f"epsilon {most:g} at delta {number(_rounded_down(left.delta))}"
+    if isinstance(new.promise, Pure) and alone > 0:
+        other = f", or one by Gaussian noise of {noisy}" if most > 0 else ""
+        advice = f"What still fits is a release of epsilon {alone:g} and delta 0{other}."
+    elif most > 0:
+        advice = f"What still fits is a release of {noisy}."
+    elif alone > 0:
+        advice = f"No delta is left: only a release of delta 0 and epsilon up to {alone:g} fits."
+    else:
+        advice = "Nothing is left."
     spent, then = statement.spent().epsilon, "this release does not fit beside it"
     if math.isfinite(after.epsilon):
         then = f"with this release it would be {number(after.epsilon)}"
@@ -851,20 +833,6 @@ def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
         "or change_budget in Python.",
         left.epsilon,
     )
-
-
-def _advice(left: Remaining, *, pure: bool) -> str:
-    """Return advice on what would fit, first without a delta where this release has none."""
-    most, alone = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
-    noisy = f"epsilon {most:g} at delta {number(_rounded_down(left.delta))}"
-    if pure and alone > 0:
-        other = f", or one by Gaussian noise of {noisy}" if most > 0 else ""
-        return f"What still fits is a release of epsilon {alone:g} and delta 0{other}."
-    if most > 0:
-        return f"What still fits is a release of {noisy}."
-    if alone > 0:
-        return f"No delta is left: only a release of delta 0 and epsilon up to {alone:g} fits."
-    return "Nothing is left."
 
 
 def _rounded_down(value: float) -> float:

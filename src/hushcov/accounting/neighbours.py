@@ -19,7 +19,7 @@ from hushcov.accounting.events import (
 )
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 
-Number = TypeVar("Number", int, Fraction)
+Number = TypeVar("Number", int, float, Fraction)
 
 REPLACE, ADD_REMOVE = "replace", "add-remove"
 #: Every relation by its name, with what a guarantee calls it.
@@ -47,19 +47,10 @@ def check_unit(unit: object) -> str:
 class Neighbours:
     """Datasets that differ in one unit, of which at most `most_rows` records are summed.
 
-    With "replace" a unit has other records in the one than in the other, and there are as many
-    units in both. With "add-remove" it is in one of them alone, and how many there are is not
-    public.
-
-    Attributes
-    ----------
-    relation : {"replace", "add-remove"}
-    most_rows : int
-        Records of one unit that are summed, at most.
-    unit : str
-        What a unit is, in one word.
-    combined : bool
-        Whether records of a unit come one after the other, so that sums may bound them as one.
+    With the relation "replace" a unit has other records in the one than in the other, and there are
+    as many units in both. With "add-remove" it is in one of them alone, and how many there are is
+    not public. `unit` says in one word what a unit is, and `combined` that its records come one
+    after the other, so that sums may bound them as one.
     """
 
     relation: str = REPLACE
@@ -73,14 +64,24 @@ class Neighbours:
         cure = "it is how many records of one unit are summed, at most."
         check_integer("max_rows_per_unit", self.most_rows, at_least=1, at_most=MOST_ROWS, cure=cure)
 
+    @property
+    def public_size(self) -> bool:
+        """Whether both datasets have the same number of units, which is public."""
+        return self.relation == REPLACE
+
+    @property
+    def whom(self) -> tuple[str, str]:
+        """Adjacency and unit, in the words of a guarantee."""
+        return RELATIONS[self.relation], self.unit
+
     def moved(self, *, replaced: Number, removed: Number) -> Number:
         """How far one record moves a statistic, or the square of that, by what becomes of it."""
         return {REPLACE: replaced, ADD_REMOVE: removed}[self.relation]  # proof: step 1
 
     def allowed_for(self, n_records: int) -> int:
-        """For how many records roundings leave room: more than a released number of them."""
-        public = (self.relation, self.most_rows, self.unit) == (REPLACE, 1, RECORD)
-        return n_records if public else _ROOM * n_records  # proof: step 4
+        """Return for how many records roundings leave room: more than a released number of them."""
+        alone = (self.most_rows, self.unit) == (1, RECORD)
+        return n_records if self.public_size and alone else _ROOM * n_records  # proof: step 4
 
     @property
     def together(self) -> int:
@@ -98,20 +99,25 @@ class Neighbours:
     @property
     def outer_product(self) -> float:
         """About how far one record of norm 1 moves a sum of outer products, over a replaced one."""
-        return {REPLACE: 1.0, ADD_REMOVE: math.sqrt(0.5)}[self.relation]
+        return self.moved(replaced=1.0, removed=math.sqrt(0.5))
 
     def guaranteed(self) -> dict[str, Any]:
         """Return what a guarantee says of it."""
-        adjacency = RELATIONS[self.relation]
-        return {"adjacency": adjacency, "unit": self.unit, "rows_per_unit": self.most_rows}
+        adjacency, unit = self.whom
+        return {"adjacency": adjacency, "unit": unit, "rows_per_unit": self.most_rows}
 
     def charged(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
         """Return events of one record as events of a unit, whose records change one by one."""
         return tuple(for_group(event, self.most_rows) for event in events)  # proof: step 2
 
 
-#: One record is replaced by another.
-ONE_REPLACED = Neighbours()
+#: One record is replaced by another, or is there or not.
+ONE_REPLACED, ONE_REMOVED = Neighbours(), Neighbours(ADD_REMOVE)
+
+
+def is_counted(relation: str | None) -> bool:
+    """Return whether the number of units is released, as it is not public where one is removed."""
+    return relation == ONE_REMOVED.relation
 
 
 def for_group(event: Event, size: int) -> Event:

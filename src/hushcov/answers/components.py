@@ -22,10 +22,11 @@ from hushcov._arrays import BoolArray, FloatArray
 from hushcov._validation import check_integer, check_level
 from hushcov._words import counted
 from hushcov.answers.tables import Answer
-from hushcov.answers.uncertain import AskedMatrix, part
+from hushcov.answers.uncertain import AskedMatrix, part, width_of
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse, noise_norm
 from hushcov.release import Release
+from hushcov.release.coverage import record_bound
 
 _DENSE = 1_000  # up to here all eigenvectors are computed
 _FEW = 64  # of larger matrices
@@ -50,8 +51,7 @@ class Spectrum:
         """Variances of v_j' E v_k for every other j, of the error E of the matrix."""
         if k not in self._known:
             self._known[k] = self._noise(k, self.vectors), self._sampling(k)
-        noise, sampling = self._known[k]
-        return noise + sampling
+        return sum(self._known[k])
 
     def _noise(self, k: int, left: FloatArray) -> FloatArray:
         """Variances of x' N v_k for noise N and every column x, which are orthogonal to v_k."""
@@ -94,9 +94,10 @@ class Spectrum:
             sampling += of.excess * values**2
         return np.asarray(np.maximum(noise, 0.0) + sampling / of.n)
 
-    def share_deviation(self, k: int, total: float) -> float:
-        """Standard deviation of the share of a component; `total` is the summed variance."""
-        of, v, value = self.of, self.vectors[:, k], max(float(self.values[k]), 0.0)
+    def share_deviation(self, k: int) -> float:
+        """Standard deviation of the share of a component."""
+        of, v, total = self.of, self.vectors[:, k], self.total
+        value = max(float(self.values[k]), 0.0)
         if of.correlation:
             return math.sqrt(self.own_moves[k]) / total
         own, share = of.variance.diagonal(), value / total
@@ -142,34 +143,37 @@ class Spectrum:
         towards = (self.vectors / gaps) @ self.vectors.T
         by_feature = self._noise(k, towards) + (self.vectors / gaps) ** 2 @ self._known[k][1]
         if few:  # all others are at least as far as the last
-            energy = self._energy(k)
+            v, value = self.vectors[:, k], max(float(self.values[k]), 0.0)
+            energy = self.of.variance @ v**2  # mean square of every entry of E v_k
+            own = np.maximum(self.of.matrix.diagonal(), 0.0)
+            energy = energy + (1 + self.of.excess) * value * own / self.of.n
             rest = max(float(energy.sum() - self.moves(k).sum()), 0.0)
             squares, by_feature = np.append(squares, rest / last**2), by_feature + energy / last**2
         return squares, by_feature
 
-    def _energy(self, k: int) -> FloatArray:
-        """Mean square of every entry of E v_k."""
-        of, v, value = self.of, self.vectors[:, k], max(float(self.values[k]), 0.0)
-        sampling = (1 + of.excess) * value * np.maximum(of.matrix.diagonal(), 0.0) / of.n
-        return np.asarray(of.variance @ v**2 + sampling)
+    @property
+    def total(self) -> float:
+        """Summed variances."""
+        return float(self.of.matrix.diagonal().sum())
+
+    @property
+    def _rest(self) -> FloatArray:
+        """Mean of each eigenvalue and all that come after it."""
+        before = np.concatenate([[0.0], np.cumsum(self.values)[:-1]])
+        return np.asarray((self.total - before) / (len(self.vectors) - np.arange(len(before))))
 
     def standing_out(self, beyond: FloatArray) -> int:
         """How many of the first exceed the mean of themselves and all after by so much."""
-        d, trace = len(self.vectors), float(self.of.matrix.diagonal().sum())
-        before = np.concatenate([[0.0], np.cumsum(self.values)[:-1]])
-        mean = (trace - before) / (d - np.arange(len(self.values)))
-        fails = np.flatnonzero(~(self.values - mean > beyond))
+        fails = np.flatnonzero(~(self.values - self._rest > beyond))
         return int(fails[0]) if len(fails) else len(self.values)
 
     def edges(self, noise_sd: tuple[float, float]) -> FloatArray:
         """Bounds that noise and sampling hardly ever exceed among directions of equal variance."""
         of, d = self.of, len(self.vectors)
-        trace = float(of.matrix.diagonal().sum())
-        before = np.concatenate([[0.0], np.cumsum(self.values)[:-1]])
-        mean = np.maximum((trace - before) / (d - np.arange(len(self.values))), 0.0)
         one = math.sqrt((1 + of.excess) / of.n)
         sampling = noise_norm(np.ones(d), one, math.sqrt(2.0) * one)
         sampling += d / of.n  # of a matrix of squares
+        mean = np.maximum(self._rest, 0.0)
         return np.asarray(np.hypot(noise_norm(of.factors, *noise_sd), mean * sampling))
 
 
@@ -199,9 +203,10 @@ def taken_off(release: Release, found: Spectrum, number: int) -> FloatArray:
 
     What is put back is the mean over all directions. For normal records, by simulation.
     """
-    square = _squared_bound(release)
-    if square is None or number == 0:
+    bound = release.parameter("norm", "norm") or record_bound(release)
+    if bound is None or number == 0:
         return np.zeros(number)
+    square = bound * bound  # infinite, where ** would fail
     of, roots = found.of, np.sqrt(np.maximum(found.values, 0.0))
     z = np.random.default_rng(5).standard_normal((_DRAWS, len(roots)))
     y = (z * roots) @ (found.vectors / of.factors[:, None]).T
@@ -212,16 +217,6 @@ def taken_off(release: Release, found: Spectrum, number: int) -> FloatArray:
     lost = np.maximum(1 - square / norms, 0.0)
     mean = float(lost @ norms / norms.sum())
     return np.asarray(np.maximum(lost @ z[:, :number] ** 2 / _DRAWS - mean, 0.0))
-
-
-def _squared_bound(release: Release) -> float | None:
-    """The squared bound on the norm of a record, in units of the scales; None without one."""
-    bound = release.parameter("norm", "norm")
-    if bound is None:
-        names = ("norm_bound", "radius", "half_width")
-        known = [each for each in map(release.parameter, names) if each is not None]
-        bound = known[0] * known[1] / known[2] if len(known) == len(names) else None
-    return None if bound is None else bound * bound  # infinite, where ** would fail
 
 
 def quantile(squares: FloatArray, level: float) -> float:
@@ -360,7 +355,10 @@ def components(
         n_components = check_integer("n_components", n_components, at_least=1, at_most=d, cure=cure)
     found = spectrum(of, n_components or 0)
     assert release.noise_sd is not None
-    norm = _error_norm(release, found)
+    norm = None  # of the error, where not all pairs were released; NaN where nothing says it
+    if not of.complete:
+        structure = release.making.structure
+        norm = math.nan if structure is None else structure.most * float(found.values[0])
     edges = found.edges(release.noise_sd) if norm is None else np.full(len(found.values), norm)
     out = found.standing_out(edges)
     k = out if n_components is None else n_components
@@ -399,43 +397,39 @@ def _span_angles(found: Spectrum, k: int, edges: FloatArray, level: float) -> Fl
 
 @dataclass(frozen=True)
 class _One:
-    """One component: eigenvalue and share with half widths, angle, ends of the loadings.
+    """One component: eigenvalue, half widths of it and of its share, angle, ends of the loadings.
 
     `missing` is which share of the eigenvalue bounds may have taken off.
     """
 
     variance: float
     half: float
-    share: float
     share_half: float
     angle: float
-    loadings: FloatArray
-    ends: FloatArray
+    ends: tuple[FloatArray, FloatArray]
     missing: float = 0.0
+
+    @property
+    def known(self) -> bool:
+        """Whether the direction is told from others."""
+        return self.angle < TOLD_APART
 
 
 def _by_noise(found: Spectrum, k: int, level: float, missing: float) -> _One:
     """From the law of the noise: all pairs are there, with their noise."""
-    score = float(special.ndtri(0.5 + level / 2))
-    vector, total = found.vectors[:, k], float(found.of.matrix.diagonal().sum())
+    score, vector = width_of(level), found.vectors[:, k]
     added, doubt = found.added(k)
-    value = float(found.values[k]) - added
     squares, by_feature = found.turns(k)
-    angle = math.degrees(math.atan(math.sqrt(quantile(squares, level))))
-    ends = np.tile([-1.0, 1.0], (len(vector), 1))
-    if angle < TOLD_APART:
+    with np.errstate(invalid="ignore"):  # infinite where the direction is not known
         # The released direction is shorter along the true one.
         longer = vector * math.sqrt(1 + float(squares.sum()))
-        half = score * np.sqrt(by_feature)
-        ends = np.stack([np.minimum(vector, longer) - half, np.maximum(vector, longer) + half], 1)
+    half = score * np.sqrt(by_feature)
     return _One(
-        variance=value,
+        variance=float(found.values[k]) - added,
         half=score * math.sqrt(float(found.own_moves[k])) + doubt,
-        share=value / total,
-        share_half=score * found.share_deviation(k, total) + doubt / total,
-        angle=angle if angle < TOLD_APART else RIGHT_ANGLE,
-        loadings=vector,
-        ends=np.clip(ends, -1.0, 1.0),
+        share_half=score * found.share_deviation(k) + doubt / found.total,
+        angle=math.degrees(math.atan(math.sqrt(quantile(squares, level)))),
+        ends=(np.minimum(vector, longer) - half, np.maximum(vector, longer) + half),
         missing=missing,
     )
 
@@ -446,29 +440,10 @@ def _by_norm(found: Spectrum, k: int, norm: float) -> _One:
     A direction turns by no more than the norm over the gap to its neighbours (Davis and Kahan).
     """
     value, vector = float(found.values[k]), found.vectors[:, k]
-    total = float(found.of.matrix.diagonal().sum())
     gap = float(np.abs(np.delete(found.values, k) - value).min()) - norm
     angle = math.degrees(math.asin(norm / gap)) if gap > norm else RIGHT_ANGLE
-    half = 2 * math.sin(math.radians(angle) / 2) if angle < TOLD_APART else math.inf
-    return _One(
-        variance=value,
-        half=norm,
-        share=value / total,
-        share_half=norm / total,
-        angle=angle if angle < TOLD_APART else RIGHT_ANGLE,
-        loadings=vector,
-        ends=np.clip(np.stack([vector - half, vector + half], axis=1), -1.0, 1.0),
-    )
-
-
-def _error_norm(release: Release, found: Spectrum) -> float | None:
-    """Bound the norm of the error where not all pairs were released; None where they
-    were, NaN where nothing says.
-    """
-    if found.of.complete:
-        return None
-    structure = release.making.structure
-    return math.nan if structure is None else structure.most * float(found.values[0])
+    half = 2 * math.sin(math.radians(angle) / 2)
+    return _One(value, norm, norm / found.total, angle, (vector - half, vector + half))
 
 
 def _answer(
@@ -480,12 +455,14 @@ def _answer(
 ) -> Components:
     of, k, (wanted, out, level) = found.of, len(parts), asked
     size = 1.0 if of.correlation else float(of.unit[0]) ** 2
-    d, total = len(of.features), float(of.matrix.diagonal().sum())
+    d, total = len(of.features), found.total
     variance = np.array([max(each.variance, 0.0) for each in parts])
-    share = np.array([each.share for each in parts]).clip(0.0, 1.0)
+    share = np.array([each.variance / total for each in parts]).clip(0.0, 1.0)
     halves = np.array([[each.half, each.share_half] for each in parts]).reshape(k, 2, 1)
     missing = np.array([[0.0, each.missing] for each in parts]).reshape(k, 2)
-    ends = np.array([-1.0, 1.0])
+    ends, any_direction = np.array([-1.0, 1.0]), (np.full(d, -1.0), np.full(d, 1.0))
+    listed = [each.ends if each.known else any_direction for each in parts]
+    loading_ends = np.clip(np.array(listed).reshape(k, 2, d), -1.0, 1.0)
     centre = np.zeros(release.n_features) if release.location is None else release.location
     angles = np.full(k, RIGHT_ANGLE)
     angles[: len(spans)] = spans
@@ -497,11 +474,9 @@ def _answer(
         * np.clip(variance[:, None] * (1 + missing) + halves[:, 0] * ends, 0.0, total),
         share=share,
         share_interval=np.clip(share[:, None] * (1 + missing) + halves[:, 1] * ends, 0.0, 1.0),
-        loadings=np.array([each.loadings for each in parts]).reshape(k, d).T,
-        loading_interval=np.swapaxes(
-            np.array([each.ends for each in parts]).reshape(k, d, 2), 0, 1
-        ),
-        angle=np.array([each.angle for each in parts]),
+        loadings=found.vectors[:, :k],
+        loading_interval=np.moveaxis(loading_ends, (0, 1, 2), (1, 2, 0)),
+        angle=np.array([each.angle if each.known else RIGHT_ANGLE for each in parts]),
         span_angle=angles,
         stands_out=np.arange(k) < out,
         n_standing_out=out,
@@ -513,23 +488,19 @@ def _answer(
     )
 
 
-def _of_units(found: Spectrum) -> list[str]:
-    """Where the answer is about units more than about records."""
-    of, own = found.of, found.of.matrix.diagonal()
-    if of.correlation:
-        two = "Two correlated features have these directions whatever the records are"
-        return [f"{two}: only the shares tell something."] if len(own) == 2 else []
-    if own.max() <= _DOMINATES * own.sum():
-        return []
-    return [
-        f"{of.names[own.argmax()]} has nearly all of the variance, because of its unit, and so the "
-        "first component. Components of the correlations count all features alike."
-    ]
-
-
 def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> list[str]:
     """Return remarks on this answer."""
-    said = _of_units(found)
+    said, of, own = [], found.of, found.of.matrix.diagonal()
+    if of.correlation and len(own) == 2:
+        said.append(
+            "Two correlated features have these directions whatever the records are: only the "
+            "shares tell something."
+        )
+    elif not of.correlation and own.max() > _DOMINATES * own.sum():
+        said.append(
+            f"{of.names[own.argmax()]} has nearly all of the variance, because of its unit, and so "
+            "the first component. Components of the correlations count all features alike."
+        )
     if out == 0:
         said.append(
             "No component stands out of the noise: all eigenvalues may be the same, and no "
@@ -537,17 +508,17 @@ def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> l
         )
     elif wanted is None:
         said.append(
-            f"{counted(out, 'component')} of {len(found.of.features):,} taken: those that "
+            f"{counted(out, 'component')} of {len(of.features):,} taken: those that "
             "stand out of the noise."
         )
     elif wanted > out:
         said.append(f"Only the first {out:,} of {wanted:,} stand out of the noise.")
-    if not found.of.complete and release.making.structure is None:
+    if not of.complete and release.making.structure is None:
         said.append(
             "There are no intervals: not all pairs were released, and nothing says what the others "
             "add up to. PrivateSparseCovariance and GaussianCovariance have them."
         )
-    elif not found.of.complete:
+    elif not of.complete:
         said.append(
             "Not all pairs were released, so that intervals and angles follow from the estimated "
             "norm of the error. They are wide."

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
+from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._files import as_path, os_errors
 from hushcov._validation import check_choice, check_integer, check_level, shown
 from hushcov._version import __version__
@@ -28,7 +28,6 @@ from hushcov.answers.tables import (
     csv_table,
     csv_writer,
     feature_names,
-    text_columns,
     write_table,
 )
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
@@ -49,35 +48,6 @@ _MOST_WHOLE = 8_000  # features of such a matrix
 
 #: It is told what is done, and which share of it.
 Progress = Callable[[str, float], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Upper:
-    """Entries above the diagonal, row by row: those of row i begin at `starts[i]`."""
-
-    starts: IntArray
-    columns: IntArray
-    values: FloatArray
-
-    @property
-    def rows(self) -> IntArray:
-        """The row of each entry; made anew each time."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
-    def part(self, start: int, stop: int) -> Upper:
-        """Entries between features of a block."""
-        low, high = self.starts[start], self.starts[stop]
-        columns, values = self.columns[low:high], self.values[low:high]
-        return Upper(self.starts[start : stop + 1] - low, columns - start, values)
-
-    def matrix(self, diagonal: FloatArray | None = None) -> Matrix:
-        """The upper triangle as a sparse array, with a diagonal where one is given."""
-        d = len(self.starts) - 1
-        held = (self.values, self.columns, self.starts)
-        upper = sparse.csr_array(held, shape=(d, d))
-        if diagonal is None:
-            return upper
-        return (upper + sparse.diags_array(diagonal)).tocsr()
 
 
 @dataclass(frozen=True)
@@ -119,12 +89,13 @@ class Correction:
 class ExportedMatrix:
     """Entries above the diagonal as they are written, and as they were before.
 
+    `upper` is a sparse array without its diagonal; `released` has its entries as released.
     `deviation` has released standard deviations, 0 for features that have none.
     """
 
     release: Release
     covariance: bool
-    upper: Upper
+    upper: Matrix
     released: FloatArray
     deviation: FloatArray
     correction: Correction
@@ -133,11 +104,6 @@ class ExportedMatrix:
     def diagonal(self) -> FloatArray:
         """Ones, or variances."""
         return self.deviation**2 if self.covariance else np.ones_like(self.deviation)
-
-    @property
-    def unit(self) -> FloatArray:
-        """Factor of the correlations."""
-        return self.deviation if self.covariance else np.ones_like(self.deviation)
 
     @property
     def value_name(self) -> str:
@@ -174,34 +140,44 @@ def prepare(
     tell("reading the estimate", 0.0)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         upper, deviation = _correlations(estimate(release))
-        inside, cut = _within(upper, bounds)
+    rows, columns = _places(upper)
+    inside = columns < np.repeat(bounds[1:], np.diff(bounds))[rows]  # the end of the row's block
+    released, cut = upper.data[inside], upper.data[~inside]
+    upper = _upper(rows[inside], columns[inside], released, len(deviation))
+    rows, columns = _places(upper)
     # Noise puts correlations beyond 1, where there are none.
-    upper = Upper(inside.starts, inside.columns, np.clip(inside.values, -1.0, 1.0))
-    values = upper.values
+    bounded = values = np.clip(released, -1.0, 1.0)
     if psd:
+        upper.data = bounded
         values = _mended(upper, lambda share: tell("making it positive semidefinite", share))
+    change = _upper(rows, columns, values - bounded, len(deviation))
     correction = Correction(
         psd,
         len(values),
-        *_sizes(values - upper.values),
-        _norm(upper, values - upper.values) if psd else 0.0,
+        *_sizes(change.data),
+        largest(change + change.T) if change.data.any() else 0.0,  # about the operator norm
         len(cut),
         float(np.abs(np.clip(cut, -1.0, 1.0)).max(initial=0.0)),
         int(np.count_nonzero(deviation == 0)),
-        _blocks(release, block_size, bounds, upper, values - upper.values),
+        _blocks(release, block_size, bounds, change),
     )
-    released = inside.values
     if covariance:
-        size = deviation[upper.rows] * deviation[upper.columns]
+        size = deviation[rows] * deviation[columns]
         released = released * size
         values = values * size if psd else released
-    upper = Upper(upper.starts, upper.columns, values)
+    upper.data = values
     return ExportedMatrix(release, covariance, upper, released, deviation, correction)
 
 
-def check_format(to: object) -> str:
-    """One of `FORMATS`, or an error."""
-    return check_choice("to", to, FORMATS)
+def _upper(rows: IntArray, columns: IntArray, values: FloatArray, d: int) -> Matrix:
+    """Return entries that are listed row by row as a sparse array, zeros among them."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=d))])
+    return sparse.csr_array((values, columns, starts), shape=(d, d))
+
+
+def _places(upper: Matrix) -> tuple[IntArray, IntArray]:
+    """Return the row and the column of each entry."""
+    return np.repeat(np.arange(upper.shape[0]), np.diff(upper.indptr)), upper.indices
 
 
 def _bounds(release: Release, block_size: int | str | None) -> IntArray:
@@ -233,7 +209,7 @@ def _bounds(release: Release, block_size: int | str | None) -> IntArray:
     return np.append(np.arange(0, d, size), d)
 
 
-def _correlations(matrix: Matrix) -> tuple[Upper, FloatArray]:
+def _correlations(matrix: Matrix) -> tuple[Matrix, FloatArray]:
     """Correlations above the diagonal that are not zero, and standard deviations.
 
     A feature whose variance is not positive has deviation 0 and no pairs.
@@ -243,38 +219,20 @@ def _correlations(matrix: Matrix) -> tuple[Upper, FloatArray]:
     deviation = np.sqrt(np.where(known, variance, 0.0))
     above = sparse.triu(sparse.csr_array(matrix), 1, format="csr")
     above.sort_indices()
-    rows = np.repeat(np.arange(len(variance)), np.diff(above.indptr))
-    columns = above.indices
+    rows, columns = _places(above)
     size = deviation[rows] * deviation[columns]
     values = np.divide(above.data, size, out=np.zeros_like(above.data), where=size > 0)
     values = np.nan_to_num(values)
-    return _kept(rows, columns, values, values != 0, len(variance)), deviation
+    kept = values != 0
+    return _upper(rows[kept], columns[kept], values[kept], len(variance)), deviation
 
 
-def _kept(rows: IntArray, columns: IntArray, values: FloatArray, kept: BoolArray, d: int) -> Upper:
-    counts = np.bincount(rows[kept], minlength=d)
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Upper(starts, columns[kept], values[kept])
-
-
-def _within(upper: Upper, bounds: IntArray) -> tuple[Upper, FloatArray]:
-    """Entries within blocks, and the values of the others."""
-    if len(bounds) == 2:
-        return upper, np.empty(0)
-    ends = np.repeat(bounds[1:], np.diff(bounds))  # of each feature's block
-    rows = upper.rows
-    kept = upper.columns < ends[rows]
-    inside = _kept(rows, upper.columns, upper.values, kept, len(ends))
-    return inside, upper.values[~kept]
-
-
-def _mended(upper: Upper, tell: Callable[[float], None]) -> FloatArray:
+def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
     """The values near these whose matrix is positive semidefinite."""
-    d, rows, columns = len(upper.starts) - 1, upper.rows, upper.columns
+    d, (rows, columns) = upper.shape[0], _places(upper)
     width = int((columns - rows).max(initial=0))
     if _WHOLE * width > d > _MOST_WHOLE:  # far from a band in this order: find another
-        ones = np.ones(len(columns), dtype=np.int8)
-        pattern = sparse.csr_array((ones, columns, upper.starts), shape=(d, d))
+        pattern = (upper != 0).astype(np.int8)
         order = reverse_cuthill_mckee((pattern + pattern.T).tocsr(), symmetric_mode=True)
         place = np.empty(d, dtype=np.int64)
         place[order] = np.arange(d)
@@ -283,7 +241,7 @@ def _mended(upper: Upper, tell: Callable[[float], None]) -> FloatArray:
         width = int((columns - rows).max(initial=0))
     if _WHOLE * width > d and d <= _MOST_WHOLE:
         matrix = np.eye(d)
-        matrix[rows, columns] = matrix[columns, rows] = upper.values
+        matrix[rows, columns] = matrix[columns, rows] = upper.data
         mended = mend_dense(matrix)[rows, columns]
         tell(1.0)
         return np.asarray(mended)
@@ -295,7 +253,7 @@ def _mended(upper: Upper, tell: Callable[[float], None]) -> FloatArray:
         )
     band = np.zeros((d, width + 1))
     band[:, 0] = 1.0
-    band[rows, columns - rows] = upper.values
+    band[rows, columns - rows] = upper.data
     return np.asarray(mend_band(band, progress=tell)[rows, columns - rows])
 
 
@@ -304,26 +262,17 @@ def _sizes(change: FloatArray) -> tuple[float, float]:
     return float(np.abs(change).max(initial=0.0)), float(np.sqrt(2 * (change @ change)))
 
 
-def _norm(upper: Upper, change: FloatArray) -> float:
-    """About the operator norm of a change."""
-    if not change.any():
-        return 0.0
-    matrix = Upper(upper.starts, upper.columns, change).matrix()
-    return largest(matrix + matrix.T)
-
-
 def _blocks(
     release: Release,
     block_size: int | str | None,
     bounds: IntArray,
-    upper: Upper,
-    change: FloatArray,
+    change: Matrix,
 ) -> tuple[Block, ...]:
     found = []
     names = _block_names(release, block_size, bounds)
     for name, start, stop in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        low, high = upper.starts[start], upper.starts[stop]
-        found.append(Block(name, start, stop, int(high - low), *_sizes(change[low:high])))
+        inside = change.data[change.indptr[start] : change.indptr[stop]]
+        found.append(Block(name, start, stop, len(inside), *_sizes(inside)))
     return tuple(found)
 
 
@@ -372,9 +321,12 @@ def export(
     progress: Progress | None = None,
 ) -> Exported:
     """Write a release for other programs; `Answers.export` says how."""
-    form, level = check_format(to), check_level(level)
+    form, level = check_choice("to", to, FORMATS), check_level(level)
     path = as_path("path", folder, _CURE)
-    _check_packages(form)
+    if form == "zarr" and find_spec("zarr") is None:
+        raise MissingPackageError("zarr files", "zarr", "zarr")
+    if form == "parquet":
+        check_parquet()
     _check_free(path, overwrite)
     tell = progress or (lambda what, share: None)
     found = prepare(
@@ -393,13 +345,6 @@ def export(
     tell("writing", 1.0)
     files = tuple(sorted(each.name for each in path.iterdir()))
     return Exported(path, files, found.correction, statement)
-
-
-def _check_packages(form: str) -> None:
-    if form == "zarr" and find_spec("zarr") is None:
-        raise MissingPackageError("zarr files", "zarr", "zarr")
-    if form == "parquet":
-        check_parquet()
 
 
 def _check_free(path: Path, overwrite: bool) -> None:
@@ -465,7 +410,7 @@ def _write_npz(folder: Path, found: ExportedMatrix, tell: Progress) -> None:
     for done, block in enumerate(blocks):
         tell("writing", done / len(blocks))
         rows = slice(block.start, block.stop)
-        upper = found.upper.part(block.start, block.stop).matrix(half[rows])
+        upper = (found.upper[rows, rows] + sparse.diags_array(half[rows])).tocsr()
         sparse.save_npz(folder / f"{block.name}.npz", upper, compressed=False)
         table = {name: column[rows] for name, column in features.items()}
         write_table(table, folder / f"{block.name}.features.csv")
@@ -483,9 +428,9 @@ def _write_zarr(folder: Path, found: ExportedMatrix, statement: dict[str, Any]) 
     )
     matrix, metadata = root.create_group("matrix"), root.create_group("metadata")
     upper = found.upper
-    _put(matrix, "indptr", upper.starts)
-    _put(matrix, "indices", upper.columns.astype(np.int32))
-    _put(matrix, "data", upper.values)
+    _put(matrix, "indptr", upper.indptr.astype(np.int64))
+    _put(matrix, "indices", upper.indices.astype(np.int32))
+    _put(matrix, "data", upper.data)
     for name, column in found.features().items():
         _put(metadata, name, column.astype(str) if column.dtype == object else column)
     bounds = [block.start for block in found.correction.blocks] + [found.release.n_features]
@@ -512,18 +457,18 @@ def _write_pairs(
 
 def _pair_tables(found: ExportedMatrix, level: float) -> Iterator[tuple[float, Table]]:
     """Pairs, some rows of the matrix at a time; at least one table."""
-    upper, names, rows = found.upper, found.features(), found.upper.rows
-    n, seen = len(upper.values), view(found.release)
+    names, (rows, columns) = found.features(), _places(found.upper)
+    n, seen = len(rows), view(found.release)
     for start in range(0, max(n, 1), _CHUNK):
         part = slice(start, min(n, start + _CHUNK))
-        places = rows[part], upper.columns[part].astype(np.int64)
+        places = rows[part], columns[part].astype(np.int64)
         table: dict[str, Any] = {}
         for name in ("name", "chromosome", "position"):
             for side, at in zip((1, 2), places, strict=True):
                 if name in names:
                     title = f"feature_{side}" if name == "name" else f"{name}_{side}"
                     table[title] = names[name][at]
-        table[found.value_name] = upper.values[part]
+        table[found.value_name] = found.upper.data[part]
         with np.errstate(all="ignore"):
             pairs = seen.table(places, level)
             unit = found.deviation[places[0]] * found.deviation[places[1]]
@@ -570,12 +515,4 @@ def _arrow_writer(path: Path) -> Iterator[Any]:
 def _text_writer(path: Path) -> Iterator[Any]:
     """CSV without further packages."""
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv_writer(file)
-
-        def write(table: Table) -> None:
-            table = csv_table(table)
-            if file.tell() == 0:
-                writer.writerow(table)
-            writer.writerows(zip(*text_columns(table), strict=True))
-
-        yield write
+        yield csv_writer(file)

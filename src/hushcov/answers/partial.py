@@ -19,14 +19,12 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_level
 from hushcov._words import counted
 from hushcov.answers.tables import Answer, feature_names
-from hushcov.answers.uncertain import AskedMatrix, full_categories, in_words, part
+from hushcov.answers.uncertain import AskedMatrix, full_categories, in_words, part, width_of
 from hushcov.postprocess import is_sparse, noise_norm, sure_level
 from hushcov.release import Release
 from hushcov.release.estimate import in_scales
 
-_CLEAR = (
-    1.25  # the smallest eigenvalue over the largest that noise has, from which on inverses hold
-)
+_CLEAR = 1.25  # the smallest eigenvalue over the noise's largest, from which on inverses hold
 _FINDS = 0.25  # a correlation; groups need that such pairs are found
 _ROUNDS, _SETTLED = 200, 1e-10  # of the inverse without what noise adds
 
@@ -123,9 +121,18 @@ def partial_correlations(
     np.fill_diagonal(noise, False)
     np.fill_diagonal(values, 1.0)
     np.fill_diagonal(deviation, np.nan)
-    lower, upper = _ends(values, deviation, float(special.ndtri(0.5 + level / 2)))
+    lower, upper = _ends(values, deviation, width_of(level))
     pairs = d * (d - 1) / 2
     far = _ends(values, deviation, float(-special.ndtri((1 - level) / (2 * pairs))))
+    said = []
+    if not whole:
+        sizes = np.bincount(groups)
+        said.append(
+            f"Each partial correlation is given the other features of its group: "
+            f"{counted(len(sizes), 'group')} that found pairs connect, of at most "
+            f"{counted(int(sizes.max()), 'feature')}. Features of different groups count as "
+            "unrelated."
+        )
     return PartialCorrelations(
         features=np.array([str(name) for name in of.names], dtype=object),
         matrix=values,
@@ -137,7 +144,7 @@ def partial_correlations(
         level=level,
         warning=_warning(release, of, noise),
         left_out=of.left_out,
-        notes=(*of.notes, *_said(groups, whole)),
+        notes=(*of.notes, *said),
     )
 
 
@@ -156,11 +163,7 @@ def _dense(matrix: Matrix, inside: IntArray) -> FloatArray:
 def _clear(of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]) -> bool:
     """Whether the smallest eigenvalue of some features stands clear of noise and sampling."""
     least = float(np.linalg.eigvalsh(_dense(of.matrix, inside))[0])
-    return least > _CLEAR * _reach(of, inside, noise_sd)
-
-
-def _reach(of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]) -> float:
-    return noise_norm(of.factors[inside], *noise_sd)
+    return least > _CLEAR * noise_norm(of.factors[inside], *noise_sd)
 
 
 def _groups(release: Release, of: AskedMatrix) -> tuple[IntArray, bool]:
@@ -228,20 +231,18 @@ def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> Flo
     """
     own = variance.diagonal()
     across = variance - np.diag(own)
-    x, P = a[:, [i]], a * a[:, [i]]
+    x, P = a[:, [i]] ** 2 * np.ones_like(a), a * a[:, [i]]
     squares = a**2
 
     def covariances(left: FloatArray, right: FloatArray) -> FloatArray:
         return np.asarray(np.einsum("aj,aj->j", left, across @ right))
 
-    both = covariances(P, P) + covariances(x**2 * np.ones_like(a), squares)
-    mine = 2 * covariances(x**2 * np.ones_like(a), x**2 * np.ones_like(a))
-    theirs = 2 * covariances(squares, squares)
-    with_mine = 2 * covariances(x**2 * np.ones_like(a), P)
-    with_theirs = 2 * covariances(P, squares)
+    both = covariances(P, P) + covariances(x, squares)
+    mine, theirs = 2 * covariances(x, x), 2 * covariances(squares, squares)
+    with_mine, with_theirs = 2 * covariances(x, P), 2 * covariances(P, squares)
     each_other = 2 * covariances(P, P)
     pairs = both + r**2 / 4 * (mine + theirs + 2 * each_other) + r * (with_mine + with_theirs)
-    return np.asarray(pairs + own @ (P + r / 2 * (x**2 + squares)) ** 2)
+    return np.asarray(pairs + own @ (P + r / 2 * (x + squares)) ** 2)
 
 
 def _warning(release: Release, of: AskedMatrix, noise: BoolArray) -> str:
@@ -262,14 +263,3 @@ def _warning(release: Release, of: AskedMatrix, noise: BoolArray) -> str:
         "smallest eigenvalue, or pairs that belong to it were not released. Their partial "
         "correlations are left out; ask for fewer features, or release more records."
     )
-
-
-def _said(groups: IntArray, whole: bool) -> list[str]:
-    if whole or not len(groups):
-        return []
-    sizes = np.bincount(groups)
-    return [
-        f"Each partial correlation is given the other features of its group: "
-        f"{counted(len(sizes), 'group')} that found pairs connect, of at most "
-        f"{counted(int(sizes.max()), 'feature')}. Features of different groups count as unrelated."
-    ]

@@ -18,20 +18,27 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import check_level, listed
+from hushcov._validation import listed
+from hushcov._words import counted
 from hushcov.accounting import Gaussian
-from hushcov.answers.tables import MOST_ASKED, Answer, Table, feature_names, positions
+from hushcov.answers.tables import (
+    MOST_ASKED,
+    Answer,
+    Table,
+    feature_names,
+    paired_with,
+    positions,
+    view_of,
+)
 from hushcov.answers.uncertain import (
     Uncertain,
-    assumed_zero,
     check_noise,
     doubts,
     nothing_known,
     of_factors,
-    paired_with,
     partners,
     refuse_unknown,
-    through_factors,
+    width_of,
     with_missing,
 )
 from hushcov.exceptions import ParameterError, raise_alone
@@ -86,12 +93,6 @@ class Linear:
         return values, np.minimum(middle - half, values), np.maximum(middle + half, values)
 
 
-def width_of(level: object) -> float:
-    """How many deviations an interval of this level reaches; the level is checked."""
-    level = check_level(level)
-    return float(special.ndtri(0.5 + level / 2))
-
-
 def linear(part: Uncertain, width: float, shape: FloatArray | None = None) -> Linear:
     """Predict the first feature of `part` from the others, in units of the deviations.
 
@@ -110,17 +111,13 @@ def linear(part: Uncertain, width: float, shape: FloatArray | None = None) -> Li
         P = shape[np.ix_(features, features)] / np.multiply.outer(deviations, deviations)
         b = shrunk(P, np.zeros_like(P))
     if quadric is not None:
-        b = b if _allowed(b, *quadric, width) else raw
+        centre, spread = quadric  # coefficients of a structure may be beyond what noise allows
+        off = np.linalg.lstsq(spread * width**-2, b - centre, rcond=None)[0] @ (b - centre)
+        b = b if off <= special.chdtri(len(b), 0.05) else raw
         return Linear(b, *_left(part, raw), *quadric)
     explained = float(2 * b @ P[1:, 0] - b @ P[1:, 1:] @ b)
     left = 1 - explained / P[0, 0] if P[0, 0] > 0 else 1.0
     return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None, None)
-
-
-def _allowed(b: FloatArray, centre: FloatArray, spread: FloatArray, width: float) -> bool:
-    """Whether coefficients that a structure gives are among those that noise may have moved."""
-    off = np.linalg.lstsq(spread * width**-2, b - centre, rcond=None)[0] @ (b - centre)
-    return bool(off <= special.chdtri(len(b), 0.05))
 
 
 def shrunk(M: FloatArray, sd: FloatArray) -> FloatArray:
@@ -156,7 +153,9 @@ def _quadric(part: Uncertain, b: FloatArray, width: float) -> tuple[FloatArray, 
     trace = float(np.trace(V))
     equations, P = part.values[1:], part.covariance
     if trace == 0:
-        return (b, np.zeros((len(b), len(b)))) if _full_rank(P[1:, 1:]) else None
+        values = np.linalg.eigvalsh(P[1:, 1:])
+        full_rank = values[0] > _LEAST * values[-1]
+        return (b, np.zeros((len(b), len(b)))) if full_rank else None
     V = V / trace + _LEAST * np.eye(len(b)) / len(b)
     form = np.diag((part.noise_sd[1:] ** 2).sum(axis=0))
     form = form + (1 + part.excess) * np.trace(P[1:, 1:]) * P / part.n
@@ -168,11 +167,6 @@ def _quadric(part: Uncertain, b: FloatArray, width: float) -> tuple[FloatArray, 
     centre = inverse @ W[1:, 0]
     size = max(float(W[1:, 0] @ centre - W[0, 0]), 0.0)
     return np.asarray(centre), np.asarray(size * inverse)
-
-
-def _full_rank(P: FloatArray) -> bool:
-    values = np.linalg.eigvalsh(P)
-    return bool(values[0] > _LEAST * values[-1])
 
 
 def _left(part: Uncertain, b: FloatArray) -> tuple[float, float, float]:
@@ -305,23 +299,28 @@ def regress(release: Release, target: Any, on: Any = None, *, level: float = LEV
         X, part, found, said = _chosen(release, y, width, shape)
     else:
         X = positions(release, on)
-        _check_regressors(release, y, X)
+        if len(X) == 0:
+            raise ParameterError("on must name at least one feature, got none: or pass None.")
+        if y in X:
+            raise ParameterError(
+                f"on must not hold the target, got {feature_names(release)[y]!r} as both: leave "
+                "it out of on."
+            )
+        refuse_unknown(release, "on", X)
         part = with_missing(release, np.concatenate([[y], X]))
         found = linear(part, width, shape)
     if not found.bounded:
-        said.append(_UNBOUNDED if shape is None else through_factors(release))
+        said.append(_UNBOUNDED if shape is None else _through_factors(release))
     return _regression(release, part, found, level, said)
 
 
-def _check_regressors(release: Release, target: int, features: IntArray) -> None:
-    if len(features) == 0:
-        raise ParameterError("on must name at least one feature, got none: or pass None.")
-    if target in features:
-        raise ParameterError(
-            f"on must not hold the target, got {feature_names(release)[target]!r} as both: leave "
-            "it out of on."
-        )
-    refuse_unknown(release, "on", features)
+def _through_factors(release: Release) -> str:
+    assert release.making.structure is not None
+    rank = counted(release.making.structure.rank, "factor")
+    return (
+        f"Coefficients are read through {rank} that the features have in common, since noise "
+        "drowns each by itself: together they predict, and none has an interval."
+    )
 
 
 def _chosen(
@@ -342,15 +341,11 @@ def _chosen(
 
     few = 1 + bisect_left(range(2, len(X)), True, key=unbounded)
     part = whole.part(np.arange(1 + few))
-    return X[:few], part, linear(part, width), [_left_out(release, X[few:])]
-
-
-def _left_out(release: Release, features: IntArray) -> str:
-    if len(features) == 1:
-        (name,) = feature_names(release)[features]
-        return f"{name} was left out: its effect cannot be told from that of the others."
-    names = listed(feature_names(release)[features].tolist())
-    return f"The {names} were left out: their effects cannot be told from those of the others."
+    left_out = feature_names(release)[X[few:]].tolist()
+    words = f"The {listed(left_out)} were left out: their effects cannot be told from those of"
+    if len(left_out) == 1:
+        words = f"{left_out[0]} was left out: its effect cannot be told from that of"
+    return X[:few], part, linear(part, width), [f"{words} the others."]
 
 
 def _regression(
@@ -360,9 +355,8 @@ def _regression(
     deviation, width = part.deviations, width_of(level)
     units = deviation[0] / deviation[1:]
     values, lower, upper = found.ends(np.diag(units))
-    zero = assumed_zero(part)
     intercept, doubt = intercept_of(release, part, found, width)
-    said = [*said, *doubts(release, part.features, zero), *doubt]
+    said = [*said, *doubts(release, part.features, part.n_zero), *doubt]
     own = deviation[0] ** 2
     left, half = found.unexplained, width * found.unexplained_sd
     of_variance = width * found.of_variance
@@ -386,7 +380,7 @@ def _regression(
         r_squared_lower=max(1 - left - half, 0.0),
         r_squared_upper=min(1 - left + half, 1.0),
         n=part.n,
-        n_assumed_zero=zero,
+        n_assumed_zero=part.n_zero,
         warning=" ".join(said) or None,
     )
 
@@ -481,21 +475,29 @@ def conditional(
     X, values = _given(release, given)
     Y = _wanted(release, X, features)
     location, noise = means_of(release, means)
-    _check_means(release, location, np.concatenate([X, Y]))
+    missing = [each for each in (*X, *Y) if np.isnan(location[each])]
+    if missing:
+        raise ParameterError(
+            f"means is required for {feature_names(release)[missing[0]]!r}, of which no mean was "
+            "released: pass public ones as means={...}, or release with centre='private'."
+        )
     shape = of_factors(release)
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        variances = view_of(release, Y).matrix.diagonal()
     rows, zeros, said = [], 0, []
     for y in Y:
         part, found = _prediction(release, int(y), X, width, shape)
         which = np.searchsorted(X, part.features[1:])
         at = (values[which] - location[part.features[1:]]) / part.deviations[1:]
         value, low, high = predicted(part, found, at, noise, width)
-        own = float(part.deviations[0])
+        # As `variances` has it; what a question is answered with, where the estimate has none.
+        own = math.sqrt(variances[y]) if variances[y] > 0 else float(part.deviations[0])
         ends = location[y] + np.array([value, low, high])
         left = own * float(np.sqrt(found.unexplained))
         rows.append([*ends, left, location[y], own, len(which)])
-        zeros += assumed_zero(part)
+        zeros += part.n_zero
         if not found.bounded and shape is not None:
-            said = [through_factors(release)]
+            said = [_through_factors(release)]
     said += [*_beyond(release, X, values), *doubts(release, np.concatenate([X, Y]), zeros)]
     if not np.isfinite(noise[np.concatenate([X, Y])]).all():
         said.append(MEANS_UNSURE)
@@ -567,15 +569,6 @@ def _wanted(release: Release, X: IntArray, features: Any) -> IntArray:
             "features must be others than those given, got some that are both: name each once."
         )
     return Y
-
-
-def _check_means(release: Release, location: FloatArray, features: IntArray) -> None:
-    missing = features[np.isnan(location[features])]
-    if len(missing):
-        raise ParameterError(
-            f"means is required for {feature_names(release)[missing[0]]!r}, of which no mean was "
-            "released: pass public ones as means={...}, or release with centre='private'."
-        )
 
 
 def _prediction(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -17,6 +17,7 @@ from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer
+from hushcov._words import some_of
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import (
     Matrix,
@@ -103,26 +104,46 @@ def categories(release: Release) -> dict[str, npt.NDArray[np.int64]]:
     return {name: np.array(places, dtype=np.int64) for name, places in found.items()}
 
 
+def released_among(release: Release, places: IntArray) -> BoolArray:
+    """Which pairs among these features the release holds, and the diagonal."""
+    n = len(places)
+    if release.selected is None:
+        return np.ones((n, n), dtype=bool)
+    known = np.eye(n, dtype=bool)
+    if is_sparse(release.integers):
+        there = release.integers[places][:, places].tocoo()
+        known[there.row, there.col] = True
+        return known
+    place = np.full(release.n_features, -1)
+    place[places] = np.arange(n)
+    rows, columns = place[release.selected]
+    inside = (rows >= 0) & (columns >= 0)
+    known[rows[inside], columns[inside]] = known[columns[inside], rows[inside]] = True
+    return known
+
+
+def paired_with(release: Release, features: IntArray) -> IntArray:
+    """Other features of which the release holds a pair with one of these, in their order."""
+    if is_sparse(release.integers):
+        near = np.unique(release.integers[features].indices)
+    else:
+        near = np.flatnonzero(release.released[features].any(axis=0))
+    return np.asarray(np.setdiff1d(near, features), dtype=np.int64)
+
+
 def _cure(release: Release, given: object, names: list[str]) -> str:
     from difflib import get_close_matches
 
-    if given in (known := categories(release)):
-        columns = [names[place] for place in known[str(given)]]
-        but = ", all but one where they are all of its answers" * (len(columns) > 1)
-        return f", which became {_some(columns)}: name {'those' if but else 'that'}{but}."
+    known = categories(release)
+    asked = [names[place] for place in known[str(given)]] if given in known else names
+    words = some_of(asked, _MOST_IN_REFUSAL)
+    words += ", as variances.csv beside it lists" * (len(asked) > _MOST_IN_REFUSAL)
+    if given in known:
+        but = ", all but one where they are all of its answers" * (len(asked) > 1)
+        return f", which became {words}: name {'those' if but else 'that'}{but}."
     near = get_close_matches(str(given), names[:MOST_ASKED], n=1)
     hint = f" (did you mean {near[0]!r}?)" if near else ""
-    return f"{hint}: they are {_some(names)}."
-
-
-def _some(names: list[str]) -> str:
-    """Names in a sentence; of many the first."""
-    if len(names) <= _MOST_IN_REFUSAL:
-        return ", ".join(names)
-    more = len(names) - _MOST_IN_REFUSAL
-    return (
-        f"{', '.join(names[:_MOST_IN_REFUSAL])} and {more:,} more, as variances.csv beside it lists"
-    )
+    return f"{hint}: they are {words}."
 
 
 def frame(table: Table, library: str | None) -> Any:
@@ -161,14 +182,11 @@ def write_table(table: Table, path: str | Path) -> Path:
         columns = {name: pyarrow.array(_plain(column)) for name, column in table.items()}
         pyarrow.parquet.write_table(pyarrow.table(columns), path)
         return path
-    table = csv_table(table)
     length = len(next(iter(table.values()), ()))
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv_writer(file)
-        writer.writerow(table)
-        for start in range(0, length, _CHUNK):
-            part = {name: column[start : start + _CHUNK] for name, column in table.items()}
-            writer.writerows(zip(*text_columns(part), strict=True))
+        write = csv_writer(file)
+        for start in range(0, max(1, length), _CHUNK):
+            write({name: column[start : start + _CHUNK] for name, column in table.items()})
     return path
 
 
@@ -187,10 +205,11 @@ def csv_table(table: Table) -> Table:
     }
 
 
-def csv_writer(file: Any) -> Any:
-    """Return a writer of rows that end in a line feed, with names in quotes that have any line end.
+def csv_writer(file: Any) -> Callable[[Table], None]:
+    """Return what writes one table after the other below one row of titles.
 
-    Those of the `csv` module have quotes where a sign of the line end is in them, and no others.
+    Rows end in a line feed, and names that have any line end are in quotes. Those of the `csv`
+    module have quotes where a sign of its own line end is in them, and no others.
     """
 
     class Lines:
@@ -198,7 +217,15 @@ def csv_writer(file: Any) -> Any:
         def write(row: str) -> int:
             return int(file.write(row.removesuffix("\r\n") + "\n"))
 
-    return csv.writer(Lines, lineterminator="\r\n")
+    writer = csv.writer(Lines, lineterminator="\r\n")
+
+    def write(table: Table) -> None:
+        table = csv_table(table)
+        if file.tell() == 0:
+            writer.writerow(table)
+        writer.writerows(zip(*map(_texts, table.values()), strict=True))
+
+    return write
 
 
 def csv_text(text: Any) -> Any:
@@ -207,11 +234,6 @@ def csv_text(text: Any) -> Any:
         return text
     sign = text.lstrip("'")[:1]
     return f"'{text}" if sign and sign in _FORMULA else text
-
-
-def text_columns(table: Table) -> list[list[Any]]:
-    """The columns of a table as a text file has them."""
-    return [_texts(column) for column in table.values()]
 
 
 def _texts(column: npt.NDArray[Any]) -> list[Any]:
@@ -405,16 +427,14 @@ def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> 
         )
     names, n = feature_names(release)[places], len(places)
     rows, columns = np.triu_indices(n, 1)
-    there = _released(release, places)[rows, columns]
+    there = released_among(release, places)[rows, columns]
     rows, columns = rows[there], columns[there]
-    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        pairs = _pairs(release, (places[rows], places[columns]), level)
+    pairs = _pairs(release, (places[rows], places[columns]), level)
     square = np.full((3, n, n), np.nan)
     for each, name in enumerate(("correlation", "correlation_lower", "correlation_upper")):
         square[each, rows, columns] = square[each, columns, rows] = pairs[name]
         np.fill_diagonal(square[each], 1.0)
-    where = release.positions
-    along = release.chromosomes
+    where, along = release.positions, release.chromosomes
     return Window(
         features=tuple(map(str, names)),
         places=places,
@@ -434,13 +454,12 @@ def around(release: Release, column: Any, reach: Any = None, *, level: float = L
     `reach` is how many columns away others are at most; None takes all that were released.
     """
     (place,) = positions(release, column).tolist()
-    others = _partners(release, place)
+    others = paired_with(release, np.array([place]))
     if reach is not None:
         cure = "give how many columns to look at on each side."
         most = check_integer("window", reach, at_least=1, cure=cure)
         others = others[np.abs(others - place) <= most]
-    with np.errstate(all="ignore"):
-        pairs = _pairs(release, (np.full(len(others), place), others), level)
+    pairs = _pairs(release, (np.full(len(others), place), others), level)
     more = {} if release.positions is None else {"position": release.positions[others]}
     named = {name: column for name, column in pairs.items() if name != "feature_1"}
     return {"feature": named.pop("feature_2"), **more, "columns_away": others - place, **named}
@@ -463,54 +482,28 @@ def matching(release: Release, name: str) -> IntArray:
     return np.array(found, dtype=np.int64)
 
 
-def _released(release: Release, places: IntArray) -> BoolArray:
-    """Which pairs among these columns the release holds."""
-    if release.selected is None:
-        return np.ones((len(places), len(places)), dtype=bool)
-    known = np.zeros((len(places), len(places)), dtype=bool)
-    if is_sparse(release.integers):
-        start, end = places[0], places[-1] + 1
-        part = release.integers[start:end][:, start:end].tocoo()
-        known[part.row, part.col] = True
-        return known
-    return np.asarray(release.released[np.ix_(places, places)])
-
-
-def _partners(release: Release, place: int) -> IntArray:
-    if is_sparse(release.integers):
-        ends = release.integers.indptr[place : place + 2]
-        others = release.integers.indices[slice(*ends)].astype(np.int64)
-    else:
-        others = np.flatnonzero(release.released[place])
-    return np.asarray(others[others != place])
-
-
 def variance_of(release: Release, column: int) -> float:
     """Return the variance of one column, as the estimate has it."""
-    return float(_view_of(release, np.array([column])).matrix[column, column])
+    return float(view_of(release, np.array([column])).matrix[column, column])
 
 
 def _pairs(release: Release, places: tuple[IntArray, IntArray], level: float) -> dict[str, Any]:
-    return named_pairs(release, _view_of(release, np.union1d(*places)).table(places, level))
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        return named_pairs(release, view_of(release, np.union1d(*places)).table(places, level))
 
 
-def _view_of(release: Release, columns: IntArray) -> View:
+def view_of(release: Release, kept: IntArray) -> View:
     """Return the view of a release; of a large sparse one the estimate of these columns alone."""
     if not is_sparse(release.integers) or release.making.structure is not None:
         return view(release)
-    return replace(view(_only(release, columns)), release=release)
-
-
-def _only(release: Release, kept: IntArray) -> Release:
-    """Return the release with entries of some columns alone, and the diagonal."""
-    part = release.integers[kept]
+    part, own = release.integers[kept], np.arange(release.n_features)
     rows = np.repeat(kept, np.diff(part.indptr))
     inside = np.isin(part.indices, kept) & (part.indices != rows)
-    own = np.arange(release.n_features)
     where = (
         np.concatenate([rows[inside], own]),
         np.concatenate([part.indices[inside].astype(np.int64), own]),
     )
     values = np.concatenate([part.data[inside], release.integers.diagonal()])
     matrix = sparse.csr_array((values, where), shape=release.integers.shape)
-    return replace(release, integers=matrix, feature_scale=scales_of(release))
+    small = replace(release, integers=matrix, feature_scale=scales_of(release))
+    return replace(view(small), release=release)

@@ -14,9 +14,16 @@ import numpy as np
 from scipy import sparse, special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov._validation import listed
-from hushcov._words import counted
-from hushcov.answers.tables import MOST_ASKED, categories, feature_names, positions
+from hushcov._validation import check_level, listed
+from hushcov._words import counted, some_of
+from hushcov.answers.tables import (
+    MOST_ASKED,
+    categories,
+    feature_names,
+    paired_with,
+    positions,
+    released_among,
+)
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import (
     hard_threshold,
@@ -91,6 +98,11 @@ class Uncertain:
             known=self.known[block],
         )
 
+    @property
+    def n_zero(self) -> int:
+        """How many pairs were not released, and count as zero."""
+        return int(np.count_nonzero(~self.known)) // 2
+
     def deviation(self, gradients: FloatArray) -> FloatArray:
         """Standard deviations of functions of the matrix, given their gradients there.
 
@@ -120,27 +132,25 @@ def check_noise(release: Release) -> tuple[float, int]:
     return release.noise_sd[0], release.n_sampled
 
 
+def width_of(level: object) -> float:
+    """How many deviations an interval of this level reaches; the level is checked."""
+    return float(special.ndtri(0.5 + check_level(level) / 2))
+
+
 def uncertain(release: Release, features: IntArray) -> Uncertain:
     """The part of a release for these features."""
-    _, n_sampled = check_noise(release)
     scale = scales_of(release)[features]
     if is_sparse(release.integers):
         integers = release.integers[features][:, features].toarray()
     else:
         integers = release.integers[np.ix_(features, features)]
     values = integers * release.unit * np.multiply.outer(scale != 0, scale != 0)
-    known = _known(release, features)
-    variance = release.integers.diagonal() * release.unit
-    found = coverage(release)
+    known = released_among(release, features)
     rows, columns = np.indices(values.shape).reshape(2, -1)
-    places = features[rows], features[columns]
-    deviation, kept = found.errors(release, places, values.ravel(), variance)
-    sampling = found.sampling_sd(places, values.ravel(), variance, n_sampled)
-    noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / kept
-    noise = np.where(known, noise.reshape(values.shape), 0.0)
-    unit = np.multiply.outer(scale, scale)
     with np.errstate(all="ignore"):
-        values, noise = values / kept.reshape(values.shape) * unit, noise * unit
+        found = _put_right(release, (features[rows], features[columns]), values.ravel())
+    values, noise = (each.reshape(values.shape) for each in found)
+    noise = np.where(known, noise, 0.0)
     if not (np.isfinite(values).all() and np.isfinite(noise).all()):
         raise CapacityError(
             "entries of the release, with their noise, must be finite for questions, got some that "
@@ -151,31 +161,33 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
         values=values,
         noise_sd=noise,
         known=known,
-        n=n_sampled,
-        excess=float(max(found.kurtosis[features].max() / NORMAL - 1, 0.0)),
+        n=check_noise(release)[1],
+        excess=_excess(release, features),
     )
 
 
-def _known(release: Release, features: IntArray) -> BoolArray:
-    """Which entries of these features the release holds."""
-    if release.selected is None:
-        return np.ones((len(features), len(features)), dtype=bool)
-    if is_sparse(release.integers):
-        there = release.integers[features][:, features].tocoo()
-        stored = np.zeros((len(features), len(features)), dtype=bool)
-        stored[there.row, there.col] = True
-        return stored
-    place = np.full(release.n_features, -1)
-    place[features] = np.arange(len(features))
-    rows, columns = place[release.selected]
-    there = (rows >= 0) & (columns >= 0)
-    known = np.eye(len(features), dtype=bool)
-    known[rows[there], columns[there]] = known[columns[there], rows[there]] = True
-    return known
+def _put_right(
+    release: Release, places: tuple[IntArray, IntArray], values: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return entries in the unit of the data, and the deviations of their noise.
+
+    `values` are as they were released; what bounds on records took off is put back.
+    """
+    _, n = check_noise(release)
+    law, scale, variance = coverage(release), scales_of(release), release.variances
+    deviation, kept = law.errors(release, places, values, variance)
+    sampling = law.sampling_sd(places, values, variance, n)
+    noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / kept
+    unit = scale[places[0]] * scale[places[1]]
+    return values / kept * unit, noise * unit
 
 
-# Of a variance, beside factors.
-_LEAST_OWN = 0.1
+def _excess(release: Release, features: IntArray) -> float:
+    """By how much more than normal records these vary."""
+    return float(max(coverage(release).kurtosis[features].max() / NORMAL - 1, 0.0))
+
+
+_LEAST_OWN = 0.1  # of a variance, beside factors
 _ROUNDING = 1e-30  # of shares of variances, squared
 _BY_CHANCE = 0.05  # how often any feature is a partner of a target that has none
 _WEAKEST = 0.1  # the part of the released pairs that counts as weak
@@ -194,9 +206,10 @@ def refuse_unknown(release: Release, name: str, features: IntArray) -> None:
         )
     if lost:
         do, cure = ("do", "leave them out") if len(lost) > 1 else ("does", "leave it out")
+        cure = "choose another one" if name == "target" else cure
         raise ParameterError(
-            f"{name} must be found, got {_names(release, lost)}, which {do} not vary or cannot be "
-            f"told from noise: {'choose another one' if name == 'target' else cure}."
+            f"{name} must be found, got {listed(feature_names(release)[lost])}, which {do} not "
+            f"vary or cannot be told from noise: {cure}."
         )
 
 
@@ -216,7 +229,7 @@ def partners(release: Release, target: int) -> IntArray:
         others = paired_with(release, np.array([target]))
     others = others[~nothing_known(release)[others]]
     values = values_at(release.integers, np.full(len(others), target), others) * release.unit
-    variance = release.integers.diagonal() * release.unit
+    variance = release.variances
     noise_sd, n_sampled = check_noise(release)
     deviation = np.sqrt(variance[others] * variance[target] / n_sampled)
     deviation = np.hypot(deviation, noise_sd)
@@ -224,15 +237,6 @@ def partners(release: Release, target: int) -> IntArray:
     found = (np.abs(values) > threshold) & (np.abs(values) > by_chance * deviation)
     strength = np.abs(values) / np.sqrt(variance[others])
     return np.asarray(others[found][np.argsort(-strength[found], kind="stable")])
-
-
-def paired_with(release: Release, features: IntArray) -> IntArray:
-    """Other features of which the release holds a pair with one of these."""
-    if is_sparse(release.integers):
-        near = np.unique(release.integers[features].indices)
-    else:
-        near = np.flatnonzero(release.released[features].any(axis=0))
-    return np.asarray(np.setdiff1d(near, features), dtype=np.int64)
 
 
 def of_factors(release: Release) -> FloatArray | None:
@@ -263,16 +267,6 @@ def of_factors(release: Release) -> FloatArray | None:
     return np.asarray(matrix)
 
 
-def through_factors(release: Release) -> str:
-    """Return remarks on coefficients that factors gave."""
-    assert release.making.structure is not None
-    rank = counted(release.making.structure.rank, "factor")
-    return (
-        f"Coefficients are read through {rank} that the features have in common, since noise "
-        "drowns each by itself: together they predict, and none has an interval."
-    )
-
-
 def with_missing(release: Release, features: IntArray) -> Uncertain:
     """The part of a release for these features, in which pairs that were not released are unsure.
 
@@ -296,7 +290,7 @@ def missing_sd(release: Release) -> float:
     assert release.noise_sd is not None
     every = max(1, release.selected.shape[1] // _MOST_ASKED)  # of very many, some tell it
     rows, columns = release.selected[:, ::every]
-    variance = release.integers.diagonal() * release.unit
+    variance = release.variances
     known = (variance[rows] > 0) & (variance[columns] > 0)
     rows, columns = rows[known], columns[known]
     size = np.sqrt(variance[rows] * variance[columns])
@@ -306,29 +300,19 @@ def missing_sd(release: Release) -> float:
     return min(weak, float(noise), 1.0)
 
 
-def assumed_zero(part: Uncertain) -> int:
-    """How many pairs were not released, and count as zero."""
-    return int(np.count_nonzero(~part.known)) // 2
-
-
 def doubts(release: Release, features: IntArray, n_zero: int) -> list[str]:
     """Return remarks, in sentences, on an answer that uses these features."""
     said = []
     fails = features[~interval_holds(release)[features]].tolist()
     if fails:
-        said.append(
-            f"Too much was taken off large values of {_names(release, fails)}: intervals may miss."
-        )
+        names = listed(feature_names(release)[fails])
+        said.append(f"Too much was taken off large values of {names}: intervals may miss.")
     if n_zero:
         said.append(
             f"{counted(n_zero, 'pair')} of these features did not stand out, and count as "
             f"correlations of 0, give or take {missing_sd(release):.2g}."
         )
     return said
-
-
-def _names(release: Release, features: list[int]) -> str:
-    return listed([feature_names(release)[each] for each in features])
 
 
 # Of the summed variances: below is about what one answer in a hundred leaves. And the deviation of
@@ -449,19 +433,12 @@ class AskedMatrix:
     notes: tuple[str, ...]
 
 
-def usable(release: Release) -> BoolArray:
-    """Features that vary, beyond what noise makes of a constant."""
-    if release.noise_sd is None:
-        return np.ones(release.n_features, dtype=bool)
-    variance = release.integers.diagonal() * release.unit
-    found = ~lost_features(variance, release.noise_sd[1]) & (scales_of(release) > 0)
-    found[list(release.making.unresolved)] = False
-    return np.asarray(found)
-
-
 def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
     """Places of the features asked for, all that can be used if None, and who is left out."""
-    good, names = usable(release), feature_names(release)
+    names, good = feature_names(release), np.ones(release.n_features, dtype=bool)
+    if release.noise_sd is not None:  # a variance beyond what noise makes of a constant
+        good = ~lost_features(release.variances, release.noise_sd[1]) & (scales_of(release) > 0)
+        good[list(release.making.unresolved)] = False
     if features is None and np.count_nonzero(good) > MOST_ASKED:
         raise ParameterError(
             f"features is required for a release of more than {MOST_ASKED:,} features, got None of "
@@ -472,17 +449,12 @@ def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
     found = positions(release, features)
     bad = [repr(str(name)) for name in names[found[~good[found]]]]
     if bad:
+        have, them = ("has", "it") if len(bad) == 1 else ("have", "them")
         raise ParameterError(
-            f"features must have a variance that stands out of the noise, and {_listed(bad)} "
-            f"{'has' if len(bad) == 1 else 'have'} none: leave {'it' if len(bad) == 1 else 'them'} "
-            "out."
+            "features must have a variance that stands out of the noise, and "
+            f"{some_of(bad, _MOST_LISTED)} {have} none: leave {them} out."
         )
     return found, ()
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
-    return ", ".join(names[:_MOST_LISTED]) + more
 
 
 def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2) -> AskedMatrix:
@@ -493,13 +465,23 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
             f"features must be at least {fewest} that vary beyond the noise, got {len(places)}: "
             "there is nothing to ask of fewer."
         )
+    _, n = check_noise(release)
+    matrix: Matrix
+    noise: Matrix
+    if release.selected is not None:
+        kept = hard_threshold(in_scales(release), release.making.threshold)
     if is_sparse(release.integers):
-        matrix, noise, n, excess = _sparse(release, places)
+        whole = sparse.coo_array(kept[places][:, places])
+        at, shape = (whole.row, whole.col), whole.shape
+        values, deviations = _put_right(release, (places[at[0]], places[at[1]]), whole.data)
+        matrix = sparse.csr_array((values, at), shape=shape)
+        noise = sparse.csr_array((deviations, at), shape=shape)
     else:
         found = uncertain(release, places)
-        matrix, noise, n, excess = found.values, found.noise_sd, found.n, found.excess
-        if release.selected is not None:
-            gone = _below(release, places)
+        matrix, noise = found.values, found.noise_sd
+        if release.selected is not None:  # what the estimate leaves at zero
+            gone = np.asarray(kept)[np.ix_(places, places)] == 0
+            np.fill_diagonal(gone, False)
             matrix[gone] = noise[gone] = 0.0
     unit = np.sqrt(matrix.diagonal())
     if not correlation:  # a power of two, so that no digit changes
@@ -507,6 +489,18 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
     matrix, noise = matrix.copy(), noise.copy()
     multiply_outer(matrix, 1 / unit)
     multiply_outer(noise, 1 / unit)
+    said = []
+    if left_out:
+        said.append(
+            f"{counted(len(left_out), 'feature')} left out, whose variance does not stand out of "
+            f"the noise: {some_of(left_out, _MOST_LISTED)}."
+        )
+    doubtful = feature_names(release)[places[~interval_holds(release)[places]]]
+    if len(doubtful):
+        said.append(
+            "Intervals do not hold: bounds on records took off too much, or tails are heavy, of "
+            f"{some_of(doubtful, _MOST_LISTED)}."
+        )
     return AskedMatrix(
         features=places,
         names=feature_names(release)[places],
@@ -514,54 +508,10 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
         variance=noise * noise,
         unit=unit,
         n=n,
-        excess=excess,
+        excess=_excess(release, places),
         correlation=correlation,
         complete=release.selected is None,
         factors=scales_of(release)[places] / unit,
         left_out=left_out,
-        notes=_part_notes(release, places, left_out),
+        notes=tuple(said),
     )
-
-
-def _below(release: Release, places: IntArray) -> BoolArray:
-    """Pairs of these features that the estimate leaves at zero."""
-    kept = hard_threshold(in_scales(release), release.making.threshold)
-    gone = np.asarray(kept)[np.ix_(places, places)] == 0
-    np.fill_diagonal(gone, False)
-    return np.asarray(gone)
-
-
-def _sparse(release: Release, places: IntArray) -> tuple[Matrix, Matrix, int, float]:
-    """Return the uncertainty of the entries that are stored; see `uncertain`."""
-    check_noise(release)
-    kept = hard_threshold(in_scales(release), release.making.threshold)
-    whole = sparse.coo_array(kept[places][:, places])
-    at = places[whole.row], places[whole.col]
-    variance = release.integers.diagonal() * release.unit
-    law = coverage(release)
-    deviation, left = law.errors(release, at, whole.data, variance)
-    assert release.n_sampled is not None
-    sampling = law.sampling_sd(at, whole.data, variance, release.n_sampled)
-    of_noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / left
-    unit = scales_of(release)[at[0]] * scales_of(release)[at[1]]
-    places_of = whole.row, whole.col
-    values = sparse.csr_array((whole.data / left * unit, places_of), shape=whole.shape)
-    noise = sparse.csr_array((of_noise * unit, places_of), shape=whole.shape)
-    excess = float(max(law.kurtosis[places].max() / NORMAL - 1, 0.0))
-    return values, noise, release.n_sampled, excess
-
-
-def _part_notes(release: Release, places: IntArray, left_out: tuple[str, ...]) -> tuple[str, ...]:
-    said = []
-    if left_out:
-        said.append(
-            f"{counted(len(left_out), 'feature')} left out, whose variance does not stand out of "
-            f"the noise: {_listed(list(left_out))}."
-        )
-    doubtful = feature_names(release)[places[~interval_holds(release)[places]]]
-    if len(doubtful):
-        said.append(
-            "Intervals do not hold: bounds on records took off too much, or tails are heavy, of "
-            f"{_listed(list(doubtful))}."
-        )
-    return tuple(said)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from hushcov._charged import stated_charges
 from hushcov._words import number
-from hushcov.accounting import ADD_REMOVE, Guarantee
+from hushcov.accounting import Guarantee, is_counted
 from hushcov.accounting.ledger import Ledger
 from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
 from hushcov.cli.answers import show_pairs
@@ -172,7 +172,7 @@ def settle(
             "see parts of a unit. Use fit(dask.dataframe.read_parquet(...), unit=...) in Python, "
             "which brings units together, or leave the option out."
         )
-    counts, n_records = bool(apart) or options["neighbours"] == ADD_REMOVE, options["n_records"]
+    counts, n_records = bool(apart) or is_counted(options["neighbours"]), options["n_records"]
     check_count(counts=counts, n_records=n_records, dry_run=dry_run)
     if options["tables"] == "parquet":
         check_parquet()

@@ -14,7 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._words import counted, memory, number
-from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS, Guarantee
+from hushcov.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.files import candidate_words
@@ -209,7 +209,6 @@ class Job:
         mechanism = self.plan.chosen.mechanism
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
         epsilon = self.certify().epsilon  # with what a count before it spends
-        to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
         delta = 0.0 if mechanism.pure else inputs.delta
         unknown = []
         for stage in self.plan.stages:
@@ -221,7 +220,7 @@ class Job:
         first = f"about {memory(COMPILING)} more the first time, when code is compiled"
         return [
             ("release", f"{d:,} x {d:,} covariance, rounded to integers, and scales of features"),
-            ("guarantee", promise_words(epsilon, delta, *to_whom)),
+            ("guarantee", promise_words(epsilon, delta, *inputs.neighbours.whom)),
             ("", f"It holds whatever the records are.{unspent}"),
             *self._protected(),
             ("public inputs", self._public()),
@@ -312,7 +311,7 @@ class Job:
 
     def _memory(self) -> tuple[int, int]:
         """Return the bytes that the fit is expected to need, and those that reading files does."""
-        name, prepared = self.plan.chosen.mechanism.name, self.plan.request.private_centre
+        name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
         d, reading = self.source.records.n_features, 0
         if is_file_source(self.source.file):
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))

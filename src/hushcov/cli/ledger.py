@@ -14,7 +14,7 @@ from rich.table import Table
 
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.accounting import RECORD, RELATIONS, REPLACE, Approximate, Pure
+from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS, Approximate, Pure
 from hushcov.accounting.ledger import Ledger, Receipt, Statement
 from hushcov.cli.options import JSON, NUMBER, Command, Function
 from hushcov.cli.output import (
@@ -72,7 +72,7 @@ def command(ctx: click.Context) -> None:
 @click.option(
     "--neighbours",
     type=click.Choice(tuple(RELATIONS)),
-    default=REPLACE,
+    default=ONE_REPLACED.relation,
     show_default=True,
     help="What may happen to one unit: it is replaced, or added or removed.",
 )

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, counted, memory, number
-from hushcov.accounting import RELATIONS, REPLACE, Neighbours
+from hushcov.accounting import ONE_REPLACED, Neighbours
 from hushcov.accounting.guarantee import odds_of, promise_words
 from hushcov.cli.files import candidate_words, check_paths, known_pairs
 from hushcov.cli.options import (
@@ -175,8 +175,9 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
     elif k is None:
         k = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
     epsilon, most = options["epsilon"], options["max_rows_per_unit"]
-    neighbours = Neighbours(options["neighbours"] or REPLACE, 1 if most is None else most)
-    counts = most is not None or neighbours.relation != REPLACE
+    relation = options["neighbours"] or ONE_REPLACED.relation
+    neighbours = Neighbours(relation, 1 if most is None else most)
+    counts = most is not None or not neighbours.public_size
     request = Request(
         k,
         Counting(epsilon, neighbours).left if counts else epsilon,
@@ -345,14 +346,12 @@ class Planner:
 
     def memory(self, mechanism: str, inputs: ReleaseInputs) -> int:
         """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
-        return command_memory(mechanism, inputs, prepared=self.request.private_centre)
+        return command_memory(mechanism, inputs, prepared=not self.request.known_mean)
 
     def to_dict(self) -> dict[str, object]:
         """Return what is public, as plain, JSON-ready data."""
         request, neighbours = self.request, self.request.neighbours
-        odds = odds_of(
-            request.epsilon, request.delta, RELATIONS[neighbours.relation], neighbours.unit
-        )
+        odds = odds_of(request.epsilon, request.delta, *neighbours.whom)
         known: dict[str, object] = {}
         if request.candidates is not None:
             known = request.candidates.to_dict() | {"adaptive_width": self.adaptive_width}
@@ -376,7 +375,7 @@ class Planner:
     def knowledge(self) -> str:
         """Say what is not known about the records, and what that costs."""
         known = self.request.known_scale
-        if self.request.private_centre:
+        if not self.request.known_mean:
             unknown = "Means and norms" if known else "Means, scales and norms"
             return f"{unknown} unknown: found from a part of the budget."
         scale = "known" if known else "unknown: estimated from a part of the budget"
@@ -427,7 +426,7 @@ class Page:
                 show(out, "")
                 show(out, text_table(*table))
         heading(out, "What would be promised")
-        to_whom = RELATIONS[request.neighbours.relation], request.neighbours.unit
+        to_whom = request.neighbours.whom
         budget = request.epsilon, request.delta
         promise, odds = promise_words(*budget, *to_whom), odds_of(*budget, *to_whom)
         facts(out, [("promise", promise), ("odds", str(odds))])

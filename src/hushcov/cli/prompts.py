@@ -23,7 +23,7 @@ from rich.console import Console
 
 from hushcov._validation import listed, shown
 from hushcov._words import counted
-from hushcov.accounting import ADD_REMOVE
+from hushcov.accounting import ONE_REMOVED, is_counted
 from hushcov.cli.files import free_path
 from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_number
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
@@ -229,7 +229,7 @@ class Draft:
     @property
     def public_rows(self) -> bool:
         """Whether the number of rows is public."""
-        return self.known("unit") is None and self.known("neighbours") != ADD_REMOVE
+        return self.known("unit") is None and not is_counted(self.known("neighbours"))
 
 
 def looks_like_identifier(name: str) -> bool:
@@ -258,12 +258,12 @@ def ask_whose(draft: Draft) -> None:
         draft.settings.plan.pop(MOST_ROWS, None)
         public = draft.ask.yes(
             "May everybody know how many rows there are?",
-            default=draft.known("neighbours") != ADD_REMOVE,
+            default=not is_counted(draft.known("neighbours")),
             help="If yes, the promise is: nobody can tell what any one row says. If no, it is: "
             "nobody can tell whether any one row is there at all. Then 2 % of epsilon release "
             "about how many there are, with noise. Mostly the number is in a report already: yes.",
         )
-        draft.put("neighbours", None if public else ADD_REMOVE)
+        draft.put("neighbours", None if public else ONE_REMOVED.relation)
         return
     before = draft.known("unit")
     likely = [name for name in draft.names if looks_like_identifier(name)]

@@ -15,7 +15,7 @@ from rich.console import Console
 from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.accounting import RECORD, RELATIONS, REPLACE
+from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS
 from hushcov.accounting.guarantee import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import check_paths, free_path, refuse_taken, sign_of, stem_of
@@ -329,7 +329,7 @@ def _whom(draft: Draft) -> tuple[str, str]:
     """Return the relation and the unit of the promise, as the ledger calls them."""
     unit = draft.known("unit")
     word = RECORD if unit is None else unit if draft.header.names is not None else "unit"
-    return draft.known("neighbours") or REPLACE, word
+    return draft.known("neighbours") or ONE_REPLACED.relation, word
 
 
 def _ask_missing(draft: Draft) -> None:

@@ -14,14 +14,12 @@ from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.estimators.sites import SummedCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import (
-    GAUSSIAN,
-    GAUSSIAN_THRESHOLD,
-    GaussianNoise,
+from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
 )
+from hushcov.mechanisms.gaussian.room import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.planning import Plan

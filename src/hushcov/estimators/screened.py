@@ -14,7 +14,7 @@ from hushcov.estimators.options import (
 )
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.screened import SCREENED, PlannedScreened, ScreenedPlan
+from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened, ScreenedPlan
 from hushcov.planning import Plan
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._validation import check_integer, shown
-from hushcov.accounting import REPLACE
+from hushcov.accounting import ONE_REPLACED
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
@@ -28,7 +28,7 @@ _PICKLED = (
 )
 # Options of whose privacy it is, as they are where it is that of one replaced record.
 _ONE_REPLACED = {
-    "neighbours": REPLACE,
+    "neighbours": ONE_REPLACED.relation,
     "max_rows_per_unit": None,
     "estimand": "rows",
     "max_sample_weight": None,

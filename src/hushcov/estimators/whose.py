@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from hushcov.accounting import ADD_REMOVE, RECORD, REPLACE, Neighbours
+from hushcov.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import ESTIMANDS, check_parameters
 from hushcov.release import Release
@@ -28,7 +28,7 @@ class Whose:
     the rows over the most that one may have.
     """
 
-    relation: str = REPLACE
+    relation: str = ONE_REPLACED.relation
     unit: str = RECORD
     identifiers: Any = None
     most_rows: int | None = 1
@@ -76,7 +76,7 @@ class Whose:
         Units are counted from identifiers, and nothing is read of these before a charge.
         """
         given = self.identifiers is not None or self.weights is not None
-        return self.relation == ADD_REMOVE or given
+        return is_counted(self.relation) or given
 
     @property
     def neighbours(self) -> Neighbours:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from rich.console import Console
 from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import counted, memory, number
-from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee
+from hushcov.accounting import ONE_REPLACED, Guarantee, is_counted
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import output_folder, read_signing_key
 from hushcov.cli.fitting import (
@@ -40,7 +40,7 @@ from hushcov.cli.output import (
 )
 from hushcov.exceptions import ParameterError
 from hushcov.genotypes.estimator import CountedGenotypes, GenotypeCovariance
-from hushcov.genotypes.mechanism import NAME, GenotypePlan
+from hushcov.genotypes.mechanism import NAME, GenotypeParameters
 from hushcov.options import ALLOWED, Option, Taker, shared_by
 from hushcov.planning import Caution
 from hushcov.release import Making
@@ -69,7 +69,7 @@ class GenotypeJob(Job):
     """Covariances of genotypes within windows."""
 
     estimator: GenotypeCovariance
-    plan: GenotypePlan
+    plan: GenotypeParameters
     opened: CountedGenotypes | None = None
 
     @property
@@ -79,18 +79,16 @@ class GenotypeJob(Job):
 
     def announcement(self) -> list[tuple[str, str]]:
         """Describe the release to come: its mechanism, and the error to expect."""
-        inputs, d = self.plan.parameters.inputs, self.plan.parameters.inputs.n_features
-        to_whom = RELATIONS[inputs.neighbours.relation], inputs.neighbours.unit
-        public = "" if inputs.neighbours.relation == REPLACE else "the number of variants, "
-        public = public or "the size of the data, "
-        known = "" if self.plan.frequencies is None else ", allele frequencies"
-        found = None if self.counted is None else Making(counted=self.counted.to_dict())
-        number_of = [] if found is None else [("counted", found.counted_words or "")]
+        inputs, d = self.plan.inputs, self.plan.inputs.n_features
+        to_whom, replaced = inputs.neighbours.whom, inputs.neighbours.public_size
+        public = "the size of the data, " if replaced else "the number of variants, "
+        known = ", allele frequencies" * self.plan.known
+        count = None if self.counted is None else Making(counted=self.counted.to_dict())
         return [
             ("release", f"{d:,} x {d:,} covariance of genotypes within windows, sparse"),
             ("guarantee", promise_words(self.certify().epsilon, inputs.delta, *to_whom)),
             ("", "It holds whatever the records are. Relatives are not protected together."),
-            *number_of,
+            *([] if count is None else [("counted", count.counted_words or "")]),
             ("public inputs", f"{public}epsilon, delta, names and positions of variants{known}"),
             *self.plan.facts()[:-1],
             ("will find", f"correlations of {number(self.plan.detection_limit, 2)} and more"),
@@ -104,13 +102,11 @@ class GenotypeJob(Job):
     def expected(self) -> dict[str, object]:
         """See `Job.expected`."""
         sentences = [caution.sentence for caution in self.cautions]
-        return {"mechanism": NAME, "plan": self.plan.to_dict(), "warnings": sentences}
+        return {"mechanism": NAME, "plan": self.plan.expected(), "warnings": sentences}
 
-    @contextmanager
-    def watched(self) -> Iterator[Any]:
+    def watched(self) -> AbstractContextManager[Any]:
         """Return a bar that goes along the variants."""
-        with watched_variants(self.source.records.n_features) as advance:
-            yield advance
+        return watched_variants(self.source.records.n_features)
 
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
@@ -134,7 +130,7 @@ def _prepare(
         known["frequencies"] = _read_frequencies(known["frequencies"])
     estimator, file = GenotypeCovariance(**known), options["file"]
     key, folder = read_signing_key(options["sign"]), output_folder(file, options["output"])
-    counts, guess = estimator.neighbours == ADD_REMOVE, options["n_records"]
+    counts, guess = is_counted(estimator.neighbours), options["n_records"]
     check_count(counts=counts, n_records=guess, dry_run=options["dry_run"])
     records = estimator.open(file)
     check_size(file, records, None if counts else guess)
@@ -147,7 +143,7 @@ def _prepare(
             found = estimator.count(records)
         plan = found.plan
     # The exact number of records goes no further, unless it is public.
-    size = plan.parameters.inputs
+    size = plan.inputs
     sized = DeclaredRecords(size.n_records, size.n_features, records.feature_names)
     about: dict[str, Any] = {"key": key, "tables": options["tables"], "about": counts}
     source = Source(file, folder, sized, known_mean=True, **about)
@@ -203,26 +199,25 @@ def plan(
         if given and param.name not in _PLANNED:
             option = max(param.opts, key=len)
             raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")
-    known["neighbours"] = known["neighbours"] or REPLACE
+    known["neighbours"] = known["neighbours"] or ONE_REPLACED.relation
     estimator = GenotypeCovariance(**known)
     plans = [estimator.fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
     if as_json:
-        echo_json({"mechanism": NAME, "plans": [plan.to_dict() for plan in plans]})
+        echo_json({"mechanism": NAME, "plans": [plan.expected() for plan in plans]})
         return
-    out, windows = console(), plans[0].parameters.candidates
+    out, windows = console(), plans[0].candidates
     heading(
         out,
         f"Genotypes at {counted(n_features, 'variant')}, {windows.words}: {windows.n_pairs:,} "
         "pairs",
     )
-    show(out, text_table(_TITLES, map(_row, plans)))
+    rows = []
+    for each in plans:
+        found = "none" if each.detection_limit >= 1 else number(each.detection_limit, 2)
+        rows.append(
+            (f"{each.inputs.n_records:,}", number(each.noise, 2), found, memory(each.memory))
+        )
+    show(out, text_table(_TITLES, rows))
     if len(plans) == 1:
         heading(out, "Design")
         facts(out, plans[0].facts())
-
-
-def _row(plan: GenotypePlan) -> tuple[str, ...]:
-    limit = plan.detection_limit
-    found = "none" if limit >= 1 else number(limit, 2)
-    n = plan.parameters.inputs.n_records
-    return f"{n:,}", number(plan.noise, 2), found, memory(plan.memory)

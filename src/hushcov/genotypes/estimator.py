@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.accounting import ADD_REMOVE, RELATIONS, REPLACE, Guarantee, Neighbours
+from hushcov._validation import check_integer, check_real, shown
+from hushcov.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import (
@@ -23,7 +23,11 @@ from hushcov.estimators.options import (
 )
 from hushcov.estimators.whose import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.genotypes.mechanism import GenotypePlan, plan_genotypes
+from hushcov.genotypes.mechanism import (
+    GenotypeParameters,
+    genotype_parameters,
+    release_genotypes,
+)
 from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.noise import Entropy, entropy_source
@@ -63,10 +67,6 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         Where the variants lie on their chromosome; public. None takes those of a `.bim` file.
     chromosomes : sequence of str of length n_features, optional
         Their chromosomes; None takes those of a `.bim` file, or one for all.
-    neighbours : {"replace", "add-remove"}, default="replace"
-        What becomes of one person in a neighbouring dataset: other genotypes, or no record at all.
-        With "add-remove" there is about half the noise at the same epsilon, and the number of
-        persons is not public: 2 % of epsilon release it first.
     on_hopeless : {"raise", "warn"}, default="raise"
         What to do where noise is expected to drown nearly all correlations: refuse
         (`HopelessError`), or warn and release. Nothing is charged before.
@@ -87,7 +87,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         As given, or as in the `.bim` file.
     n_records_ : int
         Persons; the released number with `neighbours="add-remove"`.
-    plan_ : GenotypePlan
+    plan_ : GenotypeParameters
         Every public number of the release, and the noise to expect.
 
     Notes
@@ -113,7 +113,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     frequencies: Any = None
     positions: Any = None
     chromosomes: Any = None
-    neighbours: str = REPLACE
+    neighbours: str = ONE_REPLACED.relation
 
     # What other estimators may choose.
     row_sparsity: ClassVar[None] = None  # type: ignore[misc]
@@ -135,10 +135,8 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         """
         for name, given in (("unit", unit), ("sample_weight", sample_weight)):
             if given is not None:
-                raise ParameterError(
-                    f"{name} must be left out with genotypes: every record is one person, and "
-                    "counts once."
-                )
+                why = "every record is one person, and counts once."
+                raise ParameterError(f"{name} must be left out with genotypes: {why}")
         return self.fit_watched(X)
 
     def fit_watched(self, X: Any, progress: Callable[[int], object] | None = None) -> Self:
@@ -165,9 +163,9 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         records = self.open(X)
         self.counted_: Counted | None = None
         d, found = records.n_features, None
-        plan = self.fit_plan(d if self.neighbours == ADD_REMOVE else records.n_records, d)
+        plan = self.fit_plan(d if is_counted(self.neighbours) else records.n_records, d)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)
-        if self.neighbours == ADD_REMOVE:
+        if is_counted(self.neighbours):
             # The plan above refused what cannot be done before anything is charged.
             counting = self.counting
             budget = counting.budget(private=entropy.private)
@@ -181,7 +179,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     def open(self, X: Any) -> GenotypeRecords:
         """Genotypes as they are read; shape, names and positions are kept."""
         records = open_genotypes(X)
-        if self.neighbours != ADD_REMOVE:
+        if not is_counted(self.neighbours):
             check_enough("X", records)
         d = self.n_features_in_ = records.n_features
         if records.feature_names is not None:
@@ -203,9 +201,8 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     def _request(self) -> None:
         check_given(self, "epsilon", "delta")
         check_parameters(self)
-        check_choice("neighbours", self.neighbours, tuple(RELATIONS))
 
-    def fit_plan(self, n_records: int, n_features: int) -> GenotypePlan:
+    def fit_plan(self, n_records: int, n_features: int) -> GenotypeParameters:
         """Settle everything that a fit of this size settles before it reads a record.
 
         Where the number of records is not public, the plan is for a count of so many. With
@@ -213,7 +210,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         """
         self._request()
         windows = self._windows(n_features)
-        removed = self.neighbours == ADD_REMOVE
+        removed = is_counted(self.neighbours)
         inputs = ReleaseInputs(
             n_records,
             n_features,
@@ -223,7 +220,25 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             neighbours=Neighbours(self.neighbours),
             candidates=windows,
         )
-        return plan_genotypes(inputs, frequencies=_frequencies(self.frequencies, n_features))
+        return genotype_parameters(inputs, known=self._known(n_features) is not None)
+
+    def _known(self, n_features: int) -> FloatArray | None:
+        """Return the public frequencies, if there are any; checked."""
+        if self.frequencies is None:
+            return None
+        cure = "pass public frequencies of the counted allele, one for each variant."
+        try:
+            found = np.asarray(self.frequencies, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ParameterError(
+                f"frequencies must be numbers, got {shown(self.frequencies)}: {cure}"
+            ) from None
+        if found.shape != (n_features,) or not np.all((found >= 0) & (found <= 1)):
+            raise ParameterError(
+                f"frequencies must be {n_features:,} numbers from 0 to 1, got shape {found.shape}, "
+                f"or numbers beyond: {cure}"
+            )
+        return found
 
     def _windows(self, n_features: int) -> Candidates:
         """Return the pairs to release; exactly one option says which."""
@@ -237,19 +252,15 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             )
         if self.window_bp is None:
             known = getattr(self, "feature_names_in_", None)
-            found = read_candidates(
-                n_features,
-                bandwidth=self.bandwidth,
-                candidate_pairs=self.candidate_pairs,
-                names=None if known is None else list(known),
-            )
+            told: Any = {"bandwidth": self.bandwidth, "candidate_pairs": self.candidate_pairs}
+            told["names"] = None if known is None else list(known)
+            found = read_candidates(n_features, **told)
             assert found is not None
             return found
         cure = "it is how many base pairs apart two variants can be."
         reach = check_integer("window_bp", self.window_bp, at_least=0, cure=cure)
         positions = getattr(self, "positions_", None)
-        if positions is None:
-            positions = _positions(self.positions, n_features)
+        positions = _positions(self.positions, n_features) if positions is None else positions
         chromosomes = getattr(self, "chromosomes_", None)
         if chromosomes is None:
             chromosomes = _chromosomes(self.chromosomes, n_features)
@@ -260,23 +271,23 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             )
         return Candidates.windows(window_ends(positions, chromosomes, reach))
 
-    def certified(self, plan: GenotypePlan) -> Guarantee:
+    def certified(self, plan: GenotypeParameters) -> Guarantee:
         """Return the cost of a fit by this plan, with the count before it."""
         private = self.random_state is None
         guarantee = plan.budget(private=private).certificate
-        if plan.parameters.inputs.neighbours.relation == REPLACE:
+        if plan.inputs.neighbours.public_size:
             return guarantee
         return guarantee.after(self.counting.budget(private=private).certificate)
 
-    def cautions(self, plan: GenotypePlan) -> tuple[Caution, ...]:
+    def cautions(self, plan: GenotypeParameters) -> tuple[Caution, ...]:
         """Return warnings about a fit by this plan."""
-        inputs = plan.parameters.inputs
+        inputs = plan.inputs
         found = [large_delta(inputs.delta, inputs.n_records)]
         if plan.noise >= _HOPELESS:
             found.append(
                 hopeless_because(
                     f"{inputs.n_records:,} records are too few for "
-                    f"{plan.parameters.candidates.n_pairs:,} pairs at this budget: correlations "
+                    f"{plan.candidates.n_pairs:,} pairs at this budget: correlations "
                     f"would have noise of standard deviation {plan.noise:.2g}, in which nearly all "
                     "drown. Use more records, narrower windows, fewer variants or a larger budget."
                 )
@@ -290,10 +301,11 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         budget = plan.budget(private=entropy.private)
         # Nothing but a count has been read from the records. Charge first, then release.
         with self._charged(budget.certificate):
-            release = plan.release(counted.records, budget, entropy, progress)
+            known: Any = {"frequencies": self._known(plan.inputs.n_features), "progress": progress}
+            release = release_genotypes(counted.records, plan, entropy, budget=budget, **known)
             release = release if before is None else completed(release, before)
             known = {"positions": self.positions_, "chromosomes": self.chromosomes_}
-            release = replace(release, **known)  # type: ignore[arg-type]
+            release = replace(release, **known)
             self.feature_scale_ = release.feature_scale
             self._store(release)
         self.n_records_ = self.release_.making.n_records
@@ -315,7 +327,7 @@ class CountedGenotypes:
     """
 
     records: GenotypeRecords
-    plan: GenotypePlan
+    plan: GenotypeParameters
     counted: Counted | None
     entropy: Entropy
     fitted: dict[str, Any]
@@ -363,21 +375,5 @@ def _chromosomes(given: Any, n_features: int) -> tuple[str, ...] | None:
         raise ParameterError(
             f"chromosomes must be one name for each of {n_features:,} variants, got "
             f"{len(found):,}: pass as many strings."
-        )
-    return found
-
-
-def _frequencies(given: Any, n_features: int) -> FloatArray | None:
-    if given is None:
-        return None
-    cure = "pass public frequencies of the counted allele, one for each variant."
-    try:
-        found = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ParameterError(f"frequencies must be numbers, got {shown(given)}: {cure}") from None
-    if found.shape != (n_features,) or not np.all((found >= 0) & (found <= 1)):
-        raise ParameterError(
-            f"frequencies must be {n_features:,} numbers from 0 to 1, got shape {found.shape}, or "
-            f"numbers beyond: {cure}"
         )
     return found

@@ -144,9 +144,9 @@ def squares_of(slopes: IntArray, offsets: IntArray) -> IntArray:
 
 
 def norm_bounds(
-    codes: CodeArray, squares: IntArray, ends: IntArray, pair: int, diagonal: int, centre: int
+    codes: CodeArray, squares: IntArray, ends: IntArray, pair: int, diagonal: int
 ) -> IntArray:
-    """By record, at least: pair * sum of u_i u_j + diagonal * sum of (u_i - centre)^2.
+    """By record, at least: pair * sum of u_i u_j + diagonal * sum of u_i^2.
 
     `u` are the squares of variants. The first sum is over i in 0..len(ends)-1 and j from i + 1 to
     ends[i] - 1, the second over i, where it is called. Sums are taken in float32, where many fit
@@ -161,7 +161,7 @@ def norm_bounds(
     tables = np.zeros((len(codes) + 1, 8), dtype=np.float32)
     tables[:-1, :4] = -(-squares // unit)
     scale = pair * unit**2
-    own = diagonal / scale * (squares - float(centre)) ** 2
+    own = diagonal / scale * squares.astype(np.float64) ** 2
     own[:, MISSING_CODE] = 0
     tables[:-1, 4:] = np.where(own > 0, np.nextafter(own.astype(np.float32), np.float32(np.inf)), 0)
     sums = np.zeros((codes.shape[1], CODES))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -16,13 +15,7 @@ import numpy as np
 from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov._words import number
-from hushcov.accounting import (
-    REPLACE,
-    WITHIN,
-    Budget,
-    Neighbours,
-    smallest_sigma,
-)
+from hushcov.accounting import WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
@@ -31,6 +24,7 @@ from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
+from hushcov.steps.norms import Mass
 from hushcov.sums.records import Progress
 
 #: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
@@ -50,6 +44,11 @@ _USUAL_BOUND = 1.5
 # Of the bound on norms that the number of records kept weighs, where a record is removed.
 _LIGHT = 4
 _LARGE = 2**20  # a bound at which rounding is nothing
+# Standard deviations that a correlation must have, to be told from noise nine times out of ten.
+_SEEN = 3.2
+# Bytes for each pair: its sum, places, value, and the matrix while it is made; for each variant.
+_PAIR_BYTES, _VARIANT_BYTES = 120, 400
+_BLOCKS = 3  # packed, that are there at the same time
 
 
 @dataclass(frozen=True)
@@ -157,6 +156,39 @@ class GenotypeParameters:
         moved = _USUAL_BOUND * relative_movement(inputs.neighbours) * math.sqrt(size)
         return moved / (inputs.n_records * self.value_mu)
 
+    @property
+    def detection_limit(self) -> float:
+        """About the smallest correlation that is told from noise nine times out of ten."""
+        sampling = 1 / math.sqrt(self.inputs.n_records)
+        return min(1.0, _SEEN * math.hypot(self.noise, sampling))
+
+    @property
+    def memory(self) -> int:
+        """About the bytes that a fit takes beside what is there before it."""
+        windows = self.candidates
+        packed = _BLOCKS * (self.block + windows.reach) * self.inputs.n_records // 4
+        return packed + _PAIR_BYTES * windows.n_pairs + _VARIANT_BYTES * self.inputs.n_features
+
+    def facts(self) -> Facts:
+        """Return the design in words."""
+        total = sum(mu**2 for mu in (self.count_mu, self.norm_mu, self.value_mu))
+        counts, norms, products = self.part_names
+        shares = {counts: self.count_mu**2 / total, norms: self.norm_mu**2 / total}
+        pairs = f"{self.candidates.n_pairs:,} pairs ({self.candidates.words})"
+        blocks = f"{self.n_blocks:,} of {self.block:,} variants"
+        return [
+            ("budget", budget_words(self.inputs, SCALES, shares, products)),
+            ("pairs", f"{pairs}, all of which are released"),
+            ("blocks", f"{blocks}; in each, the longest records are left out"),
+            ("noise", f"about {number(self.noise, 2)} for each correlation"),
+            ("certified", certified_words(self.budget())),
+        ]
+
+    def expected(self) -> dict[str, Any]:
+        """Return the parameters and what to expect of them, as plain data."""
+        expected = {"noise": self.noise, "detection_limit": self.detection_limit}
+        return self.to_dict() | expected | {"memory_bytes": self.memory}
+
     def to_dict(self) -> dict[str, object]:
         """Return inputs and parameters as plain, JSON-ready data."""
         names = ("block", "n_blocks", "known", "count_mu", "norm_mu", "value_mu", "count_sigma")
@@ -209,8 +241,10 @@ def genotype_parameters(
             "other, which never comes earlier again. Pass bandwidth, or window_bp with known "
             "positions."
         )
-    if block is None:
-        block = usual_block(inputs.n_records, inputs.n_features, windows.reach)
+    if block is None:  # as many variants as fit, so that blocks are about alike
+        most = min(_MOST, 4 * _BLOCK_BYTES // inputs.n_records)
+        most = max(_FEWEST, _REACHES * windows.reach, most)
+        block = -(-inputs.n_features // -(-inputs.n_features // most))
     block = check_integer("block", block, at_least=1, cure="it is how many variants a block has.")
     mu = inputs.largest_mu()
     counts = _CALLS if known else _count_share(inputs, mu)
@@ -221,21 +255,13 @@ def genotype_parameters(
     return parameters
 
 
-def usual_block(n_records: int, n_features: int, reach: int) -> int:
-    """How many variants fit into a block, so that blocks are about alike."""
-    most = max(_FEWEST, _REACHES * reach, min(_MOST, 4 * _BLOCK_BYTES // n_records))
-    return -(-n_features // -(-n_features // most))
-
-
 def _count_share(inputs: ReleaseInputs, mu: float) -> float:
     """Return the share at which errors of means and the noise of pairs do the same harm, about."""
     assert inputs.candidates is not None
     d = inputs.n_features
-    moved = inputs.neighbours.moved(replaced=Fraction(4), removed=Fraction(2))
-    noise = float(moved) * d / (inputs.n_records * mu) ** 2
+    noise = float(inputs.neighbours.moved(replaced=4, removed=2)) * d / (inputs.n_records * mu) ** 2
     width = (inputs.candidates.n_pairs + d) / d
-    best = math.cbrt(_STRAIN * noise / width)
-    return min(_MOST_COUNTS, max(_LEAST_COUNTS, best))
+    return min(_MOST_COUNTS, max(_LEAST_COUNTS, math.cbrt(_STRAIN * noise / width)))
 
 
 def _check_room(parameters: GenotypeParameters) -> None:
@@ -261,7 +287,6 @@ _LEAST_SHARE = 0.05  # of records that have a call
 _NOISY = 2.0  # deviations of its noise, which a frequency counts as at least
 _LARGEST_SPOILT = 0.5  # of a variance, that noise of its mean is taken to have added
 _SPREAD_EVIDENCE = 2.0  # deviations by which calls must spread more than noise does
-_TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
 _LEAST_KEPT = 0.5  # of the records seen
 _HARM = 2.0  # what shorter records on average do, over noise: they shift all pairs alike
 _UNSEEN = 2.0  # squared bound over the usual squared norm, where nothing is seen
@@ -323,11 +348,6 @@ def call_shares(noisy_calls: IntArray, sigma: int, n_records: int) -> FloatArray
     return np.clip(mean + weight * (raw - mean), _LEAST_SHARE, 1.0)
 
 
-def genotype_means(noisy_sums: IntArray, shares: FloatArray, n_records: int) -> FloatArray:
-    """Mean genotypes, from noisy sums of genotypes less 1."""
-    return np.clip(1 + noisy_sums / (n_records * shares), 0.0, 2.0)
-
-
 def chosen_bin(
     noisy_counts: IntArray, sigma: int, edges: IntArray, usual: int, noise_per_bound: float
 ) -> int:
@@ -335,24 +355,16 @@ def chosen_bin(
 
     `noise_per_bound` is the deviation of a correlation for a bound of 1 on norms.
     """
-    counts = noisy_counts[: len(edges)].astype(np.float64)  # the last one is never kept
-    seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
-    if not len(seen):
+    bounds = np.sqrt(edges.astype(np.float64))
+    mass = Mass.of(noisy_counts[: len(edges)], sigma, bounds)  # the last one is never kept
+    if mass is None:
         return int(np.searchsorted(edges, _UNSEEN * usual))
-    mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0)[: seen[-1] + 1]
-    mass /= mass.sum()
-    bounds = np.sqrt(edges[: len(mass)].astype(np.float64))
-    kept, size = np.cumsum(mass), np.cumsum(mass * bounds)
+    kept, size = np.cumsum(mass.shares), np.cumsum(mass.shares * bounds)
     there = np.maximum(kept, _LEAST_KEPT)
     noise = noise_per_bound * bounds / there
     lost = _HARM * (1 - size / (there * size[-1]))
     harm = np.where(kept >= _LEAST_KEPT, noise**2 + lost**2, np.inf)
     return int(np.argmin(harm))
-
-
-def noise_of_bound(sigma_per_bound: float, n_records: int) -> float:
-    """Return the deviation of a correlation's noise, for a bound of 1 on norms."""
-    return sigma_per_bound / (PAIR_WEIGHT * SCALE**2 * n_records)
 
 
 NAME = "genotypes"
@@ -462,7 +474,7 @@ def release_counts(
         variants.fill(shares, 2 * frequencies[new])
         return
     sums = sums + rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 2
-    variants.fill(shares, genotype_means(sums, shares, n))
+    variants.fill(shares, np.clip(1 + sums / (n * shares), 0.0, 2.0))  # of genotypes less 1
 
 
 def release_block(
@@ -482,7 +494,7 @@ def release_block(
     """
     here = slice(block.start, block.end)
     maps = variants.slopes[here], variants.offsets[here], parameters.ends[block.start : block.stop]
-    norms = block.squared_norms(*maps, PAIR_WEIGHT, DIAGONAL_WEIGHT, 0)  # proof: step 4
+    norms = block.squared_norms(*maps, PAIR_WEIGHT, DIAGONAL_WEIGHT)  # proof: step 4
     bound = release_bound(norms, number, parameters, entropy)
     kept: BoolArray = norms <= bound**2  # proof: step 4
     n_kept, weight = int(kept.sum()), count_weight(bound, parameters.inputs.neighbours)
@@ -514,15 +526,14 @@ def release_bound(
     counts = counts + rounded_normal(entropy.generator, sigma, len(counts))  # proof: step 3
     inputs, usual = parameters.inputs, usual_square(parameters.size(number))
     mu = parameters.value_mu * parameters.share(number)
-    per_bound = relative_movement(inputs.neighbours) / mu
-    noise = noise_of_bound(per_bound, inputs.n_records)
+    noise = relative_movement(inputs.neighbours) / mu / (PAIR_WEIGHT * SCALE**2 * inputs.n_records)
     return math.isqrt(int(edges[chosen_bin(counts, sigma, edges, usual, noise)]))
 
 
 def _check_size(records: GenotypeRecords, parameters: GenotypeParameters) -> None:
     """Refuse other variants than planned for, and, where it is public, another number of people."""
     inputs = parameters.inputs
-    public = inputs.neighbours.relation == REPLACE
+    public = inputs.neighbours.public_size
     sizes = [("variants", records.n_features, inputs.n_features)]
     sizes += [("records", records.n_records, inputs.n_records)] if public else []
     for what, found, declared in sizes:
@@ -590,87 +601,3 @@ def _by_variant(of_blocks: FloatArray, parameters: GenotypeParameters) -> FloatA
     """Return a number for each variant, which is that of its block."""
     every = np.repeat(of_blocks, parameters.block)
     return np.asarray(every[: parameters.inputs.n_features])
-
-
-# Standard deviations that a correlation must have, to be told from noise nine times out of ten.
-_SEEN = 3.2
-# Bytes for each pair: its sum, places, value, and the matrix while it is made; for each variant.
-_PAIR_BYTES, _VARIANT_BYTES = 120, 400
-_BLOCKS = 3  # packed, that are there at the same time
-
-
-@dataclass(frozen=True, eq=False)
-class GenotypePlan:
-    """A release with all its numbers, from public inputs alone.
-
-    `frequencies` are public ones, if there are any.
-    """
-
-    parameters: GenotypeParameters
-    frequencies: FloatArray | None = None
-
-    @property
-    def noise(self) -> float:
-        """About the standard deviation of the noise of each correlation."""
-        return self.parameters.noise
-
-    @property
-    def detection_limit(self) -> float:
-        """About the smallest correlation that is told from noise nine times out of ten."""
-        sampling = 1 / math.sqrt(self.parameters.inputs.n_records)
-        return min(1.0, _SEEN * math.hypot(self.noise, sampling))
-
-    def budget(self, *, private: bool = True) -> Budget:
-        """See `GenotypeParameters.budget`."""
-        return self.parameters.budget(private=private)
-
-    def release(
-        self,
-        records: GenotypeRecords,
-        budget: Budget,
-        entropy: Entropy,
-        progress: Progress | None = None,
-    ) -> Release:
-        """See `release_genotypes`."""
-        known: Any = {"frequencies": self.frequencies, "progress": progress}
-        return release_genotypes(records, self.parameters, entropy, budget=budget, **known)
-
-    @property
-    def memory(self) -> int:
-        """About the bytes that a fit takes beside what is there before it."""
-        inputs, windows = self.parameters.inputs, self.parameters.candidates
-        variants = self.parameters.block + windows.reach
-        packed = _BLOCKS * variants * inputs.n_records // 4
-        return packed + _PAIR_BYTES * windows.n_pairs + _VARIANT_BYTES * inputs.n_features
-
-    def facts(self) -> Facts:
-        """Return the design in words."""
-        parameters, inputs = self.parameters, self.parameters.inputs
-        total = sum(mu**2 for mu in (parameters.count_mu, parameters.norm_mu, parameters.value_mu))
-        counts, norms, products = parameters.part_names
-        shares = {
-            counts: parameters.count_mu**2 / total,
-            norms: parameters.norm_mu**2 / total,
-        }
-        pairs = f"{parameters.candidates.n_pairs:,} pairs ({parameters.candidates.words})"
-        blocks = f"{parameters.n_blocks:,} of {parameters.block:,} variants"
-        return [
-            ("budget", budget_words(inputs, SCALES, shares, products)),
-            ("pairs", f"{pairs}, all of which are released"),
-            ("blocks", f"{blocks}; in each, the longest records are left out"),
-            ("noise", f"about {number(self.noise, 2)} for each correlation"),
-            ("certified", certified_words(self.budget())),
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Parameters and what to expect, as plain data."""
-        expected = {"noise": self.noise, "detection_limit": self.detection_limit}
-        return self.parameters.to_dict() | expected | {"memory_bytes": self.memory}
-
-
-def plan_genotypes(
-    inputs: ReleaseInputs, *, frequencies: FloatArray | None = None, block: int | None = None
-) -> GenotypePlan:
-    """Choose every number from public inputs; see `genotype_parameters`."""
-    known = frequencies is not None
-    return GenotypePlan(genotype_parameters(inputs, known=known, block=block), frequencies)

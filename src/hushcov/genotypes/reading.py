@@ -10,7 +10,6 @@ give numbers, such as bed-reader, write a byte for each genotype, which takes lo
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -261,9 +260,7 @@ _FAR = 2**20  # a slope or offset so large gives some genotype a larger value th
 _PIECE_BYTES = 2**26
 
 
-def open_genotypes(
-    X: object, *, n_records: int | None = None, feature_names: Sequence[str] | None = None
-) -> GenotypeRecords:
+def open_genotypes(X: Any) -> GenotypeRecords:
     """Return genotypes as GenotypeRecords.
 
     Parameters
@@ -273,10 +270,6 @@ def open_genotypes(
         or a path: PLINK's `.bed` with its `.bim` and `.fam` beside it, `.npy` or `.parquet`. Values
         are 0, 1 or 2. NaN, None, masked values and negative numbers are missing calls; anything
         else is refused.
-    n_records
-        How many persons there must be, which is public; anything else is refused.
-    feature_names
-        Names of the variants; otherwise those of the `.bim` file or of the table's columns.
 
     Notes
     -----
@@ -290,24 +283,28 @@ def open_genotypes(
     Nothing here is private by itself. Numbers of persons and variants, names and positions are
     public. Identifiers of persons in a `.fam` file are counted and not read.
     """
-    records = X if isinstance(X, GenotypeRecords) else _opened(X)
-    if n_records is not None:
-        check_integer("n_records", n_records, at_least=1, cure="give the number of persons.")
-        if n_records != records.n_records:
-            raise ParameterError(
-                f"n_records must be the number of persons in X, {records.n_records}, got "
-                f"{n_records}: leave it out, or check that these are the genotypes meant."
-            )
-    if feature_names is not None:
-        names = tuple(feature_names)
-        if len(names) != records.n_features or not all(isinstance(name, str) for name in names):
-            raise ParameterError(
-                f"feature_names must have a name for each of {records.n_features} variants, got "
-                f"{len(names)}: leave them out, or give all."
-            )
-        records = copy.copy(records)
-        records.feature_names = names
-    return records
+    if isinstance(X, GenotypeRecords):
+        return X
+    if isinstance(X, str | os.PathLike):
+        return _opened_path(Path(X))
+    names, table, masked = names_of(X), X, isinstance(X, np.ma.MaskedArray)
+    if masked:
+        check_table("X", X.shape, X.dtype, kinds="biuf")
+    else:
+        check_frame(X)
+    arrow, pandas = hasattr(X, "schema") and hasattr(X, "num_rows"), hasattr(X, "iloc")
+    if not (masked or arrow or pandas or names is not None):
+        table = numeric_table(X)
+
+    def columns(a: int, b: int) -> NDArray[Any]:
+        if arrow:
+            return _of_arrow(table.select(range(a, b)))
+        part = table.iloc[:, a:b] if pandas else table[:, a:b]
+        if masked:
+            part = part.astype(np.float64).filled(np.nan)
+        return part if isinstance(part, np.ndarray) else np.asarray(part.to_numpy())
+
+    return _of_columns(table.shape, columns, names)
 
 
 class GenotypeRecords:
@@ -387,22 +384,21 @@ class GenotypeBlock:
         ends: IntArray,
         pair_weight: int,
         diagonal_weight: int,
-        centre: int,
     ) -> IntArray:
         """For each person a bound on the squared norm of its part in the sums of products.
 
         The norm is pair_weight^2 times the sum of (v_i v_j)^2 over start <= i < stop and i < j <
-        ends[i], and diagonal_weight^2 times the sum of (v_i^2 - centre)^2 over these i where
-        called. The bound is never below it. It is above by less than 1 in 5,000, and by what
-        rounding squares up does in windows whose squares sum to more than 2^24. Where it is beyond
-        2^62 it is the largest int64. It depends on the person's own genotypes alone.
+        ends[i], and diagonal_weight^2 times the sum of v_i^4 over these i where called. The bound
+        is never below it. It is above by less than 1 in 5,000, and by what rounding squares up
+        does in windows whose squares sum to more than 2^24. Where it is beyond 2^62 it is the
+        largest int64. It depends on the person's own genotypes alone.
         """
         slopes, offsets, own_ends = self._checked(slopes, offsets, ends)
         weights = int(pair_weight) ** 2, int(diagonal_weight) ** 2
         if not weights[0]:
             raise ParameterError("pair_weight must not be 0: norms are counted in its square.")
         squares = squares_of(slopes, offsets)
-        bounds = norm_bounds(self.codes, squares, own_ends, *weights, int(centre))
+        bounds = norm_bounds(self.codes, squares, own_ends, *weights)
         return bounds.reshape(-1)[: self.n_records]
 
     def products(
@@ -445,29 +441,6 @@ class GenotypeBlock:
                 "blocks with a larger reach."
             )
         return a, b, last - self.start
-
-
-def _opened(X: Any) -> GenotypeRecords:
-    if isinstance(X, str | os.PathLike):
-        return _opened_path(Path(X))
-    names = names_of(X)
-    if isinstance(X, np.ma.MaskedArray):
-        check_table("X", X.shape, X.dtype, kinds="biuf")
-        return _of_columns(X.shape, lambda a, b: _unmasked(X[:, a:b]), names)
-    check_frame(X)
-    if hasattr(X, "schema") and hasattr(X, "num_rows"):
-        return _of_columns(X.shape, lambda a, b: _of_arrow(X.select(range(a, b))), names)
-    if hasattr(X, "iloc"):
-        return _of_columns(X.shape, lambda a, b: X.iloc[:, a:b].to_numpy(), names)
-    if names is not None:
-        return _of_columns(X.shape, lambda a, b: X[:, a:b].to_numpy(), names)
-    table = numeric_table(X)
-    return _of_columns(table.shape, lambda a, b: table[:, a:b], None)
-
-
-def _unmasked(part: Any) -> NDArray[np.float64]:
-    found: NDArray[np.float64] = part.astype(np.float64).filled(np.nan)
-    return found
 
 
 def _opened_path(path: Path) -> GenotypeRecords:

@@ -10,16 +10,4 @@ if TYPE_CHECKING:
     from hushcov.noise.gumbel import LARGEST_SCORE, TAKEN, gumbel_top
     from hushcov.noise.laplace import discrete_laplace
 
-__all__ = [
-    "LARGEST_SCORE",
-    "LARGEST_SIGMA",
-    "TAKEN",
-    "Entropy",
-    "check_entropy",
-    "discrete_laplace",
-    "entropy_source",
-    "gumbel_top",
-    "rounded_normal",
-]
-
 __getattr__ = lazy(__name__, gumbel="LARGEST_SCORE TAKEN gumbel_top", laplace="discrete_laplace")

@@ -86,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def has_keys(generator: np.random.Generator) -> bool:
-    """Whether a generator makes words of ChaCha, which are good for keys."""
+    """Return whether a generator makes words of ChaCha, which are good for keys."""
     return isinstance(generator.bit_generator, ChaCha)
 
 

@@ -50,7 +50,7 @@ def _draw(generator: np.random.Generator, scale: int) -> int:
 
 
 def _coin(generator: np.random.Generator, p: int, q: int) -> bool:
-    """Heads with probability exp(-p/q), for 0 <= p <= q.
+    """Draw heads with probability exp(-p/q), for 0 <= p <= q.
 
     The run of heads with probabilities x, x/2, x/3, .. reaches length k with probability x^k/k!, so
     its length is even with probability 1 - x + x^2/2 - .. = exp(-x).

@@ -159,7 +159,7 @@ def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: Lazy
 
 
 def _exact_parts(level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> tuple[int, bool]:
-    """The integer k, and whether x is kept, from as many bits as that takes."""
+    """Return the integer k, and whether x is kept, from as many bits as that takes."""
     k = 0
     while _reaches(level, k):
         k += 1
@@ -167,7 +167,7 @@ def _exact_parts(level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> 
 
 
 def _reaches(level: LazyUniform, k: int) -> bool:
-    """Whether the uniform is at least P(0) + .. + P(k), so that more than k is drawn."""
+    """Return whether the uniform is at least P(0) + .. + P(k), so that more than k is drawn."""
     while True:
         below, above = _cumulative(k, level.length)
         if level.leading >= above:
@@ -178,7 +178,7 @@ def _reaches(level: LazyUniform, k: int) -> bool:
 
 
 def _is_kept(k: int, offset: LazyUniform, coin: LazyUniform) -> bool:
-    """Whether the coin is below exp(-x (2k + x) / 2); both uniforms have the same length."""
+    """Return whether the coin is below exp(-x (2k + x) / 2); both uniforms have the same length."""
     while True:
         highest = _scaled_survival(k, offset.leading, offset.length)
         lowest = _scaled_survival(k, offset.leading + 1, offset.length)
@@ -213,7 +213,7 @@ def _scaled_survival(k: int, leading: int, length: int) -> Fraction:
 
 
 def _context(length: int) -> decimal.Context:
-    """Arithmetic to 2^-length with 25 digits to spare; its exp is correctly rounded."""
+    """Return arithmetic to 2^-length with 25 digits to spare; its exp is correctly rounded."""
     return decimal.Context(prec=length // 3 + 25, rounding=decimal.ROUND_HALF_EVEN)
 
 
@@ -251,7 +251,7 @@ def _take(words: IntArray, magnitudes: IntArray, pending: IntArray, drawn: IntAr
 
 @compiled
 def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) -> int:
-    """The value of `_exact_trial`, or `_UNDECIDED` where 63 bits or doubles do not tell."""
+    """Return the value of `_exact_trial`, or `_UNDECIDED` where 63 bits or doubles do not tell."""
     k = 0
     for reached in range(len(_LEVELS) - 1):  # without branches, which nobody can predict
         k += level > _LEVELS[reached]
@@ -280,13 +280,7 @@ _ROOM = room_for(3 * _STREAM)
 
 @compiled
 def _draw_streams(
-    start: int,
-    stop: int,
-    key: Key,
-    sigma: int,
-    widening: int,
-    drawn: IntArray,
-    unclear: IntArray,
+    start: int, stop: int, key: Key, sigma: int, widening: int, drawn: IntArray, unclear: IntArray
 ) -> int:
     """Fill in the draws of streams start..stop-1, but for those noted in `unclear`.
 
@@ -339,11 +333,11 @@ class LazyNormals:
     refined: dict[int, LazyUniform] = field(default_factory=dict)
 
     def floats(self) -> FloatArray:
-        """The numbers up to 2^-52 (1 + |number|): two roundings, and the bits not seen."""
+        """Return the numbers up to 2^-52 (1 + |number|): two roundings, and the bits not seen."""
         return np.asarray(self.signs * (self.wholes + self.leading * 2.0**-_BITS))
 
     def offset(self, generator: np.random.Generator, position: int) -> LazyUniform:
-        """The x of one number, for drawing more of its bits."""
+        """Return the x of one number, for drawing more of its bits."""
         known = self.refined.get(position)
         return known or LazyUniform(generator, int(self.leading[position]), _BITS)
 

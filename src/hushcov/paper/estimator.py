@@ -28,7 +28,6 @@ from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments
 from hushcov.sums.gram import second_moments
 from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 CONSTANTS = ("theorem", "calibrated")
@@ -71,16 +70,6 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     assume_centered : bool, default=True
         Whether the records have mean zero, as the paper assumes. True is required: subtract means
         that are public.
-    ledger : path or Ledger, optional
-        The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before any
-        record is read, with the theorem's constants the whole (epsilon, delta).
-    on_hopeless : {"raise", "warn"}, default="raise"
-        What to do where the predicted error is no better than that of the zero matrix: refuse
-        (`HopelessError`), or warn and release. The theorem has no prediction.
-    on_large_delta : {"raise", "warn"}, default="raise"
-        What to do where delta is 1 / n or more, n being the number of rows: refuse
-        (`ParameterError`), or warn and release. Above 0.1 / n it warns in any case. At the number
-        of records that the theorem needs, delta must be tiny.
 
     Attributes
     ----------
@@ -94,7 +83,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     Notes
     -----
     Privacy. Neighbours: replace one record. Precondition: with the theorem's constants the one
-    checked by `hushcov.paper.certify`, before any record is read; with calibrated
+    checked by `hushcov.paper.mechanism.certify`, before any record is read; with calibrated
     ones none. Guarantee: (epsilon, delta)-differential privacy of `release_` for every dataset;
     proof: `docs/proofs/multiscale.md`. The number of records, the shape and the column names are
     public.
@@ -137,33 +126,18 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
                 "reconstruction must be 'gate' with constants='theorem', got 'value': the "
                 "theorem is about gates. Use constants='calibrated' for values."
             )
-        return theorem_parameters(
-            PublicInputs(
-                n_records=n_records,
-                n_features=n_features,
-                row_sparsity=self.row_sparsity,  # type: ignore[arg-type]
-                target_error=self.target_error,
-                epsilon=self.epsilon,  # type: ignore[arg-type]
-                delta=self.delta,  # type: ignore[arg-type]
-                failure_probability=self.failure_probability,
-                scale=self.scale,  # type: ignore[arg-type]
-            )
-        )
+        known = self._inputs(n_records, n_features, "target_error", "failure_probability")
+        return theorem_parameters(PublicInputs(**known))
+
+    def _inputs(self, n_records: int, n_features: int, *names: str) -> dict[str, Any]:
+        """Return the size, and the values of these parameters and of those always needed."""
+        names = ("row_sparsity", "epsilon", "delta", "scale", *names)
+        known = {name: getattr(self, name) for name in names}
+        return {"n_records": n_records, "n_features": n_features, **known}
 
     def _plan(self, n_records: int, n_features: int) -> MultiscalePlan:
-        inputs = CalibratedInputs(
-            n_records=n_records,
-            n_features=n_features,
-            row_sparsity=self.row_sparsity,  # type: ignore[arg-type]
-            epsilon=self.epsilon,  # type: ignore[arg-type]
-            delta=self.delta,  # type: ignore[arg-type]
-            scale=self.scale,  # type: ignore[arg-type]
-        )
+        inputs = CalibratedInputs(**self._inputs(n_records, n_features))
         return plan_multiscale(inputs, self.reconstruction)
-
-    def _parameters(self, averaged: Records | Moments) -> Parameters:
-        """Return the parameters for the number of records that are averaged."""
-        return self.public_parameters(averaged.n_records, averaged.n_features)
 
     def grid(self, n_records: int, n_features: int) -> IntegerGrid:
         """Return the public grid that integer moments must be computed on for `fit_statistics`."""
@@ -191,15 +165,15 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
                     "PrivateSparseCovariance, which counts the complete records privately, or "
                     "impute each value by a rule that uses its own record alone."
                 )
-            parameters = self._parameters(records)
+            parameters = self.public_parameters(records.n_records, records.n_features)
             guarantee = self._certified(parameters)
-            self._heed(*self._cautions(parameters))
+            self._heed(*self.cautions(parameters))
             entropy = entropy_source(self.random_state)
             with self._charged(guarantee):
                 moments = second_moments(records, grid_for(parameters))
                 return self._release(moments, parameters, entropy)
 
-    def _cautions(self, parameters: Parameters, *, simulated: bool = False) -> tuple[Caution, ...]:
+    def cautions(self, parameters: Parameters, *, simulated: bool = False) -> tuple[Caution, ...]:
         """Return warnings to show before anything is spent."""
         inputs = parameters.inputs
         # Simulated moments protect nobody, and their release says so.
@@ -228,7 +202,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         moments = statistics if isinstance(statistics, SimulatedMoments) else self._held(statistics)
         with self._fresh():
             self._check_ledger()
-            parameters = self._parameters(moments)
+            parameters = self.public_parameters(moments.n_records, moments.n_features)
             entropy = entropy_source(self.random_state)
             if isinstance(moments, Statistics):
                 self._name_features(moments)
@@ -237,7 +211,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             private = entropy.private and not simulated
             guarantee = certify(parameters, private=private, exact_statistic=simulated)
             check_moments(moments, parameters)
-            self._heed(*self._cautions(parameters, simulated=simulated))
+            self._heed(*self.cautions(parameters, simulated=simulated))
             with self._charged(guarantee):
                 return self._release(moments, parameters, entropy)
 
@@ -254,5 +228,4 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         if isinstance(parameters, CalibratedParameters):
             self.plan_ = self._plan(moments.n_records, moments.n_features)
         self.parameters_ = parameters
-        release = release_multiscale(moments, parameters, entropy)
-        return self._store(release)
+        return self._store(release_multiscale(moments, parameters, entropy))

@@ -19,7 +19,7 @@ from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import TheoremParameters
 from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
 from hushcov.paper.room import MULTISCALE
-from hushcov.planning import Caution, large_delta
+from hushcov.planning import Caution
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 _TAKEN = ("epsilon", "delta", "row_sparsity", "feature_scale", "assume_centered")
@@ -60,9 +60,7 @@ class TheoremJob(Job):
     @property
     def cautions(self) -> tuple[Caution, ...]:
         """A caution of delta alone: without accuracy there is no proof of it, no more."""
-        inputs = self.plan.inputs
-        caution = large_delta(inputs.delta, inputs.n_records)
-        return () if caution is None else (caution,)
+        return self.estimator.cautions(self.plan)
 
     def announcement(self) -> list[tuple[str, str]]:
         """Return what will be released, how, and what is proved of it."""

@@ -10,7 +10,7 @@ Integrals are Gauss-Legendre over panels that are walked from left to right. A p
 more than a few b near an end of the score interval, nor more than two r near omega = 1, and it
 never crosses a kink. Distances to those points are formed from the panel's own end, where the
 subtraction is exact, so every mass is accurate in relative terms however narrow its interval is
-and however small b and r are. `numerics.LOG_ODDS_ERROR` bounds what is left of errors.
+and however small b and r are. `parameters.LOG_ODDS_ERROR` bounds what is left of errors.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -212,33 +213,17 @@ def draft_schedule(inputs: CalibratedInputs, design: Design) -> Schedule:
         relevant = d / 2 * min(k + 1.0, 1 + design.energy_factor / t**2)
         candidates = n_entries * repetitions
         quota = min(candidates, math.ceil(design.quota_factor * relevant * tests))
-        levels.append(
-            Level(
-                threshold=t * sigma2,
-                repetitions=repetitions,
-                activation=tests / repetitions,
-                inactivation=1 - tests / repetitions,
-                candidates=candidates,
-                quota=quota,
-                selection_scale=1.0 if quota < candidates else None,
-            )
-        )
-    draft = Schedule(
-        n_features=d,
-        levels=tuple(levels),
-        test_rate=design.base_tests / (design.base_threshold * sigma2) ** 2,
-        gate_noise=1.0,
-        gate_clip=design.gate_clip,
-        gate_correction=1.0,
-        gumbel=True,
-    )
+        chances = tests / repetitions, 1 - tests / repetitions
+        scale = 1.0 if quota < candidates else None
+        levels.append(Level(t * sigma2, repetitions, *chances, candidates, quota, scale))
+    rate = design.base_tests / (design.base_threshold * sigma2) ** 2
+    draft = Schedule(d, tuple(levels), rate, 1.0, design.gate_clip, 1.0, gumbel=True)
     sensitivity = _products(inputs) * (design.clip_radius * inputs.scale) ** 2 / inputs.n_records
     sensitivity *= 1 + query_inflation(_rounded(inputs))
+    selecting = 1 + design.selection_ratio**-2  # the cost of a level that selects, over others
     cost = sum(
-        level.quota
-        / level.threshold**2
-        * (1 + (0 if level.selection_scale is None else design.selection_ratio**-2))
-        for level in levels
+        lv.quota / lv.threshold**2 * (1 if lv.selection_scale is None else selecting)
+        for lv in levels
     )
     noise = sensitivity * math.sqrt(cost / (2 * inputs.rho_left))
     return _with_noise(draft, noise, design)
@@ -263,19 +248,12 @@ def schedule_events(schedule: Schedule, sensitivity: float) -> tuple[Event, ...]
 def _with_noise(schedule: Schedule, gate_noise: float, design: Design) -> Schedule:
     """Return the tests with gate noise r, and selection noise in the design's ratio to it."""
     scale = design.selection_ratio * gate_noise
-    clip = min(schedule.gate_clip, _CORRECTED_NOISE)
-    return Schedule(
-        n_features=schedule.n_features,
-        levels=tuple(
-            level if level.selection_scale is None else replace(level, selection_scale=scale)
-            for level in schedule.levels
-        ),
-        test_rate=schedule.test_rate,
-        gate_noise=gate_noise,
-        gate_clip=schedule.gate_clip,
-        gate_correction=gate_correction(gate_noise, clip),
-        gumbel=True,
+    levels = tuple(
+        level if level.selection_scale is None else replace(level, selection_scale=scale)
+        for level in schedule.levels
     )
+    correction = gate_correction(gate_noise, min(schedule.gate_clip, _CORRECTED_NOISE))
+    return replace(schedule, levels=levels, gate_noise=gate_noise, gate_correction=correction)
 
 
 NAME = "multiscale"
@@ -288,24 +266,6 @@ def grid_for(parameters: Parameters) -> IntegerGrid:
     return IntegerGrid.for_records(parameters.clip_radius, parameters.inputs.n_records)
 
 
-def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> Guarantee:
-    """Check from public inputs alone that the guarantee holds, or raise.
-
-    Privacy
-    -------
-    Neighbours: replace one record. With the paper's constants see `certify_theorem`. With
-    calibrated ones the accountant bounds the events of the schedule; there is no precondition.
-
-    `exact_statistic` says that S is given as it is (a simulation), not rounded from integers.
-    """
-    if isinstance(parameters, TheoremParameters):
-        parameters.require_unaltered()
-        check_capacity(parameters.schedule)
-        return certify_theorem(parameters, private=private, exact_statistic=exact_statistic)
-    check_capacity(parameters.schedule)
-    return calibrated_budget(parameters, private=private).certificate
-
-
 def calibrated_budget(parameters: CalibratedParameters, *, private: bool = True) -> Budget:
     """Certify a calibrated schedule, and beside it what steps before it may take.
 
@@ -314,6 +274,7 @@ def calibrated_budget(parameters: CalibratedParameters, *, private: bool = True)
     Neighbours: replace one record; no precondition. The selections are bounded-range events, the
     queries one Gaussian, and rounding is charged; `docs/proofs/multiscale.md`, steps 9 to 11.
     """
+    check_capacity(parameters.schedule)
     inputs, numerical = parameters.inputs, parameters.numerical_delta
     composition_delta(inputs.delta, numerical)
     return Budget(
@@ -331,20 +292,23 @@ def calibrated_budget(parameters: CalibratedParameters, *, private: bool = True)
     )
 
 
-def certify_theorem(
-    parameters: TheoremParameters, *, private: bool, exact_statistic: bool
-) -> Guarantee:
-    """Check every condition of the paper's privacy proof from public inputs, or raise.
+def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> Guarantee:
+    """Check from public inputs alone that the guarantee holds, or raise.
 
     Privacy
     -------
-    Neighbours: replace one record. Precondition: (1 + e^(epsilon/4)) eta <= delta/16, checked in
-    logarithms. Guarantee: the transcript (J, V) is (3 epsilon/8, 5 delta/32)-differentially
-    private for every dataset (the paper's Lemma on the final output; `docs/proofs/multiscale.md`),
-    and the finite precision of the sampler adds `numerical_delta`.
+    Neighbours: replace one record. With calibrated constants see `calibrated_budget`; there is no
+    precondition. With the paper's: (1 + e^(epsilon/4)) eta <= delta/16, checked in logarithms.
+    Guarantee: the transcript (J, V) is (3 epsilon/8, 5 delta/32)-differentially private for every
+    dataset (the paper's Lemma on the final output; `docs/proofs/multiscale.md`), and the finite
+    precision of the sampler adds `numerical_delta`.
 
     `exact_statistic` says that S is given as it is (a simulation), not rounded from integers.
     """
+    if isinstance(parameters, CalibratedParameters):
+        return calibrated_budget(parameters, private=private).certificate
+    parameters.require_unaltered()
+    check_capacity(parameters.schedule)
     parameters.require_private()
     inputs = parameters.inputs
     epsilon, delta = inputs.epsilon, inputs.delta
@@ -409,10 +373,7 @@ def release_multiscale(
         unit=unit,
         guarantee=guarantee,
         parameters=parameters.to_dict(),
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts,
-        ),
+        making=Making(n_records=parameters.inputs.n_records, parts=parts),
     )
 
 
@@ -465,13 +426,12 @@ def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.flo
     t_0 = parameters.schedule.base_threshold
     if isinstance(moments, SimulatedMoments):
         return np.asarray(moments.covariance[upper] / t_0)
-    factor = moments.grid.step**2 / moments.n_records / t_0
-    return np.asarray(moments.gram[upper] * factor)
+    return np.asarray(moments.gram[upper] * (moments.grid.step**2 / moments.n_records / t_0))
 
 
-def symmetric(upper: npt.NDArray[np.int64], n_features: int) -> npt.NDArray[np.int64]:
+def symmetric(upper: npt.NDArray[Any], n_features: int) -> npt.NDArray[Any]:
     """Return the whole matrix of its upper triangle."""
-    matrix = np.zeros((n_features, n_features), dtype=np.int64)
+    matrix = np.zeros((n_features, n_features), dtype=upper.dtype)
     rows, columns = np.triu_indices(n_features)
     matrix[rows, columns] = upper
     matrix[columns, rows] = upper

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
@@ -121,7 +121,11 @@ class Schedule:
     @property
     def unit(self) -> float:
         """Public weight of one gate at the top level; every other weight is a 2^j multiple."""
-        return 1 / (self.gate_correction * self.test_rate * self.levels[-1].threshold)
+        return self.weight(self.levels[-1])
+
+    def weight(self, level: Level) -> float:
+        """Return the public weight of a gate at a level: 1 / (kappa rho t_ell)."""
+        return 1 / (self.gate_correction * self.test_rate * level.threshold)
 
     @property
     def total_quota(self) -> int:
@@ -228,47 +232,41 @@ def query_inflation(n_records: int) -> float:
 
 def level_table(schedule: Schedule) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Titles and rows: one row a level, and one for the largest threshold."""
-    titles = (
-        "level",
-        "threshold\nt",
-        "tests per\nentry m",
-        "active\nshare p",
-        "all tests\nM",
-        "tests kept\ns",
-        "selection\nnoise b",
-    )
+    tests_of = "threshold\nt", "tests per\nentry m", "active\nshare p"
+    titles = ("level", *tests_of, "all tests\nM", "tests kept\ns", "selection\nnoise b")
     rows: list[tuple[str, ...]] = []
     for ell, level in enumerate(schedule.levels):
+        tests = number(level.threshold), count(level.repetitions), f"{level.activation:.6f}"
+        kept = count(level.candidates), count(level.quota)
         b = level.selection_scale
-        rows.append(
-            (
-                str(ell),
-                number(level.threshold),
-                count(level.repetitions),
-                f"{level.activation:.6f}",
-                count(level.candidates),
-                count(level.quota),
-                "keeps all" if b is None else number(b),
-            )
-        )
+        rows.append((str(ell), *tests, *kept, "keeps all" if b is None else number(b)))
     return titles, [*rows, (f"{len(rows)} (top)", number(2 * schedule.levels[-1].threshold))]
 
 
+# Quantities of Section 3: name, the paper's symbol, and the meaning of those that are one number.
+QUANTITIES = (
+    ("n_levels", "L", "dyadic threshold levels"),
+    ("log_factor", "H", "log(80 d L / beta)"),
+    ("clip_radius", "R", "bound on a coordinate"),
+    ("entry_sensitivity", "Delta", "sensitivity of S_ij"),
+    ("thresholds", "t", ""),
+    ("test_rate", "rho", "tests per entry over t^2"),
+    ("repetitions", "m", ""),
+    ("activations", "p", ""),
+    ("candidates", "M", ""),
+    ("quotas", "s", ""),
+    ("selection_scales", "b", ""),
+    ("query_budget", "A", "sum of s / t^2"),
+    ("total_quota", "S_star", "tests kept, all levels"),
+    ("gate_noise", "r", "noise of a kept test"),
+    ("gate_correction", "kappa", "corrects the bias of r"),
+    ("union_log", "Gamma", "log(80 L M / (beta delta))"),
+    ("log_clipping_slack", "log_eta", "log price of clipping"),
+)
 QUOTA_CONSTANT = 64  # C_s
 RATE_CONSTANT = 4096  # C_rho
 GATE_CLIP = 0.25
 _EXACT = Context(prec=60)
-
-
-def too_few_records(needed: int, n_records: int) -> PrivacyConditionError:
-    """Return the refusal of fewer records than the privacy proof covers."""
-    return PrivacyConditionError(
-        f"n_records must be at least {needed:,} (about {needed:.3g}) for the paper's privacy "
-        f"proof at constants='theorem', got {n_records:,}: its clipped gate noise is private only "
-        "while (1 + e^(epsilon/4)) eta <= delta/16. Nothing was released. Use more records, "
-        "or a larger epsilon, delta or target_error.",
-        smallest_private_n=needed,
-    )
 
 
 @dataclass(frozen=True)
@@ -328,16 +326,9 @@ class TheoremParameters:
     @cached_property
     def schedule(self) -> Schedule:
         """The tests to run."""
-        levels = zip(
-            self.thresholds[:-1],
-            self.repetitions,
-            self.activations,
-            self.inactivations,
-            self.candidates,
-            self.quotas,
-            self.selection_scales,
-            strict=True,
-        )
+        chances = self.activations, self.inactivations
+        kept = self.candidates, self.quotas, self.selection_scales
+        levels = zip(self.thresholds[:-1], self.repetitions, *chances, *kept, strict=True)
         return Schedule(
             n_features=self.inputs.n_features,
             levels=tuple(Level(*level) for level in levels),
@@ -352,7 +343,14 @@ class TheoremParameters:
         self.require_unaltered()
         if _is_private(self, self.inputs.n_records):  # proof: step 5
             return
-        raise too_few_records(self.smallest_private_n, self.inputs.n_records)
+        needed = self.smallest_private_n
+        raise PrivacyConditionError(
+            f"n_records must be at least {needed:,} (about {needed:.3g}) for the paper's privacy "
+            f"proof at constants='theorem', got {self.inputs.n_records:,}: its clipped gate noise "
+            "is private only while (1 + e^(epsilon/4)) eta <= delta/16. Nothing was released. Use "
+            "more records, or a larger epsilon, delta or target_error.",
+            smallest_private_n=needed,
+        )
 
     def require_unaltered(self) -> None:
         """Raise `PrivacyConditionError` unless every number is the one of the proof."""
@@ -365,32 +363,11 @@ class TheoremParameters:
 
     def to_dict(self) -> dict[str, object]:
         """Return inputs, quantities under the paper's symbols, and the two conditions."""
-        return {
-            "inputs": {
-                field.name: getattr(self.inputs, field.name) for field in fields(self.inputs)
-            },
-            "L": self.n_levels,
-            "H": self.log_factor,
-            "R": self.clip_radius,
-            "Delta": self.entry_sensitivity,
-            "t": list(self.thresholds),
-            "rho": self.test_rate,
-            "m": list(self.repetitions),
-            "p": list(self.activations),
-            "M": list(self.candidates),
-            "s": list(self.quotas),
-            "b": list(self.selection_scales),
-            "A": self.query_budget,
-            "S_star": self.total_quota,
-            "r": self.gate_noise,
-            "kappa": self.gate_correction,
-            "Gamma": self.union_log,
-            "log_eta": self.log_clipping_slack,
-            "private": self.private,
-            "accurate": self.accurate,
-            "smallest_private_n": self.smallest_private_n,
-            "smallest_accurate_n": self.smallest_accurate_n,
-        }
+        found: dict[str, object] = {"inputs": asdict(self.inputs)}
+        for name, symbol, meaning in QUANTITIES:
+            found[symbol] = getattr(self, name) if meaning else list(getattr(self, name))
+        conditions = ("private", "accurate", "smallest_private_n", "smallest_accurate_n")
+        return found | {name: getattr(self, name) for name in conditions}
 
 
 def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
@@ -408,16 +385,10 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
         m = [_ceil(mu) for mu in expected]
         p = [mu / m_ell for mu, m_ell in zip(expected, m, strict=True)]
         M = [d * (d + 1) // 2 * m_ell for m_ell in m]
-        s = [
-            min(
-                M_ell,
-                _ceil(QUOTA_CONSTANT * (d * test_rate * min(k * t_ell**2, sigma2**2) + log_factor)),
-            )
-            for t_ell, M_ell in zip(t[:-1], M, strict=True)
-        ]
-        query_budget = sum(  # proof: step 3
-            (s_ell / t_ell**2 for s_ell, t_ell in zip(s, t[:-1], strict=True)), Decimal(0)
-        )
+        relevant = [d * test_rate * min(k * t_ell**2, sigma2**2) + log_factor for t_ell in t[:-1]]
+        s = [min(M_ell, _ceil(QUOTA_CONSTANT * x)) for M_ell, x in zip(M, relevant, strict=True)]
+        spent = [s_ell / t_ell**2 for s_ell, t_ell in zip(s, t[:-1], strict=True)]
+        query_budget = sum(spent, Decimal(0))  # proof: step 3
         allowed = Decimal(inputs.failure_probability) * Decimal(inputs.delta)
         union_log = float((80 * n_levels * sum(M) / allowed).ln())
     thresholds = tuple(math.ldexp(float(t[0]), level) for level in range(n_levels + 1))
@@ -469,35 +440,26 @@ def _entry_sensitivity(inputs: PublicInputs, n: int) -> float:
 
 
 def _selection_scales(
-    inputs: PublicInputs,
-    sensitivity: float,
-    thresholds: Sequence[float],
-    quotas: Sequence[int],
-    candidates: Sequence[int],
+    inputs: PublicInputs, sensitivity: float, *levels: Sequence[float]
 ) -> tuple[float | None, ...]:
-    """b_ell, one-shot Laplace scales at budget (epsilon/(8L), delta/(32L)); None if all stay."""
-    n_levels = len(quotas)
+    """b_ell, one-shot Laplace scales at budget (epsilon/(8L), delta/(32L)); None if all stay.
+
+    `levels` are thresholds, quotas and candidates.
+    """
+    n_levels = len(levels[1])
     epsilon_ell = inputs.epsilon / (8 * n_levels)
     scales: list[float | None] = []
-    for t_ell, s_ell, M_ell in zip(thresholds, quotas, candidates, strict=False):
+    for t_ell, s_ell, M_ell in zip(*levels, strict=False):
         log_term = math.log(M_ell) + math.log(32 * n_levels) - math.log(inputs.delta)
-        scale = (
-            8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term) / epsilon_ell
-        )  # proof: step 2
-        scales.append(scale if s_ell < M_ell else None)
+        spread = 8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term)
+        scales.append(spread / epsilon_ell if s_ell < M_ell else None)  # proof: step 2
     return tuple(scales)
 
 
 def _gate_noise(inputs: PublicInputs, sensitivity: float, query_budget: float) -> float:
     """The gate noise r: Gaussian protection of all selected queries at (epsilon/4, delta/16)."""
-    # proof: step 4
-    return (
-        8
-        * sensitivity
-        * math.sqrt(query_budget)
-        / inputs.epsilon
-        * math.sqrt(math.log(32 / inputs.delta))
-    )
+    noise = 8 * sensitivity * math.sqrt(query_budget) / inputs.epsilon  # proof: step 4
+    return noise * math.sqrt(math.log(32 / inputs.delta))
 
 
 def _log_clipping_slack(total_quota: int, r: float) -> float:
@@ -516,19 +478,11 @@ def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
     gamma = parameters.union_log
     sensitivity = _entry_sensitivity(parameters.inputs, n)
     r = _gate_noise(parameters.inputs, sensitivity, parameters.query_budget)
-    scales = _selection_scales(
-        parameters.inputs,
-        sensitivity,
-        parameters.thresholds,
-        parameters.quotas,
-        parameters.candidates,
-    )
+    levels = parameters.thresholds, parameters.quotas, parameters.candidates
+    scales = _selection_scales(parameters.inputs, sensitivity, *levels)
     largest_b = max((b for b in scales if b is not None), default=0.0)
-    return (
-        _is_private(parameters, n)
-        and r <= 1 / (8 * math.sqrt(gamma))
-        and largest_b <= 1 / (64 * gamma)
-    )
+    small = r <= 1 / (8 * math.sqrt(gamma)) and largest_b <= 1 / (64 * gamma)
+    return small and _is_private(parameters, n)
 
 
 def smallest_n(condition: Callable[[int], bool]) -> int:

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from hushcov._words import exact, number
-from hushcov.cli.options import INTEGER, NUMBER, Command, Function
+from hushcov.cli.options import INTEGER, NUMBER, Command
 from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import PublicInputs
-from hushcov.paper.parameters import TheoremParameters, level_table, theorem_parameters
+from hushcov.paper.parameters import QUANTITIES, TheoremParameters, level_table, theorem_parameters
 
 # Public word (field of PublicInputs), the paper's symbol, meaning.
 INPUTS = (
@@ -28,76 +27,6 @@ INPUTS = (
     ("failure_probability", "beta", "chance to miss the target"),
     ("scale", "sigma", "sub-Gaussian scale"),
 )
-# Public word (field of TheoremParameters), the paper's symbol, meaning.
-QUANTITIES = (
-    ("n_levels", "L", "dyadic threshold levels"),
-    ("log_factor", "H", "log(80 d L / beta)"),
-    ("clip_radius", "R", "bound on a coordinate"),
-    ("entry_sensitivity", "Delta", "sensitivity of S_ij"),
-    ("test_rate", "rho", "tests per entry over t^2"),
-    ("query_budget", "A", "sum of s / t^2"),
-    ("total_quota", "S_star", "tests kept, all levels"),
-    ("gate_noise", "r", "noise of a kept test"),
-    ("gate_correction", "kappa", "corrects the bias of r"),
-    ("union_log", "Gamma", "log(80 L M / (beta delta))"),
-    ("log_clipping_slack", "log_eta", "log price of clipping"),
-)
-
-
-# Public inputs of the theorem that do not describe the size of the data.
-_INPUTS = (
-    click.option(
-        "--row-sparsity",
-        type=INTEGER,
-        required=True,
-        metavar="K",
-        help="Most nonzero entries in a row of the covariance, the diagonal included.",
-    ),
-    click.option(
-        "--target-error",
-        type=NUMBER,
-        default=0.25,
-        show_default=True,
-        metavar="ALPHA",
-        help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
-    ),
-    click.option(
-        "--epsilon",
-        type=NUMBER,
-        required=True,
-        metavar="EPSILON",
-        help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
-    ),
-    click.option(
-        "--delta",
-        type=NUMBER,
-        required=True,
-        metavar="DELTA",
-        help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
-    ),
-    click.option(
-        "--failure-probability",
-        type=NUMBER,
-        default=0.1,
-        show_default=True,
-        metavar="BETA",
-        help="Probability with which the theorem's target may be missed; at most 0.1.",
-    ),
-    click.option(
-        "--scale",
-        type=NUMBER,
-        required=True,
-        metavar="SIGMA",
-        help="Public bound on the standard deviation in every direction (the sub-Gaussian scale). "
-        "Never inferred from the data.",
-    ),
-)
-
-
-def _theorem_inputs(function: Function) -> Function:
-    for option in reversed(_INPUTS):
-        function = option(function)
-    return function
 
 
 @click.command(cls=Command, name="params")
@@ -107,7 +36,51 @@ def _theorem_inputs(function: Function) -> Function:
 @click.option(
     "--features", "n_features", type=INTEGER, required=True, metavar="D", help="Number of features."
 )
-@_theorem_inputs
+@click.option(
+    "--row-sparsity",
+    type=INTEGER,
+    required=True,
+    metavar="K",
+    help="Most nonzero entries in a row of the covariance, the diagonal included.",
+)
+@click.option(
+    "--target-error",
+    type=NUMBER,
+    default=0.25,
+    show_default=True,
+    metavar="ALPHA",
+    help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
+)
+@click.option(
+    "--epsilon",
+    type=NUMBER,
+    required=True,
+    metavar="EPSILON",
+    help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
+)
+@click.option(
+    "--delta",
+    type=NUMBER,
+    required=True,
+    metavar="DELTA",
+    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
+)
+@click.option(
+    "--failure-probability",
+    type=NUMBER,
+    default=0.1,
+    show_default=True,
+    metavar="BETA",
+    help="Probability with which the theorem's target may be missed; at most 0.1.",
+)
+@click.option(
+    "--scale",
+    type=NUMBER,
+    required=True,
+    metavar="SIGMA",
+    help="Public bound on the standard deviation in every direction (the sub-Gaussian scale). "
+    "Never inferred from the data.",
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON under the paper's symbols, integers exact."
 )
@@ -131,7 +104,9 @@ def command(as_json: bool, **inputs: Any) -> None:
     show(out, _scalar_table(parameters))
     heading(out, "Levels")
     show(out, text_table(*level_table(parameters.schedule)))
-    _print_verdicts(out, parameters)
+    heading(out, "In words")
+    verdicts = privacy_verdict(parameters), accuracy_verdict(parameters)
+    facts(out, zip(("private", "accurate"), verdicts, strict=True))
 
 
 def _evaluate(inputs: PublicInputs) -> TheoremParameters:
@@ -139,7 +114,7 @@ def _evaluate(inputs: PublicInputs) -> TheoremParameters:
     try:
         with np.errstate(all="ignore"):
             parameters = theorem_parameters(inputs)
-        values = [getattr(parameters, word) for word, _, _ in QUANTITIES]
+        values = [getattr(parameters, word) for word, _, meaning in QUANTITIES if meaning]
         values += [parameters.smallest_private_n, parameters.smallest_accurate_n]
         representable = all(math.isfinite(value) for value in (*values, *parameters.thresholds))
     except ArithmeticError:
@@ -157,24 +132,14 @@ def _scalar_table(parameters: TheoremParameters) -> Table:
     for title in ("name", "symbol", "value"):
         table.add_column(title, no_wrap=True)
     table.add_column("meaning")
-    for source, rows in ((parameters.inputs, INPUTS), (parameters, QUANTITIES)):
+    quantities = [row for row in QUANTITIES if row[-1]]
+    for source, rows in ((parameters.inputs, INPUTS), (parameters, quantities)):
         for word, symbol, meaning in rows:
             value = getattr(source, word)
             shown = f"{value:,}" if isinstance(value, int) else number(value, 10)
             table.add_row(word, symbol, shown, meaning)
         table.add_section()
     return table
-
-
-def _print_verdicts(out: Console, parameters: TheoremParameters) -> None:
-    heading(out, "In words")
-    facts(
-        out,
-        (
-            ("private", privacy_verdict(parameters)),
-            ("accurate", accuracy_verdict(parameters)),
-        ),
-    )
 
 
 def privacy_verdict(parameters: TheoremParameters) -> str:
@@ -191,8 +156,11 @@ def privacy_verdict(parameters: TheoremParameters) -> str:
 def accuracy_verdict(parameters: TheoremParameters) -> str:
     """Say whether the accuracy conditions hold, and from which number of records on they do."""
     inputs = parameters.inputs
+    target = number(inputs.target_error * inputs.scale**2)
+    if inputs.scale != 1:
+        target += f" (target_error {number(inputs.target_error)} times scale^2)"
     promise = (
-        f"error at most {accuracy_target(parameters)} in operator norm with probability at least "
+        f"error at most {target} in operator norm with probability at least "
         f"{number(1 - inputs.failure_probability)}"
     )
     needed = exact(parameters.smallest_accurate_n)
@@ -201,12 +169,3 @@ def accuracy_verdict(parameters: TheoremParameters) -> str:
         f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "
         "records on."
     )
-
-
-def accuracy_target(parameters: TheoremParameters) -> str:
-    """Return the target error in the unit of the covariance, with how it comes about."""
-    inputs = parameters.inputs
-    target = number(inputs.target_error * inputs.scale**2)
-    if inputs.scale == 1:
-        return target
-    return f"{target} (target_error {number(inputs.target_error)} times scale^2)"

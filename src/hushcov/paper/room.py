@@ -16,14 +16,13 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.accounting import Budget
@@ -50,8 +49,8 @@ from hushcov.paper.mechanism import (
     grid_for,
     release_multiscale,
 )
-from hushcov.paper.parameters import Level, Schedule, level_table, numerical_delta
-from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS, check_capacity
+from hushcov.paper.parameters import Level, Schedule, level_table
+from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS
 from hushcov.predicting import (
     COMPARED_MODELS,
     REFERENCE_MODELS,
@@ -87,38 +86,6 @@ class _TestLaw:
     by_threshold: FloatArray
 
 
-def predict_errors(
-    inputs: CalibratedInputs,
-    design: Design,
-    schedule: Schedule,
-    reconstruction: str,
-    ref: Reference,
-    seeds: Sequence[int],
-) -> list[float]:
-    """Draws of the operator-norm error, in units of scale^2, one for each seed."""
-    sigma2 = inputs.scale**2
-    laws = _test_laws(inputs, schedule, ref)
-    kept, diagonal = _clipping(design.clip_radius, ref)
-    clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
-    draw = {"value": _draw_values, "gate": _draw_gates}[reconstruction]
-    errors = []
-    for seed in seeds:
-        generator = np.random.default_rng(seed)
-        noise, generator.bit_generator.state = _sampling_noise(ref, seed)
-        statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
-        estimate, spurious = draw(statistic, laws, schedule, design, ref, sigma2, generator)
-        error = np.zeros_like(ref.matrix)
-        error[ref.rows, ref.columns] = estimate - ref.values
-        if np.any(spurious):  # what was released at zero entries
-            zeros = np.triu(np.ones_like(error, dtype=bool))
-            zeros[ref.rows, ref.columns] = False
-            error[zeros] = spurious
-        error = np.triu(error) + np.triu(error, 1).T
-        large = len(error) > _LARGE
-        errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
-    return errors
-
-
 @lru_cache(maxsize=16)
 def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> list[_TestLaw]:
     """The law of one test at every level, for the sizes of the reference and then its zeros."""
@@ -126,43 +93,6 @@ def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> 
     n_quantiles = len(sizes) - len(ref.sizes)
     counts = np.append(ref.counts, np.full(n_quantiles, ref.n_zeros / n_quantiles))
     return [_test_law(sizes * inputs.scale**2, counts, lv, schedule) for lv in schedule.levels]
-
-
-def expected_largest_miss(
-    inputs: CalibratedInputs, design: Design, schedule: Schedule, ref: Reference
-) -> float:
-    """Expected size of the largest entry whose value is not found, or found and not kept.
-
-    In units of scale^2. The error is at least this, and unlike draws on a small reference it shows
-    misses that are rare for one entry but not among all of them.
-    """
-    laws, sigma2 = _test_laws(inputs, schedule, ref), inputs.scale**2
-    tests = np.zeros(len(ref.sizes))
-    for level, law in zip(schedule.levels, laws, strict=True):
-        tests += level.repetitions * level.activation * law.selected[: len(ref.sizes)]
-    log_missed = np.zeros(len(ref.sizes))
-    for level, law in zip(schedule.levels, laws, strict=True):
-        chances = np.diff(law.by_threshold[: len(ref.sizes)], axis=1, prepend=0.0)
-        deviation = schedule.gate_noise * level.threshold / sigma2 * _TAU
-        deviation = deviation / np.sqrt(np.maximum(tests, 1.0))[:, None]
-        passes = special.ndtr(ref.sizes[:, None] / deviation - design.keep_above)
-        found = np.clip(level.activation * np.sum(chances * passes, axis=1), 0, 1 - 1e-12)
-        log_missed += level.repetitions * np.log1p(-found)
-    # Sizes increase: some entry of a size is missed, and none of a larger one.
-    log_none = ref.counts * np.log1p(-np.minimum(np.exp(log_missed), 1 - 1e-12))
-    larger = np.cumsum(log_none[::-1])[::-1] - log_none
-    return float(np.sum(ref.sizes * -np.expm1(log_none) * np.exp(larger)))
-
-
-def _clipping(radius: float, ref: Reference) -> tuple[float, FloatArray]:
-    """How clipping shrinks Gaussian products off the diagonal, and the variances it leaves."""
-    variances = np.diag(ref.matrix)
-    z = radius / np.sqrt(variances)
-    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-    lost = 2 * ((1 - z**2) * special.ndtr(-z) + z * density)
-    typical = radius / math.sqrt(ref.variance)
-    inside = 1 - 2 * special.ndtr(-typical)
-    return float(inside**2), variances * (1 - lost)
 
 
 @lru_cache(maxsize=64)
@@ -205,12 +135,8 @@ def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Sch
         fire = np.where(1 - omega < -clip, 1.0, fire)
         wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
         fired, misfired = (kept * fire) @ _TAU_WEIGHTS, (kept * wrong) @ _TAU_WEIGHTS
-    return _TestLaw(
-        selected=kept @ _TAU_WEIGHTS,
-        fired=fired,
-        misfired=misfired,
-        by_threshold=np.cumsum(kept * _TAU_WEIGHTS, axis=1),
-    )
+    by_threshold = np.cumsum(kept * _TAU_WEIGHTS, axis=1)
+    return _TestLaw(kept @ _TAU_WEIGHTS, fired, misfired, by_threshold)
 
 
 def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> float:
@@ -233,93 +159,8 @@ def _gumbel_tail(z: FloatArray) -> FloatArray:
     return np.asarray(-np.expm1(-np.exp(-np.minimum(np.maximum(z, -7.0), 700.0))))
 
 
-def _draw_gates(
-    statistic: FloatArray,
-    laws: list[_TestLaw],
-    schedule: Schedule,
-    design: Design,
-    ref: Reference,
-    sigma2: float,
-    generator: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
-    """Gate reconstruction on the support, and what opens at each zero entry."""
-    index, n_zeros = ref.size_index, _zero_entries(ref)
-    total = np.zeros(len(ref.values))
-    spurious = np.zeros(n_zeros)
-    dilution = min(1.0, ref.n_features / len(ref.matrix))
-    for level, law in zip(schedule.levels, laws, strict=True):
-        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold) / sigma2
-        p, m = level.activation, level.repetitions
-        # The pooled sizes carry the law; an entry's own value shifts it along its size.
-        total += weight * generator.binomial(m, np.clip(p * law.fired[index], 0, 1))
-        total -= weight * generator.binomial(m, np.clip(p * law.misfired[index], 0, 1))
-        zero = slice(len(ref.sizes), None)
-        rate = m * p * dilution * float(np.mean(law.fired[zero] + law.misfired[zero]))
-        spurious += weight * _spurious_gates(rate, n_zeros, generator)
-    pooled = ref.sizes[index]
-    return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
-
-
-def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
-    """Opened gates of random sign, Poisson at this rate for each entry, added up."""
-    if rate > _MANY_GATES:
-        return generator.normal(scale=math.sqrt(rate), size=n_entries)
-    number = generator.poisson(rate * n_entries)
-    signs = np.where(generator.random(number) < 0.5, -1.0, 1.0)
-    position = generator.integers(n_entries, size=number)
-    return np.asarray(np.bincount(position, signs, minlength=n_entries), dtype=np.float64)
-
-
-def _draw_values(
-    statistic: FloatArray,
-    laws: list[_TestLaw],
-    schedule: Schedule,
-    design: Design,
-    ref: Reference,
-    sigma2: float,
-    generator: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
-    """Value reconstruction on the support, and the values kept at zero entries."""
-    found, deviation, weight = _found(laws, schedule, ref.size_index, generator)
-    deviation = deviation / sigma2
-    value = statistic + deviation * generator.standard_normal(len(statistic))
-    kept = found & (np.abs(value) > design.keep_above * deviation)
-    zero = np.full(_zero_entries(ref), len(ref.sizes))
-    zero += generator.integers(len(laws[0].selected) - len(ref.sizes), size=len(zero))
-    dilution = min(1.0, ref.n_features / len(ref.matrix))
-    seen, spread, zero_weight = _found(laws, schedule, zero, generator, dilution)
-    noise = spread / sigma2 * generator.standard_normal(len(zero))
-    noise = np.where(seen & (np.abs(noise) > design.keep_above * spread / sigma2), noise, 0.0)
-    return np.where(kept, value * weight, 0.0), noise * zero_weight
-
-
-def _found(
-    laws: list[_TestLaw],
-    schedule: Schedule,
-    index: npt.NDArray[np.intp],
-    generator: np.random.Generator,
-    dilution: float = 1.0,
-) -> tuple[npt.NDArray[np.bool_], FloatArray, FloatArray]:
-    """Whether an entry has a selected test, its value's deviation, and its weight 1/p."""
-    precision = np.zeros(len(index))
-    surest = np.zeros(len(index))
-    for level, law in zip(schedule.levels, laws, strict=True):
-        chance = np.clip(dilution * level.activation * law.selected[index], 0, 1)
-        number = generator.binomial(level.repetitions, chance)
-        precision += _precision(number, index, level, law, generator)
-        looked = min(1.0, level.repetitions * level.activation)
-        surest = np.where(number > 0, np.maximum(surest, looked), surest)
-    found = precision > 0
-    deviation = schedule.gate_noise / np.sqrt(np.where(found, precision, 1.0))
-    return found, deviation, 1 / np.where(found, surest, 1.0)
-
-
 def _precision(
-    number: npt.NDArray[np.int64],
-    index: npt.NDArray[np.intp],
-    level: Level,
-    law: _TestLaw,
-    generator: np.random.Generator,
+    number: IntArray, index: IndexArray, level: Level, law: _TestLaw, generator: np.random.Generator
 ) -> FloatArray:
     """Sum of 1/T^2 over an entry's selected tests: the first few drawn, the rest at their mean."""
     inverse = (level.threshold * _TAU) ** -2.0
@@ -339,9 +180,141 @@ def _precision(
     return total
 
 
-def _zero_entries(ref: Reference) -> int:
-    size = len(ref.matrix)
-    return size * (size + 1) // 2 - len(ref.values)
+@dataclass(frozen=True, eq=False)
+class PredictedErrors:
+    """Errors of calibrated parameters on a reference, in units of scale^2."""
+
+    parameters: CalibratedParameters
+    ref: Reference
+
+    @cached_property
+    def laws(self) -> list[tuple[Level, _TestLaw]]:
+        """Levels, with the law of one test at each."""
+        schedule = self.parameters.schedule
+        laws = _test_laws(self.parameters.inputs, schedule, self.ref)
+        return list(zip(schedule.levels, laws, strict=True))
+
+    def errors(self, seeds: Sequence[int]) -> list[float]:
+        """Draw the operator-norm error, once for each seed."""
+        ref, inputs = self.ref, self.parameters.inputs
+        kept, diagonal = self._clipping()
+        clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
+        draw = {"value": self._values, "gate": self._gates}[self.parameters.reconstruction]
+        errors = []
+        for seed in seeds:
+            generator = np.random.default_rng(seed)
+            noise, generator.bit_generator.state = _sampling_noise(ref, seed)
+            statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
+            estimate, spurious = draw(statistic, generator)
+            error = np.zeros_like(ref.matrix)
+            error[ref.rows, ref.columns] = estimate - ref.values
+            if np.any(spurious):  # what was released at zero entries
+                zeros = np.triu(np.ones_like(error, dtype=bool))
+                zeros[ref.rows, ref.columns] = False
+                error[zeros] = spurious
+            error = np.triu(error) + np.triu(error, 1).T
+            large = len(error) > _LARGE
+            errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
+        return errors
+
+    def largest_miss(self) -> float:
+        """Return the expected size of the largest entry that is not found, or found and not kept.
+
+        The error is at least this, and unlike draws on a small reference it shows misses that are
+        rare for one entry but not among all of them.
+        """
+        parameters, sizes = self.parameters, self.ref.sizes
+        tests = np.zeros(len(sizes))
+        for level, law in self.laws:
+            tests += level.repetitions * level.activation * law.selected[: len(sizes)]
+        log_missed = np.zeros(len(sizes))
+        for level, law in self.laws:
+            chances = np.diff(law.by_threshold[: len(sizes)], axis=1, prepend=0.0)
+            noise = parameters.schedule.gate_noise * level.threshold / parameters.inputs.scale**2
+            deviation = noise * _TAU / np.sqrt(np.maximum(tests, 1.0))[:, None]
+            passes = special.ndtr(sizes[:, None] / deviation - parameters.design.keep_above)
+            found = np.clip(level.activation * np.sum(chances * passes, axis=1), 0, 1 - 1e-12)
+            log_missed += level.repetitions * np.log1p(-found)
+        # Sizes increase: some entry of a size is missed, and none of a larger one.
+        log_none = self.ref.counts * np.log1p(-np.minimum(np.exp(log_missed), 1 - 1e-12))
+        larger = np.cumsum(log_none[::-1])[::-1] - log_none
+        return float(np.sum(sizes * -np.expm1(log_none) * np.exp(larger)))
+
+    def _clipping(self) -> tuple[float, FloatArray]:
+        """How clipping shrinks Gaussian products off the diagonal, and the variances it leaves."""
+        radius, variances = self.parameters.design.clip_radius, np.diag(self.ref.matrix)
+        z = radius / np.sqrt(variances)
+        density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+        lost = 2 * ((1 - z**2) * special.ndtr(-z) + z * density)
+        inside = 1 - 2 * special.ndtr(-radius / math.sqrt(self.ref.variance))
+        return float(inside**2), variances * (1 - lost)
+
+    @property
+    def _zeros(self) -> tuple[int, float]:
+        """How many entries of the reference are zero, and how many stand for one there."""
+        size = len(self.ref.matrix)
+        dilution = min(1.0, self.ref.n_features / size)
+        return size * (size + 1) // 2 - len(self.ref.values), dilution
+
+    def _gates(
+        self, statistic: FloatArray, generator: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Gate reconstruction on the support, and what opens at each zero entry."""
+        ref, index, (n_zeros, dilution) = self.ref, self.ref.size_index, self._zeros
+        total, spurious = np.zeros(len(ref.values)), np.zeros(n_zeros)
+        for level, law in self.laws:
+            weight = self.parameters.schedule.weight(level) / self.parameters.inputs.scale**2
+            p, m = level.activation, level.repetitions
+            # The pooled sizes carry the law; an entry's own value shifts it along its size.
+            total += weight * generator.binomial(m, np.clip(p * law.fired[index], 0, 1))
+            total -= weight * generator.binomial(m, np.clip(p * law.misfired[index], 0, 1))
+            zero = slice(len(ref.sizes), None)
+            rate = m * p * dilution * float(np.mean(law.fired[zero] + law.misfired[zero]))
+            spurious += weight * _spurious_gates(rate, n_zeros, generator)
+        pooled = ref.sizes[index]
+        return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
+
+    def _values(
+        self, statistic: FloatArray, generator: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """Value reconstruction on the support, and the values kept at zero entries."""
+        keep_above, known = self.parameters.design.keep_above, len(self.ref.sizes)
+        found, deviation, weight = self._found(self.ref.size_index, generator)
+        value = statistic + deviation * generator.standard_normal(len(statistic))
+        kept = found & (np.abs(value) > keep_above * deviation)
+        n_zeros, dilution = self._zeros
+        zero = np.full(n_zeros, known)
+        zero += generator.integers(len(self.laws[0][1].selected) - known, size=n_zeros)
+        seen, spread, zero_weight = self._found(zero, generator, dilution)
+        noise = spread * generator.standard_normal(n_zeros)
+        noise = np.where(seen & (np.abs(noise) > keep_above * spread), noise, 0.0)
+        return np.where(kept, value * weight, 0.0), noise * zero_weight
+
+    def _found(
+        self, index: IndexArray, generator: np.random.Generator, dilution: float = 1.0
+    ) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """Return which entries have a selected test, deviations of their values, weights 1/p."""
+        precision, surest = np.zeros((2, len(index)))
+        for level, law in self.laws:
+            chance = np.clip(dilution * level.activation * law.selected[index], 0, 1)
+            number = generator.binomial(level.repetitions, chance)
+            precision += _precision(number, index, level, law, generator)
+            looked = min(1.0, level.repetitions * level.activation)
+            surest = np.where(number > 0, np.maximum(surest, looked), surest)
+        found = precision > 0
+        deviation = self.parameters.schedule.gate_noise / np.sqrt(np.where(found, precision, 1.0))
+        deviation = deviation / self.parameters.inputs.scale**2
+        return found, deviation, 1 / np.where(found, surest, 1.0)
+
+
+def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
+    """Opened gates of random sign, Poisson at this rate for each entry, added up."""
+    if rate > _MANY_GATES:
+        return generator.normal(scale=math.sqrt(rate), size=n_entries)
+    number = generator.poisson(rate * n_entries)
+    signs = np.where(generator.random(number) < 0.5, -1.0, 1.0)
+    position = generator.integers(n_entries, size=number)
+    return np.asarray(np.bincount(position, signs, minlength=n_entries), dtype=np.float64)
 
 
 _FEATURES = 60  # size of the references for draws of the error, at most
@@ -376,63 +349,38 @@ _STARTS = {
 }
 
 
-def best_design(inputs: CalibratedInputs, reconstruction: str) -> Design:
-    """Return the best design found from several starts on small references."""
-    search = Search(inputs, reconstruction)
-    score = cache(search.score)  # lines cross, and descents from several starts meet
-    names = [n for n in CHOICES if n != "keep_above" or reconstruction == "value"]
-    found = (descend(score, start, (*names, _SHIFT), _moved) for start in _STARTS[reconstruction])
-    return min(found, key=lambda each: each[0])[1]
-
-
 def starting_design(reconstruction: str) -> Design:
     """Where the search starts."""
     return _STARTS[reconstruction][0]
 
 
-@dataclass(frozen=True)
-class Search:
-    """Objective of the descent."""
+def score_design(inputs: CalibratedInputs, reconstruction: str, design: Design) -> float:
+    """Return the mean predicted error over the references; infinite for impossible designs.
 
-    inputs: CalibratedInputs
-    reconstruction: str
-
-    def score(self, design: Design) -> float:
-        """Mean predicted error over the references, each capped at the zero matrix's error."""
-        inputs = self.inputs
-        schedule = draft_schedule(inputs, design)
-        if self._impossible(schedule):
-            return math.inf
-        errors = []
-        for model in REFERENCE_MODELS:
-            ref = reference(model, inputs.n_features, inputs.row_sparsity, _FEATURES)
-            draws = predict_errors(inputs, design, schedule, self.reconstruction, ref, _SEEDS)
-            errors.append(statistics.fmean(map(_capped, draws)))
-            if self.reconstruction == "value":
-                full = reference(model, inputs.n_features, inputs.row_sparsity, _FULL_FEATURES)
-                # Added, not compared: a design that misses an entry every other time is worse
-                # than its median says, and harder to predict.
-                errors[-1] += expected_largest_miss(inputs, design, schedule, full)
-        return statistics.fmean(errors)
-
-    def _impossible(self, schedule: Schedule) -> bool:
-        """Whether a schedule is too large, or clipping or finite precision take too much delta."""
-        if self.reconstruction == "value" and schedule.total_quota > LARGEST_TRANSCRIPT:
-            return True
-        if max(level.candidates for level in schedule.levels) > _LARGEST_COUNT:
-            return True
-        drawn = RECONSTRUCTIONS[self.reconstruction].all_tests_drawn
-        precision = numerical_delta(schedule, self.inputs.epsilon, all_tests_drawn=drawn)
-        if precision > _LARGEST_NUMERICAL_SHARE * self.inputs.delta:
-            return True
-        beyond = math.erfc(schedule.gate_clip / schedule.gate_noise / math.sqrt(2))
-        slack = (1 + math.exp(self.inputs.epsilon)) * schedule.total_quota * beyond
-        return slack > self.inputs.delta / 4
-
-
-def _capped(error: float) -> float:
-    """Cap an error at that of the zero matrix, with a little slope to find the way down."""
-    return min(error, 1 + 0.01 * math.log(max(error, 1)))
+    Each error is capped at that of the zero matrix, with a little slope to find the way down. A
+    design is impossible if it is too large, or clipping or finite precision take too much delta.
+    """
+    schedule = draft_schedule(inputs, design)
+    draft = CalibratedParameters(inputs, design, reconstruction, schedule)
+    kept, values = schedule.total_quota, reconstruction == "value"
+    beyond = math.erfc(schedule.gate_clip / schedule.gate_noise / math.sqrt(2))
+    if (
+        (values and kept > LARGEST_TRANSCRIPT)
+        or max(level.candidates for level in schedule.levels) > _LARGEST_COUNT
+        or draft.numerical_delta > _LARGEST_NUMERICAL_SHARE * inputs.delta
+        or (1 + math.exp(inputs.epsilon)) * kept * beyond > inputs.delta / 4
+    ):
+        return math.inf
+    errors = []
+    for model in REFERENCE_MODELS:
+        size = model, inputs.n_features, inputs.row_sparsity
+        draws = PredictedErrors(draft, reference(*size, _FEATURES)).errors(_SEEDS)
+        errors.append(statistics.fmean(min(x, 1 + 0.01 * math.log(max(x, 1))) for x in draws))
+        if values:
+            # Added, not compared: a design that misses an entry every other time is worse than its
+            # median says, and harder to predict.
+            errors[-1] += PredictedErrors(draft, reference(*size, _FULL_FEATURES)).largest_miss()
+    return statistics.fmean(errors)
 
 
 def _moved(name: str, design: Design, stride: int) -> Design | None:
@@ -486,9 +434,16 @@ class MultiscalePlan:
 
 @lru_cache(maxsize=512)
 def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> MultiscalePlan:
-    """Choose the design for these inputs and predict the error of each reference model."""
+    """Choose the design for these inputs and predict the error of each reference model.
+
+    The design is the best found from several starts on small references.
+    """
     check_choice("reconstruction", reconstruction, tuple(RECONSTRUCTIONS))
-    best = best_design(inputs, reconstruction)
+    # Lines cross, and descents from several starts meet.
+    score = cache(partial(score_design, inputs, reconstruction))
+    names = [n for n in CHOICES if n != "keep_above" or reconstruction == "value"]
+    found = (descend(score, start, (*names, _SHIFT), _moved) for start in _STARTS[reconstruction])
+    best = min(found, key=lambda each: each[0])[1]
     parameters = calibrated_parameters(inputs, best, reconstruction)
     return MultiscalePlan(parameters, _predictions(parameters))
 
@@ -497,39 +452,20 @@ def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> Multiscale
 def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
     """Return a quick prediction of values: of the design that the search starts from."""
     design = starting_design("value")
-    schedule = draft_schedule(inputs, design)
-    return {
-        model: statistics.median(
-            predict_errors(
-                inputs,
-                design,
-                schedule,
-                "value",
-                reference(model, inputs.n_features, inputs.row_sparsity, _ROUGH_FEATURES),
-                _ROUGH_SEEDS,
-            )
-        )
-        for model in REFERENCE_MODELS
-    }
+    draft = CalibratedParameters(inputs, design, "value", draft_schedule(inputs, design))
+    return _predictions(draft, _ROUGH_FEATURES, _ROUGH_SEEDS)
 
 
-def _predictions(parameters: CalibratedParameters) -> dict[str, float]:
-    """Median over a few draws of the final schedule's error on each reference model."""
-    inputs = parameters.inputs
-    predicted = {}
-    for model in REFERENCE_MODELS:
-        ref = reference(model, inputs.n_features, inputs.row_sparsity, _PREDICTION_FEATURES)
-        predicted[model] = statistics.median(
-            predict_errors(
-                inputs,
-                parameters.design,
-                parameters.schedule,
-                parameters.reconstruction,
-                ref,
-                _PREDICTION_SEEDS,
-            )
-        )
-    return predicted
+def _predictions(
+    parameters: CalibratedParameters,
+    features: int = _PREDICTION_FEATURES,
+    seeds: Sequence[int] = _PREDICTION_SEEDS,
+) -> dict[str, float]:
+    """Median over a few draws of a schedule's error on each reference model."""
+    size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
+    refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
+    draws = {model: PredictedErrors(parameters, ref).errors(seeds) for model, ref in refs.items()}
+    return {model: statistics.median(errors) for model, errors in draws.items()}
 
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates
@@ -544,7 +480,6 @@ class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
 
     def budget(self, *, private: bool = True) -> Budget:
         """See `calibrated_budget`."""
-        check_capacity(self.parameters.schedule)
         return calibrated_budget(self.parameters, private=private)
 
     def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:

@@ -1,4 +1,4 @@
-"""Samplers of Algorithm 1: exact at any size, literal for small ones, and the whole transcript.
+"""Samplers of Algorithm 1: gates, or the whole transcript, exact at any size.
 
 Tests of a level are kept by their noisy scores, the largest `quota` of very many independent
 points, without drawing the points. Points come in groups; within a group they are i.i.d. Only the
@@ -24,9 +24,8 @@ candidates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,24 +77,6 @@ _STIRLING_ERROR = np.array(
 )
 
 
-class PointFamily(Protocol):
-    """The law of the points. Groups should be ordered so that neighbours are alike."""
-
-    @property
-    def support(self) -> tuple[float, float]:
-        """A finite interval that holds every point, up to a probability below 1e-25."""
-
-    def masses(
-        self, groups: IntArray, lo: float, split: float, hi: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Probabilities of (split, hi] and (lo, split] for one point of each group."""
-
-    def draw(
-        self, generator: np.random.Generator, groups: IntArray, lo: float, hi: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """One point in the finite (lo, hi] for each listed group: a rank key, and its making."""
-
-
 @dataclass(frozen=True)
 class Band:
     """Selected points known only to lie in (lo, hi]: `counts` of them in each of `groups`."""
@@ -119,12 +100,13 @@ def select_largest(
     generator: np.random.Generator,
     counts: IntArray,
     quota: int,
-    family: PointFamily,
+    family: NoisyScores,
     *,
     most_single: int = FEW_POINTS,
 ) -> Selection:
     """Draw which points are the `quota` largest of sum(counts), group by group.
 
+    Neighbouring groups of the family should be alike: split points are searched on a few of them.
     No more than `most_single` points are drawn one by one. Where doubles cannot tell so many apart
     at the edge, nothing is drawn of them and `CapacityError` is raised.
     """
@@ -173,7 +155,7 @@ def _cut(
     side: int,
     lo: float,
     hi: float,
-    family: PointFamily,
+    family: NoisyScores,
 ) -> tuple[float, FloatArray, FloatArray] | None:
     """Cut where about `quota` undecided points lie above, give or take three deviations.
 
@@ -207,7 +189,7 @@ def _search(
     deviation: float,
     lo: float,
     hi: float,
-    family: PointFamily,
+    family: NoisyScores,
 ) -> float:
     """Bisect for the point above which the weighted groups expect `target` points."""
     target = min(max(target, 0.5), float(weights.sum()) - 0.5)
@@ -370,37 +352,25 @@ def _deviance(mean: float, deviation: float) -> float:
 
 def select_tests(
     alpha: FloatArray, level: Level, gumbel: bool, generator: np.random.Generator
-) -> Selection:
-    """Select among all tests of a level, active and inactive.
+) -> tuple[Selection, NoisyScores]:
+    """Select among all tests of a level, active and inactive; with the law of their scores.
 
     `alpha` is |S_e| / t_ell in decreasing order. In the answer group len(alpha) pools the
     inactive tests, and the detail of a single is its omega.
     """
+    assert level.selection_scale is not None
+    scores = NoisyScores(np.append(alpha, kernels.INACTIVE), level.selection_scale, gumbel)
     active = active_tests(len(alpha), level, generator)
-    inactive = level.candidates - int(active.sum())
-    return select_largest(
-        generator,
-        np.append(active, inactive),
-        level.quota,
-        noisy_scores(alpha, level, gumbel),
-        most_single=level.most_single,  # proof: step 8
-    )
+    counts = np.append(active, level.candidates - int(active.sum()))
+    most = level.most_single  # proof: step 8
+    return select_largest(generator, counts, level.quota, scores, most_single=most), scores
 
 
 def active_tests(n_entries: int, level: Level, generator: np.random.Generator) -> IntArray:
     """How many tests of each entry are active, Binomial(m_ell, p_ell)."""
-    return binomial(
-        generator,
-        np.full(n_entries, level.repetitions, dtype=np.int64),
-        np.full(n_entries, level.activation),
-        np.full(n_entries, level.inactivation),
-    )
-
-
-def noisy_scores(alpha: FloatArray, level: Level, gumbel: bool) -> NoisyScores:
-    """Return the law of the noisy scores of a level that selects."""
-    assert level.selection_scale is not None
-    return NoisyScores(np.append(alpha, kernels.INACTIVE), level.selection_scale, gumbel)
+    counts = np.full(n_entries, level.repetitions, dtype=np.int64)
+    masses = np.full((2, n_entries), [[level.activation], [level.inactivation]])
+    return binomial(generator, counts, *masses)
 
 
 @dataclass(frozen=True)
@@ -421,18 +391,9 @@ class NoisyScores:
     ) -> tuple[FloatArray, FloatArray]:
         """Probabilities of (split, hi] and (lo, split] for one test of each group."""
         above, below = np.empty((2, len(groups)))
-        run_in_chunks(
-            kernels.fill_score_masses,
-            len(groups),
-            self.alpha[groups],
-            lo,
-            split,
-            hi,
-            self.b,
-            self.gumbel,
-            above,
-            below,
-        )
+        law = lo, split, hi, self.b, self.gumbel
+        size, alpha = len(groups), self.alpha[groups]
+        run_in_chunks(kernels.fill_score_masses, size, alpha, *law, above, below)
         return above, below
 
     def draw(
@@ -443,18 +404,9 @@ class NoisyScores:
         pending = np.arange(len(groups))
         while len(pending):
             accepted = np.empty(len(pending), dtype=np.bool_)
-            kernels.attempt_points(
-                pending,
-                self.alpha[groups[pending]],
-                lo,
-                hi,
-                self.b,
-                self.gumbel,
-                generator.random((3, len(pending))),
-                offset,
-                omega,
-                accepted,
-            )
+            alpha, uniforms = self.alpha[groups[pending]], generator.random((3, len(pending)))
+            law, found = (lo, hi, self.b, self.gumbel), (offset, omega, accepted)
+            kernels.attempt_points(pending, alpha, *law, uniforms, *found)
             pending = pending[~accepted]
         return offset, omega
 
@@ -507,9 +459,8 @@ def _keep_all(
     silent = level.inactivation + level.activation * masses[2]
     counts = np.full(able, level.repetitions, dtype=np.int64)
     gates = np.zeros(len(alpha), dtype=np.int64)
-    gates[:able] = _fire(
-        generator, counts, level.activation * masses[0], level.activation * masses[1], silent
-    )
+    same, opposite = level.activation * masses[:2]
+    gates[:able] = _fire(generator, counts, same, opposite, silent)
     return gates
 
 
@@ -517,7 +468,7 @@ def _select(
     alpha: FloatArray, level: Level, schedule: Schedule, generator: np.random.Generator
 ) -> IntArray:
     """Gate counts of a level with selection: which tests are kept, then which of them fire."""
-    chosen = select_tests(alpha, level, schedule.gumbel, generator)
+    chosen, _ = select_tests(alpha, level, schedule.gumbel, generator)
     gates = np.zeros(len(alpha), dtype=np.int64)
     able = _able_to_fire(alpha, schedule)
     for band in chosen.bands:
@@ -542,19 +493,9 @@ def _gate_masses(
     alpha: FloatArray, lo: float, hi: float, selection_scale: float | None, schedule: Schedule
 ) -> FloatArray:
     """Masses of (lo, hi] with each gate; any scale will do where the interval is everything."""
-    masses = np.empty((3, len(alpha)))
-    run_in_chunks(
-        kernels.fill_gate_masses,
-        len(alpha),
-        np.ascontiguousarray(alpha),
-        lo,
-        hi,
-        selection_scale or 1.0,
-        schedule.gate_noise,
-        schedule.gate_clip,
-        schedule.gumbel,
-        masses,
-    )
+    masses, alpha = np.empty((3, len(alpha))), np.ascontiguousarray(alpha)
+    law = lo, hi, selection_scale or 1.0, schedule.gate_noise, schedule.gate_clip, schedule.gumbel
+    run_in_chunks(kernels.fill_gate_masses, len(alpha), alpha, *law, masses)
     return masses
 
 
@@ -572,59 +513,6 @@ def _fire(
     return fired - binomial(generator, counts - fired, opposite, silent)
 
 
-LARGEST_LEVEL = 20_000_000  # candidates of one level held in memory at once
-
-
-def sample_literal(
-    statistic: FloatArray, schedule: Schedule, generator: np.random.Generator
-) -> IntArray:
-    """Draw the gate counts N+ - N- of every level (rows) and entry (columns).
-
-    `statistic` is the upper triangle of S, row by row, in units of the smallest threshold.
-    """
-    most = max(level.candidates for level in schedule.levels)
-    if most > LARGEST_LEVEL:
-        raise CapacityError(
-            f"the literal sampler holds at most {LARGEST_LEVEL:,} candidates of a level and this "
-            f"schedule has {most:,}: use sample_exact, which draws the same law."
-        )
-    # The numbers are the lines of Algorithm 1. Lines 1-2, clipping and S, came before.
-    return np.stack(
-        [
-            _sample_level(statistic, 2.0**ell, level, schedule, generator)
-            for ell, level in enumerate(schedule.levels)
-        ]
-    )
-
-
-def _sample_level(
-    statistic: FloatArray,
-    t: float,
-    level: Level,
-    schedule: Schedule,
-    generator: np.random.Generator,
-) -> IntArray:
-    entry = np.repeat(np.arange(len(statistic)), level.repetitions)
-    S = statistic[entry]
-    U = generator.random(len(entry)) < level.activation  # line 4
-    T = generator.uniform(t, 2 * t, len(entry))  # line 4
-    if level.selection_scale is not None:  # line 7
-        draw = generator.gumbel if schedule.gumbel else generator.laplace
-        zeta = draw(scale=level.selection_scale, size=len(entry))  # line 9
-        q = np.where(U, np.abs(S) / T - 1, -2.0)  # line 10
-        J = np.argsort(-(q + zeta))[: level.quota]  # line 12
-    else:
-        J = np.arange(len(entry))  # line 14
-    selected = J[U[J]]  # line 19
-    Z = generator.normal(scale=schedule.gate_noise, size=len(selected))  # line 20
-    Z = np.clip(Z, -schedule.gate_clip, schedule.gate_clip)  # line 20
-    V = S[selected] / T[selected] + Z
-    psi = (V > 1).astype(np.int64) - (V < -1)  # line 21; the public weight is applied later
-    gates = np.zeros(len(statistic), dtype=np.int64)
-    np.add.at(gates, entry[selected], psi)
-    return gates
-
-
 LARGEST_TRANSCRIPT = 50_000_000  # tests
 
 
@@ -639,13 +527,6 @@ class Transcript:
     entry: IntArray
     threshold: FloatArray
     query: FloatArray
-
-    def gate_counts(self, schedule: Schedule) -> IntArray:
-        """N+ - N- of every level (rows) and entry (columns): the paper's reconstruction."""
-        psi = (self.query > 1).astype(np.int64) - (self.query < -1)
-        counts = np.zeros((len(schedule.levels), schedule.n_entries), dtype=np.int64)
-        np.add.at(counts, (self.level, self.entry), psi)
-        return counts
 
 
 def sample_transcript(
@@ -677,26 +558,19 @@ def _selected(
     if level.selection_scale is None:
         groups = np.repeat(np.arange(len(alpha)), active_tests(len(alpha), level, generator))
         return groups, generator.uniform(1, 2, len(groups))
-    parts = list(_selected_parts(alpha, level, schedule, generator))
-    groups = np.concatenate([part[0] for part in parts])
-    omega = np.concatenate([part[1] for part in parts])
-    tau = generator.uniform(1, 2, len(groups))  # what is left where S_e = 0 says nothing of tau
-    np.divide(alpha[groups], omega, out=tau, where=omega > 0)
-    return groups, tau
-
-
-def _selected_parts(
-    alpha: FloatArray, level: Level, schedule: Schedule, generator: np.random.Generator
-) -> Iterator[tuple[IntArray, FloatArray]]:
-    chosen = select_tests(alpha, level, schedule.gumbel, generator)
-    scores = noisy_scores(alpha, level, schedule.gumbel)
+    chosen, scores = select_tests(alpha, level, schedule.gumbel, generator)
     low, high = scores.support
     active = chosen.single_groups < len(alpha)
-    yield chosen.single_groups[active], chosen.single_details[active]
+    parts = [(chosen.single_groups[active], chosen.single_details[active])]
     for band in chosen.bands:
         active = band.groups < len(alpha)
         groups = np.repeat(band.groups[active], band.counts[active])
-        yield groups, scores.draw(generator, groups, max(band.lo, low), min(band.hi, high))[1]
+        found = scores.draw(generator, groups, max(band.lo, low), min(band.hi, high))[1]
+        parts.append((groups, found))
+    groups, omega = (np.concatenate(each) for each in zip(*parts, strict=True))
+    tau = generator.uniform(1, 2, len(groups))  # what is left where S_e = 0 says nothing of tau
+    np.divide(alpha[groups], omega, out=tau, where=omega > 0)
+    return groups, tau
 
 
 STEPS_PER_DEVIATION = 4  # rounding at a quarter of the deviation adds 0.5 % to the variance

@@ -16,14 +16,14 @@ from hushcov._validation import check_integer, check_real, shown
 from hushcov.accounting import WITHIN, Budget
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import noise_sigmas, squared_sensitivity, symmetric_noise
+from hushcov.mechanisms.gaussian.mechanism import noise_sigmas, squared_sensitivity, symmetric_noise
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import MappedRecords, Progress, Records, View, like
+from hushcov.sums.records import MappedRecords, Records, View, like
 
 NAME = "coinpress"
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared
@@ -277,7 +277,6 @@ def release_coinpress(
     entropy: Entropy,
     *,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Pass over the records once for each step, and return the last step's covariance.
 
@@ -290,7 +289,7 @@ def release_coinpress(
     inputs.check_size(records)
     check_entropy(entropy)
     budget = parameters.budget(private=entropy.private) if budget is None else budget
-    gram_of = transformed_gram(records, feature_scale, parameters, progress=progress)
+    gram_of = transformed_gram(records, feature_scale, parameters)
     for step, mu in enumerate(parameters.mus, 1):
         budget.gaussian(mu, f"the matrix, step {step} of {parameters.n_steps}")  # proof: step 3
     transcript = run_steps(gram_of, parameters, entropy.generator)
@@ -312,8 +311,6 @@ def transformed_gram(
     records: Records,
     feature_scale: npt.NDArray[np.float64],
     parameters: CoinPressParameters,
-    *,
-    progress: Progress | None = None,
 ) -> GramOf:
     """Return the exact statistic of a step, as a function of its public integer matrix."""
     d = parameters.inputs.n_features
@@ -326,7 +323,7 @@ def transformed_gram(
     def gram_of(matrix: FloatArray) -> IntArray:
         # proof: step 1
         transformed = TransformedRecords(records, grid, matrix)
-        return row_bounded_gram(transformed, transformed_grid, bound, progress=progress)
+        return row_bounded_gram(transformed, transformed_grid, bound)
 
     return gram_of
 

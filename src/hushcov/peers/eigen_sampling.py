@@ -35,7 +35,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
+from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
 from hushcov.noise.entropy import LazyUniform
@@ -44,7 +44,7 @@ from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 _LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
 #: Up to this product of rate, norm and number of rows, proposals lose nothing to rounding errors.
@@ -628,7 +628,6 @@ def release_eigen_sampling(
     entropy: Entropy,
     *,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Sum the bounded records, and release noisy eigenvalues along sampled directions.
 
@@ -643,9 +642,7 @@ def release_eigen_sampling(
     budget = parameters.budget(private=entropy.private) if budget is None else budget
     budget.fixed(Pure(parameters.epsilon), "eigenvalues and directions")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    gram = row_bounded_gram(
-        records, grid, parameters.norm_bound, progress=progress
-    )  # proof: step 1
+    gram = row_bounded_gram(records, grid, parameters.norm_bound)  # proof: step 1
     spectrum = sample_spectrum(entropy.generator, gram, rounded_eigenvalues(gram), parameters)
     return Release(
         mechanism=NAME,

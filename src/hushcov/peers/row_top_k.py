@@ -25,7 +25,7 @@ from hushcov.accounting import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, squared_sensitivity
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import (
     LARGEST_SCORE,
@@ -39,7 +39,7 @@ from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 NAME = "row-top-k"
 # Measured: over models, sizes and budgets the error is within 40 % of that of the best share.
@@ -322,7 +322,6 @@ def release_row_top_k(
     entropy: Entropy,
     *,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Sum the clipped records, select in every row, and release what is selected twice.
 
@@ -340,7 +339,7 @@ def release_row_top_k(
     parameters = replace(parameters, mu=budget.mu_left)
     budget.gaussian(parameters.mu, "values of the selected pairs and the variances")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    gram = row_bounded_gram(records, grid, None, progress=progress)  # proof: step 1
+    gram = row_bounded_gram(records, grid, None)  # proof: step 1
     rows, columns = mutual_pairs(pick_partners(gram, parameters, entropy.generator))
     sigma = value_sigma(rows, columns, parameters)
     deviation = sigma * parameters.unit

@@ -15,7 +15,7 @@ from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.gaussian import balanced_row_norm, noise_sigmas, symmetric_noise
+from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm, noise_sigmas, symmetric_noise
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.release import Making, Release, parts_of
@@ -23,7 +23,7 @@ from hushcov.steps import Prepared
 from hushcov.sums.counts import norm_histogram
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 METHODS = ("gauss", "separate", "adaptive")
 
@@ -407,7 +407,6 @@ def release_separate(
     entropy: Entropy,
     *,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Choose where to bound the records if that is asked for, and release their matrix.
 
@@ -428,10 +427,10 @@ def release_separate(
     choice, noisy_counts = SeparateChoice(parameters.method, parameters.norm_bound), None
     if parameters.histogram_sigma is not None:
         edges = squared_edges(parameters.norm_bound)
-        counts = norm_histogram(records, grid, edges, progress=progress)  # proof: step 5
+        counts = norm_histogram(records, grid, edges)  # proof: step 5
         noisy_counts = draw_counts(entropy.generator, counts, parameters)
         choice = choose(parameters, noisy_counts)  # proof: step 7
-    gram = row_bounded_gram(records, grid, choice.norm_bound, progress=progress)  # proof: step 1
+    gram = row_bounded_gram(records, grid, choice.norm_bound)  # proof: step 1
     noise = matrix_noise(parameters, choice.method, choice.norm_bound)
     eigenvalues = None if noise.eigenvalue_sigma is None else rounded_eigenvalues(gram)
     transcript = draw_transcript(entropy.generator, gram, eigenvalues, noise)

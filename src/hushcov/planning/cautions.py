@@ -19,7 +19,7 @@ from hushcov.exceptions import (
 )
 from hushcov.inputs import ReleaseInputs
 from hushcov.predicting import Forecast
-from hushcov.steps import ScaleParameters
+from hushcov.steps.scales import ScaleParameters
 
 # Noise of a count over the number of records, from which on scales are lost: their logarithm to the
 # base 2 is off by about 2.4 times as much, if all goes well.

@@ -27,15 +27,10 @@ from hushcov.planning.cautions import (
 from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
 from hushcov.release import Release
-from hushcov.steps import (
-    CompleteParameters,
-    Prepared,
-    ScaleParameters,
-    Stage,
-    complete_parameters,
-    scale_parameters,
-)
+from hushcov.steps import Prepared, Stage
+from hushcov.steps.complete import CompleteParameters, complete_parameters
 from hushcov.steps.preparation import Preparation
+from hushcov.steps.scales import ScaleParameters, scale_parameters
 from hushcov.sums.grids import Bounds
 from hushcov.sums.records import Records
 
@@ -86,14 +81,9 @@ class Request:
             check_real("delta", self.delta, above=0, at_most=0.1, cure=_DELTA)
 
     @property
-    def private_centre(self) -> bool:
-        """Whether means are found privately."""
-        return not self.known_mean
-
-    @property
     def found_before(self) -> str:
         """Name of what the steps find of complete records."""
-        return Preparation.released if self.private_centre else SCALES
+        return SCALES if self.known_mean else Preparation.released
 
     def divide(
         self, n_records: int, n_features: int, *, gaps: bool = False
@@ -110,8 +100,15 @@ class Request:
             counted = complete_parameters(inputs)
             counted.check_possible()
             stages.append(counted)
-        if self.private_centre:
-            stages.append(self._preparation(inputs, stages))
+        if not self.known_mean:
+            cost = math.hypot(*(stage.cost for stage in stages))
+            total = replace(inputs, before=cost).largest_mu()
+            # A table of plans is for other numbers of features, too.
+            same = self.bounds is not None and len(self.bounds) == n_features
+            bounds = self.bounds if same else None
+            known = self.known_scale
+            args = (n_records, n_features, total, known)
+            stages.append(Preparation(*args, bounds=bounds, neighbours=neighbours))
         elif not self.pure and not self.known_scale:
             rho = inputs.rho
             # What errors of scales cost is balanced against what is left.
@@ -123,15 +120,6 @@ class Request:
         before = math.hypot(*(stage.cost for stage in stages))
         most = math.hypot(*(stage.most_cost for stage in stages))
         return replace(inputs, before=before, most_before=most, found=found), tuple(stages)
-
-    def _preparation(self, inputs: ReleaseInputs, stages: list[Stage]) -> Preparation:
-        n, d = inputs.n_records, inputs.n_features
-        total = replace(inputs, before=math.hypot(*(stage.cost for stage in stages))).largest_mu()
-        # A page of plans is for other numbers of features, too.
-        same = self.bounds is not None and len(self.bounds) == d
-        bounds = self.bounds if same else None
-        known, neighbours = self.known_scale, self.neighbours
-        return Preparation(n, d, total, known, bounds=bounds, neighbours=neighbours)
 
     def inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Inputs of the mechanism, where no record misses a value."""
@@ -164,7 +152,7 @@ class Request:
     ) -> Plan:
         """The whole fit; one that this computer cannot hold is refused."""
         n, d = inputs.n_records, inputs.n_features
-        if self.private_centre:
+        if not self.known_mean:
             last = stages[-1]
             assert isinstance(last, Preparation)
             alone = not chosen.mechanism.takes_rest
@@ -173,8 +161,8 @@ class Request:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
         check_told(name, self.candidates)
-        known: Any = {"prepared": self.private_centre, "candidates": self.candidates}
-        check_memory(name, n, d, sparse=sparse, **known)
+        prepared, candidates = not self.known_mean, self.candidates
+        check_memory(name, n, d, sparse=sparse, prepared=prepared, candidates=candidates)
         # A mechanism without a delta spends none, whatever was allowed.
         spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)
@@ -225,12 +213,17 @@ class Plan:
         Stages and mechanism spend the same budget, each step before its noise is drawn, and the
         mechanism has what the stages leave: `docs/proofs/preparation.md`.
         """
-        prepared = Prepared(records, self.feature_scale)
-        prepared = replace(prepared, making={"scales": "given"})
+        prepared = Prepared(records, self.feature_scale, making={"scales": "given"})
         for stage in self.stages:
             prepared = stage.run(prepared, budget, entropy)
         release = self.chosen.release(prepared, budget, entropy)
-        release = _for_complete(release, prepared.share)
+        if prepared.share != 1.0:  # of the complete records alone: all others counted as zeros
+            share, noise_sd, making = prepared.share, release.noise_sd, release.making
+            if noise_sd is not None:
+                noise_sd = noise_sd[0] / share, noise_sd[1] / share
+            making = replace(making, threshold=making.threshold / share)
+            unit = release.unit / share
+            release = replace(release, unit=unit, noise_sd=noise_sd, making=making)
         making = replace(
             release.making,
             n_records=records.n_records,
@@ -241,14 +234,3 @@ class Plan:
         if release.making.shrunk is not None:  # at a bound that the mechanism chose later
             making = replace(making, shrunk=release.making.shrunk)
         return replace(release, making=making, location=prepared.location)
-
-
-def _for_complete(release: Release, share: float) -> Release:
-    """The release of the complete records alone, where all others counted as zeros."""
-    if share == 1.0:
-        return release
-    noise_sd = release.noise_sd
-    if noise_sd is not None:
-        noise_sd = (noise_sd[0] / share, noise_sd[1] / share)
-    making = replace(release.making, threshold=release.making.threshold / share)
-    return replace(release, unit=release.unit / share, noise_sd=noise_sd, making=making)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,56 +27,90 @@ if TYPE_CHECKING:
     from hushcov.mechanisms.room import Mechanism
 
 
-_LARGEST_LOST = 200  # features of a reference of which some are lost
-# The room in `hushcov`, and the mechanism in it, in the order of tables; first the
-# default. Those whose error is predicted, and the others.
+_MAX_REFERENCE_FEATURES = 200  # above this, references stand in whose features may be lost
+# Name, module below `hushcov` and object there, in the order of tables; first the default. Those
+# whose error is predicted, and the others.
 _PREDICTED = (
-    "mechanisms.adaptive:ADAPTIVE",
-    "mechanisms.screened:SCREENED",
-    "mechanisms.gaussian:GAUSSIAN_THRESHOLD",
-    "mechanisms.gaussian:GAUSSIAN",
-    "paper.room:MULTISCALE",
+    "adaptive = mechanisms.adaptive.room:ADAPTIVE",
+    "screened = mechanisms.screened.room:SCREENED",
+    "gaussian-threshold = mechanisms.gaussian.room:GAUSSIAN_THRESHOLD",
+    "gaussian = mechanisms.gaussian.room:GAUSSIAN",
+    "multiscale = paper.room:MULTISCALE",
 )
 _OTHERS = (
-    "peers.row_top_k:ROW_TOP_K",
-    "peers.separate:SEPARATE",
-    "peers.coinpress:COINPRESS",
-    "peers.eigen_sampling:EIGEN_SAMPLING",
+    "row-top-k = peers.row_top_k:ROW_TOP_K",
+    "separate = peers.separate:SEPARATE",
+    "coinpress = peers.coinpress:COINPRESS",
+    "eigen-sampling = peers.eigen_sampling:EIGEN_SAMPLING",
 )
 # Those that can be told which pairs may covary; first the default where that is known, which makes
 # nothing of the whole table otherwise.
 _TOLD = (
-    "mechanisms.candidates:CANDIDATES",
-    "mechanisms.screened:SCREENED",
-    "mechanisms.gaussian:GAUSSIAN",
+    "candidates = mechanisms.candidates:CANDIDATES",
+    "screened = mechanisms.screened.room:SCREENED",
+    "gaussian = mechanisms.gaussian.room:GAUSSIAN",
 )
 
 
-@cache
-def mechanisms() -> dict[str, Mechanism]:
+class _Listed(Mapping[str, "Mechanism"]):
+    """Mechanisms by their names, each loaded when it is first asked for."""
+
+    def __init__(self, *lines: str) -> None:
+        self._places = dict(line.split(" = ") for line in lines)
+
+    def __getitem__(self, name: str) -> Mechanism:
+        module, variable = self._places[name].split(":")
+        found: Mechanism = getattr(import_module(f"hushcov.{module}"), variable)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+_ALL, _ERROR_PREDICTED = _Listed(*_PREDICTED, *_OTHERS), _Listed(*_PREDICTED)
+_CANDIDATES_TOLD, _ANY = _Listed(*_TOLD), _Listed(*_PREDICTED, *_OTHERS, *_TOLD)
+
+
+def mechanisms() -> Mapping[str, Mechanism]:
     """Every mechanism by its name."""
-    return predicted() | _load(_OTHERS)
+    return _ALL
+
+
+def predicted() -> Mapping[str, Mechanism]:
+    """Mechanisms whose error is predicted, among which the default chooses."""
+    return _ERROR_PREDICTED
+
+
+def told() -> Mapping[str, Mechanism]:
+    """Mechanisms that can be told which pairs may covary."""
+    return _CANDIDATES_TOLD
+
+
+def named(mechanism: str) -> Mechanism:
+    """Return the mechanism of this name, also one that must be told which pairs may covary."""
+    return _ANY[mechanism]
 
 
 def default_mechanism(*, known: bool = False) -> Mechanism:
-    """The one to run where nobody asks for another; `known` says that candidates are given."""
-    return next(iter((told() if known else predicted()).values()))
+    """Return the one to run where nobody asks for another; `known`: candidates are given."""
+    listed = told() if known else predicted()
+    return listed[next(iter(listed))]
 
 
-def comparable(candidates: Candidates | None) -> dict[str, Mechanism]:
-    """Those whose error is predicted: of all pairs, or of candidate pairs alone."""
+def comparable(candidates: Candidates | None) -> Mapping[str, Mechanism]:
+    """Mechanisms whose error is predicted: of all pairs, or of candidate pairs alone."""
     return predicted() if candidates is None else told()
-
-
-@cache
-def told() -> dict[str, Mechanism]:
-    """Those that can be told which pairs may covary."""
-    return _load(_TOLD)
 
 
 def check_told(mechanism: str, candidates: Candidates | None) -> None:
     """Refuse candidate pairs that a mechanism has no use for, or their lack where it has."""
-    if candidates is None and mechanism not in predicted() and mechanism in told():
+    if candidates is None and mechanism not in _ALL and mechanism in _CANDIDATES_TOLD:
         raise ParameterError(
             f"bandwidth or candidate_pairs is required by {mechanism}: it releases pairs that are "
             "known to be the only ones that may covary. Leave the mechanism out where none are."
@@ -85,23 +120,6 @@ def check_told(mechanism: str, candidates: Candidates | None) -> None:
             f"bandwidth and candidate_pairs must be left out with {mechanism}, which looks at all "
             f"pairs: use {' or '.join(told())}, or leave the mechanism out."
         )
-
-
-@cache
-def predicted() -> dict[str, Mechanism]:
-    """Those whose error is predicted, among which the default chooses."""
-    return _load(_PREDICTED)
-
-
-def _load(listed: tuple[str, ...]) -> dict[str, Mechanism]:
-    places = (place.split(":") for place in listed)
-    found = (getattr(import_module(f"hushcov.{room}"), name) for room, name in places)
-    return {each.name: each for each in found}
-
-
-def named(mechanism: str) -> Mechanism:
-    """The mechanism of this name, also the one that must be told which pairs may covary."""
-    return predicted().get(mechanism) or told().get(mechanism) or mechanisms()[mechanism]
 
 
 @lru_cache(maxsize=4096)
@@ -116,7 +134,7 @@ def forecast(
     room = comparable(inputs.candidates)[mechanism]
     if adaptive_width and room is default_mechanism(known=True):
         found = room.plan(inputs, adaptive_width=True).forecast  # type: ignore[call-arg]
-        assert found is not None
+        assert found is not None, f"{mechanism} is said to be predicted"
         return with_missing(found, inputs)
     return with_missing(room.forecast(inputs, rough=rough), inputs)
 
@@ -126,7 +144,7 @@ def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
     found = inputs.found
     if found.every == 1:
         return forecast
-    known = inputs.row_sparsity if inputs.candidates is None else _LARGEST_LOST
+    known = inputs.row_sparsity if inputs.candidates is None else _MAX_REFERENCE_FEATURES
     size = inputs.n_features, min(inputs.row_sparsity, known)
     missing = min(1.0, (1 - found.share) / (1 - found.every))  # where some are
     errors = {}
@@ -149,7 +167,7 @@ def lost_error(model: str, n_features: int, row_sparsity: int, missing: float) -
     together = (missing + math.sqrt(missing**2 + 4 * kept * missing)) / 2
     if model not in REFERENCE_MODELS:
         return together
-    matrix = reference(model, n_features, row_sparsity, _LARGEST_LOST).matrix
+    matrix = reference(model, n_features, row_sparsity, _MAX_REFERENCE_FEATURES).matrix
     n_missing = max(1, round(missing * len(matrix)))
     places = np.floor((np.arange(n_missing) + 0.5) * len(matrix) / n_missing).astype(np.int64)
     lost = matrix.copy()
@@ -186,7 +204,8 @@ def fit_memory(
     kept = 0
     if prepared:  # where no copy is kept, signs are: most have one bit, since zeros are few
         kept = copy_bytes(n_records, n_features) or early_signs(n_records, n_features) // 2
-    return process_memory(n_features, rows, reader=reader) + work + kept
+    blocks = _BLOCKS * rows * n_features * 8 + reader_memory(n_features, rows, reader)
+    return _PROCESS + _FIXED + blocks + work + kept
 
 
 def check_memory(
@@ -218,9 +237,6 @@ def check_memory(
     )
 
 
-# How much memory a fit takes, from its size alone: it depends on few records only.
-
-
 #: Features up to which an estimate is a dense matrix where nothing else is asked for.
 LARGEST_DENSE = 10_000
 # Python, NumPy, SciPy, scikit-learn and compiled code, before any fit.
@@ -238,15 +254,6 @@ PICTURES = 65 * 10**6
 COMPILING = 80 * 10**6
 # Linux: what a container may use. "max" in the file says that there is no limit.
 _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
-
-
-def process_memory(n_features: int, rows: int, *, reader: int = 0) -> int:
-    """Bytes of the process and of the blocks of rows that are there at the same time.
-
-    `reader` is what reading files takes beside them.
-    """
-    block = _BLOCKS * rows * n_features * 8
-    return _PROCESS + _FIXED + block + reader_memory(n_features, rows, reader)
 
 
 def reader_memory(n_features: int, rows: int, reader: int) -> int:

@@ -7,7 +7,6 @@ Post-processing: what is computed from a release is covered by its guarantee.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import run_parts, threads
+from hushcov._compiled import share_out
 from hushcov.postprocess.matrices import project_psd
 
 #: No eigenvalue is smaller afterwards, up to rounding.
@@ -95,19 +94,8 @@ def _project(band: FloatArray, *, rescale: bool) -> None:
 
 def _in_threads(work: Callable[[IntArray], None], parts: Sequence[IntArray]) -> None:
     """Work on all parts; numpy's and LAPACK's work runs without the interpreter."""
-    waiting = iter(parts)
-    lock = threading.Lock()
-
-    def take() -> None:
-        while True:
-            with lock:
-                part = next(waiting, None)
-            if part is None:
-                return
-            work(part)
-
     with threadpool_limits(1, "blas"):  # small matrices: threads of LAPACK would wait for others
-        run_parts(take, [()] * max(1, min(threads(), len(parts))))
+        share_out(work, parts)
 
 
 def _windows(padded: FloatArray, change: FloatArray, starts: IntArray, half: int) -> None:

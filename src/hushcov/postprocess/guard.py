@@ -73,13 +73,18 @@ def guarded(
     Post-processing: what is computed from a release is covered by its guarantee.
     """
     matrix = check_symmetric(matrix)
-    scale = _check_scale(feature_scale, len(matrix))
+    scale = np.asarray(feature_scale, dtype=np.float64)
+    if scale.shape != (len(matrix),) or not (np.isfinite(scale) & (scale > 0)).all():
+        raise ParameterError(
+            f"feature_scale must be {len(matrix)} positive numbers, one a feature, got shape "
+            f"{scale.shape}: pass the scales that the matrix is in units of."
+        )
     cure = "pass the standard deviations of the noise, zero where there is none."
     off = check_real("noise_sd", noise_sd, above=0, or_zero=True, cure=cure)
     on = check_real("diagonal_noise_sd", diagonal_noise_sd, above=0, or_zero=True, cure=cure)
     variance = matrix.diagonal()
     left_out = lost_features(variance, on)
-    level = _level(_FALSELY_KEPT, len(matrix)) * on
+    level = sure_level(len(matrix)) * on
     answer = np.zeros_like(matrix)
     if left_out.all():
         return Guarded(answer, left_out, changed=False)
@@ -101,12 +106,12 @@ def guarded(
 
 
 def lost_features(variance: FloatArray, noise_sd: float) -> BoolArray:
-    """Features whose variance, with noise of this deviation, cannot be told from zero."""
+    """Return which features have a variance that cannot be told from zero, with such noise."""
     return np.asarray(variance <= sure_level(len(variance)) * noise_sd)
 
 
 def sure_level(n_entries: int) -> float:
-    """Deviations of noise that hardly ever any of so many entries without signal exceeds."""
+    """Return deviations of noise that hardly ever any of so many entries without signal exceeds."""
     return _level(_FALSELY_KEPT, n_entries)
 
 
@@ -135,7 +140,7 @@ def noise_norm(factors: FloatArray, noise_sd: float, diagonal_noise_sd: float) -
 def _in_unit(
     matrix: FloatArray, left_out: BoolArray, unit: FloatArray, off: float, on: float
 ) -> _Unit:
-    """The kept features in one unit."""
+    """Return the kept features in one unit."""
     kept = ~left_out
     factors = unit / unit[kept].max()
     noise = noise_norm(factors[kept], off, on)
@@ -150,14 +155,14 @@ def _in_unit(
 
 
 def _is_harmless(unit: _Unit) -> bool:
-    """Whether a release that is left as it is cannot be worse than zero, or 1.05 of it."""
+    """Return whether a release that is left as it is cannot be worse than zero, or 1.05 of it."""
     hidden, norm = unit.hidden, unit.norm
     lost = (hidden + math.sqrt(hidden * (hidden + 4 * norm))) / 2
     return unit.noise + lost <= norm or unit.noise <= _UNHARMED * norm
 
 
 def _start(block: FloatArray, noise: float) -> FloatArray:
-    """A positive semidefinite matrix near the release, with less noise.
+    """Return a positive semidefinite matrix near the release, with less noise.
 
     Off the diagonal eigenvalues are moved towards zero by the norm of the noise. The diagonal
     has far less noise, and is kept.
@@ -200,15 +205,5 @@ def _level(probability: float, n_features: int) -> float:
 
 
 def _top(matrix: FloatArray) -> float:
-    """The largest eigenvalue; infinite where products overflowed."""
+    """Return the largest eigenvalue; infinite where products overflowed."""
     return float(np.linalg.eigvalsh(matrix)[-1]) if np.isfinite(matrix).all() else math.inf
-
-
-def _check_scale(feature_scale: FloatArray, n_features: int) -> FloatArray:
-    scale = np.asarray(feature_scale, dtype=np.float64)
-    if scale.shape != (n_features,) or not (np.isfinite(scale) & (scale > 0)).all():
-        raise ParameterError(
-            f"feature_scale must be {n_features} positive numbers, one a feature, got shape "
-            f"{scale.shape}: pass the scales that the matrix is in units of."
-        )
-    return scale

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from scipy import linalg, sparse, special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov._compiled import run_parts, threads
+from hushcov._compiled import share_out
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import DataError, ParameterError
 
@@ -28,14 +29,14 @@ _CONVERGED = 1e-13  # growth of the variance in a step, relative, at which itera
 
 
 def is_sparse(matrix: object) -> bool:
-    """Whether this is a sparse matrix."""
+    """Return whether this is a sparse matrix."""
     return bool(sparse.issparse(matrix))
 
 
 def symmetric_sparse(
     pairs: tuple[IntArray, IntArray], values: npt.NDArray[Any], diagonal: npt.NDArray[Any]
 ) -> Matrix:
-    """The sparse matrix with these values at `pairs`, mirrored, and on the diagonal.
+    """Return the sparse matrix with these values at `pairs`, mirrored, and on the diagonal.
 
     A pair is given once, in either order. Zeros are stored like other values.
     """
@@ -50,34 +51,32 @@ def symmetric_sparse(
 
 
 def stored_above(matrix: Matrix) -> tuple[IntArray, IntArray, npt.NDArray[Any]]:
-    """Rows, columns and values that a sparse matrix stores above its diagonal, zeros too."""
+    """Return rows, columns and values that a sparse matrix stores above its diagonal, zeros too."""
     rows = np.repeat(np.arange(matrix.shape[0], dtype=matrix.indices.dtype), np.diff(matrix.indptr))
     above = np.flatnonzero(matrix.indices > rows)
     return rows[above].astype(np.int64), matrix.indices[above].astype(np.int64), matrix.data[above]
 
 
 def upper_pairs(matrix: Matrix) -> tuple[IntArray, IntArray, npt.NDArray[Any]]:
-    """Rows, columns and values of the entries above the diagonal that are not zero."""
+    """Return rows, columns and values of the entries above the diagonal that are not zero."""
     if is_sparse(matrix):
         rows, columns, values = stored_above(matrix.tocsr())
         there = values != 0
         return (
             (rows, columns, values) if there.all() else (rows[there], columns[there], values[there])
         )
-    found = over_rows(lambda rows: _above(matrix, rows), len(matrix))
-    rows, columns = np.concatenate(found, axis=1)
+
+    def above(block: slice) -> IntArray:
+        rows, columns = np.nonzero(matrix[block])
+        there = columns > rows + block.start
+        return np.stack([rows[there] + block.start, columns[there]])
+
+    rows, columns = np.concatenate(over_rows(above, len(matrix)), axis=1)
     return rows, columns, matrix[rows, columns]
 
 
-def _above(matrix: Matrix, block: slice) -> IntArray:
-    """Places above the diagonal that are not zero, in some rows."""
-    rows, columns = np.nonzero(matrix[block])
-    above = columns > rows + block.start
-    return np.stack([rows[above] + block.start, columns[above]])
-
-
 def values_at(matrix: Matrix, rows: IntArray, columns: IntArray) -> npt.NDArray[Any]:
-    """The entries at these places."""
+    """Return the entries at these places."""
     if len(rows) == 0:
         return np.empty(0, dtype=matrix.dtype)  # a sparse matrix would answer with another
     return np.asarray(matrix[rows, columns])
@@ -100,22 +99,14 @@ def multiply_outer(matrix: Matrix, factors: FloatArray) -> None:
 
 
 def row_blocks(n_features: int) -> list[slice]:
-    """Rows of a square matrix, so few at a time that temporary arrays of them are small."""
+    """Return rows of a square matrix, so few at a time that temporary arrays of them are small."""
     height = max(1, _BLOCK // n_features)
     return [slice(start, start + height) for start in range(0, n_features, height)]
 
 
 def over_rows(work: Callable[[slice], Result], n_features: int) -> list[Result]:
     """Call a function with all `row_blocks`, in threads; numpy works without the interpreter."""
-    blocks = row_blocks(n_features)
-    waiting, found = iter(list(enumerate(blocks))), {}
-
-    def take() -> None:
-        for place, rows in waiting:
-            found[place] = work(rows)
-
-    run_parts(take, [()] * max(1, min(threads(), len(blocks))))
-    return [found[place] for place in range(len(blocks))]
+    return share_out(work, row_blocks(n_features))
 
 
 def project_psd(matrix: FloatArray) -> FloatArray:
@@ -129,7 +120,9 @@ def project_psd(matrix: FloatArray) -> FloatArray:
     Post-processing: what is computed from a release is covered by its guarantee.
     """
     matrix = check_symmetric(matrix)
-    if _is_definite(matrix):
+    with suppress(np.linalg.LinAlgError):
+        # All eigenvalues are positive: that takes a tenth of the time that it takes to find them.
+        np.linalg.cholesky(matrix)
         return matrix
     values, vectors = np.linalg.eigh(matrix)
     if values[0] >= 0:
@@ -137,15 +130,6 @@ def project_psd(matrix: FloatArray) -> FloatArray:
     kept = values > 0
     root = vectors[:, kept] * np.sqrt(values[kept])
     return np.asarray(root @ root.T)  # one matrix times its own transpose: exactly symmetric
-
-
-def _is_definite(matrix: FloatArray) -> bool:
-    """Whether all eigenvalues are positive, in a tenth of the time that it takes to find them."""
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def check_symmetric(matrix: FloatArray) -> FloatArray:
@@ -159,9 +143,8 @@ def check_symmetric(matrix: FloatArray) -> FloatArray:
             f"matrix must be square with at least one feature, got shape {array.shape}: "
             "pass Release.covariance()."
         )
-    if not all(over_rows(lambda rows: np.isfinite(array[rows]).all(), len(array))):
-        raise DataError("matrix must be finite and symmetric: pass (matrix + matrix.T) / 2.")
-    if not is_symmetric(array):
+    finite = all(over_rows(lambda rows: np.isfinite(array[rows]).all(), len(array)))
+    if not finite or not is_symmetric(array):
         raise DataError("matrix must be finite and symmetric: pass (matrix + matrix.T) / 2.")
     mean = np.empty(array.shape)
 
@@ -174,7 +157,7 @@ def check_symmetric(matrix: FloatArray) -> FloatArray:
 
 
 def is_symmetric(array: FloatArray) -> bool:
-    """Whether a matrix is symmetric up to a few roundings; a number is."""
+    """Return whether a matrix is symmetric up to a few roundings; a number is."""
     if array.ndim != 2:
         return True
 
@@ -244,25 +227,22 @@ def sparse_components(
     shift = max(0.0, -float(np.linalg.eigvalsh(left)[0]))
     components = np.zeros((r, d))
     for index in range(r):
-        direction = _sparse_direction(left, shift, k)
+        direction, variance = _start(left, k), -np.inf
+        while True:
+            product = left @ direction + shift * direction
+            growth, variance = float(direction @ product) - variance, float(direction @ product)
+            if growth <= _CONVERGED * variance:
+                break
+            direction = _truncated(product, k)
+        direction = direction * np.sign(direction[np.argmax(np.abs(direction))])
         components[index] = direction
         left -= np.multiply.outer(direction, direction @ left)
         left -= np.multiply.outer(left @ direction, direction)
     return components, np.einsum("ri,ij,rj->r", components, covariance, components)
 
 
-def _sparse_direction(matrix: FloatArray, shift: float, n_nonzero: int) -> FloatArray:
-    direction, variance = _start(matrix, n_nonzero), -np.inf
-    while True:
-        product = matrix @ direction + shift * direction
-        growth, variance = float(direction @ product) - variance, float(direction @ product)
-        if growth <= _CONVERGED * variance:
-            return np.asarray(direction * np.sign(direction[np.argmax(np.abs(direction))]))
-        direction = _truncated(product, n_nonzero)
-
-
 def _start(matrix: FloatArray, n_nonzero: int) -> FloatArray:
-    """Among the columns, truncated, the direction of the largest variance."""
+    """Return the truncated column along which the variance is largest."""
     best, largest = matrix[0], -np.inf
     for column in matrix:
         direction = _truncated(column, n_nonzero)
@@ -284,7 +264,7 @@ def _truncated(vector: FloatArray, n_nonzero: int) -> FloatArray:
 
 
 def pseudo_inverse(covariance: FloatArray) -> FloatArray:
-    """The inverse of a symmetric matrix, with zeros in directions where there is none.
+    """Return the inverse of a symmetric matrix, with zeros in directions where there is none.
 
     It is taken in units of the standard deviations, so that features of any scale count alike;
     a pseudo-inverse in the unit of the data takes the smallest features for rounding errors.
@@ -323,7 +303,13 @@ def hard_threshold(matrix: Matrix, threshold: float | FloatArray) -> Matrix:
     if not (levels >= 0).all() or not is_symmetric(levels):
         raise ParameterError("threshold must be nonnegative and symmetric: pass such a threshold.")
     if is_sparse(matrix):
-        return _sparse_threshold(matrix, float(levels))
+        matrix = matrix.tocsr()
+        lengths = np.diff(matrix.indptr)
+        rows = np.repeat(np.arange(len(lengths), dtype=matrix.indices.dtype), lengths)
+        kept = (np.abs(matrix.data) > float(levels)) | (matrix.indices == rows)
+        counts = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
+        parts = matrix.data[kept], matrix.indices[kept], counts.astype(matrix.indptr.dtype)
+        return sparse.csr_array(parts, shape=matrix.shape)
     diagonal = matrix.diagonal().copy()
 
     def threshold_rows(rows: slice) -> None:
@@ -333,16 +319,6 @@ def hard_threshold(matrix: Matrix, threshold: float | FloatArray) -> Matrix:
     over_rows(threshold_rows, len(matrix))
     np.fill_diagonal(matrix, diagonal)
     return matrix
-
-
-def _sparse_threshold(matrix: Matrix, level: float) -> Matrix:
-    matrix = matrix.tocsr()
-    lengths = np.diff(matrix.indptr)
-    rows = np.repeat(np.arange(len(lengths), dtype=matrix.indices.dtype), lengths)
-    kept = (np.abs(matrix.data) > level) | (matrix.indices == rows)
-    counts = np.concatenate([[0], np.cumsum(kept)])[matrix.indptr]
-    parts = matrix.data[kept], matrix.indices[kept], counts.astype(matrix.indptr.dtype)
-    return sparse.csr_array(parts, shape=matrix.shape)
 
 
 def universal_threshold(
@@ -357,11 +333,9 @@ def universal_threshold(
     s sqrt(2 log M), which is the answer: on average 1 / sqrt(pi log M) entries pass by chance, one
     in about five matrices of 100 features.
 
-    Wang and Xu (arXiv 1901.06413) threshold at gamma sqrt(log p/n) plus
-    4 sqrt(2 log(1.25/delta) log p)/(n epsilon), in our words gamma sqrt(log p/n) + 4 noise_sd
-    sqrt(log p). The rate is the same, and both parts are there; but gamma is left to the user, the
-    parts are added where variances add up, and the 4 is twice what the noise needs, so that twice
-    as large entries are lost.
+    Wang and Xu (arXiv 1901.06413) threshold at gamma sqrt(log p/n) + 4 noise_sd sqrt(log p): the
+    rate is the same, but gamma is left to the user, the parts are added where variances add up, and
+    the 4 is twice what the noise needs.
     """
     cure = "pass the noise_sd of a release; 0 is allowed too."
     noise_sd = check_real("noise_sd", noise_sd, above=0, or_zero=True, cure=cure)
@@ -427,33 +401,25 @@ def _threshold(rule: str, matrix: FloatArray, threshold: float | FloatArray) -> 
     return shrunk
 
 
-def _soft(sizes: FloatArray, levels: FloatArray) -> FloatArray:
-    return sizes - levels
-
-
 def _scad(sizes: FloatArray, levels: FloatArray) -> FloatArray:
     middle = ((_SCAD_A - 1) * sizes - _SCAD_A * levels) / (_SCAD_A - 2)
     inner = np.where(sizes <= 2 * levels, sizes - levels, middle)
     return np.where(sizes <= _SCAD_A * levels, inner, sizes)
 
 
-def _adaptive_lasso(sizes: FloatArray, levels: FloatArray) -> FloatArray:
-    return sizes * (1 - (levels / sizes) ** _ETA)
-
-
 # What becomes of the size of an entry that exceeds its threshold.
 _SIZES: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "hard": lambda sizes, _: sizes,
-    "soft": _soft,
+    "soft": lambda sizes, levels: sizes - levels,
     "scad": _scad,
-    "adaptive_lasso": _adaptive_lasso,
+    "adaptive_lasso": lambda sizes, levels: sizes * (1 - (levels / sizes) ** _ETA),
 }
 
 
 def sampling_sd(
     covariance: FloatArray, variances: tuple[FloatArray, FloatArray], n_records: float
 ) -> FloatArray:
-    """Standard deviation of entries of an empirical covariance of Gaussian records.
+    """Return the standard deviation of entries of an empirical covariance of Gaussian records.
 
     `variances` are those of the two features of each entry.
     """
@@ -464,7 +430,7 @@ def sampling_sd(
 def normal_interval(
     estimate: FloatArray, deviation: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of the usual interval around a normal estimate."""
+    """Return the ends of the usual interval around a normal estimate."""
     reach = float(special.ndtri(0.5 + level / 2)) * deviation
     return estimate - reach, estimate + reach
 
@@ -472,7 +438,7 @@ def normal_interval(
 def thresholded_interval(
     estimate: FloatArray, deviation: FloatArray, threshold: FloatArray, level: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Ends of an interval for entries that are shown because they exceed a threshold.
+    """Return the ends of an interval for entries that are shown because they exceed a threshold.
 
     Showing only large estimates favours those that noise made larger. The interval is therefore
     the set of true values for which the estimate is not extreme among normal estimates beyond
@@ -493,7 +459,7 @@ def thresholded_interval(
 def _solve(
     size: FloatArray, deviation: FloatArray, threshold: FloatArray, probability: float
 ) -> FloatArray:
-    """The true value at which an estimate is at most `size` with this probability."""
+    """Return the true value at which an estimate is at most `size` with this probability."""
     # An estimate just beyond the threshold may be that of any value down to one on the other side.
     high = size + _REACH * deviation
     low = -high
@@ -507,7 +473,7 @@ def _solve(
 def _below(
     size: FloatArray, mean: FloatArray, deviation: FloatArray, threshold: FloatArray
 ) -> FloatArray:
-    """P(estimate <= size | |estimate| > threshold) for a normal estimate; size > threshold.
+    """Return P(estimate <= size | |estimate| > threshold) for a normal estimate; size > threshold.
 
     By tails, so that it stays accurate where both the condition and the event are rare.
     """
@@ -518,5 +484,5 @@ def _below(
 
 
 def detection_deviation(noise_sd: float, n_records: int) -> float:
-    """Noise and sampling error of a pair without covariance, in units of its scales."""
+    """Return the noise and sampling error of a pair without covariance, in units of its scales."""
     return math.hypot(noise_sd, 1 / math.sqrt(n_records))

@@ -37,14 +37,13 @@ _SETTLED = 1e-6  # changes of eigenvalues, relative
 
 
 def largest(matrix: Matrix) -> float:
-    """The largest eigenvalue by its size, of a symmetric matrix; about, and not above."""
+    """Return the largest eigenvalue by its size, of a symmetric matrix; about, and not above."""
     return largest_of(lambda x: np.asarray(matrix @ x), matrix.shape[0])
 
 
 def largest_of(product: Product, n_features: int) -> float:
     """Return the largest eigenvalue of a matrix given by its products with vectors."""
-    found = largest_together(lambda x: product(x[:, 0])[:, None], n_features, 1)
-    return float(found[0])
+    return float(largest_together(lambda x: product(x[:, 0])[:, None], n_features, 1)[0])
 
 
 def largest_together(product: Product, n_features: int, number: int) -> FloatArray:
@@ -91,7 +90,7 @@ def leading_direction(matrix: Matrix) -> FloatArray:
 
 
 def beside_diagonal(matrix: FloatArray) -> Product:
-    """Products with a matrix whose diagonal is zero."""
+    """Return the products with a matrix whose diagonal is zero."""
     diagonal = np.diag(matrix)[:, None]
     return lambda columns: matrix @ columns - diagonal * columns
 
@@ -122,7 +121,7 @@ def top_vectors(matrix: FloatArray, number: int) -> FloatArray:
 
 
 def settled(matrix: FloatArray, start: FloatArray, edge: float) -> tuple[FloatArray, FloatArray]:
-    """Vectors and values of as many factors as `start` has columns, the largest first.
+    """Return vectors and values of as many factors as `start` has columns, the largest first.
 
     Those up to `edge` are noise, and nobody waits until they have settled.
 
@@ -208,8 +207,9 @@ def look_beyond(matrix: FloatArray, levels: FloatArray) -> Beyond:
     return Beyond(d - 1 - beyond.T, energy, total, found[:many], found[many:])
 
 
+@lru_cache(maxsize=8)
 def noise_size(n_features: int) -> float:
-    """The largest eigenvalue of noise of deviation 1, as `largest` has it."""
+    """Return the largest eigenvalue of noise of deviation 1, as `largest` has it."""
     if n_features > _DRAWN:
         return 2 * math.sqrt(n_features) * math.cos(math.pi / 18)
     every = range(n_features)
@@ -218,7 +218,7 @@ def noise_size(n_features: int) -> float:
 
 @compiled
 def _mixed(word: Any) -> Any:
-    """A word that looks random: splitmix64."""
+    """Return a word that looks random: splitmix64."""
     word = (word ^ (word >> _S30)) * _FIRST
     word = (word ^ (word >> _S27)) * _SECOND
     return word ^ (word >> _S31)
@@ -226,7 +226,7 @@ def _mixed(word: Any) -> Any:
 
 @compiled
 def normal_at(i: int, j: int) -> float:
-    """A standard normal for each pair, always the same, in either order."""
+    """Return a standard normal for each pair, always the same, in either order."""
     word = _mixed(np.uint64(min(i, j) * 2**32 + max(i, j)) * _STEP + _STEP)
     first = (np.float64(word >> _S11) + 0.5) * 2.0**-53
     second = np.float64(_mixed(word + _STEP) >> _S11) * 2.0**-53
@@ -344,18 +344,18 @@ class Split:
     remainder: FloatArray
 
     @property
-    def matrix(self) -> FloatArray:
-        """Both together."""
-        return np.asarray(self.factors + self.remainder)
-
-    @property
     def factors(self) -> FloatArray:
         """The part of the factors."""
         return np.asarray((self.loadings * self.values) @ self.loadings.T)
 
+    @property
+    def matrix(self) -> FloatArray:
+        """Both together."""
+        return np.asarray(self.factors + self.remainder)
+
 
 def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> Split:
-    """The strongest eigenvalues off the diagonal, and what is beyond the threshold besides.
+    """Return the strongest eigenvalues off the diagonal, and what is beyond the threshold besides.
 
     `deviation` is that of an entry. Eigenvalues are moved towards zero by what such noise adds.
     """
@@ -374,7 +374,7 @@ def split(matrix: FloatArray, rank: int, threshold: float, deviation: float) -> 
 
 
 def _without(matrix: FloatArray, loadings: FloatArray, values: FloatArray) -> FloatArray:
-    """A matrix less its factors; a new one."""
+    """Return a matrix less its factors; a new one."""
     rest = (loadings * values) @ loadings.T
     return np.subtract(matrix, rest, out=rest)
 
@@ -382,7 +382,7 @@ def _without(matrix: FloatArray, loadings: FloatArray, values: FloatArray) -> Fl
 def best_candidate(
     matrix: FloatArray, noise_sd: float, n_records: int, *, rough: bool = False
 ) -> Candidate:
-    """The candidate with the smallest error, about; the matrix is in units of the scales.
+    """Return the candidate with the smallest error, about; the matrix is in units of the scales.
 
     A `rough` answer tries fewer thresholds.
     """
@@ -406,7 +406,7 @@ def best_candidate(
 
 
 def entry_deviation(matrix: FloatArray, noise_sd: float, n_records: int) -> float:
-    """Standard deviation of an entry that is zero in truth: noise, and sampling."""
+    """Return the standard deviation of an entry that is zero in truth: noise, and sampling."""
     variance = max(0.0, float(np.diag(matrix).mean()))
     return math.hypot(noise_sd, variance / math.sqrt(n_records))
 
@@ -468,11 +468,6 @@ def coherent_norm(along: float, estimate: float, noise_sd: float, n_records: int
     return max(0.0, abs(along) - doubt)
 
 
-@lru_cache(maxsize=8)
-def _noise_size(n_features: int) -> float:
-    return noise_size(n_features)
-
-
 def _candidates(
     rest: FloatArray,
     rank: int,
@@ -490,7 +485,7 @@ def _candidates(
     levels = [times * deviation if math.isfinite(times) else highest for times in thresholds]
     least = deviation * (math.sqrt(d) + 2 * math.sqrt(rank)) if rank else 0.0
     beyond = [level for level in levels if level > 0]
-    everything = Candidate(rank, 0.0, max(deviation * _noise_size(d), least), 0.0)
+    everything = Candidate(rank, 0.0, max(deviation * noise_size(d), least), 0.0)
     if not beyond:
         return [everything] * len(levels)
     seen = look_beyond(rest, np.array(beyond))
@@ -510,18 +505,18 @@ def _candidates(
 
 
 def _shrunk(values: FloatArray, n_features: int, deviation: float) -> FloatArray:
-    """Eigenvalues less what noise adds to them."""
+    """Return the eigenvalues less what noise adds to them."""
     edge = _edge(n_features, deviation)
     return np.asarray((values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2)
 
 
 def _edge(n_features: float, deviation: float) -> float:
-    """Where the eigenvalues of noise end."""
+    """Return where the eigenvalues of noise end."""
     return 2 * deviation * math.sqrt(n_features)
 
 
 def _inside(times: float) -> float:
-    """The variance of a standard normal that is below so many deviations in size."""
+    """Return the variance of a standard normal that is below so many deviations in size."""
     if not math.isfinite(times):
         return 1.0
     density = math.exp(-(times**2) / 2) / math.sqrt(2 * math.pi)

@@ -43,18 +43,10 @@ class _Fits:
 def lost_beyond(
     counts: FloatArray, sigma: float, edges: FloatArray, middle: FloatArray, bound: float
 ) -> tuple[float, float]:
-    """Which share of a total lies beyond a bound on each summand, and the deviation of that.
+    """Return which share of a total lies beyond a bound on each summand, and the deviation of that.
 
-    Parameters
-    ----------
-    counts : ndarray of shape (n_edges + 1,)
-        Noisy numbers of summands between successive edges.
-    sigma : float
-        Standard deviation of their noise.
-    edges, middle : ndarray
-        Sizes between the bins, and about the mean of each bin.
-    bound : float
-        Summands are cut to this size.
+    `counts` are noisy numbers of summands between successive `edges`, with noise of deviation
+    `sigma`, and `middle` is about the mean of each bin. Summands are cut to the size of `bound`.
     """
     ends = np.flatnonzero(counts > _SEEN * sigma)
     if not len(ends) or not np.any(edges <= bound):
@@ -80,7 +72,7 @@ def _fit(
     seen: tuple[FloatArray, FloatArray],
     depth: float,
 ) -> _Fits:
-    """All tails beyond the edge after which the counts add up to `depth` deviations."""
+    """Return all tails beyond the edge after which the counts add up to `depth` deviations."""
     mass, middle = seen
     total = float(mass.sum())
     share = np.cumsum(mass) / total
@@ -102,7 +94,7 @@ def _fit(
 
 
 def _survival(sizes: FloatArray) -> FloatArray:
-    """Share of each tail beyond these sizes; scales, shapes and sizes are the axes."""
+    """Return the share of each tail beyond these sizes; scales, shapes and sizes are the axes."""
     scaled = sizes / _SCALES[:, None, None]
     shape = _SHAPES[None, :, None]
     even = np.abs(shape) < 1e-9

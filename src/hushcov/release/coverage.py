@@ -126,7 +126,7 @@ class Coverage:
         """Features of whose variance and of these pairs no interval has to bear too much."""
         assert release.n_sampled is not None
         own = np.arange(release.n_features)
-        variance = release.integers.diagonal() * release.unit
+        variance = release.variances
         found = self.tame
         for places, entries in ((pairs, values), ((own, own), variance)):
             noise = noise_of(release, places)
@@ -174,28 +174,22 @@ def coverage(release: Release) -> Coverage:
     none, most = np.zeros(d), np.full(d, _MOST_UNEXPLAINED)
     if tails is None or release.noise_sd is None:
         return Coverage(np.full(d, NORMAL), none, none, none, most, 1.0)
-    variance = release.integers.diagonal() * release.unit
+    variance = release.variances
     kurtosis = _kurtosis(tails, variance, release.noise_sd[1])
     unexplained = release.parameters.get("unexplained")
     if isinstance(unexplained, float):
         if "shrinkage" in release.parameters:  # which says what was lost
             part = _parts(kurtosis, variance, 0.0)
             return Coverage(kurtosis, none, none, unexplained * part, most, 1.0)
-        left_out = np.full(d, _left_out(tails, unexplained))
+        # An adaptive release puts back what is surely beyond its bound, twice what is unexplained.
+        # Long records hide in the noise of their counts: what a tail through these counts has
+        # beyond is left out.
+        left_out = np.full(d, max(unexplained, tails.lost - 2 * unexplained))
         most = _most_left_out(release, kurtosis)
         return Coverage(kurtosis, none, none, left_out, most, 1.0, _told(release))
     alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
     part = _parts(kurtosis, variance, alike)
     return Coverage(kurtosis, tails.lost * part, tails.lost_sd * part, none, most, alike)
-
-
-def _left_out(tails: Tails, unexplained: float) -> float:
-    """About which share an adaptive release lost and did not put back.
-
-    It puts back what is surely beyond its bound, twice what is unexplained. Long records hide in
-    the noise of their counts: what a tail through these counts has beyond is left out.
-    """
-    return max(unexplained, tails.lost - 2 * unexplained)
 
 
 def _told(release: Release) -> bool:
@@ -244,15 +238,23 @@ def _alike(release: Release, trace: float) -> float:
 
     A record of squared norm s loses the share 1 - C^2 / s of everything.
     """
-    names = ("norm_bound", "radius", "half_width")
-    bound, radius, half_width = (release.parameter(name) for name in names)
-    if bound is None or radius is None or half_width is None:
+    bound = record_bound(release)
+    if bound is None:
         return 1.0
-    square = (bound * radius / half_width) * (bound * radius / half_width)
+    square = bound * bound
     tails, shrunk = release.making.tails, release.making.shrunk
     if not square > 0 or tails is None or not tails.lost > 0:
         return 1.0
     return min(1.0, trace / (_BEYOND * square), _MOST_OF_SHRUNK * (shrunk or 0.0) / tails.lost)
+
+
+def record_bound(release: Release) -> float | None:
+    """Return the bound on the norm of a record, in units of the scales; None without one."""
+    names = ("norm_bound", "radius", "half_width")
+    bound, radius, half_width = (release.parameter(name) for name in names)
+    if bound is None or radius is None or half_width is None:
+        return None
+    return bound * radius / half_width
 
 
 def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArray:

@@ -9,12 +9,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from hushcov._words import counted, noise_level, number
-from hushcov.postprocess import Split, largest
+from hushcov._words import counted, noise_level, number, some_of
+from hushcov.postprocess import largest
 from hushcov.release.coverage import coverage
 from hushcov.release.document import Release, Structure
 from hushcov.release.estimate import estimate, factors_of
@@ -27,6 +26,7 @@ from hushcov.release.pairs import (
     ShownPair,
     View,
     interval_holds,
+    ratio,
     view,
 )
 
@@ -83,11 +83,8 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
 
 
 def _listed(release: Release, features: Sequence[int]) -> str:
-    """Names of features, and how many more there are."""
-    names = release.column_names or tuple(map(str, range(release.n_features)))
-    listed = ", ".join(names[i] for i in features[:_MOST_NAMED])
-    more = len(features) - _MOST_NAMED
-    return f"{listed} and {more:,} more" if more > 0 else listed
+    names = release.column_names or range(release.n_features)
+    return some_of([names[i] for i in features], _MOST_NAMED)
 
 
 #: Labels of what is said.
@@ -125,22 +122,16 @@ def released_factors(release: Release) -> tuple[FactorWords, ...]:
     found = factors_of(release)
     if found is None:
         return ()
-    variance = np.diag(found.matrix)
-    total = float(np.maximum(variance, 0.0).sum())
-    deviation = np.sqrt(np.maximum(variance, 0.0))
-    return tuple(_factor(found, each, deviation, total) for each in range(len(found.values)))
-
-
-def _factor(found: Split, which: int, deviation: Any, total: float) -> FactorWords:
-    value, loading = float(found.values[which]), found.loadings[:, which]
-    follows = np.sqrt(value) * loading
-    correlation = np.divide(
-        follows, deviation, out=np.zeros_like(follows), where=deviation > 0
-    ).clip(-1, 1)
-    order = np.argsort(-np.abs(correlation), kind="stable")[:_LISTED]
-    sign = 1.0 if correlation[order[0]] >= 0 else -1.0
-    strongest = tuple((int(i), sign * float(correlation[i])) for i in order if correlation[i] != 0)
-    return FactorWords(min(1.0, value / total) if total > 0 else 0.0, strongest)
+    variance = np.maximum(np.diag(found.matrix), 0.0)
+    deviation, total, factors = np.sqrt(variance), float(variance.sum()), []
+    for value, loading in zip(found.values.tolist(), found.loadings.T, strict=True):
+        follows = np.sqrt(value) * loading
+        correlation = ratio(follows, deviation).clip(-1, 1)
+        order = np.argsort(-np.abs(correlation), kind="stable")[:_LISTED]
+        sign = 1.0 if correlation[order[0]] >= 0 else -1.0
+        listed = ((int(i), sign * float(correlation[i])) for i in order if correlation[i] != 0)
+        factors.append(FactorWords(min(1.0, value / total) if total > 0 else 0.0, tuple(listed)))
+    return tuple(factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,25 +274,19 @@ def error_words(release: Release) -> str:
     sentences = [f"{about} of the covariance's size (its norm): {counts}"]
     if release.making.unresolved:
         sentences.append("Features that were not found do not count")
-    return ". ".join(filter(None, [*sentences, error_verdict(found)]))
+    if as_zeros(found):
+        sentences.append(
+            "Zeros for all entries, which need no data, would do as well: do not rely on this "
+            "estimate"
+        )
+    elif found.most >= _NOT_BELOW:
+        sentences.append("It may be no better than zeros for all entries")
+    return ". ".join(filter(None, [*sentences, multiplied_words(found)]))
 
 
 def as_zeros(found: Structure) -> bool:
     """Whether the zero matrix would do as well."""
     return found.error >= _AS_ZEROS
-
-
-def error_verdict(found: Structure) -> str:
-    """Say that zeros would do as well, where they would, and what was done about it."""
-    words = ""
-    if as_zeros(found):
-        words = (
-            "Zeros for all entries, which need no data, would do as well: do not rely on this "
-            "estimate"
-        )
-    elif found.most >= _NOT_BELOW:
-        words = "It may be no better than zeros for all entries"
-    return ". ".join(filter(None, [words, multiplied_words(found)]))
 
 
 def multiplied_words(found: Structure) -> str:

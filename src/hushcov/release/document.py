@@ -256,6 +256,11 @@ class Release:
         return int(self.integers.shape[0])
 
     @property
+    def variances(self) -> FloatArray:
+        """Released variances, in units of the squared scales."""
+        return np.asarray(self.integers.diagonal() * self.unit, dtype=np.float64)
+
+    @property
     def of_candidates(self) -> bool:
         """Whether every pair of a public set was released: values say nothing of which."""
         return self.selected is not None and self.mechanism in OF_CANDIDATES
@@ -365,9 +370,19 @@ class Release:
         """Whether both say the same, bit for bit; lists and tuples in parameters are alike."""
         if not isinstance(other, Release):
             return NotImplemented
+        matrices: Any = (self.integers, other.integers)
+        if is_sparse(self.integers) and is_sparse(other.integers):
+            one, another = matrices
+            places = ("indptr", "indices")  # in four bytes or eight
+            same = all(np.array_equal(getattr(one, x), getattr(another, x)) for x in places)
+            if not same or one.shape != another.shape:
+                return False
+            matrices = (one.data, another.data)
+        elif is_sparse(self.integers) or is_sparse(other.integers):
+            return False
         return (
             all(getattr(self, name) == getattr(other, name) for name in _PLAIN)
-            and _same_matrix(self.integers, other.integers)
+            and _same(*matrices)
             and _same(self.feature_scale, other.feature_scale)
             and _same(self.location, other.location)
             and _same(self.selected, other.selected)
@@ -382,16 +397,6 @@ _PLAIN = (
     *("mechanism", "unit", "guarantee", "noise_sd", "warnings", "column_names", "chromosomes"),
     "making",
 )
-
-
-def _same_matrix(one: Matrix, other: Matrix) -> bool:
-    if is_sparse(one) != is_sparse(other):
-        return False
-    if not is_sparse(one):
-        return _same(one, other)
-    places = ("indptr", "indices")  # in four bytes or eight
-    same = all(np.array_equal(getattr(one, name), getattr(other, name)) for name in places)
-    return same and bool(one.shape == other.shape) and _same(one.data, other.data)
 
 
 def _same(one: npt.NDArray[Any] | None, other: npt.NDArray[Any] | None) -> bool:

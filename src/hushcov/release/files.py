@@ -28,15 +28,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy
 
-from hushcov._arrays import IntArray
 from hushcov._files import as_path, os_errors, to_disk
 from hushcov._version import __version__
 from hushcov.exceptions import (
@@ -50,7 +49,6 @@ from hushcov.release.schema import (
     FORMAT,
     LONGEST,
     check_files,
-    check_written,
     describe,
     is_stored,
     parse,
@@ -168,7 +166,7 @@ def read_column(name: str, content: bytearray) -> Array | list[str]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, list) or not all(type(each) is str for each in found):
-        _refuse_file(name, "must be a list of text in JSON")
+        raise DamagedReleaseError(f"{name} must be a list of text in JSON")
     return list(map(sys.intern, found))  # names of chromosomes are few
 
 
@@ -181,21 +179,19 @@ def read_npy(name: str, content: bytearray, kinds: tuple[str, ...] = (_INTEGERS,
             version = npy.read_magic(file)
             shape, by_columns, dtype = npy.read_array_header_1_0(file)
     except Exception:  # numpy's header parser lets errors of many types through
-        _refuse_file(name, "has a damaged header")
+        raise DamagedReleaseError(f"{name} has a damaged header") from None
     if version != (1, 0) or by_columns or dtype.str not in kinds:
         what = "numbers" if len(kinds) > 1 else "integers"
-        _refuse_file(name, f"must hold 64-bit {what} by rows, in version 1.0 of its format")
+        raise DamagedReleaseError(
+            f"{name} must hold 64-bit {what} by rows, in version 1.0 of its format"
+        )
     if len(shape) not in (1, 2) or min(shape) < 1:
-        _refuse_file(name, "must hold a list of numbers, or a square matrix")
+        raise DamagedReleaseError(f"{name} must hold a list of numbers, or a square matrix")
     start = file.tell()
     if len(content) - start != dtype.itemsize * math.prod(shape):
-        _refuse_file(name, "is longer or shorter than its header says")
+        raise DamagedReleaseError(f"{name} is longer or shorter than its header says")
     found = np.frombuffer(content, dtype=dtype, offset=start).reshape(shape)
     return found.astype(dtype.newbyteorder("="), copy=False)
-
-
-def _refuse_file(name: str, reason: str) -> NoReturn:
-    raise DamagedReleaseError(f"{name} {reason}")
 
 
 INTEGERS, DESCRIPTION, SEAL = "integers.npy", "release.json", "release.sha256"
@@ -451,17 +447,11 @@ def _exchange(one: Path, other: Path) -> bool:
     raise OSError(code, os.strerror(code), str(other))
 
 
-def _close_to(path: Path) -> Path | None:
-    """The folder of a release whose name is much like that of a path that has none."""
-    found = [each.parent.name for each in path.parent.glob(f"*/{DESCRIPTION}")]
-    close = difflib.get_close_matches(path.name, found, 1, 0.7)
-    return path.parent / close[0] if close else None
-
-
 def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     if not path.is_dir() or not os.path.lexists(path / DESCRIPTION):
-        close = _close_to(path)
-        hint = "check the path." if close is None else f"did you mean {str(close)!r}?"
+        names = [each.parent.name for each in path.parent.glob(f"*/{DESCRIPTION}")]
+        close = difflib.get_close_matches(path.name, names, 1, 0.7)
+        hint = f"did you mean {str(path.parent / close[0])!r}?" if close else "check the path."
         raise ReleaseError(
             f"{path} must be the folder of a release, with {DESCRIPTION} in it: {hint}"
         )
@@ -472,12 +462,16 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     if key is not None:
         _check_signature(path, seal, key)
     description = parse(content, str(path / DESCRIPTION))
-    check_written(description)
     files = description["files"]
     check_files(files, INTEGERS)
-    for name in files:
-        _check(path, name, files[name])
-
+    for name, about in files.items():
+        with _opened(path, name) as (file, size):
+            if size != about["bytes"]:
+                raise DamagedReleaseError(
+                    f"{name} has {size:,} bytes instead of {about['bytes']:,}"
+                )
+            if hashlib.file_digest(file, "sha256").hexdigest() != about["sha256"]:
+                raise DamagedReleaseError(f"{name} does not match its checksum in {DESCRIPTION}")
     taken: set[str] = set()
 
     def column(name: str) -> Any:
@@ -488,7 +482,11 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
         taken.add(name)
         return read_column(name, _content(path, name, files[name]["bytes"]))
 
-    integers = _integers(_content(path, INTEGERS, files[INTEGERS]["bytes"]))
+    integers = read_npy(INTEGERS, _content(path, INTEGERS, files[INTEGERS]["bytes"]))
+    if integers.ndim == 2 and integers.shape[0] != integers.shape[1]:
+        raise DamagedReleaseError(
+            f"{INTEGERS} must hold a square matrix, or the values of pairs and the diagonal"
+        )
     try:
         release = rebuild(put_back(description, column), integers)
     except RecursionError:
@@ -518,28 +516,18 @@ def _check_signature(path: Path, seal: bytearray, key: PublicKey) -> None:
     key.check(seal, signature)
 
 
-def _check(path: Path, name: str, about: Mapping[str, Any]) -> None:
-    with _opened(path, name) as (descriptor, size):
-        if size != about["bytes"]:
-            raise DamagedReleaseError(f"{name} has {size:,} bytes instead of {about['bytes']:,}")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != about["sha256"]:
-                raise DamagedReleaseError(f"{name} does not match its checksum in {DESCRIPTION}")
-
-
 def _content(path: Path, name: str, at_most: int) -> bytearray:
-    with _opened(path, name) as (descriptor, size):
+    with _opened(path, name) as (file, size):
         if size > at_most:
             raise DamagedReleaseError(f"{name} has more than {at_most:,} bytes")
         content = bytearray(size)
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            if file.readinto(content) != size:
-                raise DamagedReleaseError(f"{name} changed while it was read")
+        if file.readinto(content) != size:
+            raise DamagedReleaseError(f"{name} changed while it was read")
     return content
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[tuple[int, int]]:
+def _opened(path: Path, name: str) -> Iterator[tuple[BufferedReader, int]]:
     """Open an ordinary file of the folder; anything else could wait or go on for ever."""
     try:
         descriptor = os.open(path / name, os.O_RDONLY | os.O_NONBLOCK)
@@ -551,15 +539,7 @@ def _opened(path: Path, name: str) -> Iterator[tuple[int, int]]:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise DamagedReleaseError(f"{name} is not an ordinary file")
-        yield descriptor, about.st_size
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file, about.st_size
     finally:
         os.close(descriptor)
-
-
-def _integers(content: bytearray) -> IntArray:
-    found = read_npy(INTEGERS, content)
-    if found.ndim == 2 and found.shape[0] != found.shape[1]:
-        raise DamagedReleaseError(
-            f"{INTEGERS} must hold a square matrix, or the values of pairs and the diagonal"
-        )
-    return found

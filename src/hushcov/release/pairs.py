@@ -66,11 +66,6 @@ class Pairs:
         """Return all pairs by the size of their values; equal ones stay in order."""
         return self.at(np.argsort(-np.abs(self.values), kind="stable"))
 
-    def likely_first(self) -> Pairs:
-        """Return correlations by their size; those that only noise puts beyond 1 come last."""
-        sizes = np.abs(self.values)
-        return self.at(np.lexsort((-sizes, sizes > 1)))
-
     @property
     def places(self) -> list[tuple[int, int]]:
         """Row and column of each pair."""
@@ -393,7 +388,9 @@ class View:
         # Constants have no covariance, and a projection may move a pair to zero.
         there = np.isfinite(found.values) & (found.values != 0)
         total -= int(np.count_nonzero(~there))
-        return strongest(found.at(there), most).likely_first(), total
+        found = strongest(found.at(there), most)
+        sizes = np.abs(found.values)  # what only noise puts beyond 1 comes last
+        return found.at(np.lexsort((-sizes, sizes > 1))), total
 
     def correlations(self, pairs: Pairs) -> FloatArray:
         """Return values of pairs, NaN where a variance is not positive."""
@@ -421,7 +418,7 @@ class View:
         ends, of_correlations = np.full((2, 2, len(rows)), np.nan)
         if self.has_intervals:
             limit = release.making.threshold if self.thresholded else 0.0
-            variance = np.asarray(release.integers.diagonal() * release.unit, dtype=np.float64)
+            variance = release.variances
             pairs = PairEnds(release, places, released, variance, limit, self.coverage)
             ends, of_correlations = pairs.covariances(level), pairs.correlations(level)
             unresolved = np.isin(places, release.making.unresolved).any(axis=0)
@@ -485,7 +482,7 @@ class View:
         ends = np.full((2, release.n_features), np.nan)
         if self.has_intervals:
             own = np.arange(release.n_features)
-            variance = np.asarray(release.integers.diagonal() * release.unit, dtype=np.float64)
+            variance = release.variances
             deviation, kept = self.coverage.errors(release, (own, own), variance, variance)
             ends = np.array(normal_interval(variance, deviation, level)) / kept * size
             ends[:, list(release.making.unresolved)] = np.array([[0.0], [np.inf]])

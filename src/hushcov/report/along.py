@@ -87,7 +87,7 @@ class Along:
         release = self.subject.release
         if release.noise_sd is None or release.n_sampled is None:
             return None
-        variance = release.integers.diagonal() * release.unit
+        variance = release.variances
         usual = float(np.median(variance[variance > 0])) if (variance > 0).any() else 1.0
         return _HALF_NORMAL * math.hypot(release.noise_sd[0] / usual, release.n_sampled**-0.5)
 
@@ -134,7 +134,7 @@ class Along:
     @property
     def band(self) -> dict[str, Any]:
         """The band seen from far: along the columns, by distance, the strongest of many pairs."""
-        cells = self.condensed
+        cells = condensed(*self._pairs, self.subject.n_features, self.reach)
         limit = float(np.abs(cells).max(initial=0.0)) or 1.0
         high, wide = cells.shape
         listed = [
@@ -149,11 +149,6 @@ class Along:
             "columns": math.ceil(self.subject.n_features / wide),
             "lags": math.ceil(self.reach / high),
         }
-
-    @cached_property
-    def condensed(self) -> FloatArray:
-        """The strongest correlation of each cell: distance downwards, columns across."""
-        return condensed(*self._pairs, self.subject.n_features, self.reach)
 
     @property
     def tiles(self) -> list[Tile]:
@@ -178,22 +173,16 @@ class Along:
         values = dense * np.multiply.outer(factors, factors)
         values[dense == 0] = 0.0
         cells = [
-            (_CELL * x, _CELL * y, *("diagonal", "1"))
-            if x == y
-            else (_CELL * x, _CELL * y, *_look(values[y, x], 1.0))
+            (_CELL * x, _CELL * y, *(("diagonal", "1") if x == y else _look(values[y, x], 1.0)))
             for y, x in zip(*np.nonzero(values), strict=True)
         ]
-        names = subject.names[start], subject.names[end - 1]
-        return Tile(names, self._where(start, end), why, _CELL * (end - start), cells, end - start)
-
-    def _where(self, start: int, end: int) -> str:
-        release = self.subject.release
+        release, names = subject.release, (subject.names[start], subject.names[end - 1])
         words = f"columns {start:,} to {end - 1:,}"
         if release.chromosomes is not None:
             words += f", chromosome {release.chromosomes[start]}"
         if release.positions is not None:
             words += f", positions {release.positions[start]:,} to {release.positions[end - 1]:,}"
-        return words
+        return Tile(names, words, why, _CELL * (end - start), cells, end - start)
 
 
 def condensed(

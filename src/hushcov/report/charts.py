@@ -92,9 +92,7 @@ def estimate_chart(error: float, least: float, most: float) -> Markup:
     return chart(size, f"Estimated error: {words}", draw, titles={"error-estimate": words})
 
 
-def error_chart(
-    records: Sequence[int], errors: Sequence[float], here: int, *, label: str
-) -> Markup:
+def error_chart(records: Sequence[int], errors: Sequence[float], here: int) -> Markup:
     """Draw errors against the number of records; the point `here` is that of the release."""
 
     def draw(figure: Figure) -> None:
@@ -114,7 +112,7 @@ def error_chart(
         dot.set(markeredgecolor=ink("page"), markeredgewidth=2)
         _beside(axes, "this release", point, (9, 7), weight="bold")
 
-    return chart(_SIZE, label, draw)
+    return chart(_SIZE, "Error of this release, and with other numbers of records", draw)
 
 
 def _axes(

@@ -122,17 +122,11 @@ def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
         return "What to see: no pair of features is shown as related; the diagonal stands alone."
     n_shown = d if n_shown is None else n_shown
     width = _cell_width(n_shown)
-    left_out = (
-        f" The {n_shown:,} of {d:,} features that are shown have all of them."
-        if n_shown < d
-        else ""
-    )
-    pale = " Nothing is zero, so that pale colours may be noise." if pairs == candidates else ""
-    grey = (
-        f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
-        if drowned
-        else ""
-    )
+    some = f" The {n_shown:,} of {d:,} features that are shown have all of them."
+    left_out = some * (n_shown < d)
+    pale = " Nothing is zero, so that pale colours may be noise." * (pairs == candidates)
+    grey = f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
+    grey *= drowned > 0
     dots = f" A dot shows the largest of {width} x {width} entries." if width > 1 else ""
     return (
         f"What to see: {pairs:,} of {candidates:,} pairs of features are coloured. Red ones vary "
@@ -242,9 +236,7 @@ def band_figure(correlation: Matrix) -> Figure:
     each = -(-d // cells.shape[1])
     dots = f" A dot shows the strongest pair of {each:,} columns." if each > 1 else ""
     lost = int(np.count_nonzero(~good))
-    grey = (
-        f" {lost:,} that are noise, beyond 1 or without a variance, are left out." if lost else ""
-    )
+    grey = f" {lost:,} that are noise, beyond 1 or without a variance, are left out." * (lost > 0)
     words = (
         f"What to see: {len(values):,} pairs at most {reach:,} columns apart, neighbours on top. "
         "Red ones vary together, blue ones in opposite directions, the stronger the darker; white "
@@ -278,12 +270,17 @@ def plan_figure(
     panels = figure.subplots(1, len(COMPARED_MODELS), sharey=True)
     for axes, model in zip(panels, COMPARED_MODELS, strict=True):
         _plan_panel(axes, forecasts, model, target_error)
-    bottom, top = _limits(forecasts, target_error)
-    panels[0].set_ylim(bottom, top)
+    # The zero matrix, the target and every error that is not far above them.
+    shown = [1.0] if target_error is None else [1.0, target_error]
+    for each in (each for row in forecasts.values() for each in row):
+        shown += [each.predicted_error[model] for model in COMPARED_MODELS]
+    panels[0].set_ylim(min(shown) / 1.6, max(min(max(shown) * 1.6, _TOP), 2.0))
     panels[0].set_ylabel("predicted operator-norm error\n(relative to the covariance's norm)")
-    _note(panels[0], 0.99, 1.05, "zero matrix", ha="right", va="bottom")
+    note: dict[str, Any] = {"transform": panels[0].get_yaxis_transform(), "fontsize": 9}
+    panels[0].text(0.99, 1.05, "zero matrix", ha="right", va="bottom", **note)
     if target_error is not None:
-        _note(panels[0], 0.01, target_error / 1.05, f"target: at most {target_error:g}", va="top")
+        words = f"target: at most {target_error:g}"
+        panels[0].text(0.01, target_error / 1.05, words, va="top", **note)
     panels[0].legend(loc="lower left", frameon=False, fontsize=9)
     figure.suptitle(f"Predicted error against the number of records: {title}", fontsize=11)
     caption(figure, describe_plan(forecasts, target_error=target_error), width=150)
@@ -304,14 +301,16 @@ def describe_plan(forecasts: Forecasts, *, target_error: float | None = None) ->
     verb = "beats the zero matrix" if target_error is None else "reaches the shaded target"
     parts = []
     for name in _present(forecasts):
-        first = _first_below(forecasts, name, goal)
+        first = None  # the smallest n from which on every model's error is at most the goal
+        for n, each in reversed(_curve(forecasts, name)):
+            worst = max(each.predicted_error[model] for model in COMPARED_MODELS)
+            if worst > goal or worst >= 1:
+                break
+            first = n
         start = f"from {first:,} records on" if first is not None else "at no number shown"
         parts.append(f"{name} {start}")
-    rough = (
-        " Open markers are rough: the mechanism's own search was not run."
-        if _any_rough(forecasts)
-        else ""
-    )
+    some = any(each.rough for row in forecasts.values() for each in row)
+    rough = " Open markers are rough: the mechanism's own search was not run." * some
     return (
         f"What to see: which line is lowest, and where each {verb} on all three models: "
         f"{'; '.join(parts)}. No data was used: the lines are for covariances like the "
@@ -324,37 +323,10 @@ def _present(forecasts: Forecasts) -> list[str]:
     return [name for name in predicted() if name in names]
 
 
-def _any_rough(forecasts: Forecasts) -> bool:
-    return any(each.rough for row in forecasts.values() for each in row)
-
-
 def _curve(forecasts: Forecasts, mechanism: str) -> list[tuple[int, Forecast]]:
     return [
         (n, each) for n in sorted(forecasts) for each in forecasts[n] if each.mechanism == mechanism
     ]
-
-
-def _first_below(forecasts: Forecasts, mechanism: str, goal: float) -> int | None:
-    """The smallest n shown from which on every model's error is at most the goal, or below 1."""
-    first = None
-    for n, each in reversed(_curve(forecasts, mechanism)):
-        worst = max(each.predicted_error[model] for model in COMPARED_MODELS)
-        if worst > goal or worst >= 1:
-            break
-        first = n
-    return first
-
-
-def _limits(forecasts: Forecasts, target_error: float | None) -> tuple[float, float]:
-    """The zero matrix, the target and every error that is not far above them."""
-    errors = [
-        each.predicted_error[model]
-        for row in forecasts.values()
-        for each in row
-        for model in COMPARED_MODELS
-    ]
-    shown = [*errors, 1.0] + ([] if target_error is None else [target_error])
-    return min(shown) / 1.6, max(min(max(shown) * 1.6, _TOP), 2.0)
 
 
 def _plan_panel(axes: Axes, forecasts: Forecasts, model: str, target_error: float | None) -> None:
@@ -381,7 +353,3 @@ def _plan_panel(axes: Axes, forecasts: Forecasts, model: str, target_error: floa
     axes.set_title(model, fontsize=11)
     axes.set_xlabel("number of records")
     tidy(axes, colour="0.9")
-
-
-def _note(axes: Axes, x: float, y: float, text: str, **alignment: Any) -> None:
-    axes.text(x, y, text, transform=axes.get_yaxis_transform(), fontsize=9, **alignment)

@@ -59,9 +59,14 @@ def related_order(
     largest = np.argsort(-counts, kind="stable")[:_MOST_GROUPS]
     for each in largest[(counts[largest] >= _FEWEST) & (counts[largest] <= _MOST_CLUSTERED)]:
         inside = members[ends[each] - counts[each] : ends[each]]
-        position[inside[_average_linkage(both[inside][:, inside].toarray())]] = np.arange(
-            len(inside)
-        )
+        far = both[inside][:, inside].toarray()
+        far[far == 0] = 1.0  # pairs that were not found are as far as can be
+        np.fill_diagonal(far, 0.0)
+        apart = squareform(far, checks=False)
+        tree = hierarchy.linkage(apart, "average")
+        if len(inside) <= _MOST_SETTLED:
+            tree = hierarchy.optimal_leaf_ordering(tree, apart)
+        position[inside[hierarchy.leaves_list(tree)]] = np.arange(len(inside))
     first = members[ends - counts]  # of each group, which decides between groups of one size
     return np.lexsort((position, first[group], -counts[group])).astype(np.intp)
 
@@ -71,17 +76,6 @@ def opened_features(n_features: int, rows: Array, columns: Array) -> int:
     related = len(np.union1d(rows, columns))
     few = max(_FEWEST_OPENED, related)
     return few if related and few <= n_features // 2 else n_features
-
-
-def _average_linkage(far: FloatArray) -> IndexArray:
-    """Leaves of the tree; pairs that were not found, zeros here, are as far as can be."""
-    far[far == 0] = 1.0
-    np.fill_diagonal(far, 0.0)
-    apart = squareform(far, checks=False)
-    tree = hierarchy.linkage(apart, "average")
-    if len(far) <= _MOST_SETTLED:
-        tree = hierarchy.optimal_leaf_ordering(tree, apart)
-    return np.asarray(hierarchy.leaves_list(tree), dtype=np.intp)
 
 
 def _single_linkage(tree: Any) -> Array:
@@ -136,10 +130,15 @@ class Graph:
 
 def graph(subject: Subject) -> Graph | None:
     """The graph of the strongest pairs; None if there is no pair."""
-    drawn = _drawn_pairs(subject.view)
+    view, drawn, seen = subject.view, [], set[int]()
+    for pair in view.found.at(slice(0, _MOST_EDGES)).places:  # as many as a picture can show
+        if len(seen | set(pair)) > _MOST_NODES:
+            break
+        seen |= set(pair)
+        drawn.append(pair)
     if not drawn:
         return None
-    nodes = sorted({node for pair in drawn for node in pair})
+    nodes = sorted(seen)
     place = {node: at for at, node in enumerate(nodes)}
     edges = [(place[i], place[j]) for i, j in drawn]
     labels = [short(subject.names[node], _LONGEST_LABEL) for node in nodes]
@@ -147,9 +146,11 @@ def graph(subject: Subject) -> Graph | None:
     positions = layout(len(nodes), edges, (_WIDTH - 2 * _MARGIN) / _EDGE, boxes / _EDGE) * _EDGE
     positions += _MARGIN
     width, height = ((positions + boxes / 2).max(axis=0) + _MARGIN).tolist()
-    values = subject.view.correlations(subject.view.found)[: len(drawn)].tolist()
+    values = view.correlations(view.found)[: len(drawn)]
+    kinds = np.where(values < 0, "negative", "positive")
+    kinds[is_noise(values)] = "noise"
     ends = [positions[list(edge)].ravel().tolist() for edge in edges]
-    partners = _partners(subject.view)
+    partners = _partners(view)
     return Graph(
         nodes=[
             (node, *at, at[1] + foot, label)
@@ -157,30 +158,13 @@ def graph(subject: Subject) -> Graph | None:
                 nodes, positions.tolist(), _feet(positions, edges), labels, strict=True
             )
         ],
-        edges=[(*each, _kind(each[-1])) for each in zip(drawn, ends, values, strict=True)],
+        edges=list(zip(drawn, ends, values.tolist(), kinds.tolist(), strict=True)),
         width=width,
         height=height,
         n_alone=subject.n_features - len(partners),
         partners=partners[:_MOST_LISTED],
         partners_left_out=max(0, len(partners) - _MOST_LISTED),
     )
-
-
-def _kind(correlation: float) -> str:
-    noise = bool(is_noise(np.array(correlation)))
-    return "noise" if noise else "negative" if correlation < 0 else "positive"
-
-
-def _drawn_pairs(view: View) -> list[tuple[int, int]]:
-    """The strongest pairs, as many as a picture can show."""
-    nodes: set[int] = set()
-    drawn: list[tuple[int, int]] = []
-    for pair in view.found.at(slice(0, _MOST_EDGES)).places:
-        if len(nodes | set(pair)) > _MOST_NODES:
-            break
-        nodes |= set(pair)
-        drawn.append(pair)
-    return drawn
 
 
 def _partners(view: View) -> list[tuple[int, list[tuple[int, float]], int]]:
@@ -209,12 +193,9 @@ def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float
 
 def _label_width(label: str) -> float:
     """About the pixels of a label, with room beside it."""
-    letters = [_WIDE_LETTER if _is_wide(each) else _LETTER for each in label]
-    return max(_NARROWEST_NODE, sum(letters)) + _BESIDE
-
-
-def _is_wide(letter: str) -> bool:
-    return unicodedata.east_asian_width(letter) in "WF" or letter in "mwMW@%"
+    wide = [unicodedata.east_asian_width(x) in "WF" or x in "mwMW@%" for x in label]
+    letters = sum(_WIDE_LETTER if each else _LETTER for each in wide)
+    return max(_NARROWEST_NODE, letters) + _BESIDE
 
 
 def layout(
@@ -249,10 +230,14 @@ def layout(
             larger = min(_LARGEST, math.sqrt(max(1.0, partners / _USUAL_PARTNERS)))
             at = spread_out(at * (_WIDER * larger, larger), boxes[group])
         placed.append(at - (at - sizes[group] / 2).min(axis=0))
-    far = [(at + sizes[group] / 2).max(axis=0) for at, group in zip(placed, groups, strict=True)]
     positions = np.empty((n_nodes, 2))
-    for group, at, corner in zip(groups, placed, _shelves(far, width), strict=True):
-        positions[group] = at + corner
+    x = y = height = 0.0  # of the next one in rows
+    for group, at in zip(groups, placed, strict=True):
+        across, down = (at + sizes[group] / 2).max(axis=0).tolist()
+        if x > 0 and x + across > width:
+            x, y, height = 0.0, y + height + _GAP, 0.0
+        positions[group] = at + np.array([x, y])
+        x, height = x + across + _GAP, max(height, down)
     return positions
 
 
@@ -291,7 +276,11 @@ def _component(distances: FloatArray, width: float) -> FloatArray:
     targets = distances**_BEND
     angles = 2 * math.pi * np.arange(n) / n
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    positions = _flat_start(targets) + 0.1 * targets.max() * circle  # no two nodes at one place
+    # Classical scaling, the plane in which distances fit best; no two nodes at one place.
+    centre = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ targets**2 @ centre)
+    flat = _signed(vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0)))
+    positions = flat + 0.1 * targets.max() * circle
     weights = np.divide(1.0, targets**2, out=np.zeros_like(targets), where=targets > 0)
     laplacian = np.diag(weights.sum(axis=1)) - weights
     inverse = np.linalg.pinv(laplacian)
@@ -299,37 +288,13 @@ def _component(distances: FloatArray, width: float) -> FloatArray:
         apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)
         pull = np.divide(weights * targets, apart, out=np.zeros_like(apart), where=apart > 1e-9)
         positions = inverse @ ((np.diag(pull.sum(axis=1)) - pull) @ positions)
-    positions = _lying(positions)
+    _, vectors = np.linalg.eigh(np.cov(positions.T))  # turned: its longer side lies across
+    positions = _signed((positions - positions.mean(axis=0)) @ vectors[:, ::-1])
     positions -= positions.min(axis=0)
     return np.asarray(positions * min(1.0, width / max(positions[:, 0].max(), 1e-9)))
-
-
-def _flat_start(targets: FloatArray) -> FloatArray:
-    """Classical scaling: the plane in which distances fit best."""
-    n = len(targets)
-    centre = np.eye(n) - 1 / n
-    values, vectors = np.linalg.eigh(-0.5 * centre @ targets**2 @ centre)
-    return _signed(vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0)))
-
-
-def _lying(positions: FloatArray) -> FloatArray:
-    """Turn the layout so that its longer side lies across."""
-    _, vectors = np.linalg.eigh(np.cov(positions.T))
-    return _signed((positions - positions.mean(axis=0)) @ vectors[:, ::-1])
 
 
 def _signed(columns: FloatArray) -> FloatArray:
     """Columns with a sign that does not depend on the linear algebra library."""
     largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
     return columns * np.where(largest < 0, -1.0, 1.0)
-
-
-def _shelves(sizes: Sequence[FloatArray], width: float) -> list[FloatArray]:
-    """Corners of boxes of these sizes in rows, in their order."""
-    corners, x, y, height = [], 0.0, 0.0, 0.0
-    for across, down in sizes:
-        if x > 0 and x + across > width:
-            x, y, height = 0.0, y + height + _GAP, 0.0
-        corners.append(np.array([x, y]))
-        x, height = x + across + _GAP, max(height, float(down))
-    return corners

@@ -54,7 +54,11 @@ def page(
     """
     from markupsafe import Markup
 
-    style, program = ("\n".join(map(_asset, names)) for names in (styles, programs))
+    assets = resources.files("hushcov.report").joinpath("assets")
+    style, program = (
+        "\n".join(assets.joinpath(name).read_text(encoding="utf-8") for name in names)
+        for names in (styles, programs)
+    )
     # A browser refuses what is not in the file, even if a mistake of ours asked for it.
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(program)}'; "
@@ -88,10 +92,6 @@ def _environment() -> Environment:
         "separators": (",", ":"),
     }
     return environment
-
-
-def _asset(name: str) -> str:
-    return resources.files("hushcov.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _digest(content: str) -> str:
@@ -176,14 +176,9 @@ class Subject:
         return self.release.n_features
 
     @property
-    def told(self) -> bool:
-        """Whether there were records enough to tell whether intervals hold."""
-        return self.view.coverage.told
-
-    @property
     def why_not(self) -> str:
         """Why some intervals are not to be believed, in words."""
-        if self.told:
+        if self.view.coverage.told:
             return (
                 "The interval may not hold: bounding the records may have taken too much off the "
                 "large values of a feature, as of one with long tails or of mostly zeros"
@@ -192,11 +187,6 @@ class Subject:
             "intervals hold if the columns are like normal ones; there are too few records at this "
             "budget to tell"
         )
-
-    @property
-    def candidates(self) -> int:
-        """Pairs of features that could be found."""
-        return self.found.candidates
 
     @property
     def pairs_word(self) -> str:
@@ -259,10 +249,8 @@ def page_names(names: Sequence[str]) -> tuple[str, ...]:
     # Cut first, so that a name of a billion characters is not looked at in full.
     cleaned = [printable(name[: _LONGEST_NAME + 1]) for name in names]
     longest = _LONGEST_NAME
-    while longest > _SHORTEST_NAME and _size(cleaned, longest) > _MOST_NAME_BYTES:
+    while longest > _SHORTEST_NAME:
+        if sum(len(name[:longest].encode()) for name in cleaned) <= _MOST_NAME_BYTES:
+            break
         longest = max(_SHORTEST_NAME, longest // 2)
     return tuple(short(name, longest) for name in cleaned)
-
-
-def _size(names: Sequence[str], longest: int) -> int:
-    return sum(len(name[:longest].encode()) for name in names)

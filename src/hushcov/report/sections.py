@@ -22,9 +22,7 @@ from hushcov._arrays import FloatArray
 from hushcov._version import __version__
 from hushcov._words import counted
 from hushcov.accounting import (
-    ADD_REMOVE,
     RECORD,
-    RELATIONS,
     Approximate,
     BoundedRange,
     DiscreteGaussian,
@@ -54,7 +52,7 @@ from hushcov.release.description import (
     released_factors,
     verdict,
 )
-from hushcov.release.pairs import LEVEL, MOST_INTERVALS, NOISE, ShownPair, View, ratio
+from hushcov.release.pairs import LEVEL, MOST_INTERVALS, NOISE, View, ratio
 from hushcov.report.along import Along, is_large
 from hushcov.report.charts import budget_chart, error_chart, estimate_chart, spectrum_chart
 from hushcov.report.layout import graph, opened_features, related_order
@@ -71,7 +69,7 @@ from hushcov.report.pages import (
 )
 
 if TYPE_CHECKING:
-    from markupsafe import Markup
+    pass
 
 
 _FIRST_ROWS = 20
@@ -88,21 +86,11 @@ Array = npt.NDArray[Any]
 # ---- the strongest pairs ----
 
 
-@dataclass(frozen=True)
-class PairRow:
-    """A pair in the table with the names of its features, and the noise on its correlation.
+def largest_pairs(subject: Subject) -> dict[str, Any]:
+    """Return the strongest pairs, how many are not listed, and the correlation that bars reach.
 
     `bar` has the places of the ends and of the correlation in pixels from zero.
     """
-
-    pair: ShownPair
-    names: tuple[str, str]
-    noise: float | None
-    bar: tuple[float, float, float] | None
-
-
-def largest_pairs(subject: Subject) -> dict[str, Any]:
-    """Return the strongest pairs, how many are not listed, and the correlation that bars reach."""
     view, pairs = subject.view, subject.found.strongest
     sizes = [abs(pair.correlation) for pair in pairs if pair.correlation is not None]
     for pair in pairs:
@@ -117,7 +105,8 @@ def largest_pairs(subject: Subject) -> dict[str, Any]:
             ends = np.clip([*pair.correlation_interval, pair.correlation], -reach, reach)
             bar = tuple((_HALF_BAR * ends / reach).tolist())
         noise = None if pair.noise_sd is None or unit == 0 else pair.noise_sd / unit
-        rows.append(PairRow(pair, (subject.names[i], subject.names[j]), noise, bar))
+        names = subject.names[i], subject.names[j]
+        rows.append({"pair": pair, "names": names, "noise": noise, "bar": bar})
     return {
         "first": rows[:_FIRST_ROWS],
         "more": rows[_FIRST_ROWS:],
@@ -153,7 +142,7 @@ def heat_data(subject: Subject) -> dict[str, Any]:
         "narrow": narrow,
         "starts": _text(starts, "<u4"),
         "columns": _text(pairs.columns, "<u2" if narrow else "<u4"),
-        "values": _text(_bounded(pairs.values), "<f4"),
+        "values": _text(pairs.values, "<f4"),
         "limit": min(1.0, float(strongest or 1.0)),
         "cutoff": view.shown.cutoff,
         "units": _text(view.unit, "<f8"),
@@ -188,16 +177,12 @@ def search_data(subject: Subject) -> dict[str, Any]:
 
 def _ends(view: View, ends: tuple[Array, Array], size: Array) -> list[str] | None:
     """Ends of intervals over the standard deviations of their features."""
-    if not view.has_intervals:
-        return None
-    return [_text(_bounded(end / size), "<f4") for end in ends]
-
-
-def _bounded(values: Array) -> Array:
-    return np.clip(values, -_LARGEST_FLOAT, _LARGEST_FLOAT)
+    return [_text(end / size, "<f4") for end in ends] if view.has_intervals else None
 
 
 def _text(values: Array, dtype: str) -> str:
+    if dtype == "<f4":
+        values = np.clip(values, -_LARGEST_FLOAT, _LARGEST_FLOAT)
     return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
 
 
@@ -246,8 +231,8 @@ def spreads(subject: Subject) -> list[Spread]:
 
 def spread_rows(view: View) -> list[list[str]]:
     """Return standard deviations of very many features: quantiles, in words."""
-    variances = view.matrix.diagonal()
-    found = np.sqrt(variances[variances > 0])
+    deviations = view.variances().deviations[0]
+    found = deviations[deviations > 0]
     if not len(found):
         return []
     levels = np.quantile(found, [share for share, _ in _QUANTILES])
@@ -285,7 +270,9 @@ def spectrum(view: View) -> Eigenvalues | None:
     """Eigenvalues of the estimate in units of released standard deviations; None if they fail."""
     d, matrix, factors = len(view.scale), view.matrix, view.factors
     # A variance of nearly nothing, which is noise, may leave the range of doubles.
-    if not (np.square(factors) < _LARGEST_FACTOR).all() or not _finite(matrix, factors):
+    if not (np.square(factors) < _LARGEST_FACTOR).all():
+        return None
+    if not np.isfinite(factors * (matrix @ factors)).all():  # without a copy of the matrix
         return None
     if not len(view.shown.pairs):
         return Eigenvalues(np.sort(matrix.diagonal() * factors**2)[::-1], np.empty(0), d)
@@ -294,11 +281,6 @@ def spectrum(view: View) -> Eigenvalues | None:
         multiply_outer(dense, factors)
         return Eigenvalues(np.linalg.eigvalsh(dense)[::-1], np.empty(0), d)
     return Eigenvalues(*_extreme(matrix, factors), d)
-
-
-def _finite(matrix: Matrix, factors: FloatArray) -> bool:
-    """Whether the matrix and its image are made of numbers; without a copy of it."""
-    return bool(np.isfinite(factors * (matrix @ factors)).all())
 
 
 def _extreme(matrix: Matrix, factors: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -346,6 +328,11 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
         return None
     reach = error_reach(view)
     values = np.concatenate([found.values, found.low])
+    rows = [[str(rank), number(value)] for rank, value in enumerate(found.values[:_RANKED], 1)]
+    if len(found.low):
+        rows.append(["smallest", number(float(found.low[-1]))])
+    elif found.n_features > _RANKED:
+        rows.append([f"{found.n_features:,} (smallest)", number(float(found.values[-1]))])
     return {
         "found": found,
         "reach": reach,
@@ -353,18 +340,9 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
         "above": 0 if reach is None else int(np.count_nonzero(found.values > 1 + reach)),
         "negative": int(np.count_nonzero(values < -1e-9)),
         "smallest": float(values.min()),
-        "rows": _listed(found),
+        "rows": rows,
         "chart": spectrum_chart(found.values, reach),
     }
-
-
-def _listed(found: Eigenvalues) -> list[list[str]]:
-    rows = [[str(rank), number(value)] for rank, value in enumerate(found.values[:_RANKED], 1)]
-    if len(found.low):
-        rows.append(["smallest", number(float(found.low[-1]))])
-    elif found.n_features > _RANKED:
-        rows.append([f"{found.n_features:,} (smallest)", number(float(found.values[-1]))])
-    return rows
 
 
 # ---- what more records would bring ----
@@ -374,58 +352,12 @@ MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
 _HERE = MULTIPLES.index(1)
 
 
-@dataclass(frozen=True)
-class Outlook:
-    """The error of a release, and what it would be with other numbers of records.
-
-    It is predicted where the release does not tell it, and changes in the proportion that the
-    planner predicts for `mechanism`, which is not always the one that was run. `rows` have numbers
-    of records, errors, and the smallest correlations found.
-    """
-
-    mechanism: str
-    own: bool
-    rough: bool
-    rows: tuple[tuple[int, float, float | None], ...]
-
-    @property
-    def error(self) -> float:
-        """The error with as many records as there are."""
-        return self.rows[_HERE][1]
-
-    @property
-    def limit(self) -> float | None:
-        """The smallest correlation that is found nine times out of ten."""
-        return self.rows[_HERE][2]
-
-    @property
-    def saved(self) -> float:
-        """By how much the last multiple of the records would divide the error."""
-        return self.rows[_HERE][1] / self.rows[-1][1]
-
-    def table(self) -> tuple[list[str], list[list[str]], int]:
-        """Titles, a row for each number of records, and the place of the release among them."""
-        found = []
-        for multiple, (n, error, limit) in zip(MULTIPLES, self.rows, strict=True):
-            row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(n), number(error, 2)]
-            row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
-            found.append(row)
-        head = ["multiple", "records", "error", "smallest correlation found"]
-        if all(limit is None for _, _, limit in self.rows):
-            head, found = head[:-1], [row[:-1] for row in found]
-        return head, found, _HERE
-
-    def chart(self) -> Markup:
-        """Draw the error against the number of records."""
-        records, errors, _ = zip(*self.rows, strict=True)
-        label = "Error of this release, and with other numbers of records"
-        return error_chart(records, errors, _HERE, label=label)
-
-
-def outlook(subject: Subject, error: float | None) -> Outlook | None:
+def outlook(subject: Subject, error: float | None) -> dict[str, Any] | None:
     """Return what other numbers of records would bring; None where the planner cannot say.
 
     `error` is that of the release, by its verdict; without one the prediction itself is returned.
+    With other numbers of records it changes in the proportion that the planner predicts for
+    `mechanism`, which is not always the one that was run.
     """
     listed, selected = subject.inputs.get("candidate_pairs"), subject.release.selected
     lost = listed is not None and (selected is None or selected.shape[1] != listed)
@@ -441,12 +373,28 @@ def outlook(subject: Subject, error: float | None) -> Outlook | None:
     except HushcovError:
         return None
     unit = 1.0 if error is None else error / found[_HERE].typical_error
-    rows = tuple(
-        (inputs.n_records, unit * each.typical_error, each.detection_limit)
-        for inputs, each in zip(at, found, strict=True)
-    )
-    own = mechanism == subject.release.name
-    return Outlook(mechanism, own, any(each.rough for each in found), rows)
+    records = [each.n_records for each in at]
+    errors = [unit * each.typical_error for each in found]
+    limits = [each.detection_limit for each in found]  # correlations found nine times out of ten
+    rows = []
+    for multiple, n, off, limit in zip(MULTIPLES, records, errors, limits, strict=True):
+        row = [f"\N{MULTIPLICATION SIGN} {number(multiple)}", count(n), number(off, 2)]
+        row.append("\N{EN DASH}" if limit is None or limit >= 1 else number(limit, 2))
+        rows.append(row)
+    head = ["multiple", "records", "error", "smallest correlation found"]
+    if all(limit is None for limit in limits):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    return {
+        "mechanism": mechanism,
+        "own": mechanism == subject.release.name,
+        "rough": any(each.rough for each in found),
+        "rows": list(zip(records, errors, limits, strict=True)),
+        "error": errors[_HERE],
+        "limit": limits[_HERE],
+        "saved": errors[_HERE] / errors[-1],
+        "table": (head, rows, _HERE),
+        "chart": error_chart(records, errors, _HERE),
+    }
 
 
 def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
@@ -468,6 +416,10 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
         most_before=math.hypot(*mus),
         candidates=_candidates(subject),
     )
+
+    def number_of(multiple: float) -> int:
+        return min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
+
     if release.location is not None:  # the share for means falls with the records, too
         sought = Request(
             here.row_sparsity,
@@ -476,13 +428,13 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
             known_scale=scales == "given",
             candidates=here.candidates,
         )
-        return lambda multiple: sought.inputs(_multiple(here, multiple), here.n_features)
+        return lambda multiple: sought.inputs(number_of(multiple), here.n_features)
     # The share for scales falls with the number of records, unless it was given.
     usual = _usual_inputs(here, here.n_records).before
     falls = scales == "released" and mus[-1:] != [] and math.isclose(mus[-1], usual)
 
     def at(multiple: float) -> ReleaseInputs:
-        n = _multiple(here, multiple)
+        n = number_of(multiple)
         found = [*mus[:-1], _usual_inputs(here, n).before] if falls else mus
         return replace(here, n_records=n, before=math.hypot(*found), most_before=math.hypot(*found))
 
@@ -497,10 +449,6 @@ def _candidates(subject: Subject) -> Candidates | None:
     if "candidate_pairs" not in subject.inputs or selected is None:
         return None
     return Candidates.of_pairs(subject.n_features, selected[0], selected[1])
-
-
-def _multiple(here: ReleaseInputs, multiple: float) -> int:
-    return min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
 
 
 def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
@@ -538,6 +486,10 @@ def write_report(path: str | Path, release: Release) -> Path:
 def report_page(release: Release) -> str:
     """Return what `write_report` writes: a function of the document alone."""
     subject, made, found = subject_of(release), release.making.made, verdict(release)
+    name = release.making.dataset
+    table = counted(subject.n_features, "feature")
+    if name is not None:
+        table = short(printable(name[:_LONGEST_PART]), _LONGEST_DATASET)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         view, large = subject.view, is_large(subject)
         data = search_data(subject) if large else heat_data(subject)
@@ -551,7 +503,7 @@ def report_page(release: Release) -> str:
             along=Along(subject) if along else None,
             searched=len(data.get("entries", ())),
             spread_rows=spread_rows(view) if large else [],
-            title=f"Private covariance of {_named(subject)}",
+            title=f"Private covariance of {table}",
             verdict=found,
             subject=subject,
             release=release,
@@ -579,14 +531,6 @@ def report_page(release: Release) -> str:
         )
 
 
-def _named(subject: Subject) -> str:
-    """Return the name of the table, or else its size."""
-    name = subject.release.making.dataset
-    if name is None:
-        return counted(subject.n_features, "feature")
-    return short(printable(name[:_LONGEST_PART]), _LONGEST_DATASET)
-
-
 # ---- what is promised ----
 
 
@@ -602,7 +546,7 @@ def promise(subject: Subject) -> dict[str, Any]:
         "change": change_words(guarantee.adjacency, unit),
         "guess": guess_words(guarantee.adjacency, unit),
         "fails": fails_words(delta),
-        "removed": guarantee.adjacency == RELATIONS[ADD_REMOVE],
+        "removed": guarantee.removes,
         "unit": unit,
         "grouped": unit != RECORD,
         "beliefs": [list(map(in_percent, each)) for each in odds.beliefs],
@@ -617,27 +561,21 @@ def promise(subject: Subject) -> dict[str, Any]:
 
 def assumed(subject: Subject) -> dict[str, Any]:
     """Public inputs that are numbers, and how many records are complete."""
-    making = subject.release.making
-    listed = [
-        (name, _shown(value))
-        for name, value in subject.inputs.items()
-        if isinstance(value, int | float)
-    ]
-    counted = making.counted_words
+    making, listed = subject.release.making, []
+    for name, value in subject.inputs.items():
+        if isinstance(value, bool):
+            listed.append((name, str(value)))
+        elif isinstance(value, int):
+            listed.append((name, count(value) if abs(value) < 10**300 else "out of range"))
+        elif isinstance(value, float):
+            listed.append((name, number(value, 4)))
+    words = making.counted_words
     return {
         "inputs": listed,
         "complete": making.complete_words,
         "found": preparation_words(subject.release),
-        "counted": None if counted is None else printable(counted),
+        "counted": None if words is None else printable(words),
     }
-
-
-def _shown(value: int | float) -> str:
-    if isinstance(value, bool):
-        return str(value)
-    if isinstance(value, int):
-        return count(value) if abs(value) < 10**300 else "out of range"
-    return number(value, 4)
 
 
 # ---- what the covariance was found to be ----
@@ -669,29 +607,29 @@ def budget(subject: Subject) -> dict[str, Any]:
     """Return what was charged for what; `unit` is that of the shares, None where none adds up."""
     guarantee, parts = subject.release.guarantee, privacy_parts(subject.release)
     unit = currency(parts)
-    shares = [0.0] * len(parts) if unit is None else _shares(parts, unit)
+    costs = [0.0 if unit is None else cost(part, unit) for part in parts]
+    total = sum(costs)
+    shares = [each / total if total > 0 else 0.0 for each in costs]
     letters = [*string.ascii_uppercase, *map(str, range(27, len(parts) + 1))][: len(parts)]
     rows = []
-    for part, share, letter in zip(parts, shares, letters, strict=True):
+    for part, share, spent, letter in zip(parts, shares, costs, letters, strict=True):
         row = [letter, part.name]
         if unit is not None:
-            row += [percent(share), number(cost(part, unit))]
+            row += [percent(share), number(spent)]
         epsilon = alone(part, guarantee.transcript_delta)
         rows.append([*row, "\N{EN DASH}" if epsilon is None else number(epsilon)])
-    largest = max(range(len(parts)), key=shares.__getitem__, default=None)
+    largest, drawn = max(range(len(parts)), key=shares.__getitem__, default=None), None
+    if unit is not None:
+        label = f"share of the {'cost in rho' if unit == ZCDP else 'epsilon'}"
+        titles = [f"{letter}: {name}, {share}" for letter, name, share, *_ in rows]
+        drawn = budget_chart(shares, letters, label, titles)
     return {
         "unit": unit,
         "rows": rows,
         "spent_delta": guarantee.transcript_delta + guarantee.numerical_delta,
         "largest": None if largest is None else (parts[largest].name, shares[largest]),
-        "chart": None if unit is None else _bar(rows, shares, unit),
+        "chart": drawn,
     }
-
-
-def _bar(rows: list[list[str]], shares: list[float], unit: str) -> Markup:
-    label = f"share of the {'cost in rho' if unit == ZCDP else 'epsilon'}"
-    titles = [f"{letter}: {name}, {share}" for letter, name, share, *_ in rows]
-    return budget_chart(shares, [row[0] for row in rows], label, titles)
 
 
 def privacy_parts(release: Release) -> tuple[Part, ...]:
@@ -712,12 +650,6 @@ def currency(parts: tuple[Part, ...]) -> str | None:
 def cost(part: Part, unit: str) -> float:
     """Return what a part spent; nothing for what costs delta alone."""
     return sum(_event_cost(event, unit) or 0.0 for event in part.events)
-
-
-def _shares(parts: tuple[Part, ...], unit: str) -> list[float]:
-    costs = [cost(part, unit) for part in parts]
-    total = sum(costs)
-    return [each / total if total > 0 else 0.0 for each in costs]
 
 
 def _event_cost(event: Event, unit: str) -> float | None:

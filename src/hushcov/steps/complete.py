@@ -12,9 +12,9 @@ from hushcov.exceptions import ParameterError, TooFewCompleteError
 from hushcov.inputs import ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.release.document import complete_words
-from hushcov.steps.stage import Prepared, Stage
+from hushcov.steps import Prepared, Stage
 from hushcov.sums.counts import count_complete
-from hushcov.sums.records import CompleteRecords, Progress, Records
+from hushcov.sums.records import CompleteRecords, Records
 
 # Of the budget. At epsilon 1 the count is off by about 60, whatever the number of records.
 _SHARE = 0.005
@@ -118,8 +118,6 @@ def release_complete_count(
     records: Records,
     parameters: CompleteParameters,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> CompleteCount:
     """Return about how many of the records are complete.
 
@@ -129,6 +127,6 @@ def release_complete_count(
     a rounded normal: a Gaussian step of `parameters.cost`. See `docs/proofs/complete.md`.
     """
     check_entropy(entropy)
-    count = count_complete(records, progress=progress)  # proof: step 1
+    count = count_complete(records)  # proof: step 1
     noise = int(rounded_normal(entropy.generator, parameters.sigma, 1)[0])
     return CompleteCount(count + noise, parameters)  # proof: step 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
 from typing import ClassVar
@@ -106,10 +106,6 @@ class LocationParameters:
         """The most that all looks together cost, as one Gaussian mechanism."""
         return math.sqrt(_ALL_LOOKS) * self.total_mu  # proof: step 3
 
-    def first_mu(self) -> float | None:
-        """Cost of the first look; None if too few records are there to find anything."""
-        return self.look_mu(0, LookUnits(octaves=self.n_features), ())
-
     def expected(self, known: float = 0.0) -> Found:
         """Return what is expected to be found, from public numbers; see `Found`.
 
@@ -139,17 +135,15 @@ class LocationParameters:
 
     def sigma(self, units: LookUnits, mu: float) -> int:
         """The noise of the counts of a look."""
-        return smallest_sigma(self._moved * units.histograms, mu)  # proof: step 1
-
-    @property
-    def _moved(self) -> int:
-        """The square of how far one record moves a histogram."""
-        return self.neighbours.moved(replaced=2, removed=1)
+        moved = self.neighbours.moved(replaced=2, removed=1)  # a histogram, by a record; squared
+        return smallest_sigma(moved * units.histograms, mu)  # proof: step 1
 
     def _share(self, look: int, units: LookUnits) -> float:
+        square = self.neighbours.moved(replaced=2, removed=1) * units.histograms
+
         def needed(ratio: float) -> float:
             """Share at which n / sigma is `ratio`."""
-            return self._moved * units.histograms * (ratio / (self.n_records * self.total_mu)) ** 2
+            return square * (ratio / (self.n_records * self.total_mu)) ** 2
 
         if look == 0:
             return min(_FIRST_LOOK, max(_LEAST_FIRST, needed(_AIM_FIRST)))
@@ -255,13 +249,6 @@ class Column:
         self.centre, self.nothing = centre, nothing
         self.counts, self.precision = None, 0.0
 
-    def average(self, counts: FloatArray, sigma: float) -> None:
-        """Take in more noisy counts, by precision."""
-        more = sigma**-2.0
-        before = 0.0 if self.counts is None else self.counts * self.precision
-        self.precision += more
-        self.counts = (before + counts * more) / self.precision
-
     def settle(self, found: ColumnPlace | None) -> None:
         """Be done with it."""
         self.found, self.way = found, None
@@ -354,19 +341,6 @@ def _by_bounds(column: Column, n: int) -> ColumnPlace:
     if scale == half:
         return ColumnPlace(column.low / 2 + column.high / 2, half, 1.0)
     return ColumnPlace(column.centre, scale, octaves.bounded_reach(half / scale * 2, 1.0))
-
-
-def keep_within(found: Location, bounds: Bounds | None) -> Location:
-    """Move centres inside their bounds, and limit scales and reaches by them."""
-    if bounds is None:
-        return found
-    half = bounds.half_width
-    return replace(
-        found,
-        centre=inside(found.centre, bounds),
-        scale=np.minimum(found.scale, half),
-        reach=np.minimum(found.reach / 2, half) * 2,
-    )
 
 
 def inside(centre: FloatArray, bounds: Bounds | None) -> FloatArray:
@@ -478,6 +452,8 @@ class _Level:
 
 # Signed bins that the ranges of so many columns have, found in earlier looks, are popular.
 _POPULAR, _MOST_POPULAR = 3, 8
+# The scale pooled over features replaces that of the moments within this factor.
+_POOLED_FACTOR = 4.0
 # Pooled scales hold for columns whose centre was right, to so many scales.
 _CENTRED, _CENTRED_AGAIN = 0.5, 0.7
 # A refined column with less of its mass in evidence is taken for a point.
@@ -523,7 +499,8 @@ def find_location(
     low_reach, n = _LOW_REACH, max(1, round(share * records.n_records))
     for number in range(MOST_LOOKS):
         unsettled = tuple(column for column in columns if column.way is not None)
-        units = _units(unsettled)
+        ways = Counter(column.way for column in unsettled)
+        units = LookUnits(*(ways[way] for way in (Way.OCTAVES, Way.REFINED, Way.CELLS, Way.BOTH)))
         mu = parameters.look_mu(number, units, tuple(spent)) if unsettled else None
         if mu is None:
             break
@@ -538,26 +515,22 @@ def find_location(
         )
         settle_columns(columns, n, last=False)
     settle_columns(columns, n, last=True)  # proof: step 5
-    return keep_within(_location(columns), bounds)  # proof: step 4
+    return _location(columns, bounds)  # proof: step 4
 
 
-def _units(columns: Sequence[Column]) -> LookUnits:
-    ways = Counter(column.way for column in columns)
-    return LookUnits(*(ways[way] for way in (Way.OCTAVES, Way.REFINED, Way.CELLS, Way.BOTH)))
-
-
-def _location(columns: Sequence[Column]) -> Location:
-    found = [
+def _location(columns: Sequence[Column], bounds: Bounds | None) -> Location:
+    """Return what was found: centres inside their bounds, scales and reaches limited by them."""
+    places = [
         column.found or ColumnPlace(column.centre if column.depth else 0.0, 0.0, 0.0)
         for column in columns
     ]
-    scale = np.array([each.scale for each in found])
-    return Location(
-        centre=np.array([each.centre for each in found]),
-        scale=scale,
-        reach=scale * np.array([each.reach for each in found]),
-        found=np.array([column.found is not None for column in columns]),
-    )
+    centre, scale = np.array([each.centre for each in places]), np.array([p.scale for p in places])
+    reach = scale * np.array([each.reach for each in places])
+    if bounds is not None:
+        half = bounds.half_width
+        scale, reach = np.minimum(scale, half), np.minimum(reach / 2, half) * 2
+    found = np.array([column.found is not None for column in columns])
+    return Location(inside(centre, bounds), scale, reach, found)
 
 
 def _take_look(look: Look) -> Counter[int]:
@@ -582,8 +555,11 @@ def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
     centre = np.array([column.centre for column in columns])
     nothing = np.array([column.nothing for column in columns])
     noisy = look.noisy(signed_octaves(look.records, centre, nothing, index))
-    for column, counts in zip(columns, noisy, strict=True):
-        column.average(counts, look.sigma)
+    more = float(look.sigma) ** -2.0
+    for column, counts in zip(columns, noisy, strict=True):  # averaged by precision
+        before = 0.0 if column.counts is None else column.counts * column.precision
+        column.precision += more
+        column.counts = (before + counts * more) / column.precision
     means = np.stack([column.counts for column in columns if column.counts is not None])
     sigma = np.array([column.precision**-0.5 for column in columns])
     limits = octaves.thresholds(len(columns), look.level, dict(look.popular))
@@ -618,7 +594,10 @@ class _Seen:
 
     def result(self, column: Column, reading: octaves.Reading, centred: float) -> ColumnPlace:
         """Return the place; the pooled scale if the centre was right, to `centred` scales."""
-        scale = octaves.chosen_scale(reading, self.pooled, centred)
+        scale, most = reading.scale, _POOLED_FACTOR * reading.scale
+        near = reading.scale / _POOLED_FACTOR <= self.pooled <= most
+        if near and reading.is_centred(centred):
+            scale = float(self.pooled)
         reach = reading.reach(scale, self.look.low_reach)
         return ColumnPlace(column.centre + reading.offset, scale, reach)
 

@@ -230,25 +230,19 @@ class Mass:
     shares: FloatArray
 
     @classmethod
-    def of(cls, counts: IntArray, sigma: int, middle: FloatArray) -> Mass | None:
-        """None where nothing is seen."""
+    def of(
+        cls, counts: IntArray, sigma: int, middle: FloatArray, *, tail: bool = False
+    ) -> Mass | None:
+        """Return None where nothing is seen; a `tail` goes on beyond the last bin, as it fell."""
         seen = np.flatnonzero(counts > _TOP_EVIDENCE * sigma)
-        if not len(seen):
-            return None
-        mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
-        mass[seen[-1] + 1 :] = 0.0
-        return cls(middle, mass / mass.sum())
-
-    @classmethod
-    def with_tail(cls, counts: IntArray, sigma: int, middle: FloatArray) -> Mass | None:
-        """Extend the mass beyond the last bin that is seen, as it fell."""
-        last = _last_seen(counts, sigma)
+        last = _last_seen(counts, sigma) if tail else int(seen[-1]) if len(seen) else None
         if last is None:
             return None
         mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0).astype(np.float64)
         mass[last + 1 :] = 0.0
-        found = with_tail(mass / mass.sum(), last, _BINS_BEYOND)
-        return cls(middle[: len(found)], found)
+        mass /= mass.sum()
+        mass = with_tail(mass, last, _BINS_BEYOND) if tail else mass
+        return cls(middle[: len(mass)], mass)
 
     def best(self, noise: float, norm: float, *, several: bool) -> tuple[float, float]:
         """The bound at which noise and what shrinking leaves of a bias are least; mean shrinkage.
@@ -326,7 +320,7 @@ def release_unit_bound(
         unit_norm_histogram(records, grid, together), mu, inputs.neighbours, budget, entropy
     )  # proof: step 2
     middle = grid.step**2 * 2.0 ** ((np.arange(len(counts)) - 1.5) / 4)
-    mass = Mass.with_tail(counts, sigma, middle)
+    mass = Mass.of(counts, sigma, middle, tail=True)
     if mass is None:
         return UnitBound(typical * d * math.sqrt(together), 0.0)
     noise = 2 * math.sqrt(d) * inputs.neighbours.outer_product

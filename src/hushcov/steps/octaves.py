@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.steps.scales import ScaleParameters, estimate_scales
+from hushcov.steps.scales import estimate_scales
 from hushcov.sums.counts import LARGEST_EXPONENT, N_OCTAVES, SMALLEST_EXPONENT
 
 #: Signed bins that can be evidence; one more counts what is nothing.
@@ -43,8 +43,6 @@ _BELOW, _BELOW_DEVIATIONS = 6, 1.5
 _LEAST_VARIANCE = 0.02
 _BULK, _MOST_BULKS = 0.8, 4.0
 _LEAST_MASS = 1e-4
-# The scale pooled over features replaces that of the moments within this factor.
-_POOLED_FACTOR = 4.0
 # A cap in scales lies between `low` and this, and what lies beyond `_FAR` scales adds to the second
 # moment no more than the square of `_FAR_PART` scales.
 _LARGEST_REACH, _FAR, _FAR_PART = 64.0, 6.0, 2.0
@@ -226,17 +224,13 @@ def read_all(
     by_sign, readings = signed(counts), []
     for start in range(0, len(counts), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        own = ANYWHERE if known is None else _joined(known[part])
-        readings += _read(by_sign[part], sigma[part], n, limits, own)
+        own = [ANYWHERE] if known is None else known[part]
+        joined = own[0]  # the same for all columns, or (columns, 2, octaves)
+        if any(each is not joined for each in own):
+            middle, square = [each.middle for each in own], [each.square for each in own]
+            joined = Moments(np.stack(middle), np.stack(square))
+        readings += _read(by_sign[part], sigma[part], n, limits, joined)
     return readings
-
-
-def _joined(known: Sequence[Moments]) -> Moments:
-    """Moments of several columns, (columns, 2, octaves), or the same for all."""
-    if all(each is known[0] for each in known):
-        return known[0]
-    middle, square = ([getattr(each, name) for each in known] for name in ("middle", "square"))
-    return Moments(np.stack(middle), np.stack(square))
 
 
 def _read(
@@ -364,21 +358,10 @@ def pooled_scales(counts: FloatArray, sigma: float, n: int) -> FloatArray:
     """Scales by empirical Bayes over all columns, counts (columns, 257); 0 where not certain."""
     unsigned = counts[:, :N_OCTAVES] + counts[:, N_OCTAVES:N_SIGNED]
     bins = np.concatenate([counts[:, N_SIGNED:], unsigned, np.zeros((len(counts), 1))], axis=1)
-    # Of these parameters only n and sigma count. Both signs have noise.
-    deviation = max(1, math.ceil(sigma * math.sqrt(2)))
-    cost = 2 * math.sqrt(2 * len(counts)) / deviation
-    parameters = ScaleParameters(n, len(counts), cost, deviation)
+    deviation = max(1, math.ceil(sigma * math.sqrt(2)))  # both signs have noise
     noisy = np.rint(bins).astype(np.int64)
-    scale, uncertain = estimate_scales(noisy, parameters, fast=True)
+    scale, uncertain = estimate_scales(noisy, n, deviation, fast=True)
     return np.where(uncertain, 0.0, scale)
-
-
-def chosen_scale(reading: Reading, pooled: float, centred: float) -> float:
-    """The pooled scale where the old centre was right, to `centred` scales, and both agree."""
-    if not reading.is_centred(centred):
-        return reading.scale
-    near = reading.scale / _POOLED_FACTOR <= pooled <= _POOLED_FACTOR * reading.scale
-    return float(pooled) if near else reading.scale
 
 
 # Reading noisy counts of equal cells: where a column lies that is far from zero for its spread.

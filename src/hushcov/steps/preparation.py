@@ -1,6 +1,6 @@
 """Records whose means, scales and norms nobody knows, made ready for a mechanism.
 
-Three private steps after each other: centres and scales of the features (`stages.location`), the
+Three private steps after each other: centres and scales of the features (`steps.location`), the
 mean of what is left (`release_centre`), and a bound on the norm of records (`release_norms`). What
 each spends is decided by public and released numbers; together with the values of the mechanism
 they spend what was certified before (`docs/proofs/preparation.md`).
@@ -21,8 +21,8 @@ from hushcov.inputs import Found
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
+from hushcov.steps import Prepared, Stage
 from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_bins, release_norms
-from hushcov.steps.stage import Prepared, Stage
 from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
 from hushcov.sums.counts import norm_counts_of, sign_sums
 from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds
@@ -50,7 +50,7 @@ _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 # Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
 # planned for; of the centre and of the norms, at least and at most.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
-_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR = 0.005, 0.08, 0.05
+_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR, _CENTRE_PART = 0.005, 0.08, 0.05, 0.1
 _NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
 #: Of tilts, of tails and of mean squares.
 OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.02
@@ -103,20 +103,16 @@ class Preparation(Stage):
         """See `Stage.cost`."""
         n, d, total = self.n_records, self.n_features, self.total
         look = min(_MOST_LOOK, max(_LOOK, 2 * d * (_LOOK_RATIO / (n * total)) ** 2))
-        share = look + centre_share(n, d, total) + self._norm_share + OF_TAILS + OF_SQUARES
+        share = look + centre_share(n, d, total) + norm_share(n, d, total) + OF_TAILS + OF_SQUARES
         return math.sqrt(share) * total
 
     @property
     def most_cost(self) -> float:
         """See `Stage.most_cost`; where no tilts are asked for."""
+        size = self.n_records, self.n_features, self.total
+        share = centre_share(*size) + (norm_share(*size) + OF_TAILS + OF_SQUARES)
         looks = self._looks.largest_mu
-        share = centre_share(self.n_records, self.n_features, self.total)
-        share += self._norm_share + OF_TAILS + OF_SQUARES
         return math.hypot(looks, math.sqrt(share) * self.total) * _ABOVE  # proof: step 7
-
-    @property
-    def _norm_share(self) -> float:
-        return norm_share(self.n_records, self.n_features, self.total)
 
     @property
     def expected(self) -> Found:
@@ -139,15 +135,12 @@ class Preparation(Stage):
         -------
         Each step is spent before its noise is drawn: `docs/proofs/preparation.md`.
         """
-        step = self if self.alone else replace(self, total=budget.mu_left)  # proof: step 1
-        return step._find(prepared, budget, entropy)
-
-    def _find(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         from hushcov.steps.location import find_location
         from hushcov.tables.compact import CompactRecords
 
+        step = self if self.alone else replace(self, total=budget.mu_left)  # proof: step 1
         found = find_location(
-            prepared.records, self._looks, budget, entropy, share=prepared.share, bounds=self.bounds
+            prepared.records, step._looks, budget, entropy, share=prepared.share, bounds=self.bounds
         )
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
@@ -158,7 +151,7 @@ class Preparation(Stage):
         bound = tilt = typical = None
         if some:
             args = (compact, found, scale, prepared.share, budget, entropy)
-            centre, scale, typical = self._refined(*args)
+            centre, scale, typical = step._refined(*args)
             records = CentredRecords(compact, centre - found.centre, reach)
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
@@ -166,7 +159,7 @@ class Preparation(Stage):
             making["scales"] = "released"
         if some:
             ready = replace(prepared, records=records, feature_scale=scale)
-            bound, tilt, tails = self._measured(ready, typical, budget, entropy)
+            bound, tilt, tails = step._measured(ready, typical, budget, entropy)
             making |= {"shrunk": bound.shrunk, "tails": tails}
         return replace(
             prepared,
@@ -205,12 +198,13 @@ class Preparation(Stage):
         if rescaled:
             wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
         sums = sum_together(compact, wanted) if wanted else []
-        released = (compact, scale, mu, self.neighbours, entropy)
         budget.gaussian(mu, MEANS)
         if of_units:
-            mean, noise = _centre_of_units(*released)
+            grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+            bound = centre_bound(grid, n_scaled)
+            mean, noise = release_unit_centre(compact, grid, bound, mu, self.neighbours, entropy)
         else:
-            mean, noise = release_centre(*released, sums=sums[0])
+            mean, noise = release_centre(compact, scale, mu, self.neighbours, entropy, sums=sums[0])
         mean, noise = mean / share, noise / share  # missing ones count as zeros
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
@@ -225,7 +219,11 @@ class Preparation(Stage):
         # About the mean rather than the centre of the looks; its noise has a square too.
         off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
         squares = squares - np.maximum(off**2 - noise**2, 0.0)
-        factor = moved_by(squares, doubt)
+        # Scales come nearer to deviations where they are too large beyond doubt.
+        unsure = _SQUARE_DOUBT * doubt
+        moved = _TOO_LARGE * np.sqrt(np.maximum(squares, unsure))
+        moved = np.clip(moved, _LEAST_FACTOR, 1.0)
+        factor = np.where(squares + unsure < _LOW_SQUARE, moved, 1.0)
         typical = float(np.median((squares / factor**2)[scale > 0]))
         return centre, scale * factor, min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
 
@@ -243,14 +241,21 @@ class Preparation(Stage):
         tilt, signs = None, 0
         wanted = [norm_counts_of(records, *norm_bins(scale), signs=self.tilts)]
         if typical is not None:
-            wanted.append(_Fourths.of(records, scale, typical, mu).sums_of(records))
+            wanted.append(fourth_sums_of(records, *_fourth_map(records, scale, typical, mu)))
         counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
         if self.tilts:
             signs = len(scale)
             tilt_mu = math.sqrt(OF_TILTS) * self.total
             budget.gaussian(tilt_mu, TILTS)
             tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
-        bound = self._bounded(records, scale, share, budget, entropy, counts[signs:])
+        norm_mu = math.sqrt(norm_share(self.n_records, self.n_features, self.total)) * self.total
+        args = (records, scale, norm_mu, self.neighbours, budget, entropy)
+        counts, sigma = release_norms(*args, counts=counts[signs:], part=NORMS)  # proof: step 3
+        counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
+        rest = budget.left - OF_TAILS * self.total**2
+        rest = math.sqrt(max(rest, 1e-6 * self.total**2)) / self.neighbours.outer_product
+        n_found = int(np.count_nonzero(scale))
+        bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
         budget.gaussian(mu, FOURTH_POWERS)
         typical = bound.typical if typical is None else typical
         fourth, noise = release_tails(
@@ -258,24 +263,6 @@ class Preparation(Stage):
         )
         tails = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
         return bound, tilt, tails
-
-    def _bounded(
-        self,
-        records: Records,
-        scale: FloatArray,
-        share: float,
-        budget: Budget,
-        entropy: Entropy,
-        counts: IntArray,
-    ) -> NormBound:
-        mu = math.sqrt(self._norm_share) * self.total
-        args = (records, scale, mu, self.neighbours, budget, entropy)
-        counts, sigma = release_norms(*args, counts=counts, part=NORMS)  # proof: step 3
-        counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = budget.left - OF_TAILS * self.total**2
-        rest = math.sqrt(max(rest, 1e-6 * self.total**2)) / self.neighbours.outer_product
-        n_found = int(np.count_nonzero(scale))
-        return choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
 
 
 def centre_sums(records: Records, scale: FloatArray) -> RowSums:
@@ -311,16 +298,6 @@ def release_centre(
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
     step = grid.step / n
     return noisy * step * scale, sigma * step
-
-
-def _centre_of_units(
-    records: Records, scale: FloatArray, mu: float, neighbours: Neighbours, entropy: Entropy
-) -> tuple[FloatArray, float]:
-    """Release the centre where units are bounded as one."""
-
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    bound = centre_bound(grid, int(np.count_nonzero(scale)))
-    return release_unit_centre(records, grid, bound, mu, neighbours, entropy)
 
 
 def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
@@ -395,30 +372,22 @@ def release_tilts(
     return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fourths:
-    """Fourth powers on a grid, in units of so many bits, that tails are released from."""
+def _fourth_map(
+    records: Records, scale: FloatArray, typical: float, mu: float
+) -> tuple[FeatureGrid, int, int]:
+    """Return grid, bits of the unit, and bound of the fourth powers that tails are released from.
 
-    grid: FeatureGrid
-    bits: int
-    bound: int
-
-    @classmethod
-    def of(cls, records: Records, scale: FloatArray, typical: float, mu: float) -> _Fourths:
-        """The bound follows from the noise that it brings, within bounds."""
-        n, d = records.n_records, int(np.count_nonzero(scale))
-        grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-        bits = _TAIL_BITS + round(2 * math.log2(typical))
-        bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
-        unit = 2.0**bits * grid.step**4
-        largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
-        exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
-        bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
-        return cls(grid, bits, bound)
-
-    def sums_of(self, records: Records) -> RowSums:
-        """The sums without noise."""
-        return fourth_sums_of(records, self.grid, self.bits, self.bound)
+    The bound follows from the noise that it brings, within bounds.
+    """
+    n, d = records.n_records, int(np.count_nonzero(scale))
+    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
+    bits = _TAIL_BITS + round(2 * math.log2(typical))
+    bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
+    unit = 2.0**bits * grid.step**4
+    largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
+    exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+    bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
+    return grid, bits, bound
 
 
 def release_tails(
@@ -441,13 +410,13 @@ def release_tails(
     Neighbours: as given; no precondition. A record adds integers that are not negative,
     of norm at most B, so the sums move by at most sqrt(2) B; the noise makes that `mu` deviations.
     """
-    powers = _Fourths.of(records, scale, typical, mu)
-    sums = records.map_sum(powers.sums_of(records)) if sums is None else sums  # proof: step 6
-    square = powers.bound**2
-    square = neighbours.moved(replaced=2 * square, removed=square)
+    grid, bits, bound = _fourth_map(records, scale, typical, mu)
+    if sums is None:
+        sums = records.map_sum(fourth_sums_of(records, grid, bits, bound))  # proof: step 6
+    square = neighbours.moved(replaced=2 * bound**2, removed=bound**2)
     sigma = smallest_sigma(square, mu)  # proof: step 6
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
-    unit = 2.0**powers.bits * powers.grid.step**4 / records.n_records
+    unit = 2.0**bits * grid.step**4 / records.n_records
     return np.where(scale > 0, noisy * unit, 0.0), sigma * unit
 
 
@@ -457,8 +426,15 @@ def centre_bound(grid: FeatureGrid, n_found: int) -> int:
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:
-    """The share at which the centre is off by `_CENTRE_ERROR` scales, within bounds."""
-    share = 8 * n_features / (_CENTRE_ERROR * n_records * total) ** 2
+    """The share at which the error of the centre hardly matters, within bounds.
+
+    A feature is off by b = sqrt(8 d / share) / (n mu) scales: by `_CENTRE_ERROR` at most. All of
+    them together add a matrix of rank one to the second moments, whose norm is d b^2: at most
+    `_CENTRE_PART` of that of the noise of a whole matrix, about 4 d^(3/2) / (n mu).
+    """
+    size = n_records * total
+    share = 8 * n_features / (_CENTRE_ERROR * size) ** 2
+    share = max(share, 2 * math.sqrt(n_features) / (_CENTRE_PART * size))
     return min(_MOST_CENTRE, max(_LEAST_CENTRE, share))
 
 
@@ -466,13 +442,6 @@ def norm_share(n_records: int, n_features: int, total: float) -> float:
     """The share for norms: the more, the less noise there will be beside what a bound cuts off."""
     least, most = _NORMS
     return min(most, max(least, _NORMS_RATIO * n_records * total / (2 * n_features)))
-
-
-def moved_by(squares: FloatArray, noise: float) -> FloatArray:
-    """Factors that bring scales nearer to deviations, where they are too large beyond doubt."""
-    doubt = _SQUARE_DOUBT * noise
-    moved = _TOO_LARGE * np.sqrt(np.maximum(squares, doubt))
-    return np.where(squares + doubt < _LOW_SQUARE, np.clip(moved, _LEAST_FACTOR, 1.0), 1.0)
 
 
 def square_noise(n_records: float, n_found: int, mu: float) -> float:

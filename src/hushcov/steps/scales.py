@@ -22,9 +22,9 @@ from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.steps.stage import Prepared, Stage
+from hushcov.steps import Prepared, Stage
 from hushcov.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT, log2_histogram
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.
@@ -127,8 +127,6 @@ def release_scales(
     records: Records,
     parameters: ScaleParameters,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> FeatureScales:
     """Release the scale of every feature of records whose mean is zero.
 
@@ -154,10 +152,12 @@ def release_scales(
             "size."
         )
     check_entropy(entropy)
-    counts = log2_histogram(records, progress=progress)
+    counts = log2_histogram(records)
     noise = rounded_normal(entropy.generator, parameters.sigma, counts.size)
     counts += noise.reshape(counts.shape)  # proof: step 2
-    scale, uncertain = estimate_scales(counts, parameters)  # proof: step 3
+    scale, uncertain = estimate_scales(
+        counts, parameters.n_records, parameters.sigma
+    )  # proof: step 3
     return FeatureScales(scale, uncertain, counts)
 
 
@@ -178,37 +178,35 @@ def trusted_scale(scales: FeatureScales) -> FloatArray:
 
 
 def estimate_scales(
-    noisy_counts: IntArray, parameters: ScaleParameters, *, fast: bool = False
+    noisy_counts: IntArray, n_records: int, sigma: int, *, fast: bool = False
 ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Scales and which of them are uncertain, from noisy counts and public numbers alone.
+    """Return scales and which of them are uncertain, from noisy counts and public numbers alone.
 
     `fast` leaves out laws that no feature can have. Sums have another order then, so scales differ
     from those without it, in their last digits.
     """
     shares, log2_scale = _laws()
-    likelihood = _likelihood(noisy_counts, shares, parameters)
-    start = _starting_weights(log2_scale)
+    likelihood = _likelihood(noisy_counts, shares, n_records, sigma)
+    common = 1 / (1 + (log2_scale / _USUAL_OCTAVES) ** 2)  # before any feature is seen
+    common *= (1 - _CONSTANT_SHARE) / common.sum()
+    common[0] = _CONSTANT_SHARE
     if fast:
-        likelihood, log2_scale, start = _possible(likelihood, log2_scale, start)
-    weights, total = _learn_weights(likelihood, start)
+        possible = likelihood.max(axis=0) > 0
+        possible[0] = True  # the constant
+        likelihood = np.ascontiguousarray(likelihood[:, possible])
+        log2_scale, common = log2_scale[possible], common[possible]
+    weights, total = _learn_weights(likelihood, common.astype(np.float32))
     scale = np.empty(len(noisy_counts))
     uncertain = np.empty(len(noisy_counts), dtype=np.bool_)
     for first in range(0, len(noisy_counts), _ROWS):
         rows = slice(first, first + _ROWS)
-        posterior = _normalised(likelihood[rows] * weights)
+        posterior = likelihood[rows] * weights
+        posterior /= posterior.sum(axis=1, keepdims=True)
         # A feature must not count as one of those that make its own scale common.
-        posterior = _normalised(likelihood[rows] * np.maximum(total - posterior, 0))
+        posterior = likelihood[rows] * np.maximum(total - posterior, 0)
+        posterior /= posterior.sum(axis=1, keepdims=True)
         scale[rows], uncertain[rows] = _summary(posterior, log2_scale)
     return scale, uncertain
-
-
-def _possible(
-    likelihood: Float32Array, log2_scale: FloatArray, start: Float32Array
-) -> tuple[Float32Array, FloatArray, Float32Array]:
-    """Laws that any feature may have, as most can have none, and the constant, which is first."""
-    possible = likelihood.max(axis=0) > 0
-    possible[0] = True
-    return np.ascontiguousarray(likelihood[:, possible]), log2_scale[possible], start[possible]
 
 
 @functools.cache
@@ -232,12 +230,9 @@ def _laws() -> tuple[FloatArray, FloatArray]:
     return np.concatenate(shares)[order], np.concatenate(log2_scale)[order]
 
 
-def _likelihood(
-    noisy_counts: IntArray, shares: FloatArray, parameters: ScaleParameters
-) -> Float32Array:
+def _likelihood(noisy_counts: IntArray, shares: FloatArray, n: int, sigma: int) -> Float32Array:
     """Likelihood of each law (columns) for each feature (rows), over the largest of its row."""
-    n = parameters.n_records
-    variance = float(parameters.sigma) ** 2 + _CHANCE * n + (_MISFIT * n) ** 2
+    variance = float(sigma) ** 2 + _CHANCE * n + (_MISFIT * n) ** 2
     # |counts - n shares|^2 / (2 variance), less what is the same for all laws. Single precision
     # halves the memory, and is wrong by 0.01 at most because n^2 / variance <= 40,000.
     expected = (shares * (n / variance)).astype(np.float32)
@@ -249,14 +244,6 @@ def _likelihood(
     return log_likelihood
 
 
-def _starting_weights(log2_scale: FloatArray) -> Float32Array:
-    """How common each law is taken to be before any feature is seen."""
-    weights = 1 / (1 + (log2_scale / _USUAL_OCTAVES) ** 2)
-    weights *= (1 - _CONSTANT_SHARE) / weights.sum()
-    weights[0] = _CONSTANT_SHARE
-    return weights.astype(np.float32)
-
-
 def _learn_weights(
     likelihood: Float32Array, start: Float32Array
 ) -> tuple[Float32Array, Float32Array]:
@@ -265,24 +252,13 @@ def _learn_weights(
     Empirical Bayes by the EM algorithm: a law's new weight is the mean probability that a feature
     has it, with the starting weights counting as `_START_WEIGHT` features.
     """
-    n_features = len(likelihood)
-    weights = start
-    for _ in range(_ROUNDS):
-        total = _total_weights(likelihood, weights, start)
-        weights = total / np.float32(n_features + _START_WEIGHT)
-    return weights, _total_weights(likelihood, weights, start)
-
-
-def _total_weights(
-    likelihood: Float32Array, weights: Float32Array, start: Float32Array
-) -> Float32Array:
-    evidence = 1 / (likelihood @ weights)
-    return weights * (evidence @ likelihood) + np.float32(_START_WEIGHT) * start
-
-
-def _normalised(weights: Float32Array) -> Float32Array:
-    weights /= weights.sum(axis=1, keepdims=True)
-    return weights
+    total = weights = start
+    for done in range(_ROUNDS + 1):
+        if done:
+            weights = total / np.float32(len(likelihood) + _START_WEIGHT)
+        evidence = 1 / (likelihood @ weights)
+        total = weights * (evidence @ likelihood) + np.float32(_START_WEIGHT) * start
+    return weights, total
 
 
 def _summary(

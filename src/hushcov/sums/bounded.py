@@ -17,9 +17,11 @@ from hushcov.exceptions import CapacityError
 from hushcov.sums.counts import add_signs, count_norms
 from hushcov.sums.grids import INSIDE, FeatureGrid
 from hushcov.sums.products import EXACT_ROWS, MOST_PRODUCTS, add_contributions
-from hushcov.sums.records import Progress, Records, hands_out_arrays, layers_of, namespace
+from hushcov.sums.records import Records, hands_out_arrays, layers_of, namespace
 from hushcov.sums.rows import (
     About,
+    Multipliers,
+    Reaches,
     RowSums,
     add_unit,
     centre_row,
@@ -36,7 +38,7 @@ _EARLY_BYTES = 2**27  # most bytes of signs that are packed before anybody asks 
 _VALUES_NEAR = 2**18
 
 
-def bounded_rows(grid: FeatureGrid, norm_bound: int | None) -> tuple[FloatArray, float, float]:
+def bounded_rows(grid: FeatureGrid, norm_bound: int | None) -> tuple[Multipliers, float]:
     """Return what makes rows integers z on a grid, none of them longer than a norm bound.
 
     With y the integers of a row, z is y where ||y|| <= `norm_bound`. A longer y is multiplied by
@@ -50,7 +52,7 @@ def bounded_rows(grid: FeatureGrid, norm_bound: int | None) -> tuple[FloatArray,
         given = _check_norm_bound(norm_bound)
         if given**2 < grid.n_features * grid.half_width**2:
             bound = float(given)
-    return grid.multipliers, float(grid.half_width), bound
+    return grid.numbers, bound
 
 
 def _check_norm_bound(norm_bound: object) -> int:
@@ -58,18 +60,10 @@ def _check_norm_bound(norm_bound: object) -> int:
     return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
 
 
-def bounded_sums(
-    records: Records,
-    grid: FeatureGrid,
-    norm_bound: int,
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
+def bounded_sums(records: Records, grid: FeatureGrid, norm_bound: int) -> IntArray:
     """Return the sum over records of z_i for each feature i, with z as in `bounded_rows`.
 
-    A record's integers on `grid` are scaled down, where they are longer, to Euclidean norm
-    `norm_bound` and rounded towards zero. The sums are the same whatever the block size, the order
-    of the records and the machine.
+    The sums are the same whatever the block size, the order of the records and the machine.
 
     Privacy
     -------
@@ -78,7 +72,7 @@ def bounded_sums(
     2 norm_bound in Euclidean norm.
     """
     sums = bounded_sums_of(records, grid, norm_bound)
-    return records.map_sum(sums, progress=progress)
+    return records.map_sum(sums)
 
 
 def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> RowSums:
@@ -117,9 +111,7 @@ def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bou
         )
     # Squares beyond `most` have powers beyond the bound, and no exact products.
     most = float(np.floor(np.sqrt(float(unit) * float(bound))))
-    powers = (most, float(unit), float(bound))
-    arguments = (grid.multipliers, float(grid.half_width), *powers)
-    return RowSums(sum_fourths, arguments, (grid.n_features,))
+    return RowSums(sum_fourths, (grid.numbers, most, float(unit), float(bound)), (grid.n_features,))
 
 
 def unit_means(
@@ -141,21 +133,16 @@ def unit_means(
         raise CapacityError(
             f"half_width must keep sums within 2**62, got {grid.half_width}: use a smaller one."
         )
-    arguments = (grid.multipliers, float(grid.half_width), float(bound), factor_range, most_rows)
+    arguments = (grid.numbers, float(bound), factor_range, most_rows)
     return records.map_sum(RowSums(add_means, arguments, (grid.n_features + 1,), most_rows))
 
 
 @compiled
 def fill_rows(
-    block: FloatArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    bound: float,
-    integers: FloatArray,
+    block: FloatArray, about: Reaches, grid: Multipliers, bound: float, integers: FloatArray
 ) -> bool:
     """Fill in bounded integers of rows."""
+    (centre, reach), (multipliers, half_width) = about, grid
     finite, limits = True, grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
         finite &= grid_row(block[a], centre, reach, multipliers, limits, integers[a])
@@ -166,15 +153,10 @@ def fill_rows(
 
 @compiled
 def sum_rows(
-    block: FloatArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    bound: float,
-    total: IntArray,
+    block: FloatArray, about: Reaches, grid: Multipliers, bound: float, total: IntArray
 ) -> bool:
     """Add bounded rows up in int64: no block is too long for it."""
+    (centre, reach), (multipliers, half_width) = about, grid
     finite, y = True, np.empty(block.shape[1])
     limits = grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
@@ -189,16 +171,15 @@ def sum_rows(
 @compiled
 def sum_fourths(
     block: FloatArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     most: float,
     unit: float,
     bound: float,
     total: IntArray,
 ) -> bool:
     """Add fourth powers up."""
+    (centre, reach), (multipliers, half_width) = about, grid
     finite, y = True, np.empty(block.shape[1])
     limits = grid_limits(reach, multipliers, half_width)
     for a in range(block.shape[0]):
@@ -228,16 +209,15 @@ def _to_fourths(y: FloatArray, most: float, per_unit: float) -> tuple[float, flo
 def add_means(
     block: FloatArray,
     starts: IntArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     bound: float,
     factor_range: int,
     most_rows: int,
     total: IntArray,
 ) -> bool:
     """Add bounded sums of the rows of units."""
+    (centre, reach), (multipliers, half_width) = about, grid
     y, v = np.empty(block.shape[1]), np.empty(block.shape[1])
     limits = grid_limits(reach, multipliers, half_width)
     for u in range(len(starts) - 1):
@@ -313,13 +293,13 @@ def joined(sums: Sequence[RowSums]) -> Together:
     arguments = [each.arguments for each in sums]
     match [each.kernel for each in sums]:
         case [first, second] if first is count_norms and second is sum_fourths:
-            norms, (multipliers, half_width, *powers) = arguments
-            if norms[1] == half_width and np.array_equal(norms[0], multipliers):
+            norms, ((multipliers, half_width), *powers) = arguments
+            if norms[0][1] == half_width and np.array_equal(norms[0][0], multipliers):
                 return Together.of(sums, add_norms_and_fourths, (*norms, *powers))
         case [first, second] if first is sum_rows and second is add_contributions:
-            multipliers, half_width, rows, _, weights, bounds = arguments[1]
+            grid, rows, _, weights, bounds = arguments[1]
             if not len(rows):
-                squares = (multipliers, half_width, weights, bounds)
+                squares = (grid, weights, bounds)
                 return Together.of(sums, add_sums_and_squares, (*arguments[0], *squares))
     return Together.of(sums)
 
@@ -327,10 +307,8 @@ def joined(sums: Sequence[RowSums]) -> Together:
 @compiled
 def add_norms_and_fourths(
     block: FloatArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     edges: FloatArray,
     n_signs: int,
     most: float,
@@ -339,6 +317,7 @@ def add_norms_and_fourths(
     total: IntArray,
 ) -> bool:
     """Add as `count_norms` and `sum_fourths` do; rows are centred and rounded once for both."""
+    (centre, reach), (multipliers, half_width) = about, grid
     finite, y = True, np.empty(block.shape[1])
     signs, counts, fourths = total[:n_signs], total[n_signs:], total[n_signs + len(edges) + 1 :]
     for a in range(block.shape[0]):
@@ -356,13 +335,10 @@ def add_norms_and_fourths(
 @compiled
 def add_sums_and_squares(
     block: FloatArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     bound: float,
-    square_multipliers: FloatArray,
-    square_half_width: float,
+    square_grid: Multipliers,
     weights: FloatArray,
     bounds: IntArray,
     total: IntArray,
@@ -371,6 +347,8 @@ def add_sums_and_squares(
 
     The second grid is another one.
     """
+    (centre, reach), (multipliers, half_width) = about, grid
+    square_multipliers, square_half_width = square_grid
     norm_bound, factor_range, size_range, size_cap = bounds
     finite, n = True, block.shape[1]
     sums, own = total[:n], total[n:]
@@ -425,9 +403,7 @@ def _round_and_square(y: FloatArray, multipliers: FloatArray, half_width: float)
     return square
 
 
-def sum_together(
-    records: Records, sums: Sequence[RowSums], *, progress: Progress | None = None
-) -> list[IntArray]:
+def sum_together(records: Records, sums: Sequence[RowSums]) -> list[IntArray]:
     """Return several sums over the records, which are read once for all of them.
 
     Privacy
@@ -435,7 +411,7 @@ def sum_together(
     Nothing here is private by itself; each sum is what it is alone.
     """
     together = joined(sums)
-    return together.split(records.map_sum(together, progress=progress))
+    return together.split(records.map_sum(together))
 
 
 def early_signs(n_records: int, n_features: int) -> int:
@@ -456,7 +432,7 @@ def sum_and_keep_signs(
     As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
     signs are scored.
     """
-    from hushcov.sums.signs import KeptSigns, PackedSigns
+    from hushcov.sums.signs import PackedSigns
 
     copied = any(layer.keeps_copy for layer in layers_of(records))
     size = early_signs(records.n_rows, records.n_features)
@@ -470,5 +446,5 @@ def sum_and_keep_signs(
         found.extend(joined(sums).split(others))
         return signs
 
-    records.kept_signs = KeptSigns(PackedSigns(records, read=read), weakref.ref(records))
+    records.kept_signs = PackedSigns(records, read=read), weakref.ref(records)
     return found

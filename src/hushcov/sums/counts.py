@@ -11,8 +11,16 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 from hushcov.sums.grids import FeatureGrid, check_numbers
-from hushcov.sums.records import Progress, Records, namespace
-from hushcov.sums.rows import RowSums, centre_row, finite_row, round_row, square_norm
+from hushcov.sums.records import Records, namespace
+from hushcov.sums.rows import (
+    Multipliers,
+    Reaches,
+    RowSums,
+    centre_row,
+    finite_row,
+    round_row,
+    square_norm,
+)
 
 # Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
 SMALLEST_EXPONENT = -64
@@ -38,7 +46,7 @@ _ROWS_TOGETHER = 4  # rows of which octaves are counted together
 _ONE_EACH = "give one for each of the columns, public or released."
 
 
-def log2_histogram(records: Records, *, progress: Progress | None = None) -> IntArray:
+def log2_histogram(records: Records) -> IntArray:
     """Count for each feature (row) the records whose value lies in each octave (column).
 
     Column k of the `N_BINS` columns counts |x| in [2^(k-65), 2^(k-64)). Column 0 counts all smaller
@@ -51,7 +59,7 @@ def log2_histogram(records: Records, *, progress: Progress | None = None) -> Int
     record moves the counts by at most sqrt(2 n_features) in Euclidean norm.
     """
     counts = RowSums(count_octaves, (), (records.n_features, N_BINS), centring=False)
-    return records.map_sum(counts, progress=progress)
+    return records.map_sum(counts)
 
 
 @compiled
@@ -68,12 +76,7 @@ def count_octaves(block: FloatArray, counts: IntArray) -> bool:
 
 
 def signed_octaves(
-    records: Records,
-    centre: FloatArray,
-    nothing: FloatArray,
-    columns: IntArray,
-    *,
-    progress: Progress | None = None,
+    records: Records, centre: FloatArray, nothing: FloatArray, columns: IntArray
 ) -> IntArray:
     """Count for each of some columns (row) in which octave about its centre the values lie.
 
@@ -81,18 +84,8 @@ def signed_octaves(
     63, and bins 128 to 255 positive y. Larger y are in the last octave. Bin 256 counts |y| below
     2^-64 or at most `nothing`. The difference is rounded once, and its octave read from its bits,
     so the counts are the same on every machine, whatever the block size and the order of the
-    records. Records that `CompleteRecords` leaves out count nowhere.
-
-    Parameters
-    ----------
-    records : Records
-        What is counted.
-    centre, nothing : ndarray of shape (n_columns,)
-        For each of the columns, public or released. The centre is finite, `nothing` at least 0.
-    columns : ndarray of int, shape (n_columns,)
-        Indices of features.
-    progress : callable, optional
-        Called after each block with the number of rows in it.
+    records. Records that `CompleteRecords` leaves out count nowhere. `columns` are indices of
+    features; `centre` and `nothing` have one number for each of them, public or released.
 
     Privacy
     -------
@@ -107,7 +100,7 @@ def signed_octaves(
     )
     shape = (len(columns), N_SIGNED_BINS)
     counts = RowSums(count_signed_octaves, arguments, shape, centring=False)
-    return records.map_sum_complete(counts, progress=progress)
+    return records.map_sum_complete(counts)
 
 
 def _check_columns(columns: object, n_features: int) -> IntArray:
@@ -199,30 +192,14 @@ def cell_counts(
     widths: FloatArray,
     firsts: IntArray,
     n_cells: int,
-    *,
-    progress: Progress | None = None,
 ) -> IntArray:
     """Count for each of some columns (row) in which cell of its own grid (column) the values lie.
 
     Cell i counts x with floor((x - start) / width) - first = i. Values outside the `n_cells` cells
     count nowhere. The difference and the quotient are doubles, each rounded once, so the counts
     are the same on every machine, whatever the block size and the order of the records. Records
-    that `CompleteRecords` leaves out count nowhere.
-
-    Parameters
-    ----------
-    records : Records
-        What is counted.
-    columns : ndarray of int, shape (n_columns,)
-        Indices of features.
-    starts, widths : ndarray of shape (n_columns,)
-        Where the grid of each column starts, and how wide its cells are; public or released.
-    firsts : ndarray of int, shape (n_columns,)
-        The first cell that is counted, within 2^52 of the start; public or released.
-    n_cells : int
-        How many cells are counted.
-    progress : callable, optional
-        Called after each block with the number of rows in it.
+    that `CompleteRecords` leaves out count nowhere. `columns` are indices of features; `starts`,
+    `widths` and `firsts`, within 2^52 of the start, have one number for each, public or released.
 
     Privacy
     -------
@@ -241,7 +218,7 @@ def cell_counts(
     begin = check_numbers("starts", starts, size, cure=_ONE_EACH)
     arguments = (columns, begin, wide, first, cells)
     counts = RowSums(count_cells, arguments, (size, cells), centring=False)
-    return records.map_sum_complete(counts, progress=progress)
+    return records.map_sum_complete(counts)
 
 
 @compiled
@@ -268,13 +245,7 @@ def count_cells(
     return finite
 
 
-def norm_histogram(
-    records: Records,
-    grid: FeatureGrid,
-    squared_edges: tuple[int, ...],
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
+def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...]) -> IntArray:
     """Count the records whose squared norm lies between successive edges.
 
     With y the record's integers on `grid` and q = ||y||^2, bin j counts the records for which
@@ -288,7 +259,7 @@ def norm_histogram(
     the counts by at most sqrt(2) in Euclidean norm.
     """
     counts = norm_counts_of(records, grid, squared_edges)
-    return records.map_sum(counts, progress=progress)
+    return records.map_sum(counts)
 
 
 def norm_counts_of(
@@ -304,23 +275,21 @@ def norm_counts_of(
             "that do not: they are public squared norms, in steps of the grid."
         )
     n_signs = grid.n_features * signs
-    limits = edges.astype(np.float64)
-    arguments = (grid.multipliers, float(grid.half_width), limits, n_signs)
+    arguments = (grid.numbers, edges.astype(np.float64), n_signs)
     return RowSums(count_norms, arguments, (n_signs + len(edges) + 1,))
 
 
 @compiled
 def count_norms(
     block: FloatArray,
-    centre: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     edges: FloatArray,
     n_signs: int,
     total: IntArray,
 ) -> bool:
     """Count rows by squared norm, after the sums of so many signs."""
+    (centre, reach), (multipliers, half_width) = about, grid
     finite, y = True, np.empty(block.shape[1])
     signs, counts = total[:n_signs], total[n_signs:]
     for a in range(block.shape[0]):
@@ -349,23 +318,23 @@ def sign_sums(records: Records) -> IntArray:
 
 
 @compiled
-def sum_signs(block: FloatArray, centre: FloatArray, reach: FloatArray, sums: IntArray) -> bool:
+def sum_signs(block: FloatArray, about: Reaches, sums: IntArray) -> bool:
     """Add the signs of centred rows."""
-    finite, y = True, np.empty(block.shape[1])
+    finite, y, (centre, reach) = True, np.empty(block.shape[1]), about
     for a in range(block.shape[0]):
         finite &= centre_row(block[a], centre, reach, y)
         add_signs(y, sums)
     return finite
 
 
-def count_complete(records: Records, *, progress: Progress | None = None) -> int:
+def count_complete(records: Records) -> int:
     """Return how many records miss no value.
 
     Privacy
     -------
     Nothing here is private by itself. Replacing one record moves the count by at most 1.
     """
-    return int(records.map_sum(_CountComplete(), progress=progress)[0])
+    return int(records.map_sum(_CountComplete())[0])
 
 
 class _CountComplete:

@@ -27,9 +27,9 @@ _PRODUCT_BYTES = 2**30  # bytes of products held at a time
 Tensor = Any
 
 
-def _integers(block: Tensor, multipliers: Any, half_width: float) -> Tensor:
+def _integers(block: Tensor, grid: Any) -> Tensor:
     """Return coordinates times multipliers, clipped and rounded, as doubles."""
-    factors = torch.as_tensor(multipliers, device=block.device)
+    factors, half_width = torch.as_tensor(grid[0], device=block.device), grid[1]
     return (block * factors).clamp_(-half_width, half_width).round_()
 
 
@@ -41,32 +41,30 @@ def shorten_rows(integers: Tensor, bound: float) -> Tensor:
     return torch.where(long[:, None], (integers * factor[:, None]).trunc_(), integers)
 
 
-def bounded_integers(block: Tensor, multipliers: Any, half_width: float, bound: float) -> Tensor:
+def bounded_integers(block: Tensor, grid: Any, bound: float) -> Tensor:
     """Return what `fill_rows` fills in."""
-    integers = _integers(block, multipliers, half_width)
+    integers = _integers(block, grid)
     return shorten_rows(integers, bound) if bound < math.inf else integers
 
 
-def fill_rows(block: Tensor, multipliers: Any, half_width: float, bound: float) -> Tensor:
+def fill_rows(block: Tensor, grid: Any, bound: float) -> Tensor:
     """Return the Gram matrix of bounded rows."""
-    integers = bounded_integers(block, multipliers, half_width, bound)
+    integers = bounded_integers(block, grid, bound)
     gram: Tensor = 0
-    for part in integers.split(LARGEST_EXACT_FLOAT // int(half_width) ** 2):
+    for part in integers.split(LARGEST_EXACT_FLOAT // int(grid[1]) ** 2):
         gram = gram + (part.T @ part).to(torch.int64)
     return gram
 
 
-def sum_rows(block: Tensor, multipliers: Any, half_width: float, bound: float) -> Tensor:
+def sum_rows(block: Tensor, grid: Any, bound: float) -> Tensor:
     """Sum bounded rows."""
-    integers = bounded_integers(block, multipliers, half_width, bound)
+    integers = bounded_integers(block, grid, bound)
     return integers.to(torch.int64).sum(dim=0)
 
 
-def sum_fourths(
-    block: Tensor, multipliers: Any, half_width: float, most: float, unit: float, bound: float
-) -> Tensor:
+def sum_fourths(block: Tensor, grid: Any, most: float, unit: float, bound: float) -> Tensor:
     """Sum fourth powers."""
-    squares = _integers(block, multipliers, half_width).square_().clamp_(max=most)
+    squares = _integers(block, grid).square_().clamp_(max=most)
     powers = squares.square_().mul_(1 / unit).floor_()
     return shorten_rows(powers, bound).to(torch.int64).sum(dim=0)
 
@@ -160,32 +158,24 @@ def add_pairs(block: Tensor, rows: Any, columns: Any) -> Tensor:
     return torch.cat([total, sum_signs(block)])
 
 
-def count_norms(
-    block: Tensor, multipliers: Any, half_width: float, edges: Any, n_signs: int
-) -> Tensor:
+def count_norms(block: Tensor, grid: Any, edges: Any, n_signs: int) -> Tensor:
     """Count rows by squared norm, after the sums of signs if there are any."""
-    square = _integers(block, multipliers, half_width).square_().sum(dim=1)
+    square = _integers(block, grid).square_().sum(dim=1)
     bins = torch.searchsorted(torch.as_tensor(edges, device=block.device), square)
     counts = torch.bincount(bins, minlength=len(edges) + 1)
     return torch.cat([sum_signs(block), counts]) if n_signs else counts
 
 
 def add_contributions(
-    block: Tensor,
-    multipliers: Any,
-    half_width: float,
-    rows: Any,
-    columns: Any,
-    weights: Any,
-    bounds: Any,
+    block: Tensor, grid: Any, rows: Any, columns: Any, weights: Any, bounds: Any
 ) -> Tensor:
     """Sum the contributions of the rows; without bounds, count their norms."""
-    grid, n_products = (multipliers, half_width), len(rows) + block.shape[1]
+    n_products = len(rows) + block.shape[1]
     size = n_products + 2 if len(bounds) else N_NORM_BINS
     total = torch.zeros(size, dtype=torch.int64, device=block.device)
     step = max(1, min(EXACT_ROWS, _PRODUCT_BYTES // (8 * n_products)))
     for part in block.split(step):
-        y = _integers(part, *grid)
+        y = _integers(part, grid)
         z = _products(y, rows, columns, weights)
         square = (z * z).sum(dim=1)
         if not len(bounds):

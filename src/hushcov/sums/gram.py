@@ -15,8 +15,8 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.sums.bounded import bounded_rows, fill_rows
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.records import Progress, Records
-from hushcov.sums.rows import RowSums, SumsSoFar, exact_reduction, norm_bin
+from hushcov.sums.records import Records
+from hushcov.sums.rows import Multipliers, Reaches, RowSums, SumsSoFar, exact_reduction, norm_bin
 from hushcov.sums.statistics import RecordMap, Statistics
 
 #: Sums of products of features start..stop-1 (rows) with features from start on (columns).
@@ -29,34 +29,22 @@ _INSIDE = 1.0 - 2.0**-30
 _AGAIN = 0.99  # of a factor for which truncated rows came out too long
 
 
-def second_moments(
-    records: Records, grid: IntegerGrid, *, progress: Progress | None = None
-) -> Statistics:
+def second_moments(records: Records, grid: IntegerGrid) -> Statistics:
     """Return the exact second moments of `records` on `grid`, in one pass.
 
     The result is the same bit for bit whatever the block size, the order of the records and
-    the number of threads, because no rounding takes place after the grid's.
-
-    Parameters
-    ----------
-    records : Records
-        Where the rows are; see `open_records`.
-    grid : IntegerGrid
-        Public grid; `IntegerGrid.for_records` makes one that always has room.
-    progress : callable, optional
-        Called after each block with the number of rows in it.
+    the number of threads, because no rounding takes place after that of the grid, which is public.
+    `IntegerGrid.for_records` makes one that always has room.
 
     Privacy
     -------
     Nothing here is private by itself; see `Statistics`.
     """
     record_map = RecordMap(records.n_features, grid, feature_names=records.feature_names)
-    return record_statistics(records, record_map, progress=progress)
+    return record_statistics(records, record_map)
 
 
-def record_statistics(
-    records: Records, record_map: RecordMap, *, progress: Progress | None = None
-) -> Statistics:
+def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
     """Return the exact second moments of records mapped to integers; see `second_moments`.
 
     Privacy
@@ -67,27 +55,19 @@ def record_statistics(
     grid = record_map.grid
     if isinstance(grid, IntegerGrid):
         d = records.n_features
-        rows = (np.full(d, grid.multiplier), float(grid.half_width), np.inf)
-        gram = records.map_sum(_Gram(fill_rows, rows, (d, d)), progress=progress)
+        rows = (np.full(d, grid.multiplier), float(grid.half_width)), np.inf
+        gram = records.map_sum(_Gram(fill_rows, rows, (d, d)))
     else:
-        gram = row_bounded_gram(records, grid, record_map.norm_bound, progress=progress)
+        gram = row_bounded_gram(records, grid, record_map.norm_bound)
     gram.setflags(write=False)  # then `Statistics` need not copy it
     return Statistics(gram, records.n_records, record_map)
 
 
-def row_bounded_gram(
-    records: Records,
-    grid: FeatureGrid,
-    norm_bound: int | None,
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
+def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None) -> IntArray:
     """Return the sum over records of z_i z_j, an exact integer matrix.
 
-    With y the record's integers on `grid`, z is y where ||y|| <= `norm_bound`. A longer y is
-    multiplied by norm_bound / ||y||, less 2^-40 of it, and rounded towards zero. Without a norm
-    bound z is y. The result is the same bit for bit whatever the block size and the order of the
-    records, because no rounding takes place after that of the record's own coordinates.
+    With z as in `bounded_rows`. The result is the same bit for bit whatever the block size and the
+    order of the records: no rounding takes place after that of the record's own coordinates.
 
     Privacy
     -------
@@ -97,17 +77,10 @@ def row_bounded_gram(
     """
     _check_room(records, grid)
     rows, d = bounded_rows(grid, norm_bound), grid.n_features
-    return records.map_sum(_Gram(fill_rows, rows, (d, d)), progress=progress)
+    return records.map_sum(_Gram(fill_rows, rows, (d, d)))
 
 
-def unit_bounded_gram(
-    records: Records,
-    grid: FeatureGrid,
-    bound: int,
-    most_rows: int,
-    *,
-    progress: Progress | None = None,
-) -> IntArray:
+def unit_bounded_gram(records: Records, grid: FeatureGrid, bound: int, most_rows: int) -> IntArray:
     """Return the sum over units of Z'Z, an exact integer matrix.
 
     Y are the integers of the rows of a unit on `grid`. Z is Y where the Frobenius norm of Y'Y is
@@ -123,13 +96,11 @@ def unit_bounded_gram(
     check_integer("bound", bound, at_least=1, cure=cure)
     _check_room(records, grid)
     grid.check_squared_norms()
-    arguments, d = (grid.multipliers, float(grid.half_width), float(bound)), grid.n_features
-    return records.map_sum(_Gram(bound_units, arguments, (d, d), most_rows), progress=progress)
+    arguments, d = (grid.numbers, float(bound)), grid.n_features
+    return records.map_sum(_Gram(bound_units, arguments, (d, d), most_rows))
 
 
-def unit_norm_histogram(
-    records: Records, grid: FeatureGrid, most_rows: int, *, progress: Progress | None = None
-) -> IntArray:
+def unit_norm_histogram(records: Records, grid: FeatureGrid, most_rows: int) -> IntArray:
     """Return how many units have the Frobenius norm of Y'Y in each of its quarter octaves.
 
     Bin b has norms of 2^((b - 2) / 4) up to 2^((b - 1) / 4).
@@ -141,8 +112,7 @@ def unit_norm_histogram(
     _check_room(records, grid)
     grid.check_squared_norms()
     n_bins = 4 * (54 + most_rows.bit_length())
-    arguments = (grid.multipliers, float(grid.half_width))
-    return records.map_sum(RowSums(count_units, arguments, (n_bins,), most_rows), progress=progress)
+    return records.map_sum(RowSums(count_units, (grid.numbers,), (n_bins,), most_rows))
 
 
 def _check_room(records: Records, grid: FeatureGrid) -> None:
@@ -209,7 +179,7 @@ class _Gram(RowSums):
     """Gram matrices of rows or units; the kernel fills in their integers."""
 
     def begin(self) -> _GramSoFar:
-        return _GramSoFar(self.shape[0], int(self.arguments[1]))
+        return _GramSoFar(self.shape[0], int(self.arguments[0][1]))
 
     def add_parts(self, parts: list[tuple[Any, ...]], sums: _GramSoFar) -> bool:
         sizes = [part[1][-1] - part[1][0] if part[1:] else len(part[0]) for part in parts]
@@ -250,10 +220,8 @@ def _square_of(rows: FloatArray) -> float:
 def bound_units(
     block: FloatArray,
     starts: IntArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     bound: float,
     integers: FloatArray,
 ) -> bool:
@@ -262,7 +230,7 @@ def bound_units(
     for u in range(len(starts) - 1):
         first, stop = starts[u], starts[u + 1]
         own = integers[first - starts[0] : stop - starts[0]]
-        if not fill_rows(block[first:stop], taken, reach, multipliers, half_width, np.inf, own):
+        if not fill_rows(block[first:stop], about, grid, np.inf, own):
             return False
         square = _square_of(own)
         if square <= largest:
@@ -279,13 +247,7 @@ def bound_units(
 
 @compiled
 def count_units(
-    block: FloatArray,
-    starts: IntArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
-    total: IntArray,
+    block: FloatArray, starts: IntArray, about: Reaches, grid: Multipliers, total: IntArray
 ) -> bool:
     """Count units by the norm of their matrix."""
     longest = 1
@@ -295,7 +257,7 @@ def count_units(
     for u in range(len(starts) - 1):
         first, stop = starts[u], starts[u + 1]
         own = room[: stop - first]
-        if not fill_rows(block[first:stop], taken, reach, multipliers, half_width, np.inf, own):
+        if not fill_rows(block[first:stop], about, grid, np.inf, own):
             return False
         total[norm_bin(_square_of(own), len(total))] += 1
     return True
@@ -304,7 +266,7 @@ def count_units(
 def pair_sums(
     panel: Panel, n_features: int, largest: int, *, panel_bytes: int | None = None
 ) -> NDArray[Any]:
-    """Sums of all pairs i < j, row by row, from panels that fit in memory.
+    """Return sums of all pairs i < j, row by row, from panels that fit in memory.
 
     `largest` bounds their sizes; if it is below 2^31 they take four bytes each. Where each panel
     takes a pass over the records, there is one up to 11,585 features, beyond about

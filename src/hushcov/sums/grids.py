@@ -70,8 +70,7 @@ class IntegerGrid:
             at_most=self.largest_half_width,
             cure="IntegerGrid.for_records chooses the finest grid for a number of records.",
         )
-        object.__setattr__(self, "radius", radius)
-        object.__setattr__(self, "half_width", half_width)
+        vars(self).update(radius=radius, half_width=half_width)
 
     @classmethod
     def for_records(cls, radius: float, n_records: int) -> IntegerGrid:
@@ -139,12 +138,7 @@ class FeatureGrid:
         half_width = check_integer(
             "half_width", self.half_width, at_least=1, at_most=2**20, cure="leave it to the plan."
         )
-        for name, value in (
-            ("feature_scale", scale),
-            ("radius", radius),
-            ("half_width", half_width),
-        ):
-            object.__setattr__(self, name, value)
+        vars(self).update(feature_scale=scale, radius=radius, half_width=half_width)
 
     @property
     def n_features(self) -> int:
@@ -162,6 +156,11 @@ class FeatureGrid:
         with np.errstate(divide="ignore"):
             inverse = 1.0 / (self.step * self.feature_scale)
         return np.where(self.feature_scale > 0, inverse, 0.0)
+
+    @property
+    def numbers(self) -> tuple[FloatArray, float]:
+        """Multipliers and half width, as kernels take them."""
+        return self.multipliers, float(self.half_width)
 
     def check_features(self, n_features: int) -> None:
         """Refuse records of another width: compiled loops do not check indices."""
@@ -276,9 +275,8 @@ class Bounds:
     @property
     def middle(self) -> FloatArray:
         """Halfway between bounds; the bound that there is, or zero, where one is missing."""
-        lows, highs = self.lows, self.highs
         finite = self.finite
-        half = np.where(finite, lows, 0.0) / 2 + np.where(finite, highs, 0.0) / 2
+        half = np.where(finite, self.lows, 0.0) / 2 + np.where(finite, self.highs, 0.0) / 2
         return np.where(finite, half, self.nearest)
 
     @property
@@ -292,7 +290,7 @@ class Bounds:
         return np.clip(np.zeros(len(self)), self.lows, self.highs)
 
     def plain(self) -> tuple[tuple[float | None, float | None], ...]:
-        """Low and high of every column, None where there is none."""
+        """Return low and high of every column, None where there is none."""
         return tuple(
             (low if math.isfinite(low) else None, high if math.isfinite(high) else None)
             for low, high in zip(self.low, self.high, strict=True)
@@ -300,13 +298,23 @@ class Bounds:
 
 
 def check_bounds(given: object, n_features: int, names: Sequence[str] | None = None) -> Bounds:
-    """Public bounds as they are given: an array, or a mapping by name or index; or raise."""
+    """Return public bounds as they are given: an array, or a mapping by name or index; or raise."""
     if isinstance(given, Bounds):
-        low, high = np.array(given.low), np.array(given.high)
+        low, high = given.lows, given.highs
     elif isinstance(given, Mapping):
         low, high = _of_mapping(given, n_features, names)
     else:
-        low, high = _of_array(given)
+        try:
+            table = np.array(given, dtype=np.float64)
+        except Exception:  # an object's own conversion may raise anything
+            kind = type(given).__name__
+            raise_alone(ParameterError(f"bounds must be numbers, got {kind}: {_SHAPE}"))
+        if isinstance(given, str) or table.ndim != 2 or table.shape[1] != 2:
+            raise ParameterError(
+                f"bounds must have two columns, low and high, got shape {table.shape}: {_SHAPE}"
+            )
+        low = np.where(np.isnan(table[:, 0]), -np.inf, table[:, 0])
+        high = np.where(np.isnan(table[:, 1]), np.inf, table[:, 1])
     if low.shape != (n_features,):
         raise ParameterError(
             f"bounds must be {n_features} pairs, one for each feature, got {len(low)}: {_SHAPE}"
@@ -318,19 +326,6 @@ def check_bounds(given: object, n_features: int, names: Sequence[str] | None = N
             "the smaller one first; where both are equal, the column is constant."
         )
     return Bounds(tuple(low.tolist()), tuple(high.tolist()))
-
-
-def _of_array(given: object) -> tuple[FloatArray, FloatArray]:
-    try:
-        table = np.array(given, dtype=np.float64)
-    except Exception:  # an object's own conversion may raise anything
-        raise_alone(ParameterError(f"bounds must be numbers, got {type(given).__name__}: {_SHAPE}"))
-    if isinstance(given, str) or table.ndim != 2 or table.shape[1] != 2:
-        raise ParameterError(
-            f"bounds must have two columns, low and high, got shape {table.shape}: {_SHAPE}"
-        )
-    low, high = table.T
-    return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
 def _of_mapping(
@@ -359,7 +354,7 @@ def _of_mapping(
 
 
 def _place(key: object, places: Mapping[str, int], n_features: int) -> int:
-    """The column that a key of a mapping stands for."""
+    """Return the column that a key of a mapping stands for."""
     if isinstance(key, Integral) and not isinstance(key, bool):
         index = int(key)
         if 0 <= index < n_features:

@@ -13,10 +13,12 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 from hushcov.sums.rows import (
     LARGEST_LANE,
     Lanes,
+    Multipliers,
+    Reaches,
     RowSums,
     add_unit,
     empty_lanes,
@@ -77,7 +79,25 @@ class ProductMap:
     means: IntArray | None = None
 
     def __post_init__(self) -> None:
-        self._check_units()
+        cure = "it is how many records of a unit are summed, at most."
+        check_integer("rows_per_unit", self.rows_per_unit, at_least=1, cure=cure)
+        if self.means is not None and (
+            self.rows_per_unit == 1 or self.means.shape != (self.n_products,)
+        ):
+            raise ParameterError(
+                "means must be one integer for each product of units with several records: leave "
+                "them out for others."
+            )
+        if self.rows_per_unit > 1 and self.n_products > MOST_PRODUCTS:
+            raise CapacityError(
+                f"rows and columns must be at most {MOST_PRODUCTS:,} pairs and features where "
+                f"records of a unit are bounded together, got {self.n_products:,}: select fewer."
+            )
+        if self.rows_per_unit * max(self.factor_range, self.size_range) >= LARGEST_SUM:
+            raise CapacityError(
+                f"rows_per_unit must keep its product with ranges below 2**62, got "
+                f"{self.rows_per_unit}: use a smaller one."
+            )
         for name in ("norm_bound", "size_cap"):
             check_integer(name, getattr(self, name), at_least=1, cure="use screened_parameters.")
         for name in ("pair_weight", "diagonal_weight", "centre", "factor_range", "size_range"):
@@ -102,27 +122,6 @@ class ProductMap:
                 "use a smaller one."
             )
 
-    def _check_units(self) -> None:
-        cure = "it is how many records of a unit are summed, at most."
-        check_integer("rows_per_unit", self.rows_per_unit, at_least=1, cure=cure)
-        if self.means is not None and (
-            self.rows_per_unit == 1 or self.means.shape != (self.n_products,)
-        ):
-            raise ParameterError(
-                "means must be one integer for each product of units with several records: leave "
-                "them out for others."
-            )
-        if self.rows_per_unit > 1 and self.n_products > MOST_PRODUCTS:
-            raise CapacityError(
-                f"rows and columns must be at most {MOST_PRODUCTS:,} pairs and features where "
-                f"records of a unit are bounded together, got {self.n_products:,}: select fewer."
-            )
-        if self.rows_per_unit * max(self.factor_range, self.size_range) >= LARGEST_SUM:
-            raise CapacityError(
-                f"rows_per_unit must keep its product with ranges below 2**62, got "
-                f"{self.rows_per_unit}: use a smaller one."
-            )
-
     @property
     def n_products(self) -> int:
         """Number of chosen pairs and features."""
@@ -135,16 +134,16 @@ class ProductMap:
         largest = max(self.centre, self.grid.half_width**2 - self.centre)
         return off + (self.diagonal_weight * largest) ** 2 * self.grid.n_features
 
-    def sum(self, records: Records, *, progress: Progress | None = None) -> IntArray:
+    def sum(self, records: Records) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
-        return records.map_sum(self.sums_of(records), progress=progress)
+        return records.map_sum(self.sums_of(records))
 
     def sums_of(self, records: Records) -> RowSums:
         """Return what `sum` sums up, for `sum_together`."""
         bounds = [self.norm_bound, self.factor_range, self.size_range, self.size_cap]
         return self._row_sums(records, bounds, self.n_products + 2)
 
-    def norm_histogram(self, records: Records, *, progress: Progress | None = None) -> IntArray:
+    def norm_histogram(self, records: Records) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
 
         Of units it is the norm of v; there are more bins.
@@ -157,13 +156,12 @@ class ProductMap:
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
             n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
-        return records.map_sum(self._row_sums(records, [], n_bins), progress=progress)
+        return records.map_sum(self._row_sums(records, [], n_bins))
 
     def _row_sums(self, records: Records, bounds: list[int], size: int) -> RowSums:
         self.grid.check_features(records.n_features)
         weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
-        grid = (self.grid.multipliers, float(self.grid.half_width))
-        arguments: tuple[Any, ...] = (*grid, self.rows, self.columns, weights)
+        arguments: tuple[Any, ...] = (self.grid.numbers, self.rows, self.columns, weights)
         limits = np.array(bounds, dtype=np.int64)
         if self.rows_per_unit == 1:
             return RowSums(add_contributions, (*arguments, limits), (size,))
@@ -189,10 +187,8 @@ def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: in
 @compiled
 def add_contributions(
     block: FloatArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     rows: IntArray,
     columns: IntArray,
     weights: FloatArray,
@@ -206,8 +202,7 @@ def add_contributions(
     sizes, squares, factors = np.empty((2, together)), np.empty(together), np.empty(together)
     for first in range(0, len(block), together):
         part = block[first : first + together]
-        args = (part, taken, reach, multipliers, half_width, weights[2], lanes, sizes)
-        if not fill_lanes(*args):
+        if not fill_lanes(part, about[0], about[1], grid, weights[2], lanes, sizes):
             return False
         _fill_norms(lanes, rows, columns, weights, sizes, squares)
         if not len(bounds):
@@ -374,10 +369,8 @@ def _scaled_sum(
 def add_unit_contributions(
     block: FloatArray,
     starts: IntArray,
-    taken: FloatArray,
-    reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    about: Reaches,
+    grid: Multipliers,
     rows: IntArray,
     columns: IntArray,
     weights: FloatArray,
@@ -387,6 +380,7 @@ def add_unit_contributions(
     total: IntArray,
 ) -> bool:
     """Add the contributions of units; without bounds, count their norms."""
+    (taken, reach), (multipliers, half_width) = about, grid
     y, v = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
     limits = grid_limits(reach, multipliers, half_width)
     for u in range(len(starts) - 1):

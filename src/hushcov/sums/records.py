@@ -7,9 +7,10 @@ over their blocks.
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -32,6 +33,8 @@ from hushcov.sums.rows import About, RowSums
 BlockFunction = Callable[[FloatArray], IntArray]
 #: Called with the number of rows of each block that is done.
 Progress = Callable[[int], object]
+#: Makes the same view of other records. Picklable: a cluster sends it to its workers.
+View = Callable[["Records"], "Records"]
 
 #: What to do about values that are missing. Records must not be removed: later ones would move up.
 MISSING_CURE = (
@@ -70,7 +73,7 @@ def check_block_rows(block_rows: int | None, default: int) -> int:
 
 
 def is_tensor(block: object) -> bool:
-    """Whether this is a PyTorch tensor; it is none where PyTorch was never imported."""
+    """Return whether this is a PyTorch tensor; it is none where PyTorch was never imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(block, torch.Tensor)
 
@@ -98,8 +101,7 @@ def like(values: Any, block: Any) -> Any:
 class Held:
     """Keeps copies on the workers of a cluster, which go when this object goes.
 
-    `keepers` are handles on the workers, by how rows were cut. `complete` says that all records
-    have been copied.
+    `keepers` are handles on the workers, by client. `complete`: all records have been copied.
     """
 
     keepers: dict[Any, Any] = field(default_factory=dict)
@@ -127,7 +129,8 @@ class Records(ABC):
     feature_names: tuple[str, ...] | None = None
     #: Whether blocks are tensors on a device.
     on_device: bool = False
-    #: Signs that were packed while something else was summed: `KeptSigns`.
+    #: Signs that were packed while something else was summed, and a weak reference to the very
+    #: records whose signs they are: a copy may be another view.
     kept_signs: Any = None
 
     @property
@@ -145,25 +148,20 @@ class Records(ABC):
     #: Says that workers may keep compact copies for these records, and holds what keeps them.
     held: Held | None = None
 
-    def map_sum(
-        self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> IntArray:
+    def map_sum(self, block_function: BlockFunction) -> IntArray:
         """Return the sum of `block_function(block)` over blocks that cover each row once.
 
-        Parameters
-        ----------
-        block_function : callable
-            Maps a block, a read-only C-contiguous float64 array of finite numbers with
-            `n_features` columns, to an int64 array whose shape is the same for every block. On a
-            device both are PyTorch tensors. The total must fit in int64: nothing checks it here.
-        progress : callable, optional
-            Called after each block with the number of rows in it.
-
-        Records with gaps are refused, unless `block_function.takes_gaps` is true.
+        The function maps a block, a read-only C-contiguous float64 array of finite numbers with
+        `n_features` columns, to an int64 array whose shape is the same for every block. On a device
+        both are PyTorch tensors. The total must fit in int64: nothing checks it here. Records with
+        gaps are refused, unless `block_function.takes_gaps` is true.
         """
         self._check_gaps(block_function)
+        *views, source = layers_of(self)
+        if isinstance(source, PartitionedRecords):
+            return source.sum_partitions(views, block_function)
         if isinstance(block_function, RowSums):
-            return self._sum_rows(block_function, progress)
+            return self._sum_rows(block_function)
         total: Any = None
         for block in self._blocks():
             check_finite(block, gaps=self.gaps, names=self.feature_names)
@@ -173,18 +171,16 @@ class Records(ABC):
                 total = namespace(part).zeros_like(part)  # the function may reuse its array
             total += part
             del part  # before the next one is made: a part may be as large as all else
-            if progress is not None:
-                progress(len(block))
         if total is None:  # no rows: what such a function makes of none
             total = block_function(np.empty((0, self.n_features)))
         return np.asarray(total.cpu() if is_tensor(total) else total)
 
-    def _sum_rows(self, row_sums: RowSums, progress: Progress | None) -> IntArray:
+    def _sum_rows(self, row_sums: RowSums) -> IntArray:
         """Return what `map_sum` does for a function that checks the rows and keeps its sums."""
         sums: Any = None
         if row_sums.most_rows > 1:
             if any(isinstance(layer, DeviceRecords) for layer in layers_of(self)):
-                return on_processor(self).map_sum(row_sums, progress=progress)
+                return on_processor(self).map_sum(row_sums)
             starts = grouped_layer(self, row_sums.most_rows).unit_starts
             row_sums = replace(row_sums, starts=starts)
         for block in self._blocks_for(row_sums):
@@ -197,8 +193,6 @@ class Records(ABC):
                 if not row_sums.add(block, sums):
                     check_finite(block, names=self.feature_names)
                     raise AssertionError("finite after all")
-            if progress is not None:
-                progress(len(block))
         sums = row_sums.begin() if sums is None else sums
         return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
 
@@ -212,9 +206,7 @@ class Records(ABC):
         other.gaps = True
         return other
 
-    def map_sum_complete(
-        self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> IntArray:
+    def map_sum_complete(self, block_function: BlockFunction) -> IntArray:
         """Sum as `map_sum` does, but without the records that `CompleteRecords` made zeros.
 
         Where zeros do not add zero, as in counts, the sum is still one over the complete records.
@@ -224,7 +216,7 @@ class Records(ABC):
         records = self.unfilled()
         if records.gaps:
             block_function = _OfComplete(block_function)
-        return records.map_sum(block_function, progress=progress)
+        return records.map_sum(block_function)
 
     def unfilled(self) -> Records:
         """Return these records with NaN again where `CompleteRecords` has zeros in its place."""
@@ -244,16 +236,15 @@ class Records(ABC):
         """Yield the rows, each exactly once, as read-only C-contiguous float64 blocks."""
 
 
+@dataclass(frozen=True)
 class _OfComplete:
     """A block function of the complete records of a block. Picklable, if that function is."""
 
-    takes_gaps = True
-
-    def __init__(self, block_function: BlockFunction) -> None:
-        self._block_function = block_function
+    block_function: BlockFunction
+    takes_gaps: ClassVar[bool] = True
 
     def __call__(self, block: FloatArray) -> IntArray:
-        return self._block_function(block[~namespace(block).isnan(block).any(1)])
+        return self.block_function(block[~namespace(block).isnan(block).any(1)])
 
 
 class PartitionedRecords(Records):
@@ -264,24 +255,28 @@ class PartitionedRecords(Records):
     @abstractmethod
     def map_sum_through(
         self,
-        view: Callable[[Records], Records],
+        view: View,
         block_function: BlockFunction,
-        *,
-        progress: Progress | None = None,
+        listeners: Sequence[Progress] = (),
         held: Held | None = None,
     ) -> IntArray:
         """Return `view(records).map_sum(block_function)`, computed partition by partition.
 
-        `view` and `block_function` must be picklable. With `held`, workers may keep the copies
-        that `CompactRecords` in `view` makes.
+        `view` and `block_function` must be picklable. `listeners` hear of the rows that are done.
+        With `held`, workers may keep the copies that `CompactRecords` in `view` makes.
         """
 
-    def map_sum(
-        self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> IntArray:
-        """See `Records.map_sum`."""
-        self._check_gaps(block_function)
-        return self.map_sum_through(Chain(), block_function, progress=progress)
+    def sum_partitions(self, views: Sequence[Any], block_function: BlockFunction) -> IntArray:
+        """Sum over these records under views, the outermost first, which go to the partitions."""
+        held = next((view.held for view in views if view.held is not None), None)
+        watchers = [view for view in views if isinstance(view, WatchedRecords)]
+        if held is not None and held.complete:
+            watchers = []  # the records themselves are not read
+        for watcher in watchers:
+            watcher.start()
+        chain = Chain(tuple(view._view() for view in reversed(views)))
+        listeners = tuple(watcher.progress for watcher in watchers)
+        return self.map_sum_through(chain, block_function, listeners, held)
 
     def _blocks(self) -> Iterator[FloatArray]:
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
@@ -349,73 +344,47 @@ def _check_part(part: Any, total: Any) -> None:
 # Views cut larger values to this so that they stay finite. Every grid clips far below it.
 _LARGEST = 1e300
 
-#: Makes the same view of other records. Picklable: a cluster sends it to its workers.
-View = Callable[[Records], Records]
-
 
 class WrappedRecords(Records):
     """Base of views: records made of other records, each of one row.
 
     If the innermost records are partitioned over a cluster, all views are sent to the partitions,
-    so that the same code sees the rows wherever they are.
+    so that the same code sees the rows wherever they are. `n_rows` is for views whose rows are
+    others than those of `records`; it need not be public.
     """
 
     #: Whether records that were made zeros stay zeros where sums are centred.
     zeros_stay = False
 
-    def __init__(self, records: Records) -> None:
-        self.n_records, self.n_features = records.n_records, records.n_features
-        self.gaps, self.feature_names = records.gaps, records.feature_names
-        self.on_device = records.on_device
+    def __init__(self, records: Records, n_rows: int | None = None) -> None:
+        self._n_rows = records.n_rows if n_rows is None else n_rows
+        self.n_records = records.n_records if n_rows is None else n_rows
+        self.n_features, self.feature_names = records.n_features, records.feature_names
+        self.gaps, self.on_device = records.gaps, records.on_device
         self._records = records
 
     @property
     def n_rows(self) -> int:
         """See `Records`."""
-        return self._records.n_rows
+        return self._n_rows
 
-    def map_sum(
-        self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> IntArray:
-        """See `Records.map_sum`."""
-        self._check_gaps(block_function)
-        *layers, source = layers_of(self)
-        if not isinstance(source, PartitionedRecords):
-            return super().map_sum(block_function, progress=progress)
-        wrappers = [layer for layer in layers if isinstance(layer, WrappedRecords)]
-        watchers = [layer for layer in wrappers if isinstance(layer, WatchedRecords)]
-        held = next((layer.held for layer in wrappers if layer.held is not None), None)
-        if held is not None and held.complete:
-            watchers = []  # the records themselves are not read
-        for watcher in watchers:
-            watcher.start()
-        listeners = [watcher.progress for watcher in watchers] + ([progress] if progress else [])
-        return source.map_sum_through(
-            Chain(tuple(layer._view() for layer in reversed(wrappers))),
-            block_function,
-            progress=_All(tuple(listeners)) if listeners else None,
-            held=held,
-        )
-
-    def with_gaps(self) -> Self:
-        """See `Records.with_gaps`."""
-        other = copy.copy(self)
-        other._records = self._records.with_gaps()
-        other.gaps = other._records.gaps
-        return other
-
-    def unfilled(self) -> Records:
-        """See `Records.unfilled`."""
-        records = self._records.unfilled()
-        if records is self._records:
-            return self
+    def _over(self, records: Records) -> Self:
         other = copy.copy(self)
         other._records, other.gaps = records, records.gaps
         return other
 
-    @abstractmethod
+    def with_gaps(self) -> Self:
+        """See `Records.with_gaps`."""
+        return self._over(self._records.with_gaps())
+
+    def unfilled(self) -> Records:
+        """See `Records.unfilled`."""
+        records = self._records.unfilled()
+        return self if records is self._records else self._over(records)
+
     def _view(self) -> View:
         """Return a picklable function that makes this view of other records; it holds no rows."""
+        raise NotImplementedError("rows of partitions are mapped where they are")
 
 
 def layers_of(records: Records) -> list[Records]:
@@ -433,7 +402,7 @@ def source_of(records: Records) -> Records:
 
 
 def hands_out_arrays(records: Records) -> bool:
-    """Whether rows come to this process, in arrays: neither to a cluster nor to a device."""
+    """Return whether rows come to this process, in arrays: neither to a cluster nor to a device."""
     return all(layer.in_arrays for layer in layers_of(records))
 
 
@@ -450,26 +419,12 @@ class Chain:
         return records
 
 
-@dataclass(frozen=True)
-class _All:
-    """Report rows to several listeners."""
-
-    listeners: tuple[Progress, ...]
-
-    def __call__(self, rows: int) -> None:
-        for listener in self.listeners:
-            listener(rows)
-
-
 class WatchedRecords(WrappedRecords):
     """Records of which each pass calls `start` once, then `progress` with the rows of a block."""
 
-    def __init__(
-        self, records: Records, start: Callable[[], object], progress: Callable[[int], object]
-    ) -> None:
+    def __init__(self, records: Records, start: Callable[[], object], progress: Progress) -> None:
         super().__init__(records)
-        self.start = start
-        self.progress = progress
+        self.start, self.progress = start, progress
 
     def _blocks(self) -> Iterator[FloatArray]:
         self.start()
@@ -497,21 +452,20 @@ class MappedRecords(WrappedRecords):
         """Return the rows of a block, made by NumPy or PyTorch; no finite one overflows."""
 
 
+def check_about(centre: object, reach: object, n_features: int) -> tuple[FloatArray, FloatArray]:
+    """Return a centre and how far from it features may be, after checking them."""
+    cure = "give one for each feature, in the order of the columns."
+    middle = check_numbers("centre", centre, n_features, cure=cure)
+    return middle, check_numbers("reach", reach, n_features, at_least=0, finite=False, cure=cure)
+
+
 class CentredRecords(MappedRecords):
     """The records minus a centre, and no coordinate further from it than its reach.
 
-    Differences are finite: one that overflows is the largest double. A record that misses a value
-    is zeros, whether `CompleteRecords` lies around these records or inside them. So it adds nothing
-    to sums: the two orders have the same rows.
-
-    Parameters
-    ----------
-    records : Records
-        What is centred.
-    centre : ndarray of shape (n_features,)
-        Public or released; finite.
-    reach : ndarray of shape (n_features,), optional
-        Differences are clipped to [-reach, reach]. Public or released; inf clips nothing.
+    Both are public or released; a reach that is left out or infinite clips nothing. Differences are
+    finite: one that overflows is the largest double. A record that misses a value is zeros, whether
+    `CompleteRecords` lies around these records or inside them. So it adds nothing to sums: the two
+    orders have the same rows.
 
     Privacy
     -------
@@ -523,29 +477,24 @@ class CentredRecords(MappedRecords):
         self, records: Records, centre: FloatArray, reach: FloatArray | None = None
     ) -> None:
         super().__init__(records)
-        d = records.n_features
-        cure = "give one for each feature, in the order of the columns."
-        self._centre = check_numbers("centre", centre, d, cure=cure)
-        limits = np.full(d, np.inf) if reach is None else reach
-        self._reach = check_numbers("reach", limits, d, at_least=0, finite=False, cure=cure)
+        limits = np.full(records.n_features, np.inf) if reach is None else reach
+        self._centre, limits = check_about(centre, limits, records.n_features)
+        self._reach = np.minimum(limits, np.finfo(np.float64).max)
 
-    def map_sum(
-        self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> IntArray:
+    def map_sum(self, block_function: BlockFunction) -> IntArray:
         """See `Records.map_sum`; rows are centred where they are summed, if that can be."""
         self._check_gaps(block_function)
         records = self._records
         zeros_stay = isinstance(records, WrappedRecords) and records.zeros_stay
         complete = zeros_stay or not (records.gaps or records.unfilled() is not records)
-        if complete and isinstance(block_function, RowSums) and block_function.takes_centre:
-            about = About(self._centre, np.minimum(self._reach, np.finfo(np.float64).max))
-            return records.map_sum(block_function.centred(about), progress=progress)
-        return super().map_sum(block_function, progress=progress)
+        sums = block_function if isinstance(block_function, RowSums) else None
+        if complete and sums is not None and sums.centring and sums.about is None:
+            return records.map_sum(sums.centred(About(self._centre, self._reach)))
+        return super().map_sum(block_function)
 
     def _mapped(self, block: Any, xp: Any) -> Any:
-        reach = np.minimum(self._reach, np.finfo(np.float64).max)
         rows = block - like(self._centre, block)
-        return xp.clip(rows, like(-reach, block), like(reach, block), out=rows)
+        return xp.clip(rows, like(-self._reach, block), like(self._reach, block), out=rows)
 
     def _view(self) -> View:
         return partial(CentredRecords, centre=self._centre, reach=self._reach)
@@ -676,26 +625,17 @@ class DeviceRecords(WrappedRecords):
             )
 
     def _blocks(self) -> Iterator[Any]:
-        torch = import_torch()
-        for rows in self._joined():
-            yield torch.as_tensor(rows).to(self.device)
-
-    def _joined(self) -> Iterator[Any]:
-        """Blocks joined to larger ones: few large copies to a device are faster than many.
-
-        They are new and writeable: PyTorch warns of read-only arrays.
-        """
-        largest = device_block_rows(self.n_features)
+        # Blocks are joined to larger ones: few large copies to a device are faster than many. They
+        # are new and writeable: PyTorch warns of read-only arrays.
+        torch, largest = import_torch(), device_block_rows(self.n_features)
         waiting: list[Any] = []
-        n_rows = 0
-        for block in self._records._blocks():
-            if waiting and n_rows + len(block) > largest:
-                yield namespace(block).concatenate(waiting)
-                waiting, n_rows = [], 0
-            waiting.append(block)
-            n_rows += len(block)
-        if waiting:
-            yield namespace(waiting[0]).concatenate(waiting)
+        for block in itertools.chain(self._records._blocks(), [None]):
+            if waiting and (block is None or sum(map(len, waiting)) + len(block) > largest):
+                rows = namespace(waiting[0]).concatenate(waiting)
+                yield torch.as_tensor(rows).to(self.device)
+                waiting = []
+            if block is not None:
+                waiting.append(block)
 
     def _view(self) -> View:
         return partial(DeviceRecords, device=self.device)
@@ -708,19 +648,10 @@ _BUFFER_BYTES = 2**29
 class GroupedRecords(WrappedRecords):
     """The rows that are chosen, unit by unit; `n_records` is not public.
 
-    A source in any order is read once for as many rows as have room in a buffer. Views around
-    these records keep the order of rows, so that sums find units by counting rows.
-
-    Parameters
-    ----------
-    records : Records
-        What is grouped; its rows come to this process, in arrays.
-    codes : ndarray of int
-        The unit of every row, as a number.
-    chosen : ndarray of bool
-        Which rows are summed.
-    most_rows : int
-        Rows of a unit that are chosen, at most.
+    `codes` are the units of all rows, as numbers, and `chosen` says which rows are summed: at most
+    `most_rows` of a unit. A source in any order, whose rows come to this process in arrays, is read
+    once for as many rows as have room in a buffer. Views around these records keep the order of
+    rows, so that sums find units by counting rows.
 
     Privacy
     -------
@@ -730,11 +661,9 @@ class GroupedRecords(WrappedRecords):
     def __init__(
         self, records: Records, codes: IntArray, chosen: BoolArray, most_rows: int
     ) -> None:
-        super().__init__(records)
-        self.most_rows = most_rows
         own = codes[chosen]
-        self.n_records = len(own)
-        self._chosen = chosen
+        super().__init__(records, len(own))
+        self.most_rows, self._chosen = most_rows, chosen
         self._place = None
         if (np.diff(own) < 0).any():
             order = np.argsort(own, kind="stable")
@@ -750,11 +679,6 @@ class GroupedRecords(WrappedRecords):
                 "got more: choose them by Units.bounded."
             )
 
-    @property
-    def n_rows(self) -> int:
-        """See `Records`."""
-        return self.n_records
-
     def _blocks(self) -> Iterator[Any]:
         if self._place is None:
             yield from self._chosen_blocks()
@@ -762,23 +686,18 @@ class GroupedRecords(WrappedRecords):
         fitting = max(1, _BUFFER_BYTES // (8 * self.n_features))
         step = default_block_rows(self.n_features)
         for low in range(0, self.n_records, fitting):
-            rows = self._ordered(low, min(self.n_records, low + fitting), self._place)
+            high, start = min(self.n_records, low + fitting), 0
+            rows = np.empty((high - low, self.n_features))
+            for block in self._chosen_blocks():
+                places = self._place[start : start + len(block)]
+                start += len(block)
+                inside = (low <= places) & (places < high)
+                if inside.all():
+                    rows[places - low] = block
+                else:
+                    rows[places[inside] - low] = block[inside]
             for start in range(0, len(rows), step):
                 yield rows[start : start + step]
-
-    def _ordered(self, low: int, high: int, place: IntArray) -> FloatArray:
-        """Return the rows from place `low` to `high` of the order."""
-        rows = np.empty((high - low, self.n_features))
-        start = 0
-        for block in self._chosen_blocks():
-            places = place[start : start + len(block)]
-            start += len(block)
-            inside = (low <= places) & (places < high)
-            if inside.all():
-                rows[places - low] = block
-            else:
-                rows[places[inside] - low] = block[inside]
-        return rows
 
     def _chosen_blocks(self) -> Iterator[FloatArray]:
         start = 0
@@ -789,9 +708,6 @@ class GroupedRecords(WrappedRecords):
                 yield block
             elif own.any():
                 yield block[own]
-
-    def _view(self) -> View:
-        raise NotImplementedError("rows of partitions are grouped where they are")
 
 
 def grouped(

@@ -28,6 +28,11 @@ ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
 # Squares that are added up before their sum is added: few roundings after each other.
 _SQUARES_TOGETHER = 2**12
 
+#: Centre and reach of every feature, as `RowSums.taken_off` returns them.
+Reaches = tuple[FloatArray, FloatArray]
+#: Factors from coordinates to integers, and the largest integer: `FeatureGrid.numbers`.
+Multipliers = tuple[FloatArray, float]
+
 #: Records side by side: a row of integers of two bytes for each feature.
 Lanes = NDArray[np.int16]
 
@@ -109,27 +114,12 @@ class SumsSoFar:
 class RowSums:
     """A block function that checks rows itself and adds them up on all cores. Picklable.
 
-    Sums are exact integers, the same whatever rows are taken together.
-
-    Parameters
-    ----------
-    kernel : callable
-        Compiled: `kernel(rows, centre, reach, *arguments, total)` adds rows to a total, in one
-        thread, and returns False if a number is not finite. Where units have several rows, the
-        starts of units follow the rows. `hushcov.sums.device` has a function of the same name,
-        which returns the sums of a tensor.
-    arguments : tuple
-        Public or released.
-    shape : tuple of int
-        The shape of the sums.
-    most_rows : int, default=1
-        How many rows a unit has at most.
-    centring : bool, default=True
-        Whether the kernel takes a centre and a reach.
-    about : About, optional
-        What is taken off the rows.
-    starts : ndarray of int, optional
-        Where units start, and the last one ends: those of `GroupedRecords`.
+    Sums are exact integers of this shape, the same whatever rows are taken together. The kernel is
+    compiled: `kernel(rows, (centre, reach), *arguments, total)` adds rows to a total, in one
+    thread, and returns False if a number is not finite. The arguments are public or released.
+    Without `centring` it takes no centre and reach, which are those of `about`. Where units have
+    up to `most_rows` rows, `starts` follow the rows: where units start, and the last one ends.
+    `hushcov.sums.device` has a function of the same name, which returns the sums of a tensor.
     """
 
     kernel: Any
@@ -149,16 +139,11 @@ class RowSums:
         assert finite, "checked before"
         return self.total(sums)
 
-    @property
-    def takes_centre(self) -> bool:
-        """Whether rows can be centred where they are summed, and are not yet."""
-        return self.centring and self.about is None
-
     def centred(self, about: About) -> Self:
         """Return these sums for centred rows."""
         return replace(self, about=about)
 
-    def taken_off(self, n_features: int) -> tuple[FloatArray, FloatArray]:
+    def taken_off(self, n_features: int) -> Reaches:
         """Return centre and reach of every feature, as `centre_row` takes them."""
         about = self.about or About.zero(n_features)
         if about.unit is None:
@@ -185,7 +170,7 @@ class RowSums:
 
     def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
         """Add rows to a total, in one thread; return False if a number is not finite."""
-        about = self.taken_off(rows.shape[1]) if self.centring else ()
+        about = (self.taken_off(rows.shape[1]),) if self.centring else ()
         return bool(self.kernel(rows, *starts, *about, *self.arguments, total))
 
     def total(self, sums: Any) -> IntArray:
@@ -318,8 +303,7 @@ def fill_lanes(
     rows: FloatArray,
     taken: FloatArray,
     reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    grid: Multipliers,
     centre: float,
     lanes: Lanes,
     sizes: FloatArray,
@@ -337,7 +321,7 @@ def fill_lanes(
         for left in range(0, len(lanes), _PIECE):
             right = min(len(lanes), left + _PIECE)
             for k in range(first, min(first + _TOGETHER, len(rows))):
-                _fill_piece(rows, k, left, right, taken, reach, multipliers, half_width, y)
+                _fill_piece(rows, k, left, right, taken, reach, grid, y)
                 square, about = _small_integers(y, right - left, centre, integers, k - first)
                 sizes[0, k] += square
                 sizes[1, k] += about
@@ -358,12 +342,11 @@ def _fill_piece(
     right: int,
     taken: FloatArray,
     reach: FloatArray,
-    multipliers: FloatArray,
-    half_width: float,
+    grid: Multipliers,
     y: FloatArray,
 ) -> None:
     """Fill y with part of row k, as `centre_row` and `round_row` do."""
-    start = np.uint64(left)
+    start, (multipliers, half_width) = np.uint64(left), grid
     if taken.ndim == 2 and rows[k, 0] == MISSING:
         y[:] = 0.0
         return

@@ -8,7 +8,6 @@ first bits differ. Elsewhere the second bits mask both.
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._compiled import popcount as _popcount
 from hushcov.sums.gram import PANEL_BYTES, pair_sums
-from hushcov.sums.records import Progress, Records, hands_out_arrays
+from hushcov.sums.records import Records, hands_out_arrays
 from hushcov.sums.rows import MISSING, RowSums, finite_row, row_parts
 
 WordArray = npt.NDArray[np.uint64]
@@ -51,7 +50,7 @@ class SignTile:
 
     @classmethod
     def empty(cls, n_rows: int, n_features: int) -> SignTile:
-        """Room for so many records, rounded up to whole cells."""
+        """Return room for so many records, rounded up to whole cells."""
         shape = -(-n_rows // CELL_ROWS), -(-n_features // _WIDTH)
         words = shape[0] * shape[1] * _CELL
         positive, nonzero = (np.zeros(words, dtype=np.uint64) for _ in range(2))
@@ -121,12 +120,7 @@ def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]
 
 @compiled
 def _pack(
-    rows: Any,
-    limits: Any,
-    position: int,
-    positive: WordArray,
-    nonzero: WordArray,
-    cells: int,
+    rows: Any, limits: Any, position: int, positive: WordArray, nonzero: WordArray, cells: int
 ) -> bool:
     """Set the bits of rows from a position on, where so many `cells` lie side by side.
 
@@ -176,15 +170,7 @@ def _pack_one(x: Any, high: Any, low: Any, shift: Any, p: WordArray, q: WordArra
 
 @compiled
 def _pack_four(
-    x0: Any,
-    x1: Any,
-    x2: Any,
-    x3: Any,
-    high: Any,
-    low: Any,
-    shift: Any,
-    p: WordArray,
-    q: WordArray,
+    x0: Any, x1: Any, x2: Any, x3: Any, high: Any, low: Any, shift: Any, p: WordArray, q: WordArray
 ) -> None:
     """Four rows at a time: bits are read and written once for them, and every number once."""
     for j in range(len(high)):
@@ -258,7 +244,7 @@ def _add_products(
 
 @compiled
 def _eight(w: WordArray, j: int) -> Eight:
-    """The words of one feature in a cell, which `w` begins with."""
+    """Return the words of one feature in a cell, which `w` begins with."""
     low = w[j], w[_WIDTH + j], w[2 * _WIDTH + j], w[3 * _WIDTH + j]
     high = w[4 * _WIDTH + j], w[5 * _WIDTH + j], w[6 * _WIDTH + j], w[7 * _WIDTH + j]
     return (*low, *high)
@@ -266,7 +252,7 @@ def _eight(w: WordArray, j: int) -> Eight:
 
 @compiled
 def _differences(a: Eight, b: Eight) -> Any:
-    """In how many records first bits differ."""
+    """Return in how many records first bits differ."""
     low = _popcount(a[0] ^ b[0]) + _popcount(a[1] ^ b[1]) + _popcount(a[2] ^ b[2])
     high = _popcount(a[5] ^ b[5]) + _popcount(a[6] ^ b[6]) + _popcount(a[7] ^ b[7])
     return np.int64(low + _popcount(a[3] ^ b[3]) + _popcount(a[4] ^ b[4]) + high)
@@ -334,19 +320,8 @@ Score = Callable[[IntArray, IntArray, int, int], IntArray]
 class PackedSigns:
     """The signs of all records, as bits: one for each, and two where there are zeros.
 
-    Parameters
-    ----------
-    records : Records
-        Read once, here. On a cluster or a device use `sign_gram`.
-    read : callable, optional
-        Makes the reading, with other sums beside, and returns what is asked for.
-    progress : callable, optional
-        Called after each block with the number of rows in it.
-
-    Attributes
-    ----------
-    sums : ndarray of shape (n_features,)
-        Sums of sgn(x_i) over the records.
+    The records are read once, here, or by `read`, with other sums beside. On a cluster or a device
+    use `sign_gram`. The attribute `sums` has the sums of sgn(x_i) over the records.
 
     Privacy
     -------
@@ -355,19 +330,14 @@ class PackedSigns:
     """
 
     def __init__(
-        self,
-        records: Records,
-        *,
-        read: Callable[[RowSums], IntArray] | None = None,
-        progress: Progress | None = None,
+        self, records: Records, *, read: Callable[[RowSums], IntArray] | None = None
     ) -> None:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
-        self._n_features = records.n_features
+        self._n_features = d = records.n_features
         rows = _whole_cells(min(TILE_ROWS, records.n_rows))
-        d = records.n_features
         packing = _Tiles(keep_tile, (self._tiles,), (d,), tile_shape=(rows, d))
-        self.sums = read(packing) if read else records.map_sum(packing, progress=progress)
+        self.sums = read(packing) if read else records.map_sum(packing)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
         """Return what `sign_gram` does, without reading a record again."""
@@ -378,16 +348,14 @@ class PackedSigns:
         return sums
 
     def pairs(self, rows: IntArray, columns: IntArray) -> IntArray:
-        """Sums of products of these pairs, without reading a record again."""
+        """Return sums of products of these pairs, without reading a record again."""
         sums = np.zeros(len(rows), dtype=np.int64)
         for tile in self._tiles:
             tile.add_pairs(rows, columns, sums)
         return sums
 
 
-def sign_gram(
-    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
-) -> IntArray:
+def sign_gram(records: Records, start: int = 0, stop: int | None = None) -> IntArray:
     """Return the sum over records of sgn(x_i) sgn(x_j), an integer matrix; sgn(0) is 0.
 
     Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
@@ -398,11 +366,11 @@ def sign_gram(
     Nothing here is private by itself. Replacing one record moves every entry by at most 2,
     whatever the values: a product of two signs lies in [-1, 1].
     """
-    return sign_gram_and_sums(records, start, stop, progress=progress)[0]
+    return sign_gram_and_sums(records, start, stop)[0]
 
 
 def sign_gram_and_sums(
-    records: Records, start: int = 0, stop: int | None = None, *, progress: Progress | None = None
+    records: Records, start: int = 0, stop: int | None = None
 ) -> tuple[IntArray, IntArray]:
     """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
 
@@ -414,13 +382,11 @@ def sign_gram_and_sums(
     stop = records.n_features if stop is None else stop
     shape = (1 + stop - start, records.n_features - start)
     panel = _Tiles(add_panel, (start, stop), shape, tile_shape=_waiting(records))
-    found = records.map_sum(panel, progress=progress)
+    found = records.map_sum(panel)
     return found[1:], found[0]
 
 
-def sign_scores(
-    records: Records, score: Score, largest: int, *, progress: Progress | None = None
-) -> NDArray[Any]:
+def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
     """Return `pair_sums` of `score(products, sums, start, stop)`, for panels of `sign_gram`.
 
     Records whose signs fit into `signs_kept` bytes are read once. For others, and on a cluster or a
@@ -432,12 +398,8 @@ def sign_scores(
     """
     d, signs = records.n_features, _take_kept(records)
     if not (signs or (signs_kept(records.n_rows, d) and hands_out_arrays(records))):
-        return pair_sums(
-            lambda i, j: score(*sign_gram_and_sums(records, i, j, progress=progress), i, j),
-            d,
-            largest,
-        )
-    signs = signs or PackedSigns(records, progress=progress)
+        return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
+    signs = signs or PackedSigns(records)
     return pair_sums(
         lambda i, j: score(signs.gram(i, j), signs.sums[i:], i, j),
         d,
@@ -447,7 +409,7 @@ def sign_scores(
 
 
 def candidate_sign_sums(
-    records: Records, rows: IntArray, columns: IntArray, *, progress: Progress | None = None
+    records: Records, rows: IntArray, columns: IntArray
 ) -> tuple[IntArray, IntArray]:
     """Return the sums of sgn(x_i) sgn(x_j) of listed pairs, and of sgn(x_i) of all features.
 
@@ -462,26 +424,18 @@ def candidate_sign_sums(
         return signs.pairs(rows, columns), signs.sums
     shape = (len(rows) + records.n_features,)
     pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
-    found = records.map_sum(pairs, progress=progress)
+    found = records.map_sum(pairs)
     return found[: len(rows)], found[len(rows) :]
 
 
-@dataclass(frozen=True)
-class KeptSigns:
-    """Packed signs, and the very records whose signs they are: a copy may be another view."""
-
-    signs: PackedSigns
-    of: weakref.ref[Records]
-
-
 def _take_kept(records: Records) -> PackedSigns | None:
-    """Signs that were kept of these records, which lose them: they are scored once."""
+    """Return signs that were kept of these records, which lose them: they are scored once."""
     kept, records.kept_signs = records.kept_signs, None
-    return kept.signs if kept is not None and kept.of() is records else None
+    return kept[0] if kept is not None and kept[1]() is records else None
 
 
 def signs_kept(n_records: int, n_features: int) -> int:
-    """Bytes of signs that `sign_scores` keeps, at most; 0 if none.
+    """Return bytes of signs that `sign_scores` keeps, at most; 0 if none.
 
     They are kept where there would be several readings without them, or more bytes of sums.
     """

@@ -72,38 +72,28 @@ class RecordMap:
         if isinstance(self.grid, FeatureGrid):
             self.grid.check_features(d)
         if self.norm_bound is not None:
-            self._check_norm_bound(self.norm_bound)
-        if self.feature_names is not None:
-            self._check_names(self.feature_names)
-
-    def _check_norm_bound(self, norm_bound: object) -> None:
-        cure = "it is a public bound on the norm of a record, in steps of the grid."
-        bound = check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
-        object.__setattr__(self, "norm_bound", bound)
-        if not isinstance(self.grid, FeatureGrid):
-            raise ParameterError(
-                f"norm_bound must be left out with an IntegerGrid, got {bound}: rows are scaled "
-                "down on a FeatureGrid only."
-            )
-        self.grid.check_squared_norms()
-
-    def _check_names(self, names: object) -> None:
+            cure = "it is a public bound on the norm of a record, in steps of the grid."
+            bound = check_integer("norm_bound", self.norm_bound, at_least=1, cure=cure)
+            object.__setattr__(self, "norm_bound", bound)
+            if not isinstance(self.grid, FeatureGrid):
+                raise ParameterError(
+                    f"norm_bound must be left out with an IntegerGrid, got {bound}: rows are "
+                    "scaled down on a FeatureGrid only."
+                )
+            self.grid.check_squared_norms()
+        names: object = self.feature_names
+        if names is None:
+            return
         if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
             raise ParameterError(
                 f"feature_names must be a tuple of strings, got {shown(names)}: name every column, "
                 "or pass None."
             )
-        if len(names) != self.n_features:
+        if len(names) != d:
             raise ParameterError(
-                f"feature_names must be {self.n_features}, one for each feature, got "
-                f"{len(names)}: name every column, or pass None."
+                f"feature_names must be {d}, one for each feature, got {len(names)}: name every "
+                "column, or pass None."
             )
-
-    @property
-    def largest_product(self) -> int:
-        """Bound on the product of any two integers of a record."""
-        bound = self.grid.half_width if self.norm_bound is None else self.norm_bound
-        return min(self.grid.half_width, bound) ** 2
 
     def check_records(self, records: Records) -> None:
         """Refuse records that this map is not for, before any is read."""
@@ -126,13 +116,19 @@ class RecordMap:
     def check_same(self, other: RecordMap) -> None:
         """Refuse another map, saying what differs; all of it is public."""
         mine, theirs = self.to_dict(), other.to_dict()
-        for name, value in mine.items():
-            if value != theirs[name]:
-                raise DataError(
-                    f"statistics must have the same {name} to be added, got "
-                    f"{_difference(value, theirs[name])}: give every site the same public inputs "
-                    "(total_records among them), and the same columns in the same order."
-                )
+        for name in mine:
+            one, another = mine[name], theirs[name]
+            if one == another:
+                continue
+            if isinstance(one, list) and isinstance(another, list):
+                # They are equally long, since n_features was compared first.
+                pairs = zip(one, another, strict=True)
+                one, another = next((a, b) for a, b in pairs if a != b)
+            raise DataError(
+                f"statistics must have the same {name} to be added, got {shown(one)} and "
+                f"{shown(another)}: give every site the same public inputs (total_records among "
+                "them), and the same columns in the same order."
+            )
 
     def to_dict(self) -> dict[str, object]:
         """Return the map as plain, JSON-ready data."""
@@ -146,17 +142,6 @@ class RecordMap:
             "norm_bound": self.norm_bound,
             "feature_names": None if self.feature_names is None else list(self.feature_names),
         }
-
-
-def _difference(one: object, other: object) -> str:
-    if isinstance(one, list) and isinstance(other, list):
-        pairs = zip(one, other, strict=True)  # equally long, since n_features was compared first
-        one, other = next((a, b) for a, b in pairs if a != b)
-    return f"{shown(one)} and {shown(other)}"
-
-
-def _new_part() -> frozenset[str]:
-    return frozenset([uuid.uuid4().hex])
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +173,7 @@ class Statistics:
     gram: IntArray = field(repr=False)
     n_records: int
     record_map: RecordMap
-    parts: frozenset[str] = field(default_factory=_new_part, repr=False)
+    parts: frozenset[str] = field(default_factory=lambda: frozenset([uuid.uuid4().hex]), repr=False)
 
     def __post_init__(self) -> None:
         n_records = check_integer(
@@ -203,7 +188,9 @@ class Statistics:
             raise ParameterError("parts must be a frozenset of names: leave it out.")
         _check_gram(self.gram, self.record_map, n_records)
         self.record_map.check_room(n_records)
-        object.__setattr__(self, "gram", _unchanging(self.gram))
+        if not self.gram.flags.owndata or self.gram.flags.writeable:
+            object.__setattr__(self, "gram", self.gram.copy())
+            self.gram.setflags(write=False)
         object.__setattr__(self, "n_records", n_records)
 
     @property
@@ -280,21 +267,55 @@ class Statistics:
         NOT PRIVATE: the file is as sensitive as the records, and its checksum finds accidents, not
         forgeries. A program that is killed may leave a hidden `.hushcov-*.partial` beside it.
         """
-        return write_statistics(self, path, overwrite=overwrite)
+        asked = as_path("path", path, "name the file of the statistics.")
+        with os_errors(asked, "written", StatisticsError):
+            place = Path(os.path.realpath(asked))
+            if os.path.lexists(place) and not stat.S_ISREG(place.stat().st_mode):
+                raise StatisticsError(f"{asked} is not an ordinary file: name a new one.")
+            if os.path.lexists(place) and not overwrite:
+                raise StatisticsError(
+                    f"{asked} exists already: choose another name, or pass overwrite=True to "
+                    "replace it."
+                )
+            # Made for its owner alone (mode 0600), and moved to its place under that mode.
+            descriptor, draft = tempfile.mkstemp(
+                prefix=".hushcov-", suffix=".partial", dir=place.parent
+            )
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    digest = hashlib.sha256()
+                    for piece in _pieces(self):
+                        digest.update(piece)
+                        file.write(piece)
+                    file.write(digest.digest())
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(draft, place)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(draft)
+            to_disk(place.parent)
+        return asked
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
-        """Read what `save` wrote; anything else, or anything that changed since, is an error."""
-        return read_statistics(path)
+        """Read what `save` wrote; anything else, or anything that changed since, is an error.
 
-
-def _unchanging(gram: IntArray) -> IntArray:
-    """Return the array if nobody can write to it, or else a read-only copy."""
-    if gram.flags.owndata and not gram.flags.writeable:
-        return gram
-    gram = gram.copy()
-    gram.setflags(write=False)
-    return gram
+        Errors say what is wrong without quoting it.
+        """
+        asked = as_path("path", path, "name the file of the statistics.")
+        with os_errors(asked, "read", StatisticsError):
+            if not asked.is_file():  # reading anything else might never end
+                what = "is not an ordinary file" if asked.exists() else "does not exist"
+                raise StatisticsError(f"{asked} {what}: check the path.")
+            try:
+                with asked.open("rb") as file:
+                    return _read(file, os.fstat(file.fileno()).st_size)
+            except _InvalidError as error:
+                raise_alone(StatisticsError(f"{asked} {error}"))
+            except MemoryError:
+                words = "holds statistics larger than memory: use more."
+                raise_alone(CapacityError(f"{asked} {words}"))
 
 
 def _check_gram(gram: IntArray, record_map: RecordMap, n_records: int) -> None:
@@ -313,7 +334,8 @@ def _check_gram(gram: IntArray, record_map: RecordMap, n_records: int) -> None:
         raise DataError(f"gram must be symmetric: {cure}")
     if gram.diagonal().min() < 0:
         raise DataError(f"gram must have a nonnegative diagonal: {cure}")
-    largest = n_records * record_map.largest_product
+    half_width, bound = record_map.grid.half_width, record_map.norm_bound
+    largest = n_records * min(half_width, half_width if bound is None else bound) ** 2
     if int(gram.max()) > largest or int(gram.min()) < -largest:
         raise DataError(
             "gram must have entries of at most n_records * half_width**2 in absolute value (or "
@@ -331,71 +353,9 @@ _FIELDS = {
     *("feature_scale", "norm_bound", "feature_names"),
 }
 
-StatisticsPath = str | os.PathLike[str]
-
-
-def write_statistics(
-    statistics: Statistics, path: StatisticsPath, *, overwrite: bool = False
-) -> Path:
-    """Write the file completely or not at all, even if the program is killed."""
-    asked = as_path("path", path, "name the file of the statistics.")
-    with os_errors(asked, "written", StatisticsError):
-        place = Path(os.path.realpath(asked))
-        _check_place(asked, place, overwrite=overwrite)
-        # Made for its owner alone (mode 0600), and moved to its place under that mode.
-        descriptor, draft = tempfile.mkstemp(
-            prefix=".hushcov-", suffix=".partial", dir=place.parent
-        )
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                _fill(file, statistics)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, place)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(draft)
-        to_disk(place.parent)
-    return asked
-
-
-def read_statistics(path: StatisticsPath) -> Statistics:
-    """Read a file and check all of it; errors say what is wrong without quoting it."""
-    asked = as_path("path", path, "name the file of the statistics.")
-    with os_errors(asked, "read", StatisticsError):
-        if not asked.is_file():  # reading anything else might never end
-            what = "is not an ordinary file" if asked.exists() else "does not exist"
-            raise StatisticsError(f"{asked} {what}: check the path.")
-        try:
-            with asked.open("rb") as file:
-                return _read(file, os.fstat(file.fileno()).st_size)
-        except _InvalidError as error:
-            raise_alone(StatisticsError(f"{asked} {error}"))
-        except MemoryError:
-            raise_alone(CapacityError(f"{asked} holds statistics larger than memory: use more."))
-
 
 class _InvalidError(Exception):
     """An error in the content of a file, and the cure."""
-
-
-def _check_place(path: Path, place: Path, *, overwrite: bool) -> None:
-    if not os.path.lexists(place):
-        return
-    if not stat.S_ISREG(place.stat().st_mode):
-        raise StatisticsError(f"{path} is not an ordinary file: name a new one.")
-    if not overwrite:
-        raise StatisticsError(
-            f"{path} exists already: choose another name, or pass overwrite=True to replace it."
-        )
-
-
-def _fill(file: BinaryIO, statistics: Statistics) -> None:
-    digest = hashlib.sha256()
-    for piece in _pieces(statistics):
-        digest.update(piece)
-        file.write(piece)
-    file.write(digest.digest())
 
 
 def _pieces(statistics: Statistics) -> Iterator[Any]:
@@ -422,28 +382,16 @@ def _read(file: BinaryIO, size: int) -> Statistics:
             "with the version that wrote it, and sum again if that is not to be had."
         )
     second = file.readline(_MOST_DESCRIPTION)
-    about = _description(second)
-    d, start = about["n_features"], file.tell()
-    if type(d) is not int or d < 1 or size - start != 4 * d * (d + 1) + _CHECKSUM_BYTES:
-        raise _InvalidError("is longer or shorter than it says: " + _COPY_AGAIN)
-    digest.update(first + second)
-    gram = _gram(file, d, digest)
-    if file.read(_CHECKSUM_BYTES + 1) != digest.digest():
-        raise _InvalidError("does not match its checksum: " + _COPY_AGAIN)
-    return _rebuilt(about, gram)
-
-
-def _description(line: bytes) -> dict[str, Any]:
     try:
-        about = json.loads(line.decode("utf-8")) if line.endswith(b"\n") else None
+        about = json.loads(second.decode("utf-8")) if second.endswith(b"\n") else None
     except (ValueError, RecursionError):
         about = None
     if not isinstance(about, dict) or set(about) != _FIELDS or about["statistic"] != "gram":
         raise _InvalidError("does not describe its statistics: " + _COPY_AGAIN)
-    return about
-
-
-def _gram(file: BinaryIO, d: int, digest: Any) -> IntArray:
+    d, start = about["n_features"], file.tell()
+    if type(d) is not int or d < 1 or size - start != 4 * d * (d + 1) + _CHECKSUM_BYTES:
+        raise _InvalidError("is longer or shorter than it says: " + _COPY_AGAIN)
+    digest.update(first + second)
     gram = np.empty((d, d), dtype=np.int64)
     for i in range(d):
         content = file.read(8 * (d - i))
@@ -453,7 +401,9 @@ def _gram(file: BinaryIO, d: int, digest: Any) -> IntArray:
         gram[i, i:] = np.frombuffer(content, dtype="<i8")
         gram[i + 1 :, i] = gram[i, i + 1 :]
     gram.setflags(write=False)
-    return gram
+    if file.read(_CHECKSUM_BYTES + 1) != digest.digest():
+        raise _InvalidError("does not match its checksum: " + _COPY_AGAIN)
+    return _rebuilt(about, gram)
 
 
 def _rebuilt(about: dict[str, Any], gram: IntArray) -> Statistics:

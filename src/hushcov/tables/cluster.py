@@ -52,20 +52,12 @@ _ROWS_OF_PIECE, _FEW_PIECES, _FEWEST_ROWS, _ROWS_A_FEATURE = 2**18, 64, 2**14, 8
 _SHARE_KEPT, _MOST_KEPT = 0.25, 2**28
 _ROWS_OF_REPORT = 2**16  # rows between two reports of progress
 # Progress callbacks by process and topic. A fork of this process has its own number and none.
-_LISTENERS: dict[tuple[int, str], Progress] = {}
+_LISTENERS: dict[tuple[int, str], Sequence[Progress]] = {}
 _TELLING = threading.Lock()
 _KEY = "hushcov unit key"  # a column that says in which partition a row is to be
 _LARGEST_KEY = 2**64 - 1
 _Computed = TypeVar("_Computed")
 _NOWHERE = object()  # in no copy
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Successive rows over which one task sums: a delayed table, or Records of files."""
-
-    n_rows: int
-    rows: Any
 
 
 class DaskRecords(PartitionedRecords):
@@ -96,16 +88,16 @@ class DaskRecords(PartitionedRecords):
         if isinstance(data, FileRecords):
             fewest = max(_FEWEST_ROWS, _ROWS_A_FEATURE * data.n_features)
             rows = min(_ROWS_OF_PIECE, max(fewest, -(-data.n_records // _FEW_PIECES)))
-            spans = data.pieces(rows)
-            pieces = [Piece(span.n_rows, data.only([span])) for span in spans]
-            n_features = data.n_features
+            self.n_features = data.n_features
             self.gaps, self.feature_names = data.gaps, data.feature_names
+            pieces = [(span.n_rows, data.only([span])) for span in data.pieces(rows)]
         else:
-            pieces, n_features = self._collection(data)
-        self._pieces = tuple(piece for piece in pieces if piece.n_rows)
-        self.n_records, self.n_features = sum(piece.n_rows for piece in self._pieces), n_features
+            pieces = self._collection(data)
+        # Numbers of successive rows, and the delayed table or the Records that a task sums over.
+        self._pieces = [(n_rows, rows) for n_rows, rows in pieces if n_rows]
+        self.n_records = sum(n_rows for n_rows, _ in self._pieces)
 
-    def _collection(self, data: Any) -> tuple[list[Piece], int]:
+    def _collection(self, data: Any) -> list[tuple[int, Any]]:
         check_frame(data)
         if hasattr(data, "to_dask_array"):
             self.feature_names = tuple(str(name) for name in data.columns)
@@ -120,25 +112,21 @@ class DaskRecords(PartitionedRecords):
         if data.numblocks[1] > 1:
             data = data.rechunk({1: -1})
         check_table("the dask collection", data.shape, data.dtype, kinds="biufO")
-        blocks = data.to_delayed()[:, 0]
-        pieces = [
-            Piece(length, block) for block, length in zip(blocks, data.chunks[0], strict=True)
-        ]
-        return pieces, data.shape[1]
+        self.n_features = data.shape[1]
+        return list(zip(data.chunks[0], data.to_delayed()[:, 0], strict=True))
 
     def map_sum_through(
         self,
         view: View,
         block_function: BlockFunction,
-        *,
-        progress: Progress | None = None,
+        listeners: Sequence[Progress] = (),
         held: Held | None = None,
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
         keepers = self._keepers(held)
-        parts = [piece.rows for piece in self._pieces]
         work = Work(view, block_function, self.gaps)
-        total = sum_parts(work, parts, progress, np.empty((0, self.n_features)), keepers)
+        parts = [rows for _, rows in self._pieces]
+        total = sum_parts(work, parts, listeners, np.empty((0, self.n_features)), keepers)
         if held is not None:
             held.complete = None not in keepers
         return total
@@ -157,7 +145,7 @@ class DaskRecords(PartitionedRecords):
         client = client if hasattr(client, "scheduler_info") else None
         place = None if client is None else client.id
         if place not in held.keepers:
-            sizes = [2 * piece.n_rows * self.n_features for piece in self._pieces]
+            sizes = [2 * n_rows * self.n_features for n_rows, _ in self._pieces]
             rooms: dict[Any, tuple[int, int]] = {None: (_MOST_KEPT, 1)}
             if client is not None:  # bytes that each worker may keep in copies, and its threads
                 workers = client.scheduler_info(n_workers=-1)["workers"]
@@ -165,10 +153,14 @@ class DaskRecords(PartitionedRecords):
                     name: (int(_SHARE_KEPT * (w["memory_limit"] or 4 * _MOST_KEPT)), w["nthreads"])
                     for name, w in workers.items()
                 }
-            held.keepers[place] = [
-                None if where is _NOWHERE else _keeper(client, where, size)
-                for where, size in zip(_spread(sizes, rooms), sizes, strict=True)
-            ]
+            keepers: list[Any] = [None] * len(sizes)
+            for i, (size, where) in enumerate(zip(sizes, _spread(sizes, rooms), strict=True)):
+                if where is not _NOWHERE and client is None:
+                    keepers[i] = KeptOfPiece(size)
+                elif where is not _NOWHERE:
+                    how = {"workers": [where], "allow_other_workers": True, "pure": False}
+                    keepers[i] = client.submit(KeptOfPiece, size, **how)
+            held.keepers[place] = keepers
         return list(held.keepers[place])
 
 
@@ -185,18 +177,10 @@ def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any
     return found
 
 
-def _keeper(client: Any, worker: Any, n_bytes: int) -> Any:
-    if client is None:
-        return KeptOfPiece(n_bytes)
-    return client.submit(
-        KeptOfPiece, n_bytes, workers=[worker], allow_other_workers=True, pure=False
-    )
-
-
 def sum_parts(
     work: Work,
     parts: Sequence[Any],
-    progress: Progress | None,
+    listeners: Sequence[Progress],
     no_rows: Any,
     keepers: Sequence[Any] | None = None,
 ) -> IntArray:
@@ -205,18 +189,12 @@ def sum_parts(
     `no_rows` is such a table without rows, for where there are none in all of them.
     """
     delayed = dask_module().delayed
-    sent = delayed(work, pure=False)
-    keepers = [None] * len(parts) if keepers is None else keepers
-    with _listening(progress) as topic:
-        sums = [
-            delayed(_sum_rows)(sent, topic, keeper, part)
-            for part, keeper in zip(parts, keepers, strict=True)
-        ]
+    sent, add = delayed(work, pure=False), delayed(_added)
+    pairs = zip(keepers or [None] * len(parts), parts, strict=True)
+    with _listening(tuple(listeners)) as topic:
+        sums = [delayed(_sum_rows)(sent, topic, *pair) for pair in pairs]
         while len(sums) > 1:
-            sums = [
-                delayed(_added)(*sums[start : start + _FAN_IN])
-                for start in range(0, len(sums), _FAN_IN)
-            ]
+            sums = [add(*sums[start : start + _FAN_IN]) for start in range(0, len(sums), _FAN_IN)]
         total = computed(sums[0].compute) if sums else None
         return np.asarray(work(no_rows, lambda _: None) if total is None else total)
 
@@ -261,47 +239,36 @@ class Work:
 def _sum_rows(
     work: Work, topic: str | None, keeper: KeptOfPiece | None, rows: Any
 ) -> IntArray | None:
+    """Sum over a part, and report its rows, many at a time, to the listeners of a topic."""
     if rows is None:
         return None  # a partition without rows
-    report = _Report(topic)
-    total = work(rows, report, keeper)
-    report.send()
-    return total
+    counted = 0
 
-
-class _Report:
-    """Counts rows and reports them, many at a time, to the listener of a topic."""
-
-    def __init__(self, topic: str | None) -> None:
-        self._topic = topic
-        self._rows = 0
-
-    def __call__(self, rows: int) -> None:
-        self._rows += rows
-        if self._rows >= _ROWS_OF_REPORT:
-            self.send()
-
-    def send(self) -> None:
-        """Report the rows since the last report."""
-        rows, self._rows = self._rows, 0
-        if self._topic is None or not rows:
+    def report(n_rows: int, *, at_least: int = _ROWS_OF_REPORT) -> None:
+        nonlocal counted
+        counted += n_rows
+        if topic is None or counted < at_least:
             return
-        if (os.getpid(), self._topic) in _LISTENERS:
-            _tell(self._topic, rows)
+        done, counted = counted, 0
+        if (os.getpid(), topic) in _LISTENERS:
+            _tell(topic, done)
             return
         from distributed import get_worker
 
         # With dask's own processes there is no worker, and progress cannot be reported.
         with suppress(ValueError):
-            get_worker().log_event(self._topic, rows)
+            get_worker().log_event(topic, done)
+
+    total = work(rows, report, keeper)
+    report(0, at_least=1)
+    return total
 
 
 def _tell(topic: str, rows: int) -> None:
-    """Call the listener, from one thread at a time; do nothing after the sum has ended."""
+    """Call the listeners, from one thread at a time; do nothing after the sum has ended."""
     with _TELLING:
-        progress = _LISTENERS.get((os.getpid(), topic))
-        if progress is not None:
-            progress(rows)
+        for listener in _LISTENERS.get((os.getpid(), topic), ()):
+            listener(rows)
 
 
 def _added(*parts: IntArray | None) -> IntArray | None:
@@ -315,15 +282,19 @@ def _added(*parts: IntArray | None) -> IntArray | None:
 
 
 @contextmanager
-def _listening(progress: Progress | None) -> Iterator[str | None]:
+def _listening(listeners: tuple[Progress, ...]) -> Iterator[str | None]:
     """Yield the topic under which tasks report rows, here or on workers of a cluster."""
-    if progress is None:
+    if not listeners:
         yield None
         return
-    client, place = _client(), os.getpid()
-    # Two listeners at the same time differ in their id, later ones in the time.
-    topic = f"hushcov-{'' if client is None else client.id}-{id(progress)}-{time.monotonic_ns()}"
-    _LISTENERS[place, topic] = progress
+    client, place = None, os.getpid()
+    with suppress(ImportError, ValueError):  # there is no current client of a cluster
+        from distributed import get_client
+
+        client = get_client()
+    # Two tuples at the same time differ in their id, later ones in the time.
+    topic = f"hushcov-{'' if client is None else client.id}-{id(listeners)}-{time.monotonic_ns()}"
+    _LISTENERS[place, topic] = listeners
     if client is not None:
         client.subscribe_topic(topic, lambda event: _tell(topic, event[1]))
     try:
@@ -332,16 +303,6 @@ def _listening(progress: Progress | None) -> Iterator[str | None]:
         if client is not None:
             client.unsubscribe_topic(topic)
         del _LISTENERS[place, topic]
-
-
-def _client() -> Any:
-    """Return the current client of a cluster, or None."""
-    try:
-        from distributed import get_client
-
-        return get_client()
-    except (ImportError, ValueError):
-        return None
 
 
 def dask_module() -> Any:
@@ -356,12 +317,7 @@ def dask_module() -> Any:
 class UnitPartitions(PartitionedRecords):
     """Rows of a dask dataframe without its column of identifiers, and whole units together.
 
-    Parameters
-    ----------
-    frame : dask dataframe
-        It is shuffled anew in every pass over the rows. Its number of rows is counted first.
-    label
-        The column of identifiers.
+    It is shuffled anew in every pass over the rows. Its number of rows is counted first.
 
     Privacy
     -------
@@ -381,7 +337,7 @@ class UnitPartitions(PartitionedRecords):
         self.n_records = computed(lambda: len(frame))
 
     @cached_property
-    def _parts(self) -> list[Any]:
+    def parts(self) -> list[Any]:
         """Delayed partitions of whole units."""
         meta = self._frame._meta.assign(**{_KEY: np.zeros(0, dtype=np.uint64)})
         keyed = self._frame.map_partitions(_keyed, self._label, meta=meta)
@@ -393,72 +349,56 @@ class UnitPartitions(PartitionedRecords):
         """Return the units of the rows."""
         return PartitionUnits(np.zeros(0, dtype=np.int64), self)
 
-    @cached_property
-    def unit_sizes(self) -> IntArray:
-        """Numbers of rows of the units; identifiers of several types are refused."""
-        delayed = dask_module().delayed
-        looked = delayed([delayed(_sizes)(part) for part in self._parts])
-        found = [each for each in computed(looked.compute) if each is not None]
-        if len({kind for kind, _ in found}) > 1:
-            raise mixed_identifiers()
-        return np.concatenate([np.zeros(0, dtype=np.int64), *(sizes for _, sizes in found)])
-
     def map_sum_through(
         self,
         view: View,
         block_function: BlockFunction,
-        *,
-        progress: Progress | None = None,
+        listeners: Sequence[Progress] = (),
         held: Held | None = None,
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`; no copies are kept of shuffled rows."""
         work = Work(view, block_function, self.gaps)
         none = PartRecords(np.empty((0, self.n_features)), Units(np.zeros(0, dtype=np.int64)), int)
-        return sum_parts(work, self._parts, progress, none)
+        return sum_parts(work, self.parts, listeners, none)
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionUnits(Units):
-    """Units of which each is in one partition, as numbers that are local to it."""
+    """Units of which each is in one partition, as numbers that are local to it.
+
+    Privacy
+    -------
+    A unit is in one partition, and is mapped there on its own.
+    """
 
     records: UnitPartitions
 
     @cached_property
     def sizes(self) -> IntArray:
-        """Numbers of rows of the units."""
-        return self.records.unit_sizes
+        """Numbers of rows of the units; identifiers of several types are refused."""
+        delayed = dask_module().delayed
+        looked = delayed([delayed(_sizes)(part) for part in self.records.parts])
+        found = [each for each in computed(looked.compute) if each is not None]
+        if len({kind for kind, _ in found}) > 1:
+            raise mixed_identifiers()
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(sizes for _, sizes in found)])
 
     def bounded(self, records: Records, most_rows: int) -> Records:
-        """See `Units.bounded`; done in the partitions.
-
-        Privacy
-        -------
-        A unit is in one partition, and is mapped there on its own.
-        """
+        """See `Units.bounded`; done in the partitions."""
         n_rows = int(np.minimum(self.sizes, most_rows).sum())
         return WithinPartitions(records, n_rows, partial(_bounded, most_rows=most_rows))
 
     def means(self, records: Records) -> Records:
-        """See `Units.means`; done in the partitions.
-
-        Privacy
-        -------
-        A unit is in one partition, and is mapped there on its own.
-        """
-        return WithinPartitions(records, len(self.sizes), _averaged)
+        """See `Units.means`; done in the partitions."""
+        return WithinPartitions(records, len(self.sizes), partial(_bounded, most_rows=None))
 
 
 class WithinPartitions(WrappedRecords):
     """Records that are made of whole units in every partition."""
 
     def __init__(self, records: Records, n_rows: int, make: View) -> None:
-        super().__init__(records)
-        self.n_records, self._make = n_rows, make
-
-    @property
-    def n_rows(self) -> int:
-        """See `Records`."""
-        return self.n_records
+        super().__init__(records, n_rows)
+        self._make = make
 
     def _blocks(self) -> Iterator[Any]:
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
@@ -475,18 +415,13 @@ class PartRecords(ArrayRecords):
         self.units, self.kind = units, kind
 
 
-def _units_in(records: Records) -> Units:
+def _bounded(records: Records, most_rows: int | None) -> Records:
+    """Bound the units of a partition, or average them if no bound is given."""
     part = source_of(records)
     assert isinstance(part, PartRecords)
-    return part.units
-
-
-def _bounded(records: Records, most_rows: int) -> Records:
-    return _units_in(records).bounded(records, most_rows)
-
-
-def _averaged(records: Records) -> Records:
-    return _units_in(records).means(records)
+    if most_rows is None:
+        return part.units.means(records)
+    return part.units.bounded(records, most_rows)
 
 
 def _keyed(frame: Any, label: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_real, listed, shown
+from hushcov._validation import check_choice, check_real, listed, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
 from hushcov.sums.grids import refuse_name
 from hushcov.sums.records import (
@@ -63,7 +63,21 @@ class CodebookColumn:
                 cure = "write a number, or leave it out where it is not known."
                 check_real(f"{end} of {where}", getattr(self, end), cure=cure)
         if self.kind == CATEGORY:
-            self._check_values(where)
+            if self.low is not None or self.high is not None:
+                raise ParameterError(
+                    f"low and high must be left out for {where}, which is a category: its one-hot "
+                    "columns lie between 0 and 1."
+                )
+            if not self.values or not all(isinstance(v, str) and v.strip() for v in self.values):
+                raise ParameterError(
+                    f"values are required for {where}, which is a category: list those that it can "
+                    f"have, separated by {SEPARATOR!r}. The list is public and never taken from X."
+                )
+            if len(self._places) < len(self.values):
+                raise ParameterError(
+                    f"values must all differ for {where}, got {len(self.values)} with "
+                    f"{len(self._places)} different ones: leave out what is there twice."
+                )
             return
         if self.values:
             raise ParameterError(
@@ -84,23 +98,6 @@ class CodebookColumn:
             raise ParameterError(
                 f"low and high must be whole numbers for {where}, which is an integer: round them, "
                 "or call it a number."
-            )
-
-    def _check_values(self, where: str) -> None:
-        if self.low is not None or self.high is not None:
-            raise ParameterError(
-                f"low and high must be left out for {where}, which is a category: its one-hot "
-                "columns lie between 0 and 1."
-            )
-        if not self.values or not all(isinstance(v, str) and v.strip() for v in self.values):
-            raise ParameterError(
-                f"values are required for {where}, which is a category: list those that it can "
-                f"have, separated by {SEPARATOR!r}. The list is public and never taken from X."
-            )
-        if len(self._places) < len(self.values):
-            raise ParameterError(
-                f"values must all differ for {where}, got {len(self.values)} with "
-                f"{len(self._places)} different ones: leave out what is there twice."
             )
 
     @property
@@ -193,9 +190,8 @@ class Codebook:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        names = [column.name for column in self.columns]
-        twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-        if not names or twice:
+        twice = repeated(self.names)
+        if not self.names or twice:
             what = f"{listed(twice)} twice" if twice else "none"
             raise ParameterError(
                 f"the codebook must have columns, each once, got {what}: leave out all but one."
@@ -284,14 +280,9 @@ def _column(row: dict[str, Any]) -> CodebookColumn:
 class CodedRecords(WrappedRecords):
     """The records with one-hot columns in place of categories.
 
-    Parameters
-    ----------
-    records : Records
-        In which a category is the place of its value, -1 for none, NaN where it is missing.
-    sizes : tuple of int
-        For each column how many values it has; 0 for one that is used as it is.
-    names : tuple of str
-        Names of all columns after that.
+    In `records` a category is the place of its value, -1 for none, NaN where it is missing. `sizes`
+    has for each column how many values it has, 0 for one that is used as it is, and `names` those
+    of all columns after that.
 
     Privacy
     -------
@@ -307,9 +298,9 @@ class CodedRecords(WrappedRecords):
         """The records before it."""
         return self._records
 
-    def on(self, records: Records) -> CodedRecords:
+    def on(self, records: Records) -> Records:
         """Return these columns of other records."""
-        return CodedRecords(records, self.sizes, self.feature_names or ())
+        return self._view()(records)
 
     def _blocks(self) -> Iterator[FloatArray]:
         for block in self._records._blocks():
@@ -340,11 +331,10 @@ def code_categories(records: Any, codebook: Codebook, block_rows: int | None) ->
         category = codebook.categories.get(name)
         sizes.append(0 if category is None else len(category.values))
         features += [name] if category is None else category.features
-    if len(set(features)) < len(features):
-        twice = [name for name in dict.fromkeys(features) if features.count(name) > 1]
+    if repeated(features):
         raise ParameterError(
             f"the codebook must give one-hot columns other names than columns of the table, got "
-            f"{listed(twice)} twice: rename a column."
+            f"{listed(repeated(features))} twice: rename a column."
         )
     records.block_rows = check_block_rows(block_rows, default_block_rows(len(features)))
     return CodedRecords(records, tuple(sizes), tuple(features))
@@ -373,7 +363,7 @@ class FrameRecords(Records):
                 "DataFrame, an Arrow table, or a file with names."
             )
         codebook.check_names(names)
-        if len(set(names)) < len(names):
+        if repeated(names):
             raise DataError(
                 "X must have column names that all differ, got some twice: rename columns."
             )

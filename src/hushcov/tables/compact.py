@@ -9,6 +9,7 @@ import io
 import tempfile
 import weakref
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,28 +18,22 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
-from hushcov.sums.grids import check_feature_scale, check_numbers
+from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.records import (
     BlockFunction,
     Held,
     PartitionedRecords,
-    Progress,
     Records,
     View,
     WrappedRecords,
+    check_about,
     check_finite,
     complete_rows,
     default_block_rows,
     layers_of,
     source_of,
 )
-from hushcov.sums.rows import (
-    MISSING,
-    About,
-    RowSums,
-    finite_row,
-    row_parts,
-)
+from hushcov.sums.rows import MISSING, About, RowSums, finite_row, row_parts
 from hushcov.tables.sources import ArrayRecords
 
 Int16Array = NDArray[np.int16]
@@ -52,7 +47,7 @@ _MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
 
 
 def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> int:
-    """Bytes of the copy that is kept of so many records; 0 where none is."""
+    """Return bytes of the copy that is kept of so many records; 0 where none is."""
     size = 2 * n_records * n_features
     return size if size <= (_MOST_IN_MEMORY if in_memory else _MOST_KEPT) else 0
 
@@ -71,16 +66,7 @@ class CompactRecords(WrappedRecords):
     Workers of a cluster that read files keep copies of what they read (`DaskRecords`). Other
     records on a cluster, and those on a device, are mapped anew for every sum.
 
-    Parameters
-    ----------
-    records : Records
-        What is made compact.
-    centre, reach : ndarray of shape (n_features,)
-        As for `CentredRecords`. Public or released.
-    scale : ndarray of shape (n_features,)
-        Public or released.
-    keep : bool, default=True
-        Whether a copy may be kept.
+    Centre, reach and scale are public or released; `keep` says whether a copy may be kept.
 
     Privacy
     -------
@@ -100,9 +86,7 @@ class CompactRecords(WrappedRecords):
     ) -> None:
         super().__init__(records)
         d = records.n_features
-        cure = "give one for each feature, in the order of the columns."
-        self._centre = check_numbers("centre", centre, d, cure=cure)
-        limits = check_numbers("reach", reach, d, at_least=0, finite=False, cure=cure)
+        self._centre, limits = check_about(centre, reach, d)
         self._scale = check_feature_scale(scale, d)
         self._unit = self._scale / UNITS
         self._reach = np.minimum(limits, _LARGEST * self._unit)
@@ -110,39 +94,32 @@ class CompactRecords(WrappedRecords):
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
         source = source_of(records)
         size = copy_bytes(records.n_rows, d, in_memory=isinstance(source, ArrayRecords))
-        allowed = keep and not self.on_device
-        elsewhere = isinstance(source, PartitionedRecords)
-        self._copy = _Copy(
-            allowed and not elsewhere and size > 0, source.scratch if allowed else None
-        )
+        allowed, elsewhere = keep and not self.on_device, isinstance(source, PartitionedRecords)
+        wanted = allowed and not elsewhere and size > 0
+        #: Integers that are kept, or put there by the first sum; a worker puts its own here.
+        self.copy = _Copy(wanted, source.scratch if allowed else None)
         self.held = Held() if allowed and elsewhere else None
-
-    @property
-    def keeps_copy(self) -> bool:
-        """See `Records`."""
-        return self._copy.wanted or self._copy.folder is not None
 
     @property
     def zeros_stay(self) -> bool:  # type: ignore[override]
         """See `WrappedRecords`."""
         return not self.on_device
 
-    def map_sum(
-        self, block_function: BlockFunction, *, progress: Progress | None = None
-    ) -> IntArray:
+    @property
+    def keeps_copy(self) -> bool:
+        """See `Records`."""
+        return self.copy.wanted or self.copy.folder is not None
+
+    def map_sum(self, block_function: BlockFunction) -> IntArray:
         """See `Records.map_sum`; sums that centre rows take the integers as they are."""
-        if isinstance(block_function, RowSums) and self._gives_integers_to(block_function):
+        if isinstance(block_function, RowSums) and block_function.centring and not self.on_device:
             about = block_function.about or About.zero(self.n_features)
             if about.unit is None:
-                in_units = About(about.centre, about.reach, self._unit)
-                block_function = block_function.centred(in_units)
-        return super().map_sum(block_function, progress=progress)
+                block_function = block_function.centred(replace(about, unit=self._unit))
+        return super().map_sum(block_function)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._integers() if self._gives_integers_to(row_sums) else self._blocks()
-
-    def _gives_integers_to(self, row_sums: RowSums) -> bool:
-        return row_sums.centring and not self.on_device
+        return self._blocks() if self.on_device or not row_sums.centring else self._integers()
 
     def _blocks(self) -> Iterator[Any]:
         if self.on_device:
@@ -154,17 +131,17 @@ class CompactRecords(WrappedRecords):
             yield rows
 
     def _integers(self) -> Iterator[Int16Array]:
-        if self._copy.rows is not None:
+        if self.copy.rows is not None:
             step = default_block_rows(self.n_features)
             for start in range(0, self.n_rows, step):
-                yield self._copy.rows[start : start + step]
+                yield self.copy.rows[start : start + step]
             return
-        if self._copy.file is not None:
-            yield from _read_back(self._copy.file, self.n_rows, self.n_features)
+        if self.copy.file is not None:
+            yield from _read_back(self.copy.file, self.n_rows, self.n_features)
             return
         shape = (self.n_rows, self.n_features)
-        kept = np.empty(shape, dtype=np.int16) if self._copy.wanted else None
-        file = self._copy.opened() if kept is None else None
+        kept = np.empty(shape, dtype=np.int16) if self.copy.wanted else None
+        file = self.copy.opened() if kept is None else None
         filled = 0
         records = self._records.unfilled()
         for block in records._blocks():
@@ -173,21 +150,16 @@ class CompactRecords(WrappedRecords):
             else:
                 integers = kept[filled : filled + len(block)]
             filled += len(block)
-            if not self._fill(block, integers):
+            parts, public = row_parts(block, threads()), (self._centre, self._reach, self._per_unit)
+            rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
+            if not all(run_parts(_fill_integers, [(part, *public, own) for part, own in rows])):
                 check_finite(block, gaps=records.gaps, names=self.feature_names)
                 if not records.gaps:
                     raise AssertionError("finite after all")
             if file is not None:
                 _check_whole(file.write(integers.data), integers)
             yield integers
-        self._copy.rows, self._copy.file = kept, file
-
-    def _fill(self, block: FloatArray, integers: Int16Array) -> bool:
-        """Fill in the integers of a block, on all cores; False if a number is not finite."""
-        parts = row_parts(block, threads())
-        public = (self._centre, self._reach, self._per_unit)
-        rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
-        return all(run_parts(_fill_integers, [(part, *public, own) for part, own in rows]))
+        self.copy.rows, self.copy.file = kept, file
 
     def _tensors(self) -> Iterator[Any]:
         """Yield these values on a device, by the same operations on doubles."""
@@ -202,17 +174,9 @@ class CompactRecords(WrappedRecords):
                 rows[rows.isnan().any(1)] = float("nan")
             yield rows if self.gaps == records.gaps else complete_rows(rows)
 
-    def share(self, copy: _Copy) -> None:
-        """Take integers from this copy, or put them there."""
-        self._copy = copy
-
     def _view(self) -> View:
         return partial(
-            CompactRecords,
-            centre=self._centre,
-            reach=self._reach,
-            scale=self._scale,
-            keep=False,
+            CompactRecords, centre=self._centre, reach=self._reach, scale=self._scale, keep=False
         )
 
 
@@ -253,12 +217,12 @@ class KeptOfPiece:
         """Return the same records, which use the copy."""
         for layer in layers_of(records):
             if isinstance(layer, CompactRecords):
-                layer.share(self._copy)
+                layer.copy = self._copy
         return records
 
 
 def _read_back(file: io.FileIO, n_rows: int, n_features: int) -> Iterator[Int16Array]:
-    """The integers of a file in blocks; several readings may take turns."""
+    """Return the integers of a file in blocks; several readings may take turns."""
     step, size = default_block_rows(n_features), 2 * n_features
     for start in range(0, n_rows, step):
         integers = np.empty((min(step, n_rows - start), n_features), dtype=np.int16)

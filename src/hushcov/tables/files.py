@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
-from hushcov._validation import listed, shown
+from hushcov._validation import listed, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.sums.records import Records, check_block_rows, default_block_rows
 from hushcov.tables.formats import (
@@ -100,14 +100,10 @@ class FoundFile(str):
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]
         return self[:], self.shown
 
-    def __str__(self) -> str:
+    def __str__(self, _: str = "") -> str:
         return self.shown
 
-    def __repr__(self) -> str:
-        return self.shown
-
-    def __format__(self, _: str) -> str:
-        return self.shown
+    __repr__ = __format__ = __str__
 
 
 class FileRecords(Records):
@@ -128,9 +124,8 @@ class FileRecords(Records):
     leave_out : sequence of str or int, optional
         Columns that are no features, by name or by their position in the file: identifiers of
         units, or weights. They may be of any type.
-    drop_nulls : bool, default=False
-        Leave out records with a null or NaN, which otherwise are an error. They still count in
-        `n_records`, which is public and does not depend on values.
+    drop_nulls, block_rows
+        As for `open_records`.
     header : bool, default=True
         Whether the first line of CSV files has the names of the columns. Names that read as
         numbers, dates or nulls are refused, since they may be a record. Blanks around names are no
@@ -140,8 +135,6 @@ class FileRecords(Records):
         is one.
     delimiter : str, optional
         What is between two fields of CSV files; a comma if left out, or a tab in .tsv files.
-    block_rows : int, optional
-        Most rows in a block. It changes speed and memory, never a result.
     codebook : Codebook, optional
         Its categories are read as places of their values in its lists. `open_records` makes one-hot
         columns of them.
@@ -189,10 +182,8 @@ class FileRecords(Records):
             raise ParameterError("drop_nulls must be True or False: choose one.")
         for argument, value in (("columns", columns), ("leave_out", leave_out)):
             if isinstance(value, str):
-                raise ParameterError(
-                    f"{argument} must be a sequence of names, got one string: pass a list, even of "
-                    "one."
-                )
+                words = "must be a sequence of names, got one string: pass a list, even of one."
+                raise ParameterError(f"{argument} {words}")
         if scratch is not None and not os.path.isdir(scratch):
             raise ParameterError(
                 f"scratch must be a folder that is there, got {scratch}: make it, or leave it out."
@@ -301,14 +292,17 @@ class FileRecords(Records):
         named = list(zip(self.feature_names, batch.columns, strict=True))
         if not self.gaps:
             refuse_nulls([name for name, column in named if column.null_count])
-        return Columns(
-            [
-                self._categories[name].codes_of_arrow(column)
-                if name in self._categories
-                else _to_numpy(column)
-                for name, column in named
-            ]
-        )
+        return Columns([self._numbers(name, column) for name, column in named])
+
+    def _numbers(self, name: str, column: Any) -> FloatArray:
+        if name in self._categories:
+            return self._categories[name].codes_of_arrow(column)
+        types = arrow().types
+        if column.null_count or not (
+            types.is_integer(column.type) or types.is_floating(column.type)
+        ):
+            column = column.cast(arrow().float64(), safe=False)
+        return np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
 
 
 def _within(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[Any]:
@@ -367,7 +361,7 @@ def batch_rows(n_features: int, block_rows: int) -> int:
 
 
 def reader_bytes(n_features: int) -> int:
-    """About how many bytes pyarrow takes while files of so many columns are read.
+    """Return about how many bytes pyarrow takes while files of so many columns are read.
 
     It is known from their number alone: sizes of files, of their groups of rows and of their
     dictionaries depend on the records.
@@ -382,7 +376,8 @@ def find_files(source: Any) -> list[str]:
     Messages name a file that was named by itself, and of several none.
     """
     several = isinstance(source, list | tuple)
-    paths = [path for item in (source if several else [source]) for path in _expanded(str(item))]
+    named = [str(item) for item in source] if several else [str(source)]
+    paths = [path for name in named for path in _expanded(name)]
     if not paths:
         raise RecordsFileError(
             f"{source} must lead to files whose names end in {', '.join(FORMATS)}, got none: check "
@@ -397,7 +392,7 @@ def find_files(source: Any) -> list[str]:
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
         raise RecordsFileError(f"{missing[0]} does not exist: check the path.")
-    if paths == ([str(item) for item in source] if several else [str(source)])[:1]:
+    if paths == named[:1]:
         return paths
     shown = "one of the files" + ("" if several else f" of {source}")
     return [FoundFile(path, shown) for path in paths]
@@ -432,7 +427,10 @@ def names_left_out(
             )
     names = tuple(name if isinstance(name, str) else first[name] for name in columns)
     for path, schema in zip(paths, schemas, strict=True):
-        check_there(path, schema.names, names)
+        wrong = _not_there(path, schema.names, names)
+        if wrong:
+            use = " It is to say whose a record is, or its weight: if no column does, leave it out."
+            raise DataError(_all_of(wrong) + use)
     return names
 
 
@@ -464,8 +462,7 @@ def choose_columns(
             f"columns must be names that all differ, at least one, got 0: {paths[0]} must have "
             "a column of numbers."
         )
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    wrong = []
+    twice, wrong = repeated(names), []
     if twice:
         wrong.append(
             f"columns must be names that all differ, got {listed(twice)} more than once: name each "
@@ -479,14 +476,6 @@ def choose_columns(
         if wrong:
             raise DataError(_all_of(wrong))
     return names
-
-
-def check_there(path: str, found: Sequence[str], names: Sequence[str]) -> None:
-    """Refuse a file without one of these columns, or with two of its name."""
-    wrong = _not_there(path, found, names)
-    if wrong:
-        use = " It is to say whose a record is, or its weight: if no column does, leave it out."
-        raise DataError(_all_of(wrong) + use)
 
 
 def _all_of(wrong: Sequence[str]) -> str:
@@ -631,15 +620,6 @@ def _text_header(paths: tuple[str, ...], text: TextOptions) -> Header:
     names = text.names or fields
     check_different(path, names)
     return Header(paths, "csv", len(names), names, text=text)
-
-
-def _to_numpy(column: Any) -> FloatArray:
-    pa = arrow()
-    if column.null_count or not (
-        pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-    ):
-        column = column.cast(pa.float64(), safe=False)
-    return np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
 
 
 class Columns:

@@ -72,6 +72,11 @@ class FileSpan:
         """Number of rows."""
         return self.stop - self.start
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a text file, whose types and rows are not stated."""
+        return self.format == "csv"
+
 
 def whole_file(path: str, file_format: str, text: TextOptions) -> FileSpan:
     """Return the span of all rows of a file; those of a text file are counted."""
@@ -138,7 +143,7 @@ def cut(span: FileSpan, name: str, rows: int) -> list[FileSpan]:
     with readable(span.path):
         if span.format == "parquet":
             with _open_parquet(span.path) as file:
-                sizes = _group_sizes(file.metadata)
+                sizes = [group.num_rows for group in _groups(file.metadata)]
         elif span.format == "ipc":
             # pyarrow tells the size of a record batch only when it reads a column of it.
             sizes = [batch.num_rows for _, batch in _arrow_batches(span, [name], 0)]
@@ -159,7 +164,7 @@ def cut(span: FileSpan, name: str, rows: int) -> list[FileSpan]:
 
 def _parquet_batches(span: FileSpan, names: list[str], rows: int) -> Iterator[tuple[int, Any]]:
     with _open_parquet(span.path) as file:
-        stops = np.cumsum(_group_sizes(file.metadata))
+        stops = np.cumsum([group.num_rows for group in _groups(file.metadata)])
         first, last = np.searchsorted(stops, [span.start, span.stop - 1], side="right").tolist()
         groups = list(range(first, last + 1))
         position = int(stops[first - 1]) if first else 0
@@ -172,8 +177,8 @@ def _open_parquet(path: str) -> Any:
     return pyarrow.parquet.ParquetFile(path, buffer_size=_STREAM_BYTES, pre_buffer=False)
 
 
-def _group_sizes(metadata: Any) -> list[int]:
-    return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+def _groups(metadata: Any) -> list[Any]:
+    return [metadata.row_group(i) for i in range(metadata.num_row_groups)]
 
 
 def _arrow_batches(span: FileSpan, names: list[str], _: int) -> Iterator[tuple[int, Any]]:
@@ -291,21 +296,19 @@ def check_files_complete(paths: Sequence[str], file_format: str, names: Sequence
     found = set()
     for path in paths if file_format == "parquet" else ():
         with readable(path), _open_parquet(path) as file:
-            metadata = file.metadata
-            for group in range(metadata.num_row_groups):
-                for i in range(metadata.num_columns):
-                    chunk = metadata.row_group(group).column(i)
+            for group in _groups(file.metadata):
+                for chunk in (group.column(i) for i in range(group.num_columns)):
                     counts = chunk.statistics
                     if counts is not None and counts.has_null_count and counts.null_count:
                         found.add(chunk.path_in_schema)
     refuse_nulls([name for name in names if name in found])
 
 
+@dataclass
 class readable:
     """Replace pyarrow's errors by ours, which quote no value of the file."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    path: str
 
     def __enter__(self) -> None:
         arrow()
@@ -316,11 +319,11 @@ class readable:
             pass
         elif isinstance(error, PermissionError | FileNotFoundError | IsADirectoryError):
             words = "cannot be opened: check the path and its permissions."
-            found = RecordsFileError(f"{self._path} {words}")
+            found = RecordsFileError(f"{self.path} {words}")
         elif isinstance(error, arrow().ArrowException | OSError | UnicodeError):
-            file_format = format_of(self._path) or ""
+            file_format = format_of(self.path) or ""
             reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
-            found = DataError(f"{self._path} cannot be read as {file_format}: {reason}")
+            found = DataError(f"{self.path} cannot be read as {file_format}: {reason}")
         del kind, error, trace  # nothing here may refer to them when it raises
         if found is not None:
             raise_alone(found)

@@ -160,7 +160,7 @@ def _open_other(source: object, block_rows: int | None) -> Records:
 
 
 def is_file_source(source: object) -> bool:
-    """Whether `source` names files that `FileRecords` reads, or might."""
+    """Return whether `source` names files that `FileRecords` reads, or might."""
     if isinstance(source, list | tuple):
         return bool(source) and all(isinstance(item, str | os.PathLike) for item in source)
     if not isinstance(source, str | os.PathLike):
@@ -224,14 +224,9 @@ class TableRecords(Records):
 class ArrayRecords(TableRecords):
     """Records held in memory; the array is not copied, so leave it unchanged while in use.
 
-    Parameters
-    ----------
-    X : array-like of shape (n_records, n_features)
-        Real numbers in any integer, boolean or floating dtype, or as objects, in any memory
-        layout; or a DataFrame. They are converted block by block, and objects are checked to be
-        numbers then.
-    block_rows : int, optional
-        Most rows in a block. It changes speed and memory, never a result.
+    They are real numbers in any integer, boolean or floating dtype, or as objects, in any memory
+    layout; or a DataFrame. They are converted block by block, and objects are checked to be numbers
+    then.
     """
 
     def __init__(self, X: object, *, block_rows: int | None = None) -> None:
@@ -242,13 +237,8 @@ class ArrayRecords(TableRecords):
 class NpyRecords(TableRecords):
     """Records in a `.npy` file, memory-mapped, so that they need not fit in memory.
 
-    Parameters
-    ----------
-    path : str or path-like
-        A file written by `numpy.save`, holding real numbers in two dimensions. Files with
-        pickled objects are refused.
-    block_rows : int, optional
-        Most rows in a block. It changes speed and memory, never a result.
+    It was written by `numpy.save` and holds real numbers in two dimensions. Files with pickled
+    objects are refused.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
@@ -263,14 +253,9 @@ class NpyRecords(TableRecords):
 
 
 class TensorRecords(Records):
-    """Rows of a PyTorch tensor, summed over on its own device.
+    """Rows of a PyTorch tensor of real numbers, summed over on its own device.
 
-    Parameters
-    ----------
-    tensor : torch.Tensor of shape (n_records, n_features)
-        Real numbers; the tensor is not copied, so leave it unchanged while in use.
-    block_rows : int, optional
-        Most rows in a block. It changes speed and memory, never a result.
+    The tensor is not copied, so leave it unchanged while in use.
     """
 
     in_arrays = False
@@ -310,8 +295,7 @@ class DeclaredRecords(Records):
         """Stand in for a column of identifiers or weights, which is never read."""
         raise AssertionError("records that are only declared have no values")
 
-    def _blocks(self) -> Iterator[FloatArray]:
-        self.column()
+    _blocks = column
 
 
 def numeric_table(source: object) -> NDArray[Any]:
@@ -379,7 +363,7 @@ def _nearest_double(value: Any) -> float:
 
 
 def _is_missing(value: object) -> bool:
-    """Whether this is None or pandas.NA; NaN is a number and is checked later."""
+    """Return whether this is None or pandas.NA; NaN is a number and is checked later."""
     kind = type(value)
     return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas."))
 
@@ -487,10 +471,9 @@ def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
 
 def check_frame_complete(source: Any) -> None:
     """Refuse a polars DataFrame with nulls, which polars has counted already."""
-    if not (_is_from(source, "polars") and hasattr(source, "shape")):
-        return
-    counts = source.null_count()
-    refuse_nulls([name for name in counts.columns if counts[name][0]])
+    if _is_from(source, "polars") and hasattr(source, "shape"):
+        counts = source.null_count()
+        refuse_nulls([name for name in counts.columns if counts[name][0]])
 
 
 def refuse_nulls(names: Sequence[str]) -> None:
@@ -514,7 +497,7 @@ def _column_types(source: Any) -> list[tuple[Any, Any]]:
 
 
 def _is_from(source: Any, *packages: str) -> bool:
-    """Whether the type, or one that it inherits from, belongs to one of these packages."""
+    """Return whether the type, or one that it inherits from, belongs to one of these packages."""
     return any(kind.__module__.partition(".")[0] in packages for kind in type(source).__mro__)
 
 
@@ -534,7 +517,7 @@ def _is_number_type(kind: Any) -> bool:
 
 
 def is_arrow_number(pyarrow: Any, kind: Any) -> bool:
-    """Whether a pyarrow type is numeric or boolean."""
+    """Return whether a pyarrow type is numeric or boolean."""
     types = pyarrow.types
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(is_kind(kind) for is_kind in numeric)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import IntArray
 from hushcov._compiled import compiled
-from hushcov._validation import listed, shown
+from hushcov._validation import listed, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
 
 #: Bytes that are read and parsed at a time.
@@ -357,13 +357,12 @@ def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
 
 def check_different(path: str, names: Sequence[str]) -> None:
     """Refuse a name that several columns have."""
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
+    if twice := repeated(names):
         raise DataError(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
 
 
 def reads_as_value(name: str) -> bool:
-    """Whether a name could be a value: a number, a date, a time, true, false or a null."""
+    """Return whether a name could be a value: a number, a date, a time, true, false or a null."""
     text = name.strip().casefold()
     if text in _NO_NAMES or _WRITTEN_DATE.fullmatch(text):
         return True

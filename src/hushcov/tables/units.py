@@ -27,9 +27,9 @@ from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.sums.records import (
     PartitionedRecords,
     Records,
-    View,
     WrappedRecords,
     default_block_rows,
+    grouped,
     hands_out_arrays,
     is_tensor,
     like,
@@ -89,8 +89,6 @@ class Units:
         else:
             chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
         if most_rows > 1:
-            from hushcov.sums.records import grouped
-
             return grouped(records, self.codes, chosen, most_rows)
         return records if chosen.all() else RepeatedRecords(records, chosen.view(np.uint8))
 
@@ -121,25 +119,15 @@ class Units:
         return MeanRecords(records, self)
 
 
-class _MappedRecords(WrappedRecords):
-    """Base of records that are made in this process; `n_records` is not public."""
+class MeanRecords(WrappedRecords):
+    """The means of units. They are computed in memory, where all rows are held for once.
 
-    @property
-    def n_rows(self) -> int:
-        """See `Records`."""
-        return self.n_records
-
-    def _view(self) -> View:
-        raise NotImplementedError("rows of partitions are mapped where they are")
-
-
-class MeanRecords(_MappedRecords):
-    """The means of units. They are computed in memory, where all rows are held for once."""
+    `n_records` is not public.
+    """
 
     def __init__(self, records: Records, units: Units) -> None:
-        super().__init__(records)
+        super().__init__(records, len(units.sizes))
         self._units = units
-        self.n_records = len(units.sizes)
 
     @cached_property
     def _means(self) -> FloatArray:
@@ -148,9 +136,17 @@ class MeanRecords(_MappedRecords):
         sizes, codes = self._units.sizes, self._units.codes
         found = np.empty((self.n_records, rows.shape[1]))
         starts = np.cumsum(sizes) - sizes
+        most = np.finfo(np.float64).max * _SMALL  # which rounding may pass
         for column in range(rows.shape[1]):
             order = np.lexsort((rows[:, column], codes))  # sums do not depend on the order
-            found[:, column] = _means_of(rows[order, column], starts, sizes)
+            values, own = rows[order, column], found[:, column]
+            with np.errstate(over="ignore", invalid="ignore"):
+                own[:] = np.add.reduceat(values, starts) / sizes
+                beyond = ~np.isfinite(own)
+                if beyond.any():  # means are finite where values are, however large
+                    small = np.add.reduceat(values * _SMALL, starts)[beyond] / sizes[beyond]
+                    near = np.where(np.isfinite(small), np.clip(small, -most, most), small)
+                    own[beyond] = near / _SMALL
         return found
 
     def _blocks(self) -> Iterator[Any]:
@@ -159,21 +155,10 @@ class MeanRecords(_MappedRecords):
             yield np.ascontiguousarray(self._means[start : start + step])
 
 
-def _means_of(values: FloatArray, starts: IntArray, sizes: IntArray) -> FloatArray:
-    """Return means of successive values; finite where these are, however large."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = np.add.reduceat(values, starts) / sizes
-        beyond = ~np.isfinite(found)
-        if beyond.any():
-            small = np.add.reduceat(values * _SMALL, starts)[beyond] / sizes[beyond]
-            most = np.finfo(np.float64).max * _SMALL  # which rounding may pass
-            finite = np.isfinite(small)
-            found[beyond] = np.where(finite, np.clip(small, -most, most), small) / _SMALL
-    return found
-
-
-class RepeatedRecords(_MappedRecords):
+class RepeatedRecords(WrappedRecords):
     """Every row a number of times: by its weight, or once if it is chosen and never if not.
+
+    `n_records` is not public.
 
     Privacy
     -------
@@ -182,9 +167,8 @@ class RepeatedRecords(_MappedRecords):
     """
 
     def __init__(self, records: Records, times: NDArray[Any]) -> None:
-        super().__init__(records)
+        super().__init__(records, int(times.sum()))
         self._times = times
-        self.n_records = int(times.sum())
 
     def _blocks(self) -> Iterator[Any]:
         start, most = 0, max(1, int(self._times.max(initial=0)))
@@ -209,12 +193,8 @@ def weighted(records: Records, weights: object, most: float) -> Records:
     try:
         found = np.asarray(plain(weights() if callable(weights) else weights), dtype=np.float64)
     except (TypeError, ValueError):
-        raise_alone(
-            DataError(
-                "sample_weight must have numbers, got something else: convert each by a rule that "
-                "uses its own row alone; 0 leaves a row out."
-            )
-        )
+        rule = "convert each by a rule that uses its own row alone; 0 leaves a row out."
+        raise_alone(DataError(f"sample_weight must have numbers, got something else: {rule}"))
     if found.shape != (records.n_records,) or not np.isfinite(found).all() or (found < 0).any():
         raise DataError(
             "sample_weight must have one number for each row, finite and not negative: replace "
@@ -348,18 +328,9 @@ def split_columns(
 ) -> tuple[Any, Any, str]:
     """Return the records without a column that is no feature, that column, and its name or `what`.
 
-    The column of files is read when it is called: after the charge.
-
-    Parameters
-    ----------
-    X
-        Whatever `fit` takes.
-    column : str, int or array-like
-        A name, a position in the file or table, or the values themselves.
-    what : {"unit", "sample_weight"}
-        What it is for.
-    drop_nulls : bool
-        How files are opened; see `open_records`.
+    `X` is whatever `fit` takes, `column` a name, a position in the file or table, or the values
+    themselves, and `what` it is for is "unit" or "sample_weight". The column of files is read when
+    it is called: after the charge.
     """
     on_dask = type(X).__module__.startswith("dask")
     if isinstance(column, bool) or not isinstance(column, str | int | np.integer):
@@ -444,29 +415,23 @@ def _split_files(
 
     The type of the column is checked as far as files tell it.
     """
-    if not files.in_arrays:
-        raise ParameterError(
-            f"{what} must name a column of a file, a table or a dask dataframe, got one of "
-            f"{type(files).__name__}: pass what it was made of, or one value for each row."
-        )
     from hushcov.tables.files import FileRecords, names_left_out
 
     if not isinstance(files, FileRecords):
         raise ParameterError(
-            f"{what} must name a column of files, got a {type(files).__name__}: pass what it was "
-            "made of, or one value for each row."
+            f"{what} must name a column of a file, a table or a dask dataframe, got one of "
+            f"{type(files).__name__}: pass what it was made of, or one value for each row."
         )
     paths, schemas = zip(*files.schemas().items(), strict=True)
     (name,) = names_left_out(paths, schemas, [named])
     column: Callable[[], Any] = partial(_read_weights, files, name)
     if what == "unit":
         unsigned = False
-        if files.spans[0].format != "csv":
-            types = _arrow().types
+        if not files.spans[0].is_text:
             kinds = [_value_type(schema.field(name).type) for schema in schemas]
             if len({_compared_as(kind) for kind in kinds} - {None}) > 1:
                 raise mixed_identifiers()
-            unsigned = all(map(types.is_uint64, kinds))
+            unsigned = all(map(_arrow().types.is_uint64, kinds))
         column = partial(number_file_units, files, name, unsigned=unsigned)
     if name not in files.feature_names:
         return records, column, name
@@ -479,30 +444,20 @@ def _split_files(
     return files.without(name), column, name
 
 
-def _arrow() -> Any:
-    from hushcov.tables.formats import arrow
-
-    return arrow()
-
-
 def _read_weights(files: FileRecords, name: str) -> FloatArray:
-    """Return the weights of the rows of files."""
     pa, found = _arrow(), [np.zeros(0)]
     for array in files.column(name, _BATCH, text=False):
         try:
             found.append(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         except pa.ArrowException:
-            raise_alone(
-                DataError(
-                    "sample_weight must be a column of numbers, got another type: convert it."
-                )
-            )
+            words = "sample_weight must be a column of numbers, got another type: convert it."
+            raise_alone(DataError(words))
     return np.concatenate(found)
 
 
 def number_file_units(files: FileRecords, name: str, *, unsigned: bool = False) -> Units:
     """Return the units of the rows of files; `unsigned` if all have 64 bits without sign."""
-    n_rows, text = files.n_records, files.spans[0].format == "csv"
+    n_rows, text = files.n_records, files.spans[0].is_text
     codes = np.full(n_rows, -1, dtype=np.int64)
     parts, first = -(-n_rows // LARGEST_DICTIONARY), 0
     for part in range(parts):
@@ -524,10 +479,9 @@ class _Dictionary:
 
     def __init__(self, codes: IntArray, first: int) -> None:
         self._codes, self._first = codes, first
-        self._known: Any = None
+        self._known: Any = ()
         self._waiting: list[Any] = []
         self._places: list[NDArray[np.intp]] = []
-        self._n_waiting = 0
 
     def add(self, start: int, array: Any, part: int, parts: int) -> None:
         """Take the identifiers of successive rows, if they are of this part."""
@@ -537,24 +491,29 @@ class _Dictionary:
             places, array = places[own], array.filter(_arrow().array(own))
         self._waiting.append(array)
         self._places.append(places)
-        self._n_waiting += len(array)
         # As many as there are known: the dictionary is not made anew too often.
-        if self._n_waiting >= max(_WAITING, 0 if self._known is None else len(self._known)):
+        if sum(map(len, self._waiting)) >= max(_WAITING, len(self._known)):
             self.finish()
 
     def finish(self) -> int:
         """Number what waits, and say how many are known."""
-        known = [] if self._known is None else [self._known]
-        if self._n_waiting:
-            before = len(known[0]) if known else 0
+        if any(map(len, self._waiting)):
+            before = len(self._known)
+            known = [self._known] if before else []
             found = _arrow().concat_arrays([*known, *self._waiting]).dictionary_encode()
             indices = found.indices.to_numpy()
             # Dictionaries keep the order of first appearance, on which codes rest.
             assert np.array_equal(indices[:before], np.arange(before))
             self._codes[np.concatenate(self._places)] = self._first + indices[before:]
             self._known = found.dictionary
-        self._waiting, self._places, self._n_waiting = [], [], 0
-        return 0 if self._known is None else len(self._known)
+        self._waiting, self._places = [], []
+        return len(self._known)
+
+
+def _arrow() -> Any:
+    from hushcov.tables.formats import arrow
+
+    return arrow()
 
 
 def _value_type(kind: Any) -> Any:

@@ -9,8 +9,9 @@ import pytest
 from hushcov.accounting import Budget, Clocked, Gaussian, gaussian_delta
 from hushcov.lab.audit.attack import promised
 from hushcov.lab.audit.run import attacks_on, run_attack
-from hushcov.mechanisms.adaptive import Ladder, ladder, matrix, pairs, probe
 from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.mechanisms.adaptive import pairs
+from hushcov.mechanisms.adaptive.pairs import Ladder
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
 from hushcov.sums.counts import norm_histogram
@@ -57,22 +58,24 @@ def test_claims_survive_and_a_fair_share_of_them_is_measured(mechanism, pair, ru
 
 
 def test_noise_of_the_last_look_is_too_small(monkeypatch):
-    correct = matrix.WholeMatrix.look
-    sigmas = matrix.noise_sigmas
+    correct = adaptive.WholeMatrix.look
+    sigmas = adaptive.noise_sigmas
 
     def look(self, mu, budget, entropy):
         with monkeypatch.context() as patch:
             if self.mean.any():
-                patch.setattr(matrix, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)])
+                patch.setattr(
+                    adaptive, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)]
+                )
             correct(self, mu, budget, entropy)
 
-    monkeypatch.setattr(matrix.WholeMatrix, "look", look)
+    monkeypatch.setattr(adaptive.WholeMatrix, "look", look)
     assert not attacked("adaptive-looks", "sign flips", 300).survives
 
 
 def test_noise_of_the_look_at_signs_is_too_small(monkeypatch):
-    correct = probe.smallest_sigma
-    monkeypatch.setattr(probe, "smallest_sigma", lambda square, mu: correct(square // 9, mu))
+    correct = adaptive.smallest_sigma
+    monkeypatch.setattr(adaptive, "smallest_sigma", lambda square, mu: correct(square // 9, mu))
     assert not attacked("adaptive-signs", "sign flips", 1_000).survives
 
 
@@ -96,12 +99,12 @@ def test_rungs_are_not_charged(monkeypatch):
 
 @short_and_long("times", 8, 3)
 def test_noise_of_selections_is_too_small(monkeypatch, times):
-    correct, runs = ladder.gumbel_top, {8: 160, 3: 2000}[times]
+    correct, runs = pairs.gumbel_top, {8: 160, 3: 2000}[times]
 
     def top(generator, scores, rate, count):
         return correct(generator, scores, times * rate, count)
 
-    monkeypatch.setattr(ladder, "gumbel_top", top)
+    monkeypatch.setattr(pairs, "gumbel_top", top)
     assert not attacked("adaptive-ladder", "tied pairs", runs).survives
 
 
@@ -123,7 +126,7 @@ def test_the_last_look_is_bounded_by_the_true_norms(monkeypatch):
     def look(run, probe):
         grid = FeatureGrid(run.scale, WIDEST, HALF_WIDTH)
         counts = norm_histogram(run.records, grid, squared_norms(grid, run.d))
-        run.norm = choose_norm(100 * counts, 1, run.n, run.d, run.budget.mu_left)
+        run.norm = choose_norm(100 * counts, 1, run.records.n_records, run.d, run.budget.mu_left)
         whole = adaptive._whole(run)
         whole.look(run.budget.mu_left, run.budget, run.entropy)
         return whole

@@ -22,7 +22,7 @@ from hushcov.lab.audit.attack import (
 from hushcov.lab.audit.run import attacks_on, check_path
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened.parameters import RADIUS, sum_sigma
+from hushcov.mechanisms.screened.values import RADIUS, sum_sigma
 from hushcov.peers.coinpress import transformed_gram
 from hushcov.peers.row_top_k import value_sigma
 from hushcov.sums.counts import log2_histogram

@@ -28,8 +28,9 @@ import numpy as np
 import pytest
 
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
-from hushcov.mechanisms.gaussian import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
+from hushcov.mechanisms.screened.mechanism import release_screened
+from hushcov.mechanisms.screened.values import ScreenedDesign, screened_parameters
 from hushcov.noise import Entropy
 from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.sums.gram import row_bounded_gram, second_moments

@@ -24,7 +24,6 @@ from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import parameters as screened_parameters
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
@@ -112,9 +111,9 @@ def test_half_the_noise(monkeypatch, mechanism, pair, runs, part):
             2000,
         ),
         (
-            screened_parameters,
+            values,
             "squared_sum_sensitivity",
-            lambda _, bound, __: bound**2 + sum(x**2 for x in screened_parameters.ranges(bound)),
+            lambda _, bound, __: bound**2 + sum(x**2 for x in values.ranges(bound)),
             "screened",
             "values, sign flips",
             2000,
@@ -163,8 +162,8 @@ def test_half_of_what_one_person_moves_forgotten(monkeypatch, kind):
     ],
 )
 def test_norm_clipping_skipped(monkeypatch, module, mechanism, pair, runs):
-    def unclipped(records, grid, norm_bound, *, progress=None):
-        return row_bounded_gram(records, grid, None, progress=progress)
+    def unclipped(records, grid, norm_bound):
+        return row_bounded_gram(records, grid, None)
 
     patch_everywhere(monkeypatch, "row_bounded_gram", unclipped, (module, common))
     assert is_caught(attack_on(mechanism, pair), runs)
@@ -173,8 +172,8 @@ def test_norm_clipping_skipped(monkeypatch, module, mechanism, pair, runs):
 def test_norm_clipping_skipped_by_the_screened_values(monkeypatch):
     correct = ProductMap.sum
 
-    def unclipped(self, records, *, progress=None):
-        return correct(replace(self, norm_bound=2**26), records, progress=progress)
+    def unclipped(self, records):
+        return correct(replace(self, norm_bound=2**26), records)
 
     monkeypatch.setattr(ProductMap, "sum", unclipped)
     assert is_caught(attack_on("screened", "values, huge or 0"), 400)

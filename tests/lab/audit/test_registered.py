@@ -50,7 +50,7 @@ def test_noise_three_times_too_small_is_caught(monkeypatch, pair):
 
 def test_a_new_mechanism_is_attacked_by_its_registration_alone(monkeypatch):
     before = attacks_module._builders()
-    listed = mechanisms() | {"brand-new": mechanisms()["gaussian"]}
+    listed = dict(mechanisms()) | {"brand-new": mechanisms()["gaussian"]}
     monkeypatch.setattr(attacks_module, "mechanisms", lambda: listed)
     builders = attacks_module._builders()
     assert builders.keys() - before.keys() == {"brand-new"}

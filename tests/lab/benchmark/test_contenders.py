@@ -67,7 +67,7 @@ def test_every_mechanism_of_the_registry_is_a_contender(monkeypatch):
     class New(GaussianNoise):
         name, title, estimator = "brand-new", "brand new", None
 
-    monkeypatch.setattr(contenders, "mechanisms", lambda: mechanisms() | {"brand-new": New()})
+    monkeypatch.setattr(contenders, "mechanisms", lambda: dict(mechanisms()) | {"brand-new": New()})
     new = {each.name: each for each in contenders._contenders()}["brand-new"]
     assert new.title == "brand new"
     assert new.private

@@ -9,7 +9,8 @@ import numpy as np
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import AdaptiveParameters, release_adaptive
+from hushcov.mechanisms.adaptive.mechanism import release_adaptive
+from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
 from hushcov.noise import Entropy
 from hushcov.simulate import sparse_covariance
 from hushcov.steps import Prepared

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-import hushcov.mechanisms.adaptive.ladder
-import hushcov.mechanisms.adaptive.matrix
-import hushcov.mechanisms.adaptive.probe
+import hushcov.mechanisms.adaptive.mechanism
+import hushcov.mechanisms.adaptive.pairs
 import hushcov.mechanisms.screened.values
 import hushcov.steps.complete
 import hushcov.steps.location
@@ -24,15 +23,15 @@ from hushcov.noise import gumbel_top, rounded_normal
 
 #: Modules in which noise is added to arrays, and those in which it is added to a number.
 ARRAYS = (
-    hushcov.mechanisms.adaptive.probe,
+    hushcov.mechanisms.adaptive.mechanism,
     hushcov.mechanisms.screened.values,
     hushcov.steps.location,
     hushcov.steps.norms,
     hushcov.steps.preparation,
     hushcov.steps.scales,
 )
-NUMBERS = (hushcov.mechanisms.adaptive.ladder, hushcov.steps.complete)
-MATRIX, LADDER = hushcov.mechanisms.adaptive.matrix, hushcov.mechanisms.adaptive.ladder
+NUMBERS = (hushcov.mechanisms.adaptive.pairs, hushcov.steps.complete)
+MATRIX, LADDER = hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.adaptive.pairs
 
 
 class OtherStepError(Exception):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.mechanisms.adaptive.ladder import Ladder
+from hushcov.mechanisms.adaptive.pairs import Ladder
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
 from hushcov.sums.counts import norm_histogram
@@ -89,7 +89,7 @@ def planted_look(run, probe):
     """The bound of the last look follows from the norms as they are."""
     edges = squared_norms(FeatureGrid(run.scale, WIDEST, HALF_WIDTH), run.d)
     counts = norm_histogram(run.records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
-    run.norm = choose_norm(counts, 1, run.n, run.d, run.budget.mu_left)
+    run.norm = choose_norm(counts, 1, run.records.n_records, run.d, run.budget.mu_left)
     whole = adaptive._whole(run)
     whole.look(run.budget.mu_left, run.budget, run.entropy)
     return whole

@@ -7,8 +7,8 @@ import pytest
 
 from hushcov.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import ladder as module
-from hushcov.mechanisms.screened import SignScreen
+from hushcov.mechanisms.adaptive import pairs as module
+from hushcov.mechanisms.screened.values import SignScreen
 from hushcov.noise import Entropy, gumbel_top
 
 

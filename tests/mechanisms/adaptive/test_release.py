@@ -12,8 +12,8 @@ from scipy import sparse
 from hushcov.accounting import Clocked, Gaussian, compose
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import AdaptiveParameters
 from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
 from hushcov.release import Release
 from hushcov.release.estimate import estimate, factors_of
 from mechanisms.adaptive.settings import (

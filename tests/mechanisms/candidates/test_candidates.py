@@ -20,15 +20,16 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive import PairValues
-from hushcov.mechanisms.candidates import candidate_parameters, mechanism, parameters
-from hushcov.mechanisms.candidates.width import (
+from hushcov.mechanisms import candidates as room
+from hushcov.mechanisms.adaptive.pairs import PairValues
+from hushcov.mechanisms.candidates import (
     OWN,
     Lags,
     Taper,
     band_norm,
     best_taper,
     best_threshold,
+    candidate_parameters,
     choose,
     dense,
     hidden_norm,
@@ -174,26 +175,26 @@ def test_the_release_follows_from_released_numbers(monkeypatch, rows, case, few,
     What it leaves is nothing, or so much that all are looked at again.
     """
     if few:
-        monkeypatch.setattr(mechanism, "dense", lambda *_: False)
-        monkeypatch.setattr(mechanism, "hidden_norm", lambda *_: left)
+        monkeypatch.setattr(room, "dense", lambda *_: False)
+        monkeypatch.setattr(room, "hidden_norm", lambda *_: left)
     before, after = replayed(monkeypatch, rows, CASES[case])
     assert after == before
     assert ("stand out" in before.making.structure.why) == (left == 0.0)
 
 
 def test_a_width_that_looks_at_records_is_found(monkeypatch, rows):
-    correct = mechanism.best_taper
+    correct = room.best_taper
 
     def planted(run):
         def keep(first):
             agree = candidate_sign_sums(run.records, np.array([0]), np.array([1]))[0]
             lags = Lags.of(first, run.deviation(first), run.parameters.candidates.reach)
             taper = correct(lags, run.d, np.full(13, 0.1))[0]
-            return first.columns - first.rows < taper.last + agree[0] % 3
+            return first.columns - first.rows < taper.last + agree[0] % 7
 
         return keep
 
-    monkeypatch.setattr(mechanism, "_up_to_a_width", planted)
+    monkeypatch.setattr(room, "_up_to_a_width", planted)
     before, after = replayed(monkeypatch, rows, CASES["width"])
     assert after != before
 
@@ -322,6 +323,6 @@ def test_parameters_need_candidates_that_fit():
 
 
 def test_too_many_candidates_of_units_are_refused(monkeypatch, rows):
-    monkeypatch.setattr(parameters, "MOST_PRODUCTS", 50)
+    monkeypatch.setattr(room, "MOST_PRODUCTS", 50)
     with pytest.raises(CapacityError, match="use fewer candidates"):
         fit(rows, bandwidth=WIDTH, unit=np.repeat(np.arange(N // 2), 2))

@@ -12,7 +12,8 @@ from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, Budget, Neighbours
 from hushcov.candidates import Candidates
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
-from hushcov.mechanisms.screened import CentredSigns, SignScreen, values
+from hushcov.mechanisms.screened import values
+from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.steps import Prepared, norms
 from hushcov.sums.records import CountedRecords

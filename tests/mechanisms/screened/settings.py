@@ -9,7 +9,8 @@ import pytest
 
 from hushcov.exceptions import SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.screened import ScreenedDesign, release_screened, screened_parameters
+from hushcov.mechanisms.screened.mechanism import release_screened
+from hushcov.mechanisms.screened.values import ScreenedDesign, screened_parameters
 from hushcov.noise import entropy_source
 from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords

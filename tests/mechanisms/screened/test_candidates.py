@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from hushcov.accounting import ONE_REPLACED
 from hushcov.candidates import Candidates
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
+from hushcov.mechanisms.screened.room import plan_screened
+from hushcov.mechanisms.screened.values import (
+    CentredSigns,
     ScreenLevel,
+    SignScreen,
     level_sizes,
-    plan_screened,
-    release_screened,
     screened_parameters,
-    select_pairs,
 )
-from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from mechanisms.screened.test_selection import draw, literal_law, p_value, records_with, with_levels
@@ -62,10 +62,10 @@ def test_scores_are_those_of_all_pairs_and_move_by_no_more(tables, data):
     rows, columns = candidates.pairs
     for screen in every_screen(d):
         whole = np.zeros((d, d), dtype=np.int64)
-        whole[np.triu_indices(d, 1)] = screen.scores(first, None)
-        found = screen.scores(first, None, candidates)
+        whole[np.triu_indices(d, 1)] = screen.scores(first)
+        found = screen.scores(first, candidates)
         np.testing.assert_array_equal(found, whole[rows, columns])
-        moved = np.abs(screen.scores(second, None, candidates) - found)
+        moved = np.abs(screen.scores(second, candidates) - found)
         assert moved.max(initial=0) <= screen.sensitivity(ONE_REPLACED)
 
 
@@ -88,7 +88,7 @@ def test_the_law_of_a_selection_among_candidates():
     X, levels = records_with((0, 1, 3, 6)), (ScreenLevel(1, 0.25), ScreenLevel(1, 0.6))
     band = Candidates.band(4, 1)
     inside = [0, 3, 5]  # places of these pairs among all
-    scores = SignScreen().scores(ArrayRecords(X), None)[inside]
+    scores = SignScreen().scores(ArrayRecords(X))[inside]
     law = {
         frozenset(inside[each] for each in chosen): p
         for chosen, p in literal_law(scores, levels).items()

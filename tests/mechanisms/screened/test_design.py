@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushcov.exceptions import ParameterError
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened.values import (
     ScreenedDesign,
     candidate_pairs,
+    level_shares,
     level_sizes,
     possible_pairs,
 )
-from hushcov.mechanisms.screened.parameters import level_shares
 from mechanisms.screened.settings import ALL_PAIRS, DESIGN, inputs_of
 
 designs = st.builds(

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose, smallest_sigma
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.screened import ScreenLevel, screened_parameters
-from hushcov.mechanisms.screened.parameters import (
+from hushcov.mechanisms.screened.values import (
+    ScreenLevel,
     ranges,
+    screened_parameters,
     squared_sum_sensitivity,
     sum_sigma,
 )

@@ -12,8 +12,14 @@ from scipy import stats
 
 from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms.screened import ScreenedParameters, mechanism, release_screened, values
-from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, sum_sigma
+from hushcov.mechanisms.screened import mechanism, values
+from hushcov.mechanisms.screened.mechanism import release_screened
+from hushcov.mechanisms.screened.values import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    ScreenedParameters,
+    sum_sigma,
+)
 from hushcov.noise import TAKEN, Entropy
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap

@@ -9,7 +9,8 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.mechanisms.screened import ScreenLevel, select_pairs
+from hushcov.mechanisms.screened.mechanism import select_pairs
+from hushcov.mechanisms.screened.values import ScreenLevel
 from hushcov.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of, seeded

@@ -16,11 +16,12 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.accounting import ONE_REPLACED
 from hushcov.mechanisms.screened import mechanism
-from hushcov.mechanisms.screened.parameters import (
+from hushcov.mechanisms.screened.values import (
     RADIUS,
+    CentredSigns,
+    SignScreen,
     squared_sum_sensitivity,
 )
-from hushcov.mechanisms.screened.screens import CentredSigns, SignScreen
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
@@ -110,7 +111,7 @@ def test_centred_signs_move_by_no_more_than_their_sensitivity(tilt):
         rng = np.random.default_rng(seed)
         one, other = (rng.choice([-1.0, 0.0, 1.0], size=(9, d)) for _ in range(2))
         other[1:] = one[1:]
-        scores = [screen.scores(ArrayRecords(X), None).astype(int) for X in (one, other)]
+        scores = [screen.scores(ArrayRecords(X)).astype(int) for X in (one, other)]
         largest = max(largest, int(np.abs(scores[1] - scores[0]).max()))
     most = screen.sensitivity(ONE_REPLACED)
     assert 0.4 * most < largest <= most
@@ -123,7 +124,7 @@ def test_centred_signs_are_the_sums_that_they_say():
     m = np.array(tilt) / 1024
     centred = (np.sign(X) - m) / (1 + np.abs(m))
     exact = np.abs(centred.T @ centred)[np.triu_indices(6, 1)]
-    scores = CentredSigns(tilt).scores(ArrayRecords(X), None)
+    scores = CentredSigns(tilt).scores(ArrayRecords(X))
     np.testing.assert_array_equal(scores, np.floor(64 * exact + 1e-9))
-    plain = SignScreen().scores(ArrayRecords(X), None)
+    plain = SignScreen().scores(ArrayRecords(X))
     assert plain.mean() > 5 * scores.mean() / 64  # rare features agree by themselves

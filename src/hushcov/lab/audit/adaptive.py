@@ -45,26 +45,25 @@ from hushcov.lab.audit.attack import (
     tied,
     tied_few,
 )
-from hushcov.mechanisms.adaptive import (
+from hushcov.mechanisms.adaptive.mechanism import WholeMatrix, look_at_signs, release_adaptive
+from hushcov.mechanisms.adaptive.pairs import (
+    FIRST_LOOK,
+    NAME,
     AdaptiveParameters,
     Ladder,
-    WholeMatrix,
-    look_at_signs,
-    release_adaptive,
     release_pairs,
 )
-from hushcov.mechanisms.adaptive.parameters import FIRST_LOOK, NAME
+from hushcov.mechanisms.candidates import NAME as CANDIDATES
 from hushcov.mechanisms.candidates import (
     CandidateParameters,
     candidate_parameters,
     release_candidates,
 )
-from hushcov.mechanisms.candidates.parameters import NAME as CANDIDATES
-from hushcov.mechanisms.screened import CentredSigns, SignScreen
+from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
 from hushcov.noise import Entropy
 from hushcov.release import Release
+from hushcov.steps import Prepared
 from hushcov.steps.norms import NormBound
-from hushcov.steps.stage import Prepared
 from hushcov.sums.records import Records
 
 _SLOWNESS = 30  # a whole release looks for structures
@@ -164,7 +163,7 @@ class SignsTarget(PartTarget):
     def part(self, records: Records, budget: Budget, entropy: Entropy) -> FloatArray:
         """One look, for all of the time."""
         inputs, mu = self.parameters.inputs, budget.mu_left
-        sums = self.screen.sums(records, None)
+        sums = self.screen.sums(records)
         return flat(look_at_signs(sums, self.screen, inputs, 1.0, mu, budget, entropy).mean)
 
 
@@ -188,7 +187,7 @@ class LadderTarget(PartTarget):
         return self._climbed(self._scores(records), entropy, budget)
 
     def _scores(self, records: Records) -> IntArray:
-        return _SCREEN.scores(records, None)
+        return _SCREEN.scores(records)
 
     def _climbed(
         self, scores: IntArray, entropy: Entropy, budget: Budget | None = None

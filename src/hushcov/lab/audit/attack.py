@@ -24,9 +24,8 @@ from scipy.linalg import hadamard
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import (
-    ADD_REMOVE,
+    ONE_REMOVED,
     ONE_REPLACED,
-    REPLACE,
     Clocked,
     Event,
     Gaussian,
@@ -62,7 +61,7 @@ class Pair:
 
     def __post_init__(self) -> None:
         most = self.neighbours.most_rows
-        left = most if self.neighbours.relation == REPLACE else 0
+        left = most if self.neighbours.public_size else 0
         there = len(self.first) - most == len(self.second) - left >= 0
         if not there or not np.array_equal(self.first[most:], self.second[left:]):
             raise ParameterError(
@@ -82,7 +81,7 @@ class Pair:
     @property
     def after(self) -> FloatArray:
         """Return the record after the change; zeros where it is removed."""
-        gone = self.neighbours.relation == ADD_REMOVE
+        gone = not self.neighbours.public_size
         return np.zeros_like(self.first[0]) if gone else np.asarray(self.second[0])
 
     @property
@@ -107,7 +106,7 @@ def replaced(pair: Pair) -> Pair:
 
 def removed(pair: Pair) -> Pair:
     """Turn the replacement into a removal: the first record is there, or it is not."""
-    return replace(pair, second=pair.first[1:], neighbours=Neighbours(ADD_REMOVE))
+    return replace(pair, second=pair.first[1:], neighbours=ONE_REMOVED)
 
 
 def of_unit(pair: Pair) -> Pair:
@@ -115,20 +114,21 @@ def of_unit(pair: Pair) -> Pair:
     first, second = (
         np.vstack([np.tile(rows[0], (_ROWS, 1)), rows[1:]]) for rows in (pair.first, pair.second)
     )
-    return replace(pair, first=first, second=second, neighbours=Neighbours(REPLACE, _ROWS, "unit"))
+    unit = replace(ONE_REPLACED, most_rows=_ROWS, unit="unit")
+    return replace(pair, first=first, second=second, neighbours=unit)
 
 
 def unit_removed(pair: Pair) -> Pair:
     """Three records of one unit are there, or they are not."""
     first = of_unit(pair).first
-    gone = Neighbours(ADD_REMOVE, _ROWS, "unit")
+    gone = replace(ONE_REMOVED, most_rows=_ROWS, unit="unit")
     return replace(pair, first=first, second=first[_ROWS:], neighbours=gone)
 
 
 #: Kinds of neighbours that mechanisms are attacked on.
 KINDS: dict[str, Turn] = {
-    REPLACE: replaced,
-    ADD_REMOVE: removed,
+    ONE_REPLACED.relation: replaced,
+    ONE_REMOVED.relation: removed,
     UNITS: of_unit,
     f"{UNITS}-removed": unit_removed,
 }

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hushcov._words import number
-from hushcov.accounting import REPLACE
+from hushcov.accounting import ONE_REPLACED
 from hushcov.cli import CHECK_FAILED
 from hushcov.cli.files import check_paths
 from hushcov.cli.options import INTEGER, JSON, SEED, Command, figure_option
@@ -49,7 +49,7 @@ def _show_list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Say what is audited, and on which pairs of datasets, and end."""
     if not wanted or ctx.resilient_parsing:
         return
-    kind = ctx.params.get("neighbours") or REPLACE
+    kind = ctx.params.get("neighbours") or ONE_REPLACED.relation
     listed = []
     for name in audited(kind):
         pairs = "; ".join(attack.name for attack in attacks_on(name, kind))
@@ -63,7 +63,7 @@ def _show_list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.option(
     "--neighbours",
     type=click.Choice(tuple(KINDS)),
-    default=REPLACE,
+    default=ONE_REPLACED.relation,
     show_default=True,
     is_eager=True,
     help="How the two datasets differ: one record is replaced, or is in one of them alone; or "

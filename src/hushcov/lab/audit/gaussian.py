@@ -46,8 +46,12 @@ from hushcov.lab.audit.attack import (
     sign_flips_among_others,
     summed,
 )
-from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.mechanisms.gaussian.mechanism import (
+    GaussianParameters,
+    gaussian_parameters,
+    release_gaussian,
+)
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.peers import eigen_sampling as sampling
 from hushcov.peers.coinpress import NAME as COINPRESS

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting import ADD_REMOVE
 from hushcov.candidates import Candidates
 from hushcov.genotypes.mechanism import (
     NAME,
@@ -127,7 +126,7 @@ def _pairs() -> tuple[Pair, ...]:
 def _statistics(pair: Pair) -> tuple[Statistic, ...]:
     """Along what one person moves: products of neighbours, and means; for frequencies of 1/2."""
     before, after = (np.nan_to_num(each - 1) for each in (pair.before, pair.after))
-    if pair.neighbours.relation == ADD_REMOVE:
+    if not pair.neighbours.public_size:
         after = np.zeros_like(after)
     products = after[1:] * after[:-1] - before[1:] * before[:-1]
     means = np.concatenate([np.zeros(2 * _VARIANTS - 1), after - before])

@@ -40,7 +40,11 @@ from hushcov.lab.audit.attack import (
     summed,
     unit_removed,
 )
-from hushcov.mechanisms.gaussian import GaussianParameters, gaussian_parameters, release_gaussian
+from hushcov.mechanisms.gaussian.mechanism import (
+    GaussianParameters,
+    gaussian_parameters,
+    release_gaussian,
+)
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.steps.counting import CountedHere, Counting
 from hushcov.steps.norms import HALF_WIDTH, WIDEST, release_norms, squared_norms

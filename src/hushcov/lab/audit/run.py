@@ -26,7 +26,7 @@ from scipy import special
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer
-from hushcov.accounting import REPLACE, gaussian_epsilon
+from hushcov.accounting import ONE_REPLACED, gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.audit import adaptive, gaussian, genotypes, preparation, selection
 from hushcov.lab.audit.attack import (
@@ -58,6 +58,7 @@ from hushcov.planning import mechanisms
 from hushcov.release import Release
 from hushcov.steps import Prepared
 
+REPLACED = ONE_REPLACED.relation
 _SLOWNESS = 2  # whole releases take a millisecond or more
 
 _HANDMADE = {
@@ -153,23 +154,23 @@ _OTHERS: dict[str, Turned] = {
 }
 
 
-def audited(kind: str = REPLACE) -> tuple[str, ...]:
+def audited(kind: str = REPLACED) -> tuple[str, ...]:
     """Everything that is audited on neighbours of this kind, by name."""
     check_choice("neighbours", kind, tuple(KINDS))
-    return AUDITED if kind == REPLACE else (*_TURNED, *_OTHERS)
+    return AUDITED if kind == REPLACED else (*_TURNED, *_OTHERS)
 
 
-def attacks_on(name: str, kind: str = REPLACE) -> tuple[Attack, ...]:
+def attacks_on(name: str, kind: str = REPLACED) -> tuple[Attack, ...]:
     """All attacks on one of `audited`."""
     check_choice("mechanism", name, audited(kind))
-    if kind == REPLACE:
+    if kind == REPLACED:
         return _BUILDERS[name](name)
     return {**_TURNED, **_OTHERS}[name](name, KINDS[kind])
 
 
-def is_handmade(name: str, kind: str = REPLACE) -> bool:
+def is_handmade(name: str, kind: str = REPLACED) -> bool:
     """Whether the attacks on one of `audited` are made by hand."""
-    return _BUILDERS[name] is not registered if kind == REPLACE else name in _TURNED
+    return _BUILDERS[name] is not registered if kind == REPLACED else name in _TURNED
 
 
 #: Told, before each batch of runs, what is being attacked.
@@ -221,7 +222,7 @@ class AuditResult:
 def audit(
     mechanism: str,
     *,
-    neighbours: str = REPLACE,
+    neighbours: str = REPLACED,
     runs: int = DEFAULT_RUNS,
     seed: int = 0,
     progress: Progress | None = None,

@@ -43,16 +43,19 @@ from hushcov.lab.audit.attack import (
     sign_flips_among_others,
     summed,
 )
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
+from hushcov.mechanisms.screened.values import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    RADIUS,
     ScreenedDesign,
     ScreenedParameters,
+    integers_per_square,
     product_map,
-    release_screened,
     screened_parameters,
-    select_pairs,
+    sum_sigma,
 )
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened.parameters import DIAGONAL_WEIGHT, PAIR_WEIGHT, RADIUS, sum_sigma
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.paper.mechanism import (
@@ -141,7 +144,10 @@ class ScreenedTarget(Target):
         sums = release.integers[upper] // DIAGONAL_WEIGHT
         shrinkage = release.parameters["shrinkage"]
         assert isinstance(shrinkage, float)
-        centre = round(self.parameters.integers_per_square) * self.parameters.inputs.n_records
+        centre = (
+            round(integers_per_square(self.parameters.half_width))
+            * self.parameters.inputs.n_records
+        )
         centre = round(centre * PAIR_WEIGHT * DIAGONAL_WEIGHT * shrinkage)  # added to every square
         squares = (np.diag(release.integers) - centre) // PAIR_WEIGHT
         return flat(release.released[upper], sums, squares)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray, Matrix
-from hushcov._triangle import pairs_beyond
+from hushcov._triangle import mirror, pairs_beyond, spread_pairs
 from hushcov._words import number
-from hushcov.accounting import Budget
+from hushcov.accounting import Budget, smallest_sigma
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive.errors import FINE, kept_of, with_errors
-from hushcov.mechanisms.adaptive.ladder import Ladder
-from hushcov.mechanisms.adaptive.matrix import LEAST_SHARE, WholeMatrix, uneven_noise
-from hushcov.mechanisms.adaptive.pairs import PairValues, release_pairs, value_noise
-from hushcov.mechanisms.adaptive.parameters import (
+from hushcov.mechanisms.adaptive.pairs import (
+    FINE,
     FIRST_LOOK,
     KEEP,
     NAME,
@@ -28,21 +26,26 @@ from hushcov.mechanisms.adaptive.parameters import (
     PROBE,
     WEAKEST,
     AdaptiveParameters,
+    Ladder,
+    PairValues,
     clock_dict,
+    kept_of,
+    release_pairs,
+    value_noise,
+    with_errors,
 )
-from hushcov.mechanisms.adaptive.probe import (
-    Probe,
-    look_at_matrix,
-    look_at_signs,
-    missing_share,
-    sees,
-)
-from hushcov.mechanisms.gaussian import (
+from hushcov.mechanisms.gaussian.mechanism import (
+    NOISE_STRIP,
     RADIUS,
     exact_half_width,
+    noise_sigmas,
+    norm_in_steps,
+    symmetric_noise,
+    unit_sigmas,
 )
-from hushcov.mechanisms.screened import CentredSigns, SignScreen, pair_of
-from hushcov.noise import Entropy, check_entropy
+from hushcov.mechanisms.screened.mechanism import pair_of
+from hushcov.mechanisms.screened.values import TO_CORRELATION, CentredSigns, SignScreen
+from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import (
     Candidate,
     beside,
@@ -51,12 +54,15 @@ from hushcov.postprocess import (
     detection_deviation,
     entry_deviation,
     largest,
+    largest_of,
     leading_direction,
+    noise_norm,
     over_rows,
     signal_norm,
     symmetric_sparse,
 )
 from hushcov.release import Making, Release, Structure, parts_of
+from hushcov.steps import Prepared
 from hushcov.steps.norms import (
     WIDEST,
     NormBound,
@@ -65,9 +71,179 @@ from hushcov.steps.norms import (
     release_norms,
     release_unit_bound,
 )
-from hushcov.steps.stage import Prepared
+from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
+
+#: Of the clock, for which noise must fit into integers.
+LEAST_SHARE = 1e-3
+
+
+class WholeMatrix:
+    """Second moments of bounded records, and what was released of them.
+
+    What the bound on norms takes off the trace is put back, to all entries alike. `mean` is the
+    mean of all looks, weighted by their precision, in units of the scales; `noise_sd`
+    has the deviations of its noise off and on the diagonal.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        feature_scale: FloatArray,
+        inputs: ReleaseInputs,
+        bound: NormBound,
+        time: float,
+        *,
+        widest: bool,
+        units: UnitBound | None = None,
+    ) -> None:
+        radius = WIDEST if widest else RADIUS
+        d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
+        norm = bound.norm if units is None else math.sqrt(units.norm / together)
+        norm = min(norm, radius * math.sqrt(d))
+        half_width = exact_half_width(inputs, radius, norm, math.sqrt(LEAST_SHARE * time))
+        grid = FeatureGrid(feature_scale, radius, half_width)
+        self._of_units = units is not None
+        if units is None:
+            self._bound = norm_in_steps(norm, d, radius, half_width)
+            self._gram = row_bounded_gram(records, grid, self._bound)  # proof: step 4
+        else:
+            from hushcov.sums.gram import unit_bounded_gram
+
+            self._bound = max(1, math.floor(units.norm / grid.step**2))
+            self._gram = unit_bounded_gram(records, grid, self._bound, together)  # proof: step 8
+        self._neighbours = inputs.neighbours
+        cut = bound.cut if units is None else units.cut
+        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - cut)
+        self._precision: FloatArray = np.zeros(2)
+        self.mean: FloatArray = np.zeros((d, d))
+
+    def after(self, before: WholeMatrix, trust: float) -> WholeMatrix:
+        """Take looks at another bound, with what the error of that bound leaves of their weight."""
+        self._precision, self.mean = trust * before._precision, before.mean
+        return self
+
+    def look(self, mu: float, budget: Budget, entropy: Entropy) -> None:
+        """Release the matrix once more.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. The upper triangle moves by at most `mu`
+        deviations of its noise, whose time is taken before it is drawn.
+        """
+        budget.gaussian(mu)  # proof: step 4
+        d = len(self._gram)
+        if self._of_units:
+            sigmas = unit_sigmas(self._bound, mu, self._neighbours)  # proof: step 8
+        else:
+            sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
+        drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
+        weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2
+        share = weights / (self._precision + weights)
+        before, unit = self.mean, self._unit
+        fresh = drawn.diagonal() * unit
+        diagonal = before.diagonal() + share[1] * (fresh - before.diagonal())
+        mean = np.empty((d, d))
+
+        def average(rows: slice) -> None:
+            mean[rows] = before[rows] + share[0] * (drawn[rows] * unit - before[rows])
+
+        over_rows(average, d)
+        np.fill_diagonal(mean, diagonal)
+        self.mean = mean
+        self._precision = self._precision + weights
+
+    @property
+    def noise_sd(self) -> tuple[float, float]:
+        """Deviations of the noise of the mean off and on the diagonal."""
+        off, on = 1 / np.sqrt(self._precision)
+        return float(off), float(on)
+
+
+# A first look at all pairs: by their signs, which is cheap, or by their products.
+
+_LEAST_VARIANCE = 0.5  # of centred signs, on average
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """About the covariance in units of the scales, and the noise of an entry, off the diagonal.
+
+    `whole` has the sums behind it where it was a look at the matrix itself: the look is not lost.
+    """
+
+    mean: FloatArray
+    noise_sd: float
+    whole: WholeMatrix | None = None
+
+    @cached_property
+    def energy(self) -> float:
+        """The sum of all squares."""
+        return float(np.vdot(self.mean, self.mean))
+
+
+def look_at_matrix(whole: WholeMatrix, mu: float, budget: Budget, entropy: Entropy) -> Probe:
+    """A look at the matrix itself; see `WholeMatrix.look`."""
+    whole.look(mu, budget, entropy)
+    return Probe(whole.mean, whole.noise_sd[0], whole)
+
+
+def look_at_signs(
+    sums: IntArray,
+    screen: SignScreen,
+    inputs: ReleaseInputs,
+    typical: float,
+    mu: float,
+    budget: Budget,
+    entropy: Entropy,
+) -> Probe:
+    """Release the sums of products of signs of all pairs, and make a covariance of them.
+
+    `typical` is about the variance of a feature, in squared scales.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. What a record adds to all pairs has a norm of
+    at most sqrt(d (d - 1) / 2) and a distance of at most d from what another adds, and rounding a
+    sum moves it by less than 1.
+    The noise makes that `mu` deviations, whose time is taken before it is drawn.
+    """
+    n, d = inputs.n_records, inputs.n_features
+    root = math.isqrt(d * (d - 1) // 2) + 1
+    moved = inputs.neighbours.moved(replaced=d, removed=min(d, root))
+    sensitivity = screen.resolution * moved + screen.rounding * root
+    budget.gaussian(mu)  # proof: step 7
+    sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
+    variances = screen.variances(d)
+    unit = typical / float(variances.mean())
+    in_scales = TO_CORRELATION * unit / (n * screen.resolution)
+    mean = np.empty((d, d))
+    for start in range(0, len(sums), NOISE_STRIP):
+        part = sums[start : start + NOISE_STRIP]
+        noisy = part + rounded_normal(entropy.generator, sigma, len(part))
+        spread_pairs(start, noisy * in_scales, mean)
+    mirror(mean)
+    np.fill_diagonal(mean, variances * unit)
+    # Sampling errors are larger by the same factor as scores.
+    sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / inputs.n_sampled)
+    return Probe(mean, math.hypot(sigma * in_scales, sampling))
+
+
+def missing_share(seen: Probe, norm: NormBound) -> float:
+    """Which share of what a bound cuts off is missing in the direction of the largest eigenvalue.
+
+    For normal records the squared norm has the variance 2 F^2, F^2 being the sum of all squared
+    eigenvalues, and directions have parts of it in proportion to the squares of theirs. What varies
+    beyond that comes from heavy tails, which all directions have in proportion to their variance.
+    """
+    mean, d, noise = seen.mean, len(seen.mean), seen.noise_sd
+    trace = float(np.trace(mean))
+    top = max(largest(mean) - 2 * noise * math.sqrt(d), trace / d, 0.0)
+    energy = max(seen.energy - (noise * d) ** 2, top**2, trace**2 / d, 1e-300)
+    normal = min(1.0, 2 * energy / max(norm.variance, 1e-300))
+    return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
+
 
 _WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
@@ -91,18 +267,13 @@ class _Run:
     budget: Budget
     norm: NormBound
     given: Prepared
-    progress: Progress | None = None
     units: UnitBound | None = None
-
-    @property
-    def n(self) -> int:
-        return self.parameters.inputs.n_records
 
     @property
     def sampled(self) -> int:
         if self.units is None:
             return self.parameters.inputs.n_sampled
-        return round(self.n / (self.alike or 1.0))
+        return round(self.records.n_records / (self.alike or 1.0))
 
     @property
     def alike(self) -> float | None:
@@ -124,7 +295,6 @@ def release_adaptive(
     entropy: Entropy,
     *,
     sparse: bool = False,
-    progress: Progress | None = None,
 ) -> Release:
     """Look, select and release; with `sparse` the whole matrix is never looked at.
 
@@ -140,10 +310,14 @@ def release_adaptive(
     budget.part = parameters.part
     parameters.expect(budget)
     norm = prepared.norm or _released_norm(records, scale, inputs, budget, entropy)
-    run = _Run(records, scale, parameters, entropy, budget, norm, prepared, progress)
+    run = _Run(records, scale, parameters, entropy, budget, norm, prepared)
     if inputs.neighbours.together > 1 and not sparse:
         run.units = _unit_bound(run)
-    if not (sparse or _worth_selecting(run)):
+    # Whether few pairs would have much less noise than all; from released and public numbers.
+    all_pairs = _entry_noise(run, budget.mu_left)
+    few = value_noise(run.d, inputs, 0.6 * budget.mu_left, run.alike)
+    all_pairs, few = (detection_deviation(noise, run.sampled) for noise in (all_pairs, few))
+    if not sparse and all_pairs <= _WORTH * few:
         return _of_whole(run, None)
     ladder, probe = _scored(run, probed=not sparse)
     if _climb(run, ladder, probe):
@@ -186,15 +360,6 @@ def _unit_bound(run: _Run) -> UnitBound:
     return release_unit_bound(*args)  # proof: step 8
 
 
-def _worth_selecting(run: _Run) -> bool:
-    """Whether few pairs would have much less noise than all; from released and public numbers."""
-    mu = run.budget.mu_left
-    all_pairs = _entry_noise(run, mu)
-    few = value_noise(run.d, run.parameters.inputs, 0.6 * mu, run.alike)
-    n = run.sampled
-    return detection_deviation(all_pairs, n) > _WORTH * detection_deviation(few, n)
-
-
 def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     """A ladder on the scores of all pairs, whose first rung follows the advice on sparsity.
 
@@ -202,11 +367,13 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     """
     tilt, d = run.given.tilt, run.d
     screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
-    sums = screen.sums(run.records, run.progress)  # proof: step 2
+    sums = screen.sums(run.records)  # proof: step 2
     probe = None
     if probed:
         mu = math.sqrt(PROBE * run.budget.left)
-        if sees(screen, d) and run.units is None:
+        # Signs show nearly as much as products, unless features are skewed: those hardly differ.
+        seen = float(screen.variances(d).mean()) > _LEAST_VARIANCE
+        if seen and run.units is None:
             inputs, typical = run.parameters.inputs, run.norm.typical
             probe = look_at_signs(sums, screen, inputs, typical, mu, run.budget, run.entropy)
         else:
@@ -262,7 +429,7 @@ def _entry_noise(run: _Run, mu: float) -> float:
     """About the noise of an entry of the whole matrix."""
     neighbours = run.parameters.inputs.neighbours
     square = run.norm.norm**2 if run.units is None else run.units.norm / neighbours.together
-    return square * neighbours.outer_product / (run.n * mu)
+    return square * neighbours.outer_product / (run.records.n_records * mu)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
@@ -283,7 +450,6 @@ def _whole(run: _Run) -> WholeMatrix:
         run.budget.left,
         widest=run.given.norm is not None,
         units=run.units,
-        progress=run.progress,
     )
 
 
@@ -305,7 +471,7 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = missing_share(probe, run.norm)
-    noise = 2 * math.sqrt(run.d) / (run.n * run.budget.mu_left) * cleaned
+    noise = 2 * math.sqrt(run.d) / (run.records.n_records * run.budget.mu_left) * cleaned
     noise *= run.parameters.inputs.neighbours.outer_product
     norm, whole = run.norm.moved(noise, counted), probe.whole
     if _FARTHER * run.norm.norm < norm.norm:
@@ -326,9 +492,15 @@ def _of_whole(run: _Run, probe: Probe | None) -> Release:
     whole = _released(run, probe)
     noise_sd = whole.noise_sd
     found = best_candidate(whole.mean, noise_sd[0], run.sampled)
+    integers = np.empty(whole.mean.shape, dtype=np.int64)
+
+    def fill(rows: slice) -> None:
+        integers[rows] = np.rint(whole.mean[rows] / (noise_sd[0] / FINE))
+
+    over_rows(fill, run.d)
     return _document(
         run,
-        integers=_rounded(whole.mean, noise_sd[0] / FINE),
+        integers=integers,
         noise_sd=noise_sd,
         selected=None,
         threshold=found.threshold,
@@ -337,19 +509,9 @@ def _of_whole(run: _Run, probe: Probe | None) -> Release:
     )
 
 
-def _rounded(matrix: FloatArray, unit: float) -> IntArray:
-    """A matrix in units, rounded."""
-    integers = np.empty(matrix.shape, dtype=np.int64)
-
-    def fill(rows: slice) -> None:
-        integers[rows] = np.rint(matrix[rows] / unit)
-
-    over_rows(fill, len(matrix))
-    return integers
-
-
 def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Structure:
-    norm = largest(whole.mean)
+    """Say what a whole matrix was found to be, with its error."""
+    norm, noise_sd = largest(whole.mean), whole.noise_sd
     if found.rank:
         many = f"{found.rank} eigenvalues stand" if found.rank > 1 else "one eigenvalue stands"
         kind, why = "factors", f"{many} out of the noise"
@@ -357,16 +519,19 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    cut = _cut(run) * missing_share(Probe(whole.mean, whole.noise_sd[0]), run.norm)
-    errors = found.noise * uneven_noise(whole, norm), found.hidden, cut
+    # What bounding norms may have taken off the trace.
+    lost, units = max(sum(run.norm.lost), run.norm.cut), run.units
+    lost = lost if units is None else max(units.doubt, units.cut)
+    cut = lost * run.d * run.norm.typical * missing_share(Probe(whole.mean, noise_sd[0]), run.norm)
+    # How much larger the noise is over the norm in deviations of the features than in scales.
+    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), 3 * noise_sd[1]))
+    factors /= factors.max()
+    in_deviations = noise_norm(factors, *noise_sd) / largest_of(
+        lambda x: factors * (whole.mean @ (factors * x)), run.d
+    )
+    uneven = max(1.0, in_deviations * norm / noise_norm(np.ones(run.d), *noise_sd))
+    errors = found.noise * uneven, found.hidden, cut
     return _structure(run, kind, found.rank, why, errors, norm)
-
-
-def _cut(run: _Run) -> float:
-    """What bounding norms may have taken off the trace."""
-    if run.units is not None:
-        return max(run.units.doubt, run.units.cut) * run.d * run.norm.typical
-    return max(sum(run.norm.lost), run.norm.cut) * run.d * run.norm.typical
 
 
 def _structure(
@@ -378,17 +543,13 @@ def _structure(
     norm: float,
     kept: float = 1.0,
 ) -> Structure:
-    """With the error over the norm; the guard stands behind whole matrices, `kept` behind pairs.
-
-    `errors` are norms: of noise, of what is hidden, and of what bounding records may have cut off.
+    """Return what was found; the guard stands behind whole matrices, `kept` behind pairs.
 
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.sampled)
     every = np.count_nonzero(run.scale) == run.d
-    return with_errors(
-        Structure(kind, rank, why, 1.0, 0.0, 1.0, kept), errors, sampling, norm, every
-    )
+    return with_errors(kind, why, errors, sampling, norm, rank=rank, kept=kept, every=every)
 
 
 def _of_pairs(
@@ -406,20 +567,20 @@ def _of_pairs(
     pairs = np.rint(values.pairs / unit).astype(np.int64)
     diagonal = np.rint(values.diagonal / unit).astype(np.int64)
     matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
-    n_kept = int(np.count_nonzero(np.abs(values.pairs) > threshold))
-    row = 1 + 2 * n_kept / run.d
+    strong = np.abs(values.pairs) > threshold
+    n_kept = int(np.count_nonzero(strong))
+    places = values.rows[strong], values.columns[strong]
+    kept_pairs = symmetric_sparse(places, values.pairs[strong], values.diagonal)
+    norm = float(np.linalg.norm(kept_pairs @ leading_direction(kept_pairs)))
+    noise = 2 * math.sqrt(1 + 2 * n_kept / run.d) * deviation
     missed = min(1.0, ladder.finds()) if ladder.rungs else 0.0
-    noise = 2 * math.sqrt(row) * deviation
-    norm = _sparse_norm(values, threshold)
     beside = "nothing else was looked for" if sparse else "what is beside them is below noise"
     why = (
         f"{n_kept:,} pairs stand out, of those with a correlation of {number(missed, 2)} or more, "
         f"and {beside}"
     )
-    kept = kept_of(noise, norm)
-    structure = _structure(
-        run, "sparse", 0, why, (noise, max(hidden, missed / 2), run.norm.cut * norm), norm, kept
-    )
+    errors = noise, max(hidden, missed / 2), run.norm.cut * norm
+    structure = _structure(run, "sparse", 0, why, errors, norm, kept_of(noise, norm))
     return _document(
         run,
         integers=matrix if sparse else matrix.toarray(),
@@ -429,13 +590,6 @@ def _of_pairs(
         structure=structure,
         unexplained=values.unexplained,
     )
-
-
-def _sparse_norm(values: PairValues, threshold: float) -> float:
-    kept = np.abs(values.pairs) > threshold
-    places = values.rows[kept], values.columns[kept]
-    matrix = symmetric_sparse(places, values.pairs[kept], values.diagonal)
-    return float(np.linalg.norm(matrix @ leading_direction(matrix)))
 
 
 def _document(
@@ -448,18 +602,18 @@ def _document(
     structure: Structure,
     unexplained: float,
 ) -> Release:
-    made: dict[str, object] = {"unexplained": unexplained}
+    described = run.parameters.to_dict() | clock_dict(run.budget, run.given)
     return Release(
         mechanism=NAME,
         integers=integers,
         unit=noise_sd[0] / FINE,
         guarantee=run.budget.guarantee,
-        parameters=run.parameters.to_dict() | clock_dict(run.budget, run.given) | made,
+        parameters=described | {"unexplained": unexplained},
         feature_scale=run.scale,
         noise_sd=noise_sd,
         selected=selected,
         making=Making(
-            n_records=run.n,
+            n_records=run.records.n_records,
             threshold=threshold,
             shrunk=run.norm.shrunk,
             structure=structure,

@@ -1,26 +1,29 @@
-"""Values of the pairs that a ladder selected: a first look drops those that are noise."""
+"""Pairs of an adaptive release: the budget they share, the ladder that selects them, their values.
+
+A rung of the ladder selects some pairs by noisy scores and releases their mean score, which says
+how many of them are real. Where nearly all are, the same noise gets a larger rung; where few are,
+the next rung has less noise. It ends where weaker pairs would matter less than the noise of values.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import Budget, Neighbours
+from hushcov.accounting import UP, Budget, Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.adaptive.parameters import (
-    DROPPED,
-    FIRST_OF_UNITS,
-    FIRST_VALUES,
-    PRODUCT_NORMS,
-)
-from hushcov.mechanisms.screened import (
+from hushcov.mechanisms.screened.mechanism import pair_of
+from hushcov.mechanisms.screened.values import (
     PAIR_WEIGHT,
     RADIUS,
+    TO_CORRELATION,
+    SignScreen,
     Values,
+    check_exact,
     chosen_bound,
     mean_products,
     product_half_width,
@@ -31,12 +34,279 @@ from hushcov.mechanisms.screened import (
     usual_of_units,
     widest_norm,
 )
-from hushcov.noise import Entropy
+from hushcov.noise import TAKEN, Entropy, gumbel_top, rounded_normal
 from hushcov.postprocess import detection_deviation
+from hushcov.release import Structure
+from hushcov.steps import Prepared
 from hushcov.steps.norms import release_counts
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
 from hushcov.sums.records import Records
+
+NAME = "adaptive"
+# Shares of the time on the clock. Chosen on the families of docs/mechanisms.md.
+PROBE = 0.10  # the look at the whole matrix
+MOST_LADDER = 0.5  # selections together
+FIRST_LOOK = 0.02  # the same where no pairs are selected, for the bound on norms alone
+NORMS = 0.01  # histogram of norms, where none was released before
+PRODUCT_NORMS = 0.01  # the same for the products of selected pairs
+TEST = 0.001  # the mean score of what a rung selected
+FIRST_VALUES = 0.25  # of what is left: values that decide which pairs are released again
+FIRST_OF_UNITS = 0.15  # the same where values are taken off units before these are bounded
+# What matters beside noise, in its deviations, or over its norm.
+DROPPED = 1.5  # deviations below which a selected pair is taken for noise
+WEAKEST = 0.6  # a row may miss several pairs: those that alone are so far below noise matter
+KEEP = 3.0  # deviations that a selected pair must exceed
+_LADDER_SHARE, _STEPS_PER_FEATURE, _FEWEST_STEPS = 0.3, 1.25, 64  # for the rate of the clock
+
+
+@dataclass(frozen=True)
+class AdaptiveParameters:
+    """What is fixed before a record is read: the public inputs."""
+
+    inputs: ReleaseInputs
+
+    @property
+    def selects(self) -> bool:
+        """Whether pairs may be selected."""
+        return True
+
+    @property
+    def part(self) -> str:
+        """What is released, in words."""
+        return "which pairs and factors matter, and their values"
+
+    @property
+    def mu(self) -> float:
+        """About what steps before leave."""
+        return self.inputs.largest_mu(selects=self.selects)
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify a clock, from public inputs alone.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Whatever the steps are, they stay on the
+        clock; `docs/proofs/adaptive.md`.
+        """
+        check_exact(self.inputs.n_records)  # scores and sums, as in the screened release
+        return self.inputs.budget(selects=self.selects, private=private)  # proof: step 1
+
+    def expect(self, budget: Budget) -> None:
+        """Choose the rate of the clock for a ladder."""
+        steps = max(_FEWEST_STEPS, math.ceil(_STEPS_PER_FEATURE * self.inputs.n_features))
+        budget.expect(steps, _LADDER_SHARE)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {"inputs": self.inputs.to_dict()}
+
+
+def clock_dict(budget: Budget, prepared: Prepared) -> dict[str, object]:
+    """Return the clock of a release and what it started with, as plain data."""
+    norm, tilt = prepared.norm, prepared.tilt
+    return {
+        "mu": budget.mu,
+        "late": budget.late,
+        "rate": budget.rate,
+        "norm": None if norm is None else asdict(norm),
+        "tilt": None if tilt is None else tilt.tolist(),
+    }
+
+
+# Error estimates, from norms of what is wrong with a release.
+
+FINE = 1024  # steps of the released integers in a deviation of their noise
+_SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.3  # of error estimates; measured
+_BARELY = 1.15  # how far the norm of noise may be from what is expected
+_HARMLESS = 0.05  # by which an estimate may be worse than zeros
+
+
+def with_errors(
+    kind: str,
+    why: str,
+    errors: tuple[float, float, float],
+    sampling: float,
+    norm: float,
+    *,
+    rank: int = 0,
+    kept: float = 1.0,
+    every: bool,
+) -> Structure:
+    """Return a structure with its error over the norm, and an interval for it.
+
+    `errors` are norms: of noise, of what is hidden, and of what bounding records may have cut off;
+    `sampling` is that of sampling errors. `every` says that all features were found.
+    """
+    noise, hidden, cut = errors
+    both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
+    most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
+    if not every:
+        most = math.inf  # nothing is known of features that were not found
+    return Structure(
+        kind,
+        rank,
+        why,
+        error=min(1.0, math.hypot(both, hidden) / whole),
+        least=min(1.0, _LEAST * noise / whole),
+        most=min(1 + _HARMLESS, most),
+        kept=kept,
+    )
+
+
+def kept_of(noise: float, norm: float) -> float:
+    """What an estimate is multiplied by so that noise does not make it worse than zeros."""
+    sure = _BARELY * noise  # what is hidden is missing from zeros, too
+    truth = max(norm - sure, 0.0)
+    return 1.0 if sure <= truth else min(1.0, _HARMLESS * truth / (sure - truth))
+
+
+# The ladder: pairs selected rung by rung, each rung at less noise than the one before.
+
+_FEWEST = 8
+_FIRST_SHARE = 0.004  # of the clock: half as many pairs as features at the first noise
+_LESS_NOISE = math.sqrt(2)
+_FULL, _GROWTH, _ROOM = 0.8, 2.0, 1.3
+_LEAST_ROWS = 8  # pairs of a rung: at least one for so many features
+_REAL, _TILTED = 1.2, 0.6  # mean score of real pairs over the edge; of null pairs by selection
+_MOST_PAIRS = 1 / 3  # of all pairs: beyond that, nothing is sparse
+_FINEST = 1.5  # noise of a score over its sampling error, inverted, at which a ladder ends
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One selection: how many pairs, the weakest correlation it finds, and how many are real."""
+
+    size: int
+    finds: float
+    real: float
+
+
+class Ladder:
+    """Scores of all pairs, and what was selected so far.
+
+    Parameters
+    ----------
+    scores : ndarray of int
+        Sizes of scores of all pairs, row by row; used up by the selections.
+    screen : SignScreen
+        How they were scored.
+    inputs : ReleaseInputs
+        The size, and whose privacy it is.
+    first : int
+        Pairs of the first rung.
+    """
+
+    def __init__(
+        self, scores: IntArray, screen: SignScreen, inputs: ReleaseInputs, first: int
+    ) -> None:
+        self._scores, self._screen = scores, screen
+        self._n, self._d = inputs.n_records, inputs.n_features
+        self._neighbours = inputs.neighbours
+        self._moved = inputs.neighbours.moved(replaced=2, removed=1)  # scores, by one record
+        self._size = min(max(_FEWEST, first), len(scores))
+        self._selected = np.empty(0, dtype=np.int64)
+        self._spent = self._unit = 0.0
+        self.rungs: list[Rung] = []
+        self.narrowed = 0  # rungs after which noise was lowered
+        self._rate = 0.0
+
+    @property
+    def real(self) -> float:
+        """About how many real pairs were selected."""
+        return sum(rung.real for rung in self.rungs)
+
+    @property
+    def spent_share(self) -> float:
+        """Share of the clock that selections took."""
+        return self._spent / self._unit if self._unit else 0.0
+
+    @property
+    def pairs(self) -> tuple[IntArray, IntArray]:
+        """Rows and columns of the selected pairs."""
+        return pair_of(self.selected, self._d)
+
+    @property
+    def selected(self) -> IntArray:
+        """Positions of the selected pairs among all of them, ascending."""
+        return np.sort(self._selected)
+
+    def finds(self) -> float:
+        """The weakest correlation that the next rung finds, about."""
+        edge = math.log(max(2.0, len(self._scores) / max(1, self._size))) / self._rate
+        return TO_CORRELATION * edge / self._n
+
+    @property
+    def next_share(self) -> float:
+        """Share of the clock that the next rung takes, about."""
+        return self._size * (self._moved * self._rate) ** 2 / self._unit if self._unit else 0.0
+
+    def climb(self, budget: Budget, entropy: Entropy, weakest: float) -> bool:
+        """Select one more rung, or say that the ladder has ended.
+
+        `weakest` is the correlation below which a pair matters less than noise.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. No score moves by more than the
+        sensitivity of the screen, so a rung is `size` bounded-range steps, and the sum of the
+        selected scores moves by at most `size` times that. Sizes and rates follow from released
+        numbers and the clock, which takes their time beforehand.
+        """
+        if not self._unit:
+            self._unit = budget.left
+            # The share that d / 2 steps of range 2 moved rate take: each takes (moved rate)^2.
+            self._rate = math.sqrt(2 * _FIRST_SHARE * self._unit / self._d) / self._moved
+        if self._ended(weakest):
+            return False
+        sensitivity = self._screen.sensitivity(self._neighbours)
+        resolution = self._screen.resolution
+        rate = self._rate / resolution
+        eta = 2 * sensitivity * rate * UP
+        before = budget.left
+        room = MOST_LADDER * self._unit - self._spent
+        size = min(self._size, budget.steps_left(eta, min(1.0, max(0.0, room) / before)))
+        if size < min(max(_FEWEST, self._d // 20), max(1, len(self._scores))):
+            return False
+        budget.select(eta, size)  # proof: step 2
+        best = gumbel_top(entropy.generator, self._scores, rate, size)  # proof: step 2
+        mu = math.sqrt(TEST * self._unit)
+        budget.gaussian(mu)  # proof: step 3
+        sigma = smallest_sigma((sensitivity * size) ** 2, mu)  # proof: step 3
+        total = self._scores[best].sum(dtype=np.int64, keepdims=True)
+        total = total + rounded_normal(entropy.generator, sigma, 1)
+        self._scores[best] = TAKEN
+        self._selected = np.concatenate([self._selected, best])
+        self._spent += before - budget.left
+        self._note(size, int(total[0]) / size / resolution)
+        return True
+
+    def _ended(self, weakest: float) -> bool:
+        if len(self._selected) + self._size > _MOST_PAIRS * len(self._scores):
+            return bool(self.rungs)
+        if self._rate * math.sqrt(self._n) > _FINEST:
+            return True
+        thin = bool(self.rungs) and self.rungs[-1].real < self.rungs[-1].size / 2
+        return thin and self.finds() < weakest
+
+    def _note(self, size: int, mean: float) -> None:
+        """Say how much a rung found, and choose the next one; all from released numbers."""
+        n, root = self._n, math.sqrt(self._n)
+        edge = math.log(max(2.0, len(self._scores) / size)) / self._rate
+        null = root * (math.sqrt(2 / math.pi) + _TILTED * self._rate * root)
+        real = (mean - null) / max(_REAL * edge, 3 * root)
+        real = size * min(1.0, max(0.0, real))
+        self.rungs.append(Rung(size, TO_CORRELATION * edge / n, real))
+        if real > _FULL * size:
+            self._size = int(_GROWTH * size)
+        else:
+            self.narrowed += 1
+            self._rate *= _LESS_NOISE
+            self._size = max(int(_ROOM * real), self._d // _LEAST_ROWS, _FEWEST)
+        self._size = min(self._size, len(self._scores) - len(self._selected))
+
+
+# Values of the pairs that a ladder selected: a first look drops those that are noise.
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,19 +1,17 @@
-"""The room of the adaptive release: nothing is assumed of the structure."""
+"""The error to expect of an adaptive release, by what the covariance may be like."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.mechanism import release_adaptive
-from hushcov.mechanisms.adaptive.parameters import (
-    MOST_LADDER,
-    NAME,
-    PROBE,
-    AdaptiveParameters,
-)
-from hushcov.mechanisms.adaptive.prediction import predict_adaptive
+from hushcov.mechanisms.adaptive.pairs import MOST_LADDER, NAME, PROBE, AdaptiveParameters
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
+from hushcov.mechanisms.gaussian.room import GAUSSIAN, GAUSSIAN_THRESHOLD
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
     SCALES,
@@ -23,11 +21,66 @@ from hushcov.mechanisms.room import (
     budget_words,
     certified_words,
 )
-from hushcov.mechanisms.screened import SCREENED
+from hushcov.mechanisms.screened.room import SCREENED, plan_screened
 from hushcov.noise import Entropy
-from hushcov.predicting import FACTOR, Forecast
+from hushcov.predicting import DENSE, FACTOR, Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
+
+_BESIDE_BEST = 1.15  # measured: its error over that of the best mechanism, in hindsight
+_FAR = 3.0  # noise of all pairs over that of few, beyond which all pairs are no rival
+_EXPLAINS = 1 / 3  # of the variance, by the one factor of a prediction
+_STANDS_OUT = 2.13  # an eigenvalue over sigma sqrt(d), from which it is told from noise
+_FACTOR_NOISE, _FACTOR_SAMPLING = 1.5, 1.1  # measured
+_DENSE_SAMPLING = 0.7
+_DENSE_NORM = (1 + math.sqrt(0.5)) ** 2  # of the correlations of 2 d random records
+
+
+@lru_cache(maxsize=512)
+def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
+    """About what the best mechanism for each structure would have, in hindsight.
+
+    On the reference models that is the best of few pairs, all pairs with a threshold, and all. For
+    one strong factor and for a dense covariance it follows from the noise of the whole matrix.
+    Errors below 1 grow where means and scales are barely found.
+    """
+    few = plan_screened(inputs, short=True)
+    errors = [few.predicted_error]
+    noise = gaussian_parameters(inputs).noise_sd
+    if noise < _FAR * few.parameters.noise_sd[0]:
+        errors += [GAUSSIAN_THRESHOLD.forecast(inputs).predicted_error]
+        errors += [GAUSSIAN.forecast(inputs).predicted_error]
+    best = {model: _BESIDE_BEST * min(each[model] for each in errors) for model in errors[0]}
+    best |= {FACTOR: _factor(inputs), DENSE: _dense(inputs, noise, best["diagonal"])}
+    more = inputs.found.strain - 1
+    best = {model: error * (1 + more * max(0.0, 1 - error)) for model, error in best.items()}
+    limit = few.detection_limit if few.parameters.n_pairs else None
+    return Forecast(NAME, best, limit)
+
+
+def _factor(inputs: ReleaseInputs) -> float:
+    """One factor that explains a third of the variance: found as soon as it stands out."""
+    n, d = inputs.n_sampled, inputs.n_features
+    # Norms of records vary as if a third of the features were related.
+    noise = gaussian_parameters(replace(inputs, row_sparsity=math.ceil(_EXPLAINS * d))).noise_sd
+    noise *= math.sqrt(d)
+    eigenvalue = _EXPLAINS * d + 1 - _EXPLAINS
+    if d == 1 or eigenvalue < _STANDS_OUT * noise:
+        return 1.0
+    sampling = 2 * math.sqrt(d * eigenvalue / n)
+    return min(1.0, (_FACTOR_NOISE * noise + _FACTOR_SAMPLING * sampling) / eigenvalue)
+
+
+def _dense(inputs: ReleaseInputs, noise: float, variances: float) -> float:
+    """All pairs related, each a little; where noise drowns that, variances are left.
+
+    `variances` is the error of variances alone.
+    """
+    n, d = inputs.n_sampled, inputs.n_features
+    sampling = 2 * math.sqrt(d / (_DENSE_NORM * n))
+    whole = math.hypot(2 * noise * math.sqrt(d) / _DENSE_NORM, _DENSE_SAMPLING * sampling)
+    alone = 1 - (1 - min(1.0, variances)) / _DENSE_NORM
+    return min(whole, alone)
 
 
 @dataclass(frozen=True)
@@ -74,7 +127,7 @@ class Adaptive(Mechanism):
 
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedAdaptive:
         """See `Mechanism.plan`; where the output is sparse, no factor is looked for."""
-        expected = self.forecast(inputs)
+        expected = predict_adaptive(inputs)
         if sparse:
             errors = {name: e for name, e in expected.predicted_error.items() if name != FACTOR}
             expected = replace(expected, predicted_error=errors)

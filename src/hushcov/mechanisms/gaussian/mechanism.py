@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
@@ -26,7 +25,7 @@ from hushcov.release import Making, Release, parts_of
 from hushcov.steps.norms import release_unit_bound
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
 
 NAME = "gaussian"
@@ -302,12 +301,11 @@ def noise_sigmas(
 
 def release_gaussian(
     records: Records,
-    feature_scale: npt.NDArray[np.float64],
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     entropy: Entropy,
     *,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Sum the bounded records, and return their noisy Gram matrix.
 
@@ -324,23 +322,20 @@ def release_gaussian(
     budget = parameters.budget(private=entropy.private) if budget is None else budget
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     if inputs.neighbours.together > 1:
-        return _of_units(records, feature_scale, parameters, budget, entropy, progress)
+        return _of_units(records, feature_scale, parameters, budget, entropy)
     budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
-    gram = row_bounded_gram(
-        records, grid, parameters.norm_bound, progress=progress
-    )  # proof: step 1
+    gram = row_bounded_gram(records, grid, parameters.norm_bound)  # proof: step 1
     return _noisy(gram, grid.feature_scale, parameters, budget, entropy)
 
 
 def _of_units(
     records: Records,
-    feature_scale: npt.NDArray[np.float64],
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     budget: Budget,
     entropy: Entropy,
-    progress: Progress | None,
 ) -> Release:
-    """The same where units are bounded as one, at a bound that takes a part of the budget."""
+    """Release where units are bounded as one, at a bound that takes a part of the budget."""
     from hushcov.sums.gram import unit_bounded_gram
 
     inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
@@ -352,7 +347,7 @@ def _of_units(
     found = release_unit_bound(*args)  # proof: step 7
     bound = max(1, math.floor(found.norm / grid.step**2))
     together = inputs.neighbours.together
-    gram = unit_bounded_gram(records, grid, bound, together, progress=progress)
+    gram = unit_bounded_gram(records, grid, bound, together)
     sigmas = unit_sigmas(bound, for_values, inputs.neighbours)  # proof: step 7
     budget.gaussian(for_values, parameters.part)
     gram += symmetric_noise(entropy.generator, len(gram), *sigmas)
@@ -403,8 +398,8 @@ NOISE_STRIP = 2**22
 
 
 def _noisy(
-    gram: npt.NDArray[np.int64],
-    feature_scale: npt.NDArray[np.float64],
+    gram: IntArray,
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     budget: Budget,
     entropy: Entropy,
@@ -417,8 +412,8 @@ def _noisy(
 
 
 def _document(
-    gram: npt.NDArray[np.int64],
-    feature_scale: npt.NDArray[np.float64],
+    gram: IntArray,
+    feature_scale: FloatArray,
     parameters: GaussianParameters,
     budget: Budget,
 ) -> Release:
@@ -430,16 +425,13 @@ def _document(
         parameters=parameters.to_dict(),
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts_of(budget),
-        ),
+        making=Making(n_records=parameters.inputs.n_records, parts=parts_of(budget)),
     )
 
 
 def symmetric_noise(
     generator: np.random.Generator, n_features: int, sigma: int, diagonal_sigma: int
-) -> npt.NDArray[np.int64]:
+) -> IntArray:
     """Independent rounded normals on the upper triangle, mirrored."""
     d = n_features
     noise = np.empty((d, d), dtype=np.int64)

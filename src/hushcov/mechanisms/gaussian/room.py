@@ -143,13 +143,9 @@ def _full_errors(parameters: GaussianParameters, setting: _Setting) -> list[floa
 @lru_cache(maxsize=8)
 def _whole_draws(size: int) -> tuple[FloatArray, FloatArray]:
     """Noise and sampling error, drawn once for all budgets and numbers of records."""
-    G, H = np.random.default_rng(_SEED + 1).standard_normal((2, _n_draws(size), size, size))
-    return _symmetric(G), _symmetric(H)
-
-
-def _symmetric(normals: FloatArray) -> FloatArray:
-    """Symmetric matrices of variance 1 off and 2 on the diagonal."""
-    return np.asarray((normals + normals.transpose(0, 2, 1)) / math.sqrt(2))
+    normals = np.random.default_rng(_SEED + 1).standard_normal((2, _n_draws(size), size, size))
+    noise, sampling = (normals + normals.transpose(0, 1, 3, 2)) / math.sqrt(2)
+    return noise, sampling  # symmetric, with a variance of 1 off and 2 on the diagonal
 
 
 def _shrinkage(parameters: GaussianParameters, setting: _Setting) -> tuple[float, float]:
@@ -322,8 +318,7 @@ class GaussianNoise(Mechanism):
             return planned
         errors = predict_gaussian(parameters.inputs, threshold=planned.level > 0)
         limit = planned.detection_limit if parameters.inputs.n_features > 1 else None
-        forecast = Forecast(self.name, errors, limit)
-        return replace(planned, forecast=forecast)
+        return replace(planned, forecast=Forecast(self.name, errors, limit))
 
     def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
         """The threshold: the one given, or none."""

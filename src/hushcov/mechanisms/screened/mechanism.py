@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Budget
-from hushcov.mechanisms.screened.parameters import (
+from hushcov.mechanisms.screened.values import (
     RADIUS,
     ScreenedParameters,
+    Values,
     norm_spread,
     possible_pairs,
+    product_map,
+    release_unit_values,
+    release_values,
     shrunk_part,
 )
-from hushcov.mechanisms.screened.units import release_unit_values
-from hushcov.mechanisms.screened.values import Values, product_map, release_values
 from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
 from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.records import Records
 
 NAME = "screened"
 
@@ -34,7 +34,6 @@ def release_screened(
     *,
     sparse: bool = False,
     budget: Budget | None = None,
-    progress: Progress | None = None,
 ) -> Release:
     """Screen, and release the values of the selected pairs and the diagonal.
 
@@ -51,53 +50,28 @@ def release_screened(
     if budget is None:
         budget = parameters.budget(private=entropy.private)  # proof: step 7
     parameters.inputs.check_size(records)
-    d = parameters.inputs.n_features
-    scale = check_feature_scale(feature_scale, d)
+    inputs = parameters.inputs
+    scale = check_feature_scale(feature_scale, inputs.n_features)
     for part, event in parameters.selections:
         budget.fixed(event, part)
-    rows, columns = select_pairs(records, parameters, entropy, progress=progress)
+    places = select_pairs(records, parameters, entropy)
     budget.part = parameters.part
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
-    if parameters.inputs.neighbours.together > 1:
-        args = (records, grid, (rows, columns), parameters, budget, entropy, progress)
-        return _document(_values_of_units(*args), parameters, budget, sparse=sparse)
-    products, mu = product_map(grid, rows, columns, parameters.norm_bound), budget.mu_left
-    budget.gaussian(mu)  # proof: step 6
-    values = release_values(
-        records, products, mu, parameters.inputs.neighbours, entropy, progress=progress
-    )
-    return _document(values, parameters, budget, sparse=sparse)
-
-
-def _values_of_units(
-    records: Records,
-    grid: FeatureGrid,
-    places: tuple[IntArray, IntArray],
-    parameters: ScreenedParameters,
-    budget: Budget,
-    entropy: Entropy,
-    progress: Progress | None,
-) -> Values:
-    """Values where the records of a unit are bounded as one; see `release_unit_values`."""
-    inputs = parameters.inputs
-    size = float(min(len(places[0]), possible_pairs(inputs))), (inputs.row_sparsity + 1) / 2
-    args = (records, grid, places, size, inputs.neighbours, budget, entropy)
-    return release_unit_values(*args, progress=progress)  # proof: step 11
-
-
-def _document(
-    values: Values, parameters: ScreenedParameters, budget: Budget, *, sparse: bool
-) -> Release:
-    release = _assemble(values, parameters, budget)  # proof: step 8
-    return release if sparse else replace(release, integers=release.integers.toarray())
+    if inputs.neighbours.together > 1:
+        size = float(min(len(places[0]), possible_pairs(inputs))), (inputs.row_sparsity + 1) / 2
+        args = (records, grid, places, size, inputs.neighbours, budget, entropy)
+        values = release_unit_values(*args)  # proof: step 11
+    else:
+        products, mu = product_map(grid, *places, parameters.norm_bound), budget.mu_left
+        budget.gaussian(mu)  # proof: step 6
+        values = release_values(records, products, mu, inputs.neighbours, entropy)
+    return _document(values, parameters, budget, sparse=sparse)  # proof: step 8
 
 
 def select_pairs(
     records: Records,
     parameters: ScreenedParameters,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> tuple[IntArray, IntArray]:
     """Rows and columns of the selected pairs, i < j, in order.
 
@@ -112,10 +86,14 @@ def select_pairs(
     where the pairs that were picked stand among them.
     """
     d, candidates = parameters.inputs.n_features, parameters.inputs.candidates
-    if not parameters.levels:
-        return _all_pairs(parameters)  # proof: step 12
-    # proof: step 1
-    scores = parameters.scoring.scores(records, progress, candidates)
+    if not parameters.n_pairs:  # at row sparsity 1
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if not parameters.levels:  # every pair that may covary
+        if candidates is not None:
+            return candidates.pairs  # proof: step 12
+        rows, columns = np.triu_indices(d, 1)
+        return rows.astype(np.int64), columns.astype(np.int64)
+    scores = parameters.scoring.scores(records, candidates)  # proof: step 1
     selected = np.empty(0, dtype=np.int64)
     for level in parameters.levels:
         # proof: step 2
@@ -126,18 +104,9 @@ def select_pairs(
     return pair_of(selected, d) if candidates is None else candidates.pairs_at(selected)
 
 
-def _all_pairs(parameters: ScreenedParameters) -> tuple[IntArray, IntArray]:
-    """Every pair that may covary, where none is selected; none at row sparsity 1."""
-    if not parameters.n_pairs:
-        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    if parameters.inputs.candidates is not None:
-        return parameters.inputs.candidates.pairs
-    rows, columns = np.triu_indices(parameters.inputs.n_features, 1)
-    return rows.astype(np.int64), columns.astype(np.int64)
-
-
-def _assemble(values: Values, parameters: ScreenedParameters, budget: Budget) -> Release:
-    """The document of released values."""
+def _document(
+    values: Values, parameters: ScreenedParameters, budget: Budget, *, sparse: bool
+) -> Release:
     pairs, variances = np.asarray(values.pairs, float), np.asarray(values.diagonal, float)
     found = pairs * values.unit, variances * values.unit
     expected = values.shrinkage  # of units, whose norms also follow how many records they have
@@ -145,19 +114,17 @@ def _assemble(values: Values, parameters: ScreenedParameters, budget: Budget) ->
         expected = expected_shrinkage(parameters, found, values.noise_sd)
     unexplained = max(0.0, expected / values.shrinkage - 1) + abs(values.correction - 1)
     made = {"shrinkage": values.shrinkage, "unexplained": unexplained}
+    matrix = symmetric_sparse((values.rows, values.columns), values.pairs, values.diagonal)
     return Release(
         mechanism=NAME,
-        integers=symmetric_sparse((values.rows, values.columns), values.pairs, values.diagonal),
+        integers=matrix if sparse else matrix.toarray(),
         unit=values.unit,
         guarantee=budget.guarantee,
         parameters=parameters.to_dict() | made,
         feature_scale=values.feature_scale,
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
-        making=Making(
-            n_records=parameters.inputs.n_records,
-            parts=parts_of(budget),
-        ),
+        making=Making(n_records=parameters.inputs.n_records, parts=parts_of(budget)),
     )
 
 

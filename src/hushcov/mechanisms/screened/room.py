@@ -1,9 +1,23 @@
-"""The room of the screened release: pairs selected privately, then their values."""
+"""The screened release planned: its design, and the error to expect of it.
+
+Which pairs are found follows from the edge of each selection, where the expected number of noisy
+scores above it equals the level's size. Given that, errors are drawn on small references with
+fixed seeds: the error of d features is the largest of several independent parts.
+"""
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Any
 
+import numpy as np
+from scipy import special
+
+from hushcov._arrays import FloatArray, IndexArray
 from hushcov._words import noise_level, number
 from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
@@ -17,20 +31,415 @@ from hushcov.mechanisms.room import (
     certified_words,
 )
 from hushcov.mechanisms.screened.mechanism import NAME, release_screened
-from hushcov.mechanisms.screened.parameters import ScreenedParameters, candidate_pairs
-from hushcov.mechanisms.screened.planner import (
-    ScreenedPlan,
-    detection_limit,
-    plan_screened,
-    predicted_errors,
+from hushcov.mechanisms.screened.values import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    ScreenedDesign,
+    ScreenedParameters,
+    ScreenLevel,
+    candidate_pairs,
+    integers_per_square,
+    norm_spread,
+    possible_pairs,
+    screened_parameters,
+    shrunk_part,
 )
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
-from hushcov.predicting import Forecast
+from hushcov.predicting import REFERENCE_MODELS, Entries, Forecast, Reference, descend, reference
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.gram import PANEL_BYTES
 from hushcov.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
+
+_SEARCH_MODELS = ("block", "banded", "random")
+_SEARCH_FEATURES = 40
+_FEATURES, _REPETITIONS, _MOST_PARTS = 100, 5, 12
+_FEATURES_PER_PARTNER = 4
+_MOST_PARTNERS = 40  # of a feature of a reference, where candidates are given
+# What is left of `SHRINKING_BIAS` after its mean over models has been corrected for.
+_REMAINING_BIAS = 2.5
+
+# Quadrature over a standard normal.
+_NODES, _MASSES = np.polynomial.hermite_e.hermegauss(9)
+_WEIGHTS = _MASSES / _MASSES.sum()
+_NEAR_EDGE = 1e-6  # a step of Newton's method after which the next is far below 1e-9
+
+CHOICES: dict[str, Sequence[float]] = {
+    "screen_share": [0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7],
+    "selection_factor": [1.0, 1.1, 1.2, 1.4, 1.7, 2.0, 2.5, 3.5, 5.0],
+    "n_levels": [0, 1, 2, 3, 4, 5, 6],
+    "size_ratio": [0.3, 0.4, 0.5, 0.6, 0.8, 1.0],
+    "noise_ratio": [0.5, 0.6, 0.7, 0.8, 1.0],
+    "norm_factor": [0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0],
+    "keep_above": [0.0, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5],
+}
+_STARTS = (
+    ScreenedDesign(0.4, 1.2, 2, 0.4, 0.6, 1.0, 3.0),
+    ScreenedDesign(0.55, 1.2, 4, 0.6, 0.7, 1.0, 3.0),
+)
+_ALL_PAIRS = ScreenedDesign(0.4, 1.2, 0, 0.4, 0.6, 1.5, 3.0)
+# What a short search moves: the two choices that matter most.
+_SHORT = ("norm_factor", "screen_share")
+# What a search moves where all candidates are released.
+_VALUES = ("norm_factor", "keep_above")
+
+
+@dataclass(frozen=True)
+class ScreenedPlan:
+    """The chosen parameters and what to expect of them."""
+
+    parameters: ScreenedParameters
+    predicted_error: dict[str, float]  # per reference model, relative to ||Sigma||
+    detection_limit: float  # smallest correlation found nine times out of ten
+
+
+@lru_cache(maxsize=512)
+def plan_screened(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedPlan:
+    """Choose the design for these inputs and predict the error of each reference model.
+
+    A `short` search takes a fifth of the time; its errors are up to a fifth larger.
+    """
+    design = best_design(inputs, short=short)
+    parameters = screened_parameters(inputs, design)
+    return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
+
+
+def best_design(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedDesign:
+    """The best design found by descent from a few starts, on small references."""
+
+    @cache  # lines cross, and descents from several starts meet
+    def score(design: ScreenedDesign) -> float:
+        parameters = screened_parameters(inputs, design, certified=False)
+        logs = [
+            math.log(_rough_error(parameters, _reference(model, inputs, _SEARCH_FEATURES)))
+            for model in _SEARCH_MODELS
+        ]
+        return math.exp(statistics.fmean(logs))  # relative gains count alike on every model
+
+    row = 1 + 2 * candidate_pairs(inputs) / inputs.n_features  # of all features, or candidates
+    few = row <= 40 * inputs.row_sparsity  # releasing all of them may be better than screening
+    starts = [_ALL_PAIRS, *_STARTS] if few else _STARTS
+    lines = _SHORT if short else tuple(CHOICES)
+    if inputs.candidates is not None and possible_pairs(inputs) == candidate_pairs(inputs):
+        starts, lines = [_ALL_PAIRS], _VALUES  # nothing is selected
+    starts = sorted(starts, key=score)[:1] if short else starts
+    found = (descend(score, start, lines, _moved) for start in starts)
+    return min(found, key=lambda each: each[0])[1]
+
+
+def predicted_errors(
+    parameters: ScreenedParameters, models: Sequence[str] = REFERENCE_MODELS
+) -> dict[str, float]:
+    """Median error on each reference model, relative to the operator norm of Sigma."""
+    inputs = parameters.inputs
+    errors = {}
+    for model in models:
+        ref = _reference(model, inputs, _FEATURES)
+        parts = min(_MOST_PARTS, math.ceil(inputs.n_features / len(ref.matrix)))
+        # Few features cost little and vary much.
+        repetitions = max(_REPETITIONS, 500 // len(ref.matrix))
+        draws = draw_errors(parameters, ref, parts * repetitions, seed=1)
+        errors[model] = float(np.median(draws.reshape(repetitions, parts).max(axis=1)))
+    return errors
+
+
+def detection_limit(parameters: ScreenedParameters) -> float:
+    """The smallest correlation that is selected and kept with probability 0.9.
+
+    Taken on the random reference, whose other pairs compete for the selection.
+    """
+    ref = _reference("random", parameters.inputs, _FEATURES)
+    correlations = np.linspace(0.002, 1.0, 500)
+    found, _ = _selection(parameters.levels, parameters.inputs, ref, correlations)
+    noise = _value_law(parameters, ref).pair / ref.variance
+    noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_sampled))
+    kept = special.ndtr(correlations / noise - parameters.design.keep_above)
+    sure = np.flatnonzero(found * kept >= 0.9)
+    return float(correlations[sure[0]]) if len(sure) else 1.0
+
+
+def draw_errors(
+    parameters: ScreenedParameters, ref: Reference, n_draws: int, *, seed: int
+) -> FloatArray:
+    """Draws of the operator-norm error on the reference, fixed by the seed."""
+    draws, law = _drawn(ref, n_draws, seed), _value_law(parameters, ref)
+    off = ref.rows != ref.columns
+    value = draws.sampling[np.arange(n_draws) % len(draws.sampling)]
+    value /= math.sqrt(2 * parameters.inputs.n_sampled)
+    value += ref.values * (1 - law.bias)
+    value += np.where(off, law.pair, law.diagonal) * draws.normals
+    pairs = _pairs(ref)
+    found, false = _selected(parameters.levels, parameters.inputs, ref)
+    chance = np.ones(len(ref.values))
+    chance[off] = found[pairs.index]
+    threshold = _threshold(parameters, ref, law)
+    kept = (draws.uniforms < chance) & (~off | (np.abs(value) > threshold))
+    errors = np.where(kept, value, 0.0) - ref.values
+    places = _false_pairs(parameters, ref, n_draws, false, draws.generator())
+    return ref.support.norms(errors, places)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """What is random in errors on a reference, whatever is released."""
+
+    uniforms: FloatArray
+    normals: FloatArray
+    sampling: FloatArray  # sqrt(2 n) (S - Sigma) on the support; few, and used again and again
+    state: Any  # of the generator, for what follows
+
+    def generator(self) -> np.random.Generator:
+        """One that goes on from here."""
+        bits = np.random.PCG64()
+        bits.state = self.state
+        return np.random.Generator(bits)
+
+
+@lru_cache(maxsize=24)
+def _drawn(ref: Reference, n_draws: int, seed: int) -> _Drawn:
+    """Drawn once for all numbers of records, budgets and designs."""
+    bits = np.random.PCG64([seed, len(ref.matrix)])
+    generator, shape = np.random.Generator(bits), (n_draws, len(ref.values))
+    uniforms, normals = generator.random(shape), generator.standard_normal(shape)
+    sampling = _sampling_noise(ref, n_draws, generator)
+    return _Drawn(uniforms, normals, sampling, bits.state)
+
+
+@lru_cache(maxsize=1024)
+def _selected(
+    levels: tuple[ScreenLevel, ...], inputs: ReleaseInputs, ref: Reference
+) -> tuple[FloatArray, float]:
+    """Chances of the reference's own pairs: designs of the same screen differ in the rest."""
+    return _selection(levels, inputs, ref, _pairs(ref).correlations)
+
+
+def _selection(
+    levels: tuple[ScreenLevel, ...],
+    inputs: ReleaseInputs,
+    ref: Reference,
+    correlation: FloatArray,
+) -> tuple[FloatArray, float]:
+    """Chances of selection, and the expected number of pairs without covariance selected."""
+    if not levels:
+        return np.ones_like(correlation), float(candidate_pairs(inputs))
+    pairs = _pairs(ref)
+    present, weight = pairs.correlations, pairs.weights
+    zeros = ref.zero_sizes(inputs.n_records) / ref.variance
+    n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
+    n = inputs.n_records
+    scores = np.concatenate([_expected_score(n, present), n * zeros])
+    remaining = np.concatenate([weight, np.full(len(zeros), n_zeros / len(zeros))])
+    rates = np.array([level.rate for level in levels])
+    sizes = np.array([float(level.size) for level in levels])
+    # What a pair lacks to be selected is more often sampling error of its score than noise.
+    asked = _expected_score(n, correlation)[:, None] + math.sqrt(n) * _NODES
+    missed = _peel(scores, remaining, rates, sizes, np.abs(asked))
+    return 1 - missed @ _WEIGHTS, n_zeros - float(remaining[len(present) :].sum())
+
+
+def _expected_score(n_records: int, correlation: FloatArray) -> FloatArray:
+    """Expected sum of products of signs of a Gaussian pair with this correlation."""
+    return np.asarray(n_records * 2 / math.pi * np.arcsin(correlation))
+
+
+def _peel(
+    scores: FloatArray,
+    remaining: FloatArray,
+    rates: FloatArray,
+    sizes: FloatArray,
+    asked: FloatArray,
+) -> FloatArray:
+    """Peel level by level: what remains of each score, and the chance that those asked are left.
+
+    The first is filled in. The edge of a level is where the expected number of noisy scores above
+    it equals its size.
+    """
+    left = np.zeros_like(asked)  # minus the logarithm of the chance
+    for rate, size in zip(rates, sizes, strict=True):
+        edge = _edge(rate * scores, remaining, size)
+        remaining *= np.exp(-np.exp(np.minimum(rate * scores - edge, 30.0)))
+        left += np.exp(np.minimum(rate * asked - edge, 30.0))
+    return np.asarray(np.exp(-left))
+
+
+def _edge(scores: FloatArray, weights: FloatArray, size: float) -> float:
+    """Where so many scores with Gumbel noise are expected above, rounded up by less than 1e-4."""
+    least, most = float(scores.min()) - 5.0, float(scores.max()) + 60.0
+    total = float(weights.sum())
+    low, high = least, most
+    edge, step = float(scores @ weights) / total if total > 0 else low, math.inf
+    near = max(1e-9, 4 * math.ulp(max(abs(low), abs(high))))  # nothing is nearer than two doubles
+    while high - low > near and abs(step) > _NEAR_EDGE:
+        if not low < edge < high:
+            edge = 0.5 * (low + high)
+        rate = np.exp(np.minimum(scores - edge, 30.0))
+        none = np.exp(-rate)
+        above = total - float(weights @ none)
+        low, high = (edge, high) if above > size else (low, edge)
+        slope = float(weights @ (rate * none))
+        # Newton's method on the logarithm, which is nearly a straight line.
+        known = above > 1e-300 and slope > 0
+        step = (math.log(above) - math.log(size)) * above / slope if known else math.inf
+        edge += step
+    found = min(max(edge, low), high)
+    unit = (most - least) * 0.5 ** math.ceil(math.log2((most - least) / 1e-4))
+    return least + unit * max(1, math.ceil((found - least) / unit))
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Pairs of a reference with a covariance: all sizes, and distinct correlations with counts."""
+
+    sizes: FloatArray
+    correlations: FloatArray
+    index: IndexArray  # which of them each size is
+    weights: FloatArray  # pairs of the full matrix with each correlation
+    mean_square: float
+
+
+@lru_cache(maxsize=64)
+def _pairs(ref: Reference) -> _Pairs:
+    """What a search asks of a reference hundreds of times."""
+    values = ref.values[ref.rows != ref.columns]
+    sizes = np.abs(values)
+    correlations, index, counts = np.unique(
+        sizes / ref.variance, return_inverse=True, return_counts=True
+    )
+    squares = (values / ref.variance) ** 2
+    return _Pairs(
+        sizes=sizes,
+        correlations=correlations,
+        index=index,
+        weights=counts * (ref.n_pairs / max(1, counts.sum())),
+        mean_square=float(squares.mean()) if len(squares) else 0.0,
+    )
+
+
+@dataclass(frozen=True)
+class _ValueLaw:
+    """Released values on a reference: noise of pairs and diagonal, and the share lost to bias."""
+
+    pair: float
+    diagonal: float
+    bias: float
+
+
+def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
+    """Noise after dividing by the mean shrinkage, and the bias that this leaves."""
+    inputs = parameters.inputs
+    # Pairs with a covariance have larger products; at most as many as are selected.
+    present = min(float(parameters.n_pairs), ref.n_pairs)
+    products = parameters.n_pairs + 2 * present * _pairs(ref).mean_square
+    norm = integers_per_square(parameters.half_width) * math.sqrt(
+        PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
+    )
+    shrinkage, shrunk = shrunk_part(parameters.norm_bound / norm, norm_spread(inputs.n_features))
+    pair, diagonal = _noise_sd(parameters)
+    return _ValueLaw(
+        pair=pair * ref.variance / shrinkage,
+        diagonal=diagonal * ref.variance / shrinkage,
+        bias=min(0.2, _REMAINING_BIAS / inputs.n_features) * shrunk / shrinkage,
+    )
+
+
+@lru_cache(maxsize=8)
+def _noise_sd(parameters: ScreenedParameters) -> tuple[float, float]:
+    """The same for all references, and exact arithmetic takes its time."""
+    return parameters.noise_sd
+
+
+def _threshold(parameters: ScreenedParameters, ref: Reference, law: _ValueLaw) -> float:
+    sampling = ref.variance / math.sqrt(parameters.inputs.n_sampled)
+    return parameters.design.keep_above * math.hypot(law.pair, sampling)
+
+
+def _sampling_noise(ref: Reference, n_draws: int, generator: np.random.Generator) -> FloatArray:
+    """sqrt(2 n) (S - Sigma) on the support: Sigma^1/2 (G + G') Sigma^1/2, G Gaussian."""
+    few = min(n_draws, _MOST_PARTS)  # used again and again: they cost most and matter least
+    G = generator.standard_normal((few, *ref.matrix.shape))
+    noise = ref.root @ (G + G.transpose(0, 2, 1)) @ ref.root
+    return np.asarray(noise[:, ref.rows, ref.columns])
+
+
+def _false_pairs(
+    parameters: ScreenedParameters,
+    ref: Reference,
+    n_draws: int,
+    false: float,
+    generator: np.random.Generator,
+) -> Entries:
+    """Values kept at `false` pairs without covariance, at the rate of the full size per feature.
+
+    Returns draw, row, column and value of each.
+    """
+    inputs, size = parameters.inputs, len(ref.matrix)
+    sampling = ref.variance / math.sqrt(inputs.n_sampled)
+    noise = math.hypot(_value_law(parameters, ref).pair, sampling)
+    keep = parameters.design.keep_above
+    rate = false * 2 * float(special.ndtr(-keep)) * size / inputs.n_features
+    number = generator.poisson(min(rate, size * (size - 1) / 2), size=n_draws)
+    draws = np.repeat(np.arange(n_draws), number)
+    rows, columns = generator.integers(size, size=(2, len(draws)))
+    # Normal, given that it is beyond the threshold.
+    tail = special.ndtr(-keep) * generator.uniform(1e-12, 1.0, len(draws))
+    values = -special.ndtri(tail) * noise * generator.choice([-1.0, 1.0], len(draws))
+    at = (rows != columns) & (ref.matrix[rows, columns] == 0)
+    return draws[at], rows[at], columns[at], values[at]
+
+
+def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
+    """What the search minimises on a model: a smooth stand-in for the error.
+
+    Twice the root of the mean energy of a row of the error matrix (noise, sampling, misses), as
+    for random matrices, plus the largest entry expected to be missed: one that is rare for one
+    entry but not among all of them.
+    """
+    inputs, size = parameters.inputs, len(ref.matrix)
+    law = _value_law(parameters, ref)
+    noise = law.pair
+    threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_sampled
+    entries = _pairs(ref).sizes
+    found, false = _selected(parameters.levels, inputs, ref)
+    found = found[_pairs(ref).index] * special.ndtr((entries - threshold) / noise)
+    energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
+    energy += law.diagonal**2 + 2 * sampling
+    t = parameters.design.keep_above
+    beyond, density = 2 * special.ndtr(-t), math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    # The mean square of a standard normal that is beyond the threshold.
+    kept_square = 1 + t * density / max(float(special.ndtr(-t)), 1e-300)
+    energy += 2 / inputs.n_features * false * beyond * kept_square * noise**2
+    return (
+        2 * math.sqrt(energy)
+        + law.bias
+        + _largest_miss(entries, 1 - found, ref.n_pairs / max(1, len(entries)))
+    )
+
+
+def _largest_miss(sizes: FloatArray, missed: FloatArray, copies: float) -> float:
+    """Expected size of the largest of the entries that is missed, each present `copies` times."""
+    order = np.argsort(sizes)
+    log_none = copies * np.log1p(-np.minimum(missed[order], 1 - 1e-12))
+    larger = np.cumsum(log_none[::-1])[::-1] - log_none
+    return float(np.sum(sizes[order] * -np.expm1(log_none) * np.exp(larger)))
+
+
+def _reference(model: str, inputs: ReleaseInputs, features: int) -> Reference:
+    k = inputs.row_sparsity
+    if inputs.candidates is not None:  # where there are more, not all of them matter alike
+        k = min(k, _MOST_PARTNERS)
+    enough = max(features, _FEATURES_PER_PARTNER * k)
+    return reference(model, inputs.n_features, k, min(enough, 400))
+
+
+def _moved(name: str, design: ScreenedDesign, stride: int) -> ScreenedDesign | None:
+    """The design `stride` choices further along a line; None beyond its end."""
+    choices = CHOICES[name]
+    here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
+    if not 0 <= here + stride < len(choices):
+        return None
+    return replace(design, **{name: choices[here + stride]})  # type: ignore[arg-type]
+
 
 _MOST_OFF = 16.0  # factor by which norms may differ from what the scales say
 

@@ -1,28 +1,524 @@
-"""Values of selected pairs and of all variances: bounded products, summed, with noise."""
+"""Selected pairs: the certified numbers of a release, scores by signs, and noisy values.
+
+Everything that is fixed follows from public inputs, before data is touched.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Neighbours
-from hushcov.exceptions import PrivacyConditionError
-from hushcov.mechanisms.screened.parameters import (
-    DIAGONAL_WEIGHT,
-    PAIR_WEIGHT,
-    RADIUS,
-    ranges,
-    shrinking_bias,
-    size_cap,
-    sum_sigma,
+from hushcov._compiled import compiled, run_parts, threads
+from hushcov._validation import check_integer, check_real
+from hushcov.accounting import (
+    UP,
+    WITHIN,
+    BoundedRange,
+    Budget,
+    Event,
+    Gaussian,
+    Neighbours,
+    calibrate_near,
+    smallest_sigma,
 )
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.candidates import Candidates
+from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.inputs import ReleaseInputs
+from hushcov.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.steps.norms import Mass, release_counts
+from hushcov.steps.preparation import TILT_UNIT
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import Progress, Records
+from hushcov.sums.products import ProductMap, finest_half_width
+from hushcov.sums.records import Records
+from hushcov.sums.signs import candidate_sign_sums, sign_scores
+
+
+@dataclass(frozen=True)
+class ScreenedDesign:
+    """What an optimiser may choose freely: every value gives a private mechanism.
+
+    Parameters
+    ----------
+    screen_share : float
+        Share of the budget (in zCDP) that the screen spends.
+    selection_factor : float
+        Selected pairs, over the d (k - 1) / 2 that can be nonzero.
+    n_levels : int
+        Screening levels. 0 releases all pairs and screens nothing.
+    size_ratio : float
+        Pairs of a level over those of the level before.
+    noise_ratio : float
+        Selection noise of a level over that of the level before.
+    norm_factor : float
+        Norm bound over the typical norm. A small one means less noise; records beyond it are
+        shrunk, and what dividing by the mean shrinkage leaves is a bias of a few parts in d.
+    keep_above : float
+        Released pairs below this many standard deviations are set to zero.
+    """
+
+    screen_share: float
+    selection_factor: float
+    n_levels: int
+    size_ratio: float
+    noise_ratio: float
+    norm_factor: float
+    keep_above: float
+
+    def __post_init__(self) -> None:
+        cure = "leave the design to the planner."
+        check_real("screen_share", self.screen_share, above=0, at_most=0.95, cure=cure)
+        check_real("selection_factor", self.selection_factor, above=0, at_most=1e6, cure=cure)
+        check_integer("n_levels", self.n_levels, at_least=0, at_most=30, cure=cure)
+        check_real("size_ratio", self.size_ratio, above=0, at_most=1e3, cure=cure)
+        check_real("noise_ratio", self.noise_ratio, above=1e-3, at_most=1e3, cure=cure)
+        check_real("norm_factor", self.norm_factor, above=0, at_most=1e3, cure=cure)
+        check_real("keep_above", self.keep_above, above=-1e-300, at_most=100, cure=cure)
+
+
+def candidate_pairs(inputs: ReleaseInputs) -> int:
+    """Pairs of features that may covary: all of them, where nothing else is known."""
+    if inputs.candidates is not None:
+        return inputs.candidates.n_pairs
+    return inputs.n_features * (inputs.n_features - 1) // 2
+
+
+def possible_pairs(inputs: ReleaseInputs) -> int:
+    """The most pairs that can have a covariance: each feature has at most k - 1 partners."""
+    return min(candidate_pairs(inputs), inputs.n_features * (inputs.row_sparsity - 1) // 2)
+
+
+def level_sizes(inputs: ReleaseInputs, design: ScreenedDesign) -> tuple[int, ...]:
+    """How many pairs each level selects; empty when every pair is released anyway."""
+    candidates, possible = candidate_pairs(inputs), possible_pairs(inputs)
+    total = max(possible, 1, round(design.selection_factor * possible))
+    if possible == 0 or design.n_levels == 0 or total >= candidates:
+        return ()
+    n_levels = min(design.n_levels, total)
+    weights = [design.size_ratio**ell for ell in range(n_levels)]
+    ends = [0]
+    for ell in range(n_levels):
+        share = sum(weights[: ell + 1]) / sum(weights)
+        # At least one pair a level, and room for one in each that follows.
+        ends.append(max(ends[-1] + 1, min(round(share * total), total - (n_levels - 1 - ell))))
+    return tuple(ends[ell + 1] - ends[ell] for ell in range(n_levels))
+
+
+def level_shares(sizes: tuple[int, ...], design: ScreenedDesign) -> tuple[float, ...]:
+    """How the levels divide the screen's zCDP: rho_ell is proportional to s_ell / noise_ell^2."""
+    costs = [size * design.noise_ratio ** (-2 * ell) for ell, size in enumerate(sizes)]
+    return tuple(cost / sum(costs) for cost in costs)
+
+
+PAIR_WEIGHT, DIAGONAL_WEIGHT = 4, 3  # relative precision of pairs and of the diagonal
+RADIUS = 8.0  # coordinates are clipped at this many scales
+_SQUARED_CORRELATION = 0.15  # of a pair that is not zero, on the reference models
+_FACTOR_PART, _SIZE_PART = 4, 4  # norm bound over the ranges of the two numbers per record
+# Relative bias, times d, when all records are shrunk. Measured on Gaussian records, off and on the
+# diagonal: 4.4 and 2.6 (random), 6.2 and 4.5 (banded), 8.4 and 4.5 (block).
+SHRINKING_BIAS = 5.0
+_LARGEST_HALF_WIDTH = 2047
+_LARGEST_N = 2**33  # for which sums and scores stay exact, with room for weights and noise
+_BETWEEN = 0.75  # exponent: between independent records of a unit and alike ones
+
+
+@dataclass(frozen=True)
+class ScreenLevel:
+    """One peeling: the `size` largest of rate * score + Gumbel, among the pairs still there."""
+
+    size: int
+    rate: float
+
+
+@dataclass(frozen=True)
+class ScreenedParameters:
+    """A certified screened release: inputs, design, levels, and the noise of its values."""
+
+    inputs: ReleaseInputs
+    design: ScreenedDesign
+    levels: tuple[ScreenLevel, ...]
+    n_pairs: int
+    half_width: int
+    norm_bound: int  # in integers
+    mu: float  # sensitivity of the summed contributions over their noise
+    tilt: tuple[int, ...] | None = None  # released means of signs, in 1024ths, taken off the signs
+
+    @property
+    def scoring(self) -> SignScreen:
+        """How pairs are scored."""
+        return SignScreen() if self.tilt is None else CentredSigns(self.tilt)
+
+    @property
+    def score_sensitivity(self) -> int:
+        """Most that a score moves between neighbours that differ in one record."""
+        return self.scoring.sensitivity(self.inputs.neighbours)
+
+    def tilted(self, tilt: tuple[int, ...]) -> ScreenedParameters:
+        """The same screen on centred signs, at no higher cost: rates follow the sensitivity."""
+        found = replace(self, tilt=tilt)
+        ratio = self.score_sensitivity / found.score_sensitivity * WITHIN
+        levels = tuple(replace(level, rate=level.rate * ratio) for level in self.levels)
+        return replace(found, levels=levels)  # proof: step 10
+
+    @property
+    def selections(self) -> tuple[tuple[str, BoundedRange], ...]:
+        """The events of all levels, with what each releases, in words."""
+        reach, total = 2 * self.score_sensitivity, len(self.levels)
+        return tuple(
+            (
+                f"which pairs matter{f', level {place} of {total}' if total > 1 else ''}: "
+                f"{level.size:,} of them",
+                BoundedRange(reach * level.rate * UP, level.size),  # proof: step 2
+            )
+            for place, level in enumerate(self.levels, 1)
+        )
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """The events of the release, and of what steps before it are expected to take."""
+        before = (Gaussian(self.inputs.before),) if self.inputs.before else ()
+        return (*before, *(event for _, event in self.selections), Gaussian(self.mu))
+
+    @property
+    def part(self) -> str:
+        """What the values are, in words."""
+        d = self.inputs.n_features
+        return f"values of the selected pairs ({self.n_pairs:,}) and of all variances ({d:,})"
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the levels of the screen, and beside them a clock for steps and values.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Peeling steps are bounded-range events,
+        the values and steps before them are Gaussian; `docs/proofs/screened.md`.
+        """
+        check_exact(self.inputs.n_records)
+        fixed = [event for _, event in self.selections]
+        mu = math.hypot(self.inputs.before, self.mu) * WITHIN
+        # proof: step 7
+        # proof: step 9
+        return self.inputs.budget(fixed=fixed, mu=mu, private=private)
+
+    @property
+    def noise_sd(self) -> tuple[float, float]:
+        """Noise of pairs and of the diagonal in units of scale^2, when no record is shrunk."""
+        noise = sum_sigma(self.norm_bound, self.mu, self.inputs.neighbours)
+        unit = self.inputs.n_records * integers_per_square(self.half_width)
+        return noise / (PAIR_WEIGHT * unit), noise / (DIAGONAL_WEIGHT * unit)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "inputs": self.inputs.to_dict(),
+            "design": asdict(self.design),
+            "levels": [asdict(level) for level in self.levels],
+            "n_pairs": self.n_pairs,
+            "half_width": self.half_width,
+            "norm_bound": self.norm_bound,
+            "mu": self.mu,
+            "tilt": None if self.tilt is None else list(self.tilt),
+        }
+
+
+def integers_per_square(half_width: int) -> float:
+    """Return the grid units of a product of two coordinates at scale 1."""
+    return (half_width / RADIUS) ** 2
+
+
+def check_exact(n_records: int) -> None:
+    """Refuse more records than scores and sums are exact for."""
+    if n_records > _LARGEST_N:
+        raise CapacityError(
+            f"n_records must be at most 2**33 for exact sums, got {n_records:,}: release "
+            "disjoint parts and average them."
+        )
+
+
+def ranges(norm_bound: int) -> tuple[int, int]:
+    """Ranges of the shrinkage and of the size that each record reports beside its products."""
+    return max(1, norm_bound // _FACTOR_PART), max(1, norm_bound // _SIZE_PART)
+
+
+def squared_sum_sensitivity(norm_bound: int, neighbours: Neighbours) -> int:
+    """Most that the summed contributions move in Euclidean norm, squared."""
+    square = norm_bound**2
+    beside = sum(part**2 for part in ranges(norm_bound))
+    return neighbours.moved(replaced=4 * square, removed=square) + beside  # proof: step 5
+
+
+def sum_sigma(norm_bound: int, mu: float, neighbours: Neighbours) -> int:
+    """The least noise that makes the sensitivity of the sums at most `mu` deviations.
+
+    `mu` is that of a record; where units are bounded as one, theirs is as many times more.
+    """
+    square = neighbours.shared(squared_sum_sensitivity(norm_bound, neighbours))  # proof: step 11
+    return smallest_sigma(square, mu)  # proof: step 6
+
+
+def size_cap(n_features: int) -> float:
+    """Cap on a record's mean square in units of its expectation; wide for few features."""
+    return 4.0 + 40.0 / n_features
+
+
+def norm_spread(n_features: float) -> float:
+    """Standard deviation of the logarithm of the records' norms, about, for Gaussian records."""
+    return min(0.5, math.sqrt(4 / n_features))
+
+
+def shrunk_part(ratio: float, spread: float) -> tuple[float, float]:
+    """E[f] and the part of it from shrunk records, f = min(1, ratio e^(spread Z))."""
+    whole = float(special.ndtr(math.log(ratio) / spread))
+    part = ratio * math.exp(spread**2 / 2)
+    part *= float(special.ndtr(-math.log(ratio) / spread - spread))
+    return whole + part, part
+
+
+def shrinking_bias(shrinkage: float, n_features: int) -> float:
+    """Share of the values that dividing by the mean shrinkage does not restore.
+
+    A record with large products is shrunk more than others. For Gaussian records the loss is
+    `SHRINKING_BIAS` / d times the share of the mean shrinkage that shrunk records contribute.
+    """
+    spread = norm_spread(n_features)
+    low, high = 1e-4, 1e4
+    while high - low > 1e-6 * low:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if shrunk_part(middle, spread)[0] < shrinkage else (low, middle)
+    mean, part = shrunk_part(low, spread)
+    return min(0.2, SHRINKING_BIAS / n_features) * part / mean
+
+
+def typical_norm(inputs: ReleaseInputs, n_pairs: int, half_width: int) -> float:
+    """Root mean square norm of a record's weighted products, for Gaussian records of scale 1."""
+    present = min(n_pairs, possible_pairs(inputs))
+    pairs = present * (1 + 2 * _SQUARED_CORRELATION) + (n_pairs - present)
+    square = PAIR_WEIGHT**2 * pairs + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
+    return integers_per_square(half_width) * math.sqrt(square)
+
+
+def usual_of_units(neighbours: Neighbours) -> float:
+    """About how much longer what a unit adds is than what a record adds.
+
+    It is the root of their number for independent records, and their number for alike ones.
+    """
+    return float(neighbours.together**_BETWEEN)
+
+
+def widest_norm(n_pairs: int, n_features: int) -> float:
+    """The largest norm of a record's weighted products, in squared half widths."""
+    return PAIR_WEIGHT * math.sqrt(n_pairs + n_features)
+
+
+@lru_cache(maxsize=4096)
+def screened_parameters(
+    inputs: ReleaseInputs, design: ScreenedDesign, *, certified: bool = True
+) -> ScreenedParameters:
+    """The least noisy release of a design within the budget.
+
+    `certified=False` takes the zCDP bound as it is: close and quick, for a search.
+
+    Privacy
+    -------
+    Neighbours: replace one record; no precondition. The events of the answer, with those spent
+    before, compose to at most (epsilon, delta) by the accountant, which re-checks its own answer;
+    `docs/proofs/screened.md`.
+    """
+    sizes = level_sizes(inputs, design)
+    n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
+    largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
+    rho, moved = inputs.rho_left, SignScreen().sensitivity(inputs.neighbours)
+
+    def draft(multiplier: float) -> ScreenedParameters:
+        """The release with noise `multiplier` times what the zCDP bound asks for."""
+        budget = rho / multiplier**2
+        for_screen = design.screen_share * budget if sizes else 0.0
+        mu = math.sqrt(2 * (budget - for_screen))
+        half_width = product_half_width(inputs, n_pairs, mu)
+        bound = design.norm_factor * typical_norm(inputs, n_pairs, half_width)
+        bound *= usual_of_units(inputs.neighbours)
+        levels = []
+        for size, share in zip(sizes, level_shares(sizes, design), strict=True):
+            eta = math.sqrt(8 * for_screen * share / size)  # size eta^2 / 8 is the level's share
+            levels.append(ScreenLevel(size, eta / (2 * moved)))
+        return ScreenedParameters(
+            inputs=inputs,
+            design=design,
+            levels=tuple(levels),
+            n_pairs=n_pairs,
+            half_width=half_width,
+            norm_bound=max(1, int(min(bound, largest * half_width**2))),
+            mu=mu,
+        )
+
+    if not certified:
+        return draft(1.0)
+    # proof: step 7
+    charged = inputs.neighbours.charged
+    found = calibrate_near(lambda m: charged(draft(m).events), inputs.epsilon, inputs.delta)
+    return draft(found)
+
+
+def product_half_width(inputs: ReleaseInputs, n_pairs: int, mu: float) -> int:
+    """The finest grid on which products are exact and their noise can be drawn.
+
+    No record has a norm above `widest_norm` half_width^2, and the sums move by less than three
+    times the norm bound.
+    """
+    widest = widest_norm(n_pairs, inputs.n_features)
+    finest = min(
+        finest_half_width(n_pairs, inputs.n_features, PAIR_WEIGHT, at_most=_LARGEST_HALF_WIDTH),
+        int(math.sqrt(LARGEST_SIGMA * mu / (3 * widest))),  # proof: step 6
+    )
+    if finest < 1:
+        raise CapacityError(
+            f"epsilon = {inputs.epsilon:g} and delta = {inputs.delta:g} need more noise for "
+            f"{n_pairs + inputs.n_features:,} values than integers hold: use a larger budget or "
+            "fewer features."
+        )
+    return finest
+
+
+# How pairs are scored before some are selected, and how far one record moves a score.
+
+
+TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a correlation
+
+
+class SignScreen:
+    """Score pairs by the products of their signs: a record adds +1, -1 or 0.
+
+    Scores are in units of 1 / `resolution`, and are rounded where `rounding` is 1. `most` is the
+    most that one record adds to a score, or takes off it.
+    """
+
+    most: ClassVar[int] = 1  # proof: step 1
+    rounding: ClassVar[int] = 0  # less than what scores are rounded by, and 1
+    resolution: ClassVar[int] = 1
+
+    def sensitivity(self, neighbours: Neighbours) -> int:
+        """The most that a score moves between neighbours that differ in one record."""
+        own = neighbours.moved(replaced=2 * self.most, removed=self.most)
+        return own + self.rounding  # proof: step 1
+
+    def variances(self, n_features: int) -> FloatArray:
+        """The variances of what is multiplied, about."""
+        return np.ones(n_features)
+
+    def sums(self, records: Records) -> npt.NDArray[Any]:
+        """Scores with their signs, pair by pair."""
+        return sign_scores(records, lambda products, *_: products, records.n_rows)
+
+    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
+        """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
+        return candidate_sign_sums(records, rows, columns)[0]
+
+    def scores(self, records: Records, candidates: Candidates | None = None) -> npt.NDArray[Any]:
+        """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
+        if candidates is None:
+            sums = self.sums(records)
+        else:
+            sums = self.sums_of(records, *candidates.pairs)  # proof: step 12
+        return np.asarray(np.abs(sums, out=sums))
+
+
+@dataclass(frozen=True)
+class CentredSigns(SignScreen):
+    """Products of signs less their released means, each over the most that it can be.
+
+    Features that lie above their centre more often than below agree by themselves. `tilt` has the
+    means in 1024ths; whatever they are, a product is from -1 to 1 for every record.
+    """
+
+    tilt: tuple[int, ...]
+
+    resolution: ClassVar[int] = 2**6
+    rounding: ClassVar[int] = 1  # rounding towards zero moves a score by less than 1
+    most: ClassVar[int] = resolution  # proof: step 10
+
+    def variances(self, n_features: int) -> FloatArray:
+        """See `SignScreen.variances`: of a sign with a mean of m, less m and over 1 + |m|."""
+        size = np.abs(np.array(self.tilt)) / TILT_UNIT
+        return np.asarray((1 - size) / (1 + size))
+
+    def sums(self, records: Records) -> npt.NDArray[Any]:
+        """See `SignScreen.sums`; exact integers, rounded towards zero once."""
+        n = records.n_rows  # each of them has its means taken off
+        tilt = np.array(self.tilt, dtype=np.int64)
+        most = TILT_UNIT + np.abs(tilt)
+
+        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> IntArray:
+            step = min(threads(), len(products))
+            arrays = products, sums, tilt[start:], most[start:], n, self.resolution
+            run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
+            return products
+
+        return sign_scores(records, score, n * self.resolution)
+
+    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
+        """See `SignScreen.sums_of`; the same integers as in `sums`."""
+        products, sums = candidate_sign_sums(records, rows, columns)
+        tilt = np.array(self.tilt, dtype=np.int64)
+        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64).tolist()
+        fixed = sums, tilt, TILT_UNIT + np.abs(tilt), records.n_rows, self.resolution
+        run_parts(
+            _centre_listed,
+            [(products[a:b], rows[a:b], columns[a:b], *fixed) for a, b in itertools.pairwise(cuts)],
+        )
+        return products
+
+
+@compiled
+def _centre_products(
+    first: int,
+    step: int,
+    products: IntArray,
+    sums: IntArray,
+    tilt: IntArray,
+    most: IntArray,
+    n_records: int,
+    resolution: int,
+) -> None:
+    """Make products of signs scores, in place above the diagonal: the first row, each step-th."""
+    for i in range(first, len(products), step):
+        row, own = products[i], TILT_UNIT * sums[i]
+        for j in range(i + 1, len(row)):
+            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
+            shift = n_records * tilt[i] * tilt[j] - own * tilt[j] - TILT_UNIT * tilt[i] * sums[j]
+            centred = TILT_UNIT * TILT_UNIT * row[j] + shift
+            size = resolution * abs(centred) // (most[i] * most[j])
+            row[j] = size if centred >= 0 else -size
+
+
+@compiled
+def _centre_listed(
+    products: IntArray,
+    rows: IntArray,
+    columns: IntArray,
+    sums: IntArray,
+    tilt: IntArray,
+    most: IntArray,
+    n_records: int,
+    resolution: int,
+) -> None:
+    """The same for listed pairs."""
+    for e in range(len(rows)):
+        i, j = rows[e], columns[e]
+        shift = n_records * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
+        centred = TILT_UNIT * TILT_UNIT * products[e] + shift
+        size = resolution * abs(centred) // (most[i] * most[j])
+        products[e] = size if centred >= 0 else -size
+
+
+# Values of selected pairs and of all variances: bounded products, summed, with noise.
+
 
 _SURE = 4.0  # standard deviations beyond which the size of the records corrects the estimate
 
@@ -60,7 +556,7 @@ def product_map(
 ) -> ProductMap:
     """What each record, or each unit, contributes to the sums, bounded in norm."""
     factor_range, size_range = ranges(norm_bound)  # proof: step 5
-    d, unit = grid.n_features, _integers_per_square(grid)
+    d, unit = grid.n_features, integers_per_square(grid.half_width)
     return ProductMap(
         grid=grid,
         rows=rows,
@@ -83,8 +579,6 @@ def release_values(
     mu: float,
     neighbours: Neighbours,
     entropy: Entropy,
-    *,
-    progress: Progress | None = None,
 ) -> Values:
     """Sum the bounded products, add noise, and undo weights, centre and shrinkage.
 
@@ -100,9 +594,9 @@ def release_values(
         )
     n, d = records.n_records, records.n_features
     sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 6
-    sums = products.sum(records, progress=progress)  # proof: step 4
+    sums = products.sum(records)  # proof: step 4
     sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 6
-    unit = n * _integers_per_square(products.grid)
+    unit = n * integers_per_square(products.grid.half_width)
     n_pairs = len(products.rows)
     unshrunk = sums[-2] / (n * products.factor_range) * products.rows_per_unit
     shrinkage = min(1.0, max(unshrunk, 1e-3))
@@ -133,11 +627,6 @@ def release_values(
     )
 
 
-def _integers_per_square(grid: FeatureGrid) -> float:
-    """Grid units of a product of two coordinates at scale 1."""
-    return (grid.half_width / RADIUS) ** 2
-
-
 def _size_correction(
     sums: IntArray,
     products: ProductMap,
@@ -157,3 +646,100 @@ def _size_correction(
     if saturated or trace[0] <= 0 or abs(size - trace[0]) < _SURE * deviation:
         return 1.0
     return min(4.0, max(0.25, size / trace[0]))
+
+
+# Norms of contributions, of records or of units: where to bound them, and values of units.
+
+
+_LARGEST_MEAN = RADIUS**2 / 4  # of a product, in squared scales; more would be no help
+_REPLACED, _REMOVED = 2.04, 1.07  # what sums move by over the norm bound, and what is beside them
+# Of what values spend, where units are bounded as one: histograms of norms, and a first look.
+_NORMS, _FIRST = 0.01, 0.1
+_LAST = 1 - _FIRST - 2 * _NORMS
+
+
+def sum_movement(neighbours: Neighbours) -> float:
+    """About how far one record moves the sums of products, over the bound on norms."""
+    return neighbours.moved(replaced=_REPLACED, removed=_REMOVED)
+
+
+def root_square(n_pairs: int, n_features: int) -> float:
+    """The typical norm of weighted products of a record, in squared scales."""
+    return math.sqrt(PAIR_WEIGHT**2 * n_pairs + DIAGONAL_WEIGHT**2 * 2 * n_features)
+
+
+def mean_products(pairs: FloatArray, diagonal: FloatArray, products: ProductMap) -> IntArray:
+    """About the mean products of a record, from released values: units are shorter without."""
+    unit = integers_per_square(products.grid.half_width)
+    pairs = np.clip(pairs, -_LARGEST_MEAN, _LARGEST_MEAN)
+    diagonal = np.clip(diagonal, 0.0, _LARGEST_MEAN)
+    weighted = [
+        products.pair_weight * unit * pairs,
+        products.diagonal_weight * (unit * diagonal - products.centre),
+    ]
+    return np.asarray(np.rint(np.concatenate(weighted)).astype(np.int64))
+
+
+def chosen_bound(
+    counts: IntArray,
+    sigma: int,
+    products: ProductMap,
+    n_records: int,
+    size: tuple[float, float],
+    mu: float,
+) -> int:
+    """The bound at which the noise of values and what shrinking leaves of a bias are least.
+
+    `counts` are noisy; `size` is about how many pairs are real, and the norm of the matrix.
+    """
+    d = products.grid.n_features
+    middle = np.array([products.norm_of_bin(each, 1.0) for each in range(len(counts))])
+    unit = integers_per_square(products.grid.half_width)
+    several = products.rows_per_unit > 1
+    mass = Mass.of(counts, sigma, middle, tail=several)
+    if mass is None:
+        usual = unit * root_square(len(products.rows), d) * math.sqrt(products.rows_per_unit)
+        return max(1, int(usual))
+    rows = 2 * math.sqrt(2 * max(size[0], d / 4) / d + 1)
+    noise = rows / (PAIR_WEIGHT * n_records * unit * mu)
+    return max(1, int(mass.best(noise, max(1.0, size[1]), several=several)[0]))
+
+
+def release_unit_values(
+    records: Records,
+    grid: FeatureGrid,
+    places: tuple[IntArray, IntArray],
+    size: tuple[float, float],
+    neighbours: Neighbours,
+    budget: Budget,
+    entropy: Entropy,
+) -> Values:
+    """Values of units that are bounded as one: a first look is taken off before the second.
+
+    `size` is about how many pairs are real, and the norm of the matrix.
+
+    Privacy
+    -------
+    Neighbours: as given; no precondition. Two histograms and two looks, each Gaussian, of which
+    each follows from what the ones before released, and is spent before it is drawn:
+    `docs/proofs/screened.md`, step 11.
+    """
+    together = neighbours.together
+    mu = budget.mu_left * WITHIN
+    parts = [mu * math.sqrt(each) for each in (_NORMS, _FIRST, _NORMS, _LAST)]
+
+    def look(means: IntArray | None, for_norms: float, for_values: float) -> Values:
+        widest = int(together * widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
+        products = product_map(grid, *places, widest, together, means)
+        counts = products.norm_histogram(records)
+        noisy = release_counts(counts, for_norms, neighbours, budget, entropy)  # proof: step 11
+        moved = for_values * together / sum_movement(neighbours)
+        bound = chosen_bound(*noisy, products, records.n_records, size, moved)
+        products = product_map(grid, *places, bound, together, means)
+        budget.gaussian(for_values)
+        args = (records, products, for_values, neighbours, entropy)
+        return release_values(*args)  # proof: step 11
+
+    first = look(None, parts[0], parts[1])
+    means = mean_products(*first.in_scales, product_map(grid, *places, 1, together))
+    return look(means, parts[2], parts[3])

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -21,7 +20,7 @@ from hushcov.cli.files import check_paths
 from hushcov.cli.options import INTEGER, JSON, NUMBER, SEED, Command, figure_option
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
-from hushcov.paper.verification.accuracy import (
+from hushcov.paper.verification.claims import (
     DEFAULT_RUNS,
     N_CLAIMS,
     Verification,
@@ -200,7 +199,14 @@ def _print(verifications: list[Verification], seconds: float, written: list[Path
         for claim in item.claims:
             if not claim.holds:
                 paragraph(out, f"{claim.name}: {claim.detail}.", style="red")
-    _print_legend(out, verifications[0].claims)
+    heading(out, "What the claims say")
+    paragraph(
+        out,
+        "The margin is the bound over the measured value. 'empty': nothing to check, because no "
+        "level selects, or no test can fire at one that does.",
+    )
+    show(out, "")
+    facts(out, ((claim.name, claim.statement) for claim in verifications[0].claims))
     claims = [claim for item in verifications for claim in item.claims]
     held, empty = sum(claim.holds for claim in claims), sum(claim.vacuous for claim in claims)
     note = f", {empty} of them empty" if empty else ""
@@ -241,17 +247,6 @@ def _value(value: float, logarithmic: bool) -> str:
     return f"10^{number(value, 3 if abs(value) < 1e3 else 2)}"
 
 
-def _print_legend(out: Console, claims: tuple[Claim, ...]) -> None:
-    heading(out, "What the claims say")
-    paragraph(
-        out,
-        "The margin is the bound over the measured value. 'empty': nothing to check, because no "
-        "level selects, or no test can fire at one that does.",
-    )
-    show(out, "")
-    facts(out, ((claim.name, claim.statement) for claim in claims))
-
-
 def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> Figure:
     """Return errors with a caption: every run, and the same settings at other n."""
     figure = new_figure(11, 5.6)
@@ -269,12 +264,10 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
     smallest = min(min(item.relative_errors) for item in verifications)
     bottom = min(floor, smallest) / 4
     left.set_ylim(bottom, 2.5)
-    for height, colour, words in (
-        (1.08, "black", "target of Theorem 1"),
-        (1.15 * bottom, "0.35", "grey: 17/16 k t₀, bound for the conditional mean"),
-    ):
-        place = {"transform": left.get_yaxis_transform(), "va": "bottom"}
-        left.text(0.01, height, words, color=colour, **place)
+    grey = "grey: 17/16 k t₀, bound for the conditional mean"
+    place = {"transform": left.get_yaxis_transform(), "va": "bottom"}
+    left.text(0.01, 1.08, "target of Theorem 1", color="black", **place)
+    left.text(0.01, 1.15 * bottom, grey, color="0.35", **place)
     return caption(figure, describe(verifications, sweeps), width=150)
 
 
@@ -306,22 +299,11 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
     for position, item in enumerate(verifications):
         errors = item.relative_errors
         offsets = (np.arange(len(errors)) + 0.5) / len(errors) - 0.5
-        axes.plot(
-            position + _SPREAD * offsets,
-            errors,
-            linestyle="none",
-            marker=_MARKERS[position % len(_MARKERS)],
-            markersize=4,
-            alpha=0.8,
-            color=LOOKS[position % len(LOOKS)][0],
-        )
-    axes.set_xticks(
-        range(len(verifications)),
-        [
-            f"{_name(item.setting)}\nn = {power(item.setting.inputs.n_records)}"
-            for item in verifications
-        ],
-    )
+        places = position + _SPREAD * offsets
+        axes.plot(places, errors, linestyle="none", alpha=0.8, **_look(position))
+    settings = [item.setting for item in verifications]
+    words = [f"{_name(each)}\nn = {power(each.inputs.n_records)}" for each in settings]
+    axes.set_xticks(range(len(words)), words)
     axes.set_xlim(-0.6, len(verifications) - 0.4)
     axes.set_xlabel("setting; one point a run, in the order they were drawn")
     axes.set_ylabel("operator-norm error / target\n(target: target_error times scale²)")
@@ -330,18 +312,12 @@ def _runs_panel(axes: Axes, verifications: Sequence[Verification]) -> None:
 
 def _records_panel(axes: Axes, sweeps: Sequence[Sweep]) -> None:
     for position, sweep in enumerate(sweeps):
-        colour = LOOKS[position % len(LOOKS)][0]
-        axes.plot(
-            sweep.records,
-            [np.median(point) for point in sweep.relative_errors],
-            color=colour,
-            marker=_MARKERS[position % len(_MARKERS)],
-            markersize=4,
-            label=_name(sweep.setting),
-        )
+        medians = [np.median(point) for point in sweep.relative_errors]
+        axes.plot(sweep.records, medians, label=_name(sweep.setting), **_look(position))
         parameters = sweep.setting.parameters
-        axes.axvline(parameters.smallest_private_n, color=colour, linestyle=":", linewidth=1)
-        axes.axvline(parameters.smallest_accurate_n, color=colour, linestyle="--", linewidth=1)
+        conditions = {":": parameters.smallest_private_n, "--": parameters.smallest_accurate_n}
+        for style, place in conditions.items():
+            axes.axvline(place, color=_look(position)["color"], linestyle=style, linewidth=1)
     axes.set_xscale("log")
     axes.set_xlabel("number of records n")
     runs = len(sweeps[0].relative_errors[0])
@@ -351,3 +327,9 @@ def _records_panel(axes: Axes, sweeps: Sequence[Sweep]) -> None:
 
 def _name(setting: Setting) -> str:
     return f"d = {setting.inputs.n_features}, k = {setting.inputs.row_sparsity}"
+
+
+def _look(position: int) -> dict[str, Any]:
+    """Return the marker and the colour of a setting."""
+    marker, colour = _MARKERS[position % len(_MARKERS)], LOOKS[position % len(LOOKS)][0]
+    return {"marker": marker, "markersize": 4, "color": colour}

@@ -15,13 +15,13 @@ that a slip in either shows up as a disagreement.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
 from itertools import count, pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import integrate, special
@@ -29,6 +29,7 @@ from scipy import integrate, special
 from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.inputs import PublicInputs
 from hushcov.metrics import operator_norm, operator_norm_error
+from hushcov.paper.mechanism import symmetric
 from hushcov.paper.parameters import Level, Schedule, TheoremParameters, theorem_parameters
 from hushcov.paper.samplers import sample_exact
 from hushcov.simulate import sparse_covariance, wishart_moments
@@ -57,8 +58,9 @@ def log_any(log_probability: float, count: float) -> float:
     return math.log(-math.expm1(count * math.log1p(-math.exp(log_probability))))
 
 
-def log_sum(logs: list[float]) -> float:
+def log_sum(logs: Iterable[float]) -> float:
     """log of a sum of numbers given by their logs; minus infinity if there are none."""
+    logs = list(logs)
     largest = max(logs, default=-math.inf)
     if math.isinf(largest):
         return largest
@@ -78,11 +80,10 @@ def log_binomial_above(limit: int, count: int, success: float, failure: float) -
         return 0.0
     rest = count - k
     divergence = k * math.log(k / (count * success))
+    spread = 0.0
     if rest:
         divergence += rest * math.log(rest / (count * failure))
         spread = 0.5 * math.log(count / (2 * math.pi * k * rest))
-    else:
-        spread = 0.0
     ratio = rest / (k + 1) * success / failure
     return min(0.0, 1 / (12 * count) + spread - divergence - math.log1p(-ratio))
 
@@ -115,20 +116,17 @@ def log_product_deviation(
             D = 1 - 2 * c * u - w * u * u
             rate = u * x + 0.5 * np.log1p(-2 * c * u - w * u * u)
             spread = u * np.sqrt(n * (w / D + 2 * ((c + w * u) / D) ** 2))
-            log_side = _log_saddlepoint(n * rate, spread) if sharp else -n * rate
+            log_side = -n * rate
+            if sharp:  # log(Phi(-z) + phi(z) (1/spread - 1/z)) with z = sqrt(2 n rate)
+                z = np.sqrt(2 * n * rate)
+                mills = math.sqrt(math.pi / 2) * special.erfcx(z / math.sqrt(2))
+                log_side = log_side - 0.5 * math.log(2 * math.pi)
+                log_side = log_side + np.log(mills + (z - spread) / (z * spread))
         # Out of reach of the moment generating function nothing is claimed.
         log_side = np.where(np.isfinite(log_side) & (u > 0), log_side, 0.0)
         # A square (w = 0) is never negative.
         sides.append(np.where((w == 0) & (c < 0) & (x >= 0), -np.inf, log_side))
     return np.asarray(np.minimum(np.logaddexp(sides[0], sides[1]), 0.0))
-
-
-def _log_saddlepoint(exponent: FloatArray, spread: FloatArray) -> FloatArray:
-    """log(Phi(-z) + phi(z) (1/spread - 1/z)) with z = sqrt(2 exponent)."""
-    z = np.sqrt(2 * exponent)
-    mills = math.sqrt(math.pi / 2) * special.erfcx(z / math.sqrt(2))
-    log_density = -exponent - 0.5 * math.log(2 * math.pi)
-    return np.asarray(log_density + np.log(mills + (z - spread) / (z * spread)))
 
 
 def clopper_pearson(successes: int, runs: int, confidence: float = 0.95) -> float:
@@ -208,7 +206,7 @@ def ideal_moments(entries: FloatArray, parameters: TheoremParameters) -> IdealMo
     mean, variance, fourth = np.zeros((3, len(entries)))
     for level in schedule.levels:
         q = np.clip(fire_probability(size, level, schedule), 0.0, 1.0)
-        weight = 1 / (schedule.gate_correction * schedule.test_rate * level.threshold)
+        weight = schedule.weight(level)
         spread = level.repetitions * q * (1 - q)
         mean += weight * level.repetitions * q
         variance += weight**2 * spread
@@ -241,39 +239,44 @@ class SecondReading:
 def read_again(inputs: PublicInputs) -> SecondReading:
     """Evaluate the formulas of Section 3 as printed."""
     with localcontext(Context(prec=80)):
-        return _read(inputs)
-
-
-def _read(inputs: PublicInputs) -> SecondReading:
-    n, d, k = Decimal(inputs.n_records), Decimal(inputs.n_features), Decimal(inputs.row_sparsity)
-    alpha, epsilon, delta = map(Decimal, (inputs.target_error, inputs.epsilon, inputs.delta))
-    beta, sigma = Decimal(inputs.failure_probability), Decimal(inputs.scale)
-    L = next(ell for ell in count(1) if 2**ell >= 512 * k / alpha)
-    H = (80 * d * L / beta).ln()
-    Delta = 2 * sigma**2 * 2 * (40 * n * d / beta).ln() / n
-    t = [alpha * sigma**2 / (256 * k) * 2**ell for ell in range(L)]
-    rho = 4096 * L * k * H / (alpha**2 * sigma**4)
-    M = [int(d * (d + 1) / 2) * _ceil(rho * t_ell**2) for t_ell in t]
-    quotas = [_ceil(64 * (d * rho * min(k * t_ell**2, sigma**4) + H)) for t_ell in t]
-    s = [min(pair) for pair in zip(M, quotas, strict=True)]
-    t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * int(k))
-    A = sum((s_ell / (t_0 * 2**ell) ** 2 for ell, s_ell in enumerate(s)), Fraction(0))
-    root_A = (Decimal(A.numerator) / Decimal(A.denominator)).sqrt()
-    r = 8 * Delta * root_A / epsilon * (32 / delta).ln().sqrt()
-    b = [
-        8 * (Delta / t_ell) * (s_ell * (M_ell / (delta / (32 * L))).ln()).sqrt() * 8 * L / epsilon
-        if s_ell < M_ell
-        else Decimal(0)
-        for t_ell, s_ell, M_ell in zip(t, s, M, strict=True)
-    ]
-    return SecondReading(
-        selection_scales=tuple(float(b_ell) for b_ell in b),
-        query_budget=A,
-        gate_noise=float(r),
-        union_log=float((80 * L * sum(M) / (beta * delta)).ln()),
-        log_clipping_slack=float((2 * Decimal(sum(s))).ln() - 1 / (32 * r * r)),
-        sensitivity=float(Delta),
-    )
+        n, d, k = (
+            Decimal(inputs.n_records),
+            Decimal(inputs.n_features),
+            Decimal(inputs.row_sparsity),
+        )
+        alpha, epsilon, delta = map(Decimal, (inputs.target_error, inputs.epsilon, inputs.delta))
+        beta, sigma = Decimal(inputs.failure_probability), Decimal(inputs.scale)
+        L = next(ell for ell in count(1) if 2**ell >= 512 * k / alpha)
+        H = (80 * d * L / beta).ln()
+        Delta = 2 * sigma**2 * 2 * (40 * n * d / beta).ln() / n
+        t = [alpha * sigma**2 / (256 * k) * 2**ell for ell in range(L)]
+        rho = 4096 * L * k * H / (alpha**2 * sigma**4)
+        M = [int(d * (d + 1) / 2) * _ceil(rho * t_ell**2) for t_ell in t]
+        quotas = [_ceil(64 * (d * rho * min(k * t_ell**2, sigma**4) + H)) for t_ell in t]
+        s = [min(pair) for pair in zip(M, quotas, strict=True)]
+        t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * int(k))
+        A = sum((s_ell / (t_0 * 2**ell) ** 2 for ell, s_ell in enumerate(s)), Fraction(0))
+        root_A = (Decimal(A.numerator) / Decimal(A.denominator)).sqrt()
+        r = 8 * Delta * root_A / epsilon * (32 / delta).ln().sqrt()
+        b = [
+            8
+            * (Delta / t_ell)
+            * (s_ell * (M_ell / (delta / (32 * L))).ln()).sqrt()
+            * 8
+            * L
+            / epsilon
+            if s_ell < M_ell
+            else Decimal(0)
+            for t_ell, s_ell, M_ell in zip(t, s, M, strict=True)
+        ]
+        return SecondReading(
+            selection_scales=tuple(float(b_ell) for b_ell in b),
+            query_budget=A,
+            gate_noise=float(r),
+            union_log=float((80 * L * sum(M) / (beta * delta)).ln()),
+            log_clipping_slack=float((2 * Decimal(sum(s))).ln() - 1 / (32 * r * r)),
+            sensitivity=float(Delta),
+        )
 
 
 def _ceil(value: Decimal) -> int:
@@ -282,6 +285,11 @@ def _ceil(value: Decimal) -> int:
 
 Progress = Callable[[int], object]
 Sampler = Callable[[FloatArray, Schedule, np.random.Generator], IntArray]
+
+
+def unwatched(done: int) -> None:
+    """Take no notice of progress."""
+
 
 _ENTRY_DRAWS = 60_000  # entries times repetitions of the ideal estimator at one S
 _LARGEST_SEED = 2**63
@@ -305,6 +313,11 @@ class Setting:
         return self.parameters.inputs
 
     @cached_property
+    def again(self) -> SecondReading:
+        """Numbers of the paper, computed a second time."""
+        return read_again(self.inputs)
+
+    @cached_property
     def truth(self) -> FloatArray:
         """Sigma, with operator norm sigma^2: the largest the theorem allows."""
         unit = sparse_covariance(self.model, self.inputs.n_features, self.inputs.row_sparsity)
@@ -313,7 +326,7 @@ class Setting:
     @cached_property
     def upper(self) -> tuple[IndexArray, IndexArray]:
         """Rows and columns of the upper triangle, in the samplers' order."""
-        return np.triu_indices(self.parameters.inputs.n_features)
+        return np.triu_indices(self.inputs.n_features)
 
     @cached_property
     def entry_laws(self) -> tuple[FloatArray, IndexArray]:
@@ -325,6 +338,12 @@ class Setting:
         laws = np.stack([self.truth[rows, columns], variances[rows] * variances[columns]])
         unique, counts = np.unique(laws, axis=1, return_counts=True)
         return unique, counts
+
+    @property
+    def selecting(self) -> list[tuple[Level, float]]:
+        """Levels that select, with the scale b of their noise."""
+        levels = self.parameters.schedule.levels
+        return [(lv, lv.selection_scale) for lv in levels if lv.selection_scale is not None]
 
     @property
     def base_threshold(self) -> float:
@@ -344,12 +363,7 @@ class Setting:
 
     def symmetric(self, upper: FloatArray) -> FloatArray:
         """Return the full matrix of an upper triangle."""
-        d = self.parameters.inputs.n_features
-        matrix = np.zeros((d, d))
-        rows, columns = self.upper
-        matrix[rows, columns] = upper
-        matrix[columns, rows] = upper
-        return matrix
+        return np.asarray(symmetric(upper, self.inputs.n_features))
 
 
 def make_setting(
@@ -418,35 +432,31 @@ class Sweep:
 
 
 def simulate_runs(
-    setting: Setting, runs: int, *, seed: int = 0, progress: Progress | None = None
+    setting: Setting, runs: int, *, seed: int = 0, progress: Progress = unwatched
 ) -> tuple[Run, ...]:
     """Draw `runs` independent S and run the mechanism once on each."""
     results = []
-    for generator in _streams(seed, runs):
-        results.append(_run(setting, generator))
-        if progress is not None:
-            progress(1)
-    return tuple(results)
-
-
-def _run(setting: Setting, generator: np.random.Generator) -> Run:
-    S = setting.draw_covariance(int(generator.integers(_LARGEST_SEED)))
-    truth = setting.truth[setting.upper]
-    schedule = setting.parameters.schedule
-    released = estimate(setting, S, schedule, generator)
-    ideal = estimate(setting, S, ideal_schedule(schedule), generator)
-    mean = mean_formula(S, setting.parameters)
+    truth, schedule = setting.truth[setting.upper], setting.parameters.schedule
     off = truth == 0
-    return Run(
-        error=operator_norm_error(setting.symmetric(released), setting.truth),
-        deviation=float(np.abs(S - truth).max()),
-        largest_entry=float(np.abs(S).max()),
-        quiet_entry=float(np.abs(S[off]).max(initial=0.0)),
-        false_entries=int(np.count_nonzero(released[off])),
-        fluctuation=operator_norm(setting.symmetric(ideal - mean)),
-        mean_error=operator_norm_error(setting.symmetric(mean), setting.truth),
-        bias=float(np.abs(mean - S).max()),
-    )
+    for generator in _streams(seed, runs):
+        S = setting.draw_covariance(int(generator.integers(_LARGEST_SEED)))
+        released = estimate(setting, S, schedule, generator)
+        ideal = estimate(setting, S, ideal_schedule(schedule), generator)
+        mean = mean_formula(S, setting.parameters)
+        results.append(
+            Run(
+                error=operator_norm_error(setting.symmetric(released), setting.truth),
+                deviation=float(np.abs(S - truth).max()),
+                largest_entry=float(np.abs(S).max()),
+                quiet_entry=float(np.abs(S[off]).max(initial=0.0)),
+                false_entries=int(np.count_nonzero(released[off])),
+                fluctuation=operator_norm(setting.symmetric(ideal - mean)),
+                mean_error=operator_norm_error(setting.symmetric(mean), setting.truth),
+                bias=float(np.abs(mean - S).max()),
+            )
+        )
+        progress(1)
+    return tuple(results)
 
 
 def estimate(
@@ -485,31 +495,19 @@ def records_sweep(setting: Setting) -> list[int]:
     accurate = setting.parameters.smallest_accurate_n
     below = np.geomspace(private, accurate, _SWEEP_POINTS)[1:-1]
     above = np.geomspace(accurate, 100 * accurate, _SWEEP_POINTS)[1:]
-    points = [private, *below, accurate, *above]
-    return [int(point) for point in points]
+    return [int(point) for point in (private, *below, accurate, *above)]
 
 
 def error_against_records(
-    setting: Setting,
-    records: Sequence[int],
-    runs: int = SWEEP_RUNS,
-    *,
-    seed: int = 0,
-    progress: Progress | None = None,
+    setting: Setting, records: Sequence[int], *, seed: int = 0, progress: Progress = unwatched
 ) -> Sweep:
-    """Run the mechanism `runs` times at each number of records."""
+    """Run the mechanism a few times at each number of records."""
     errors = []
     for index, n_records in enumerate(records):
         inputs = replace(setting.inputs, n_records=n_records)
         here = Setting(setting.model, theorem_parameters(inputs))
-        ratios = []
-        for generator in _streams(seed + 1 + index, runs):
-            S = here.draw_covariance(int(generator.integers(_LARGEST_SEED)))
-            released = estimate(here, S, here.parameters.schedule, generator)
-            ratios.append(operator_norm_error(here.symmetric(released), here.truth) / here.target)
-            if progress is not None:
-                progress(1)
-        errors.append(tuple(ratios))
+        runs = simulate_runs(here, SWEEP_RUNS, seed=seed + 1 + index, progress=progress)
+        errors.append(tuple(run.error / here.target for run in runs))
     return Sweep(setting, tuple(records), tuple(errors))
 
 
@@ -546,31 +544,48 @@ class Claim:
     def to_dict(self) -> dict[str, object]:
         """Return JSON-ready data; a number that is not finite becomes None."""
         values = asdict(self) | {"margin": self.margin}
-        return {
-            key: None if isinstance(value, float) and not math.isfinite(value) else value
-            for key, value in values.items()
-        }
+        infinite = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
+        return values | dict.fromkeys(infinite)
 
 
-def at_most(
-    name: str,
-    source: str,
-    statement: str,
-    *,
-    bound: float,
-    measured: float,
-    second: float,
-    detail: str = "",
-    also: bool = True,
-    logarithmic: bool = False,
-    vacuous: bool = False,
-) -> Claim:
-    """Build a claim that holds if both numbers keep the bound, and whatever `also` demands."""
-    slack = ROUNDING * max(1.0, abs(bound)) if logarithmic else ROUNDING * abs(bound)
-    # A NaN compares false, so a computation that broke down never passes.
-    holds = measured <= bound + slack and second <= bound + slack and also
-    numbers = float(bound), float(measured), float(second)
-    return Claim(name, source, statement, *numbers, bool(holds), detail, logarithmic, vacuous)
+class Numbers(NamedTuple):
+    """Measurements of a claim; natural logarithms where it is logarithmic."""
+
+    bound: float
+    measured: float
+    second: float
+    detail: str = ""
+    also: bool = True  # what else must be true
+    vacuous: bool = False
+
+
+@dataclass(frozen=True)
+class Check:
+    """A claim that is yet to be checked: its name, its source, what it says, how to measure it."""
+
+    measure: Callable[..., Numbers]
+    name: str
+    source: str
+    statement: str
+    logarithmic: bool = False
+
+    def __call__(self, *known: Any, **options: Any) -> Claim:
+        """Return the claim, which holds if both numbers keep the bound."""
+        *numbers, detail, also, vacuous = self.measure(*known, **options)
+        unit = LOG10 if self.logarithmic else 1.0
+        bound, measured, second = (float(value) / unit for value in numbers)
+        slack = ROUNDING * (max(1.0, abs(bound)) if self.logarithmic else abs(bound))
+        # A NaN compares false, so a computation that broke down never passes.
+        holds = bool(measured <= bound + slack and second <= bound + slack and also)
+        words = self.name, self.source, self.statement
+        return Claim(*words, bound, measured, second, holds, detail, self.logarithmic, vacuous)
+
+
+def claim(
+    name: str, source: str, statement: str, *, logarithmic: bool = False
+) -> Callable[[Callable[..., Numbers]], Check]:
+    """Decorate what measures a claim; it takes any of setting, runs, sample and seed by name."""
+    return lambda measure: Check(measure, name, source, statement, logarithmic)
 
 
 def agree(first: float, second: float, tolerance: float = 1e-9) -> bool:

@@ -1,0 +1,869 @@
+"""Theorem 1 and its lemmas, claim by claim, each measured in two ways.
+
+Clipping alters nothing and S is close to Sigma, entry by entry (Lemmas 1 and 6); mean, bias and
+support of the ideal estimator (2); its fluctuation (3). Selection drops no test that could fire, so
+actual equals ideal (4 and 5); what one record can move, selection, gate noise, and the budgets (7
+to 12). `verify_setting` checks all claims for one setting.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy import integrate, optimize, special, stats
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov.accounting import OneShotLaplace, compose, gaussian_delta
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.paper.kernels import gate_masses
+from hushcov.paper.mechanism import certify
+from hushcov.paper.parameters import Level
+from hushcov.paper.samplers import sample_exact
+from hushcov.paper.verification.simulation import (
+    FALSE_ALARM,
+    LOG10,
+    Check,
+    Claim,
+    IdealSample,
+    Numbers,
+    Progress,
+    Run,
+    Sampler,
+    Setting,
+    Sweep,
+    agree,
+    claim,
+    clopper_pearson,
+    correction_by_moments,
+    draw_ideal,
+    fire_probability,
+    fired_length,
+    fired_length_by_thresholds,
+    ideal_schedule,
+    log_any,
+    log_binomial_above,
+    log_poisson_chernoff,
+    log_product_deviation,
+    log_sum,
+    log_two_sided,
+    log_two_sided_by_quadrature,
+    mean_formula,
+    simulate_runs,
+    unwatched,
+)
+from hushcov.sums.gram import second_moments
+from hushcov.sums.grids import IntegerGrid
+from hushcov.tables.sources import open_records
+
+# With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds
+# with this constant c: t^2 / (4 n K^2 + 2 K t) >= min(t^2/(n K^2), t/K) / 6.
+BERNSTEIN = 1 / 6
+# psi_1 norm of a centred product of sigma-sub-Gaussian coordinates: 8/3 sigma^2 from
+# E exp(x X^2) <= (1 - 2 x sigma^2)^(-1/2), and sigma^2 / ln 2 for its mean.
+PRODUCT_NORM = 8 / 3 + 1 / math.log(2)
+DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
+_IDENTITY_TOLERANCE = 1e-9  # far above quadrature error (1e-13), far below kappa - 1 at default
+_QUOTA_DRAWS = 100
+_LAW_DRAWS = 4
+_CUTS = 400  # candidate cuts between "irrelevant" and "able to fire"
+_PAIRS = 40
+_ROWS = 6  # records of a random dataset: only the replaced one moves the sums
+_MOST_COLUMNS = 50
+
+
+@claim(
+    "final error",
+    "Theorem 1",
+    "||Sigma_hat - Sigma||_op <= alpha sigma^2 with frequency >= 1 - beta; unit alpha sigma^2",
+)
+def final_error(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
+    beta = setting.inputs.failure_probability
+    ratios = np.array([run.error for run in runs]) / setting.target
+    within = int(np.sum(ratios <= 1))
+    proved = 17 / 16 * setting.inputs.row_sparsity * setting.base_threshold
+    proved += bernstein_radius(setting, exact_variance(setting, sample))
+    detail = (
+        f"{within} of {len(ratios)} runs, largest {ratios.max():.4g}; 95 % Clopper-Pearson: "
+        f"frequency >= {clopper_pearson(within, len(ratios)):.3f}; "
+        "second: 17/16 k t_0 plus Bernstein's radius"
+    )
+    measured = np.quantile(ratios, 1 - beta, method="inverted_cdf")
+    return Numbers(1.0, measured, proved / setting.target, detail)
+
+
+@claim(
+    "failure probability",
+    "Theorem 1",
+    "P(error > alpha sigma^2) <= beta/10 + beta/20 + beta/20 = beta/5 < beta",
+    logarithmic=True,
+)
+def failure_probability(setting: Setting, sample: IdealSample, *, seed: int = 0) -> Numbers:
+    inputs = setting.inputs
+    beta = inputs.failure_probability
+    parts = {
+        "clipping": log_any(
+            log_two_sided(setting.parameters.clip_radius / inputs.scale),
+            float(inputs.n_records) * inputs.n_features,
+        ),
+        "covariance": min(0.0, log_covariance_failure(setting)),
+        "coupling": log_coupling_failure(setting, loudest(setting, seed)),
+        "concentration": log_bernstein_failure(setting, exact_variance(setting, sample)),
+    }
+    detail = f"sum of the computed parts, led by {max(parts, key=parts.__getitem__)}; "
+    total, second = min(0.0, log_sum(parts.values())), beta / 10 + beta / 20 + beta / 20
+    bound, second = math.log(beta / 5), math.log(second)
+    return Numbers(bound, total, second, detail + "second: the paper's sum")
+
+
+@claim(
+    "clipping",
+    "Lemma 1",
+    "P(a coordinate passes R) <= 2nd exp(-R^2/(2 sigma^2)) <= beta/20",
+    logarithmic=True,
+)
+def clipping(setting: Setting) -> Numbers:
+    parameters, inputs = setting.parameters, setting.inputs
+    count = float(inputs.n_records) * inputs.n_features
+    radius = parameters.clip_radius / inputs.scale
+    union = math.log(2 * count) - radius**2 / 2
+    bound = math.log(inputs.failure_probability / 20)
+    # Coordinates of a record are dependent; Sidak's inequality makes independence the worst case.
+    measured = log_any(log_two_sided(radius), count)
+    second = log_any(log_two_sided_by_quadrature(radius), count)
+    detail = f"Gaussian coordinates of variance sigma^2; union bound 10^{union / LOG10:.3f}"
+    also = union <= bound + 1e-9 and agree(measured, second)
+    return Numbers(bound, measured, second, detail, also)
+
+
+def log_covariance_failure(setting: Setting, deviation: float | None = None) -> float:
+    """Log of a union bound on P(||S - Sigma||_max > deviation), by default t_0/16, unclipped."""
+    tau = setting.base_threshold / 16 if deviation is None else deviation
+    (covariances, variances), counts = setting.entry_laws
+    n = setting.inputs.n_records
+    logs = log_product_deviation(covariances, variances, tau, n, sharp=True)
+    return float(special.logsumexp(logs, b=counts))
+
+
+@claim(
+    "covariance event",
+    "Lemma 1",
+    "||S - Sigma||_max <= t_0/16 with frequency >= 1 - beta/10; unit t_0/16",
+)
+def covariance_event(setting: Setting, runs: Sequence[Run]) -> Numbers:
+    inputs = setting.inputs
+    radius = setting.base_threshold / 16
+    ratios = np.array([run.deviation for run in runs]) / radius
+    beta = inputs.failure_probability
+    quantile = np.quantile(ratios, 1 - beta / 10, method="inverted_cdf")
+    goal = math.log(beta / 20)
+    log_factor = optimize.brentq(
+        lambda x: max(-700.0, log_covariance_failure(setting, radius * math.exp(x))) - goal,
+        math.log(1e-9),
+        math.log(1e9),
+        xtol=1e-6,
+    )
+    norm = PRODUCT_NORM * inputs.scale**2
+    needed = math.log(40 * inputs.n_features**2 / beta) * norm**2 / (BERNSTEIN * radius**2)
+    detail = (
+        f"{int(np.sum(ratios <= 1))} of {len(ratios)} draws, largest {ratios.max():.3g}; "
+        "second: radius at which the union of entry tails is beta/20; "
+        f"every sub-Gaussian law: n >= {needed:.2g} suffices (c = 1/6)"
+    )
+    return Numbers(1.0, quantile, math.exp(log_factor), detail)
+
+
+@claim(
+    "scalar Bernstein",
+    "Lemma 6",
+    "P(|mean of X^2 - 1| > tau) <= 2 exp(-c n min(tau^2/K^2, tau/K)), c = 1/6",
+    logarithmic=True,
+)
+def scalar_bernstein(setting: Setting) -> Numbers:
+    inputs = setting.inputs
+    n, tau = inputs.n_records, setting.base_threshold / 16 / inputs.scale**2
+    K = _centred_square_norm()
+    bound = math.log(2) - BERNSTEIN * n * min((tau / K) ** 2, tau / K)
+    one, half = np.ones(1), n / 2
+    measured = float(log_product_deviation(one, one, tau, n)[0])
+    upper = special.gammaincc(half, half * (1 + tau))
+    exact = float(upper + special.gammainc(half, half * (1 - tau)))
+    second = math.log(exact) if exact > 0 else -math.inf
+    detail = f"tau = t_0/16, K = {K:.4f}; measured: Chernoff; second: exact chi-square tail"
+    also = exact <= math.exp(measured) * (1 + 1e-6)
+    return Numbers(bound, measured, second, detail, also)
+
+
+def _centred_square_norm() -> float:
+    """psi_1 norm of g^2 - 1: the s with E exp(|g^2 - 1|/s) = 2."""
+
+    def excess(s: float) -> float:
+        def integrand(x: float) -> float:
+            return math.exp(abs(x * x - 1) / s - x * x / 2)
+
+        inner, outer = integrate.quad(integrand, 0, 1)[0], integrate.quad(integrand, 1, np.inf)[0]
+        return float(math.sqrt(2 / math.pi) * (inner + outer) - 2)
+
+    return float(optimize.brentq(excess, 2.2, 8.0, xtol=1e-10))
+
+
+@claim("gate correction", "Lemma 2", "1 <= kappa <= 4/3")
+def gate_correction(setting: Setting) -> Numbers:
+    schedule = setting.parameters.schedule
+    second = correction_by_moments(schedule.gate_noise, schedule.gate_clip)
+    kappa = schedule.gate_correction
+    detail = f"kappa - 1 = {kappa - 1:.3g}; second: sum of the moments of Z"
+    also = kappa >= 1 - 1e-15 and agree(kappa, second, 1e-12)
+    return Numbers(4 / 3, kappa, second, detail, also)
+
+
+@claim("scalar identity", "Lemma 2", "(1/kappa) int_0^inf E psi(a/t + Z) dt = a; relative residual")
+def scalar_identity(setting: Setting) -> Numbers:
+    schedule = setting.parameters.schedule
+    r, clip = schedule.gate_noise, schedule.gate_clip
+    top = setting.inputs.scale**2
+    sizes = np.append(np.array([0.5, 1.0, 3.3]) * setting.base_threshold, [top / 7, top])
+    by_thresholds = np.array([fired_length_by_thresholds(float(a), r, clip) for a in sizes])
+    by_noise = fired_length(sizes, 0.0, math.inf, r, clip)
+    residuals = np.abs(np.stack([by_thresholds, by_noise]) / (sizes * schedule.gate_correction) - 1)
+    detail = f"{len(sizes)} values of a from t_0/2 to sigma^2; integrated over t, then over Z"
+    return Numbers(_IDENTITY_TOLERANCE, residuals[0].max(), residuals[1].max(), detail)
+
+
+@claim(
+    "conditional mean",
+    "Lemma 2",
+    "E[Sigma_id | S] = (1/kappa) int_{t_0}^{t_L} E psi(S_e/t + Z) dt; standard errors",
+)
+def conditional_mean(setting: Setting, sample: IdealSample) -> Numbers:
+    entries = sample.statistic[sample.able]
+    formula = mean_formula(entries, setting.parameters)
+    error = np.sqrt(sample.exact.variance / sample.draws)
+    limit = float(-special.ndtri(FALSE_ALARM / (2 * max(1, len(entries)))))
+    measured, second = (
+        np.max(np.abs(mean - formula) / error, initial=0.0)
+        for mean in (sample.average, kernel_mean(setting, entries))
+    )
+    detail = (
+        f"{sample.draws} draws of {len(entries)} entries, false alarm 1e-6; resolves "
+        f"{limit * error.max(initial=0.0) / setting.base_threshold:.2g} t_0; "
+        "second: the sampler's own probabilities"
+    )
+    return Numbers(limit, measured, second, detail)
+
+
+def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
+    """Return the mean that the sampler's binomial probabilities imply."""
+    schedule = setting.parameters.schedule
+    total = np.zeros(len(entries))
+    law = -math.inf, math.inf, 1.0, schedule.gate_noise, schedule.gate_clip
+    for level in schedule.levels:
+        alphas = np.abs(entries) / level.threshold
+        fired = [gate_masses(float(alpha), *law)[0] for alpha in alphas]
+        expected = level.repetitions * level.activation * np.array(fired)
+        total += expected * schedule.weight(level)
+    return np.asarray(np.sign(entries) * total)
+
+
+@claim("bias", "Lemma 2", "||E[Sigma_id | S] - S||_max <= t_0; unit t_0")
+def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
+    schedule, t_0 = setting.parameters.schedule, setting.base_threshold
+    # The omitted integral itself: no difference of nearly equal numbers is taken.
+    omitted = fired_length(
+        np.abs(sample.statistic), 0.0, t_0, schedule.gate_noise, schedule.gate_clip
+    )
+    # In the second route such a difference is taken, so it may be off by a few roundings of S.
+    rounding = 2.0**-50 * max(run.largest_entry for run in runs)
+    return Numbers(
+        1.0,
+        float(omitted.max()) / schedule.gate_correction / t_0,
+        (max(run.bias for run in runs) - rounding) / t_0,
+        "the omitted integral over [0, t_0]; t_0/kappa is attained at every entry above "
+        f"5 t_0/4; second: formula minus S, largest over {len(runs)} draws",
+    )
+
+
+@claim("top threshold", "Lemma 2", "4/3 |S_e| < 2 sigma^2 <= t_L < 4 sigma^2; unit sigma^2")
+def top_threshold(setting: Setting, runs: Sequence[Run]) -> Numbers:
+    scale2 = setting.inputs.scale**2
+    t_L = setting.parameters.thresholds[-1]
+    measured = 4 / 3 * max(run.largest_entry for run in runs) / scale2
+    second = 4 / 3 * (1 + setting.base_threshold / 16 / scale2)
+    also = 2 * scale2 <= t_L * (1 + 1e-12) and t_L < 4 * scale2
+    detail = "second: the largest S_e possible on E_cov"
+    return Numbers(t_L / scale2, measured, second, detail, also)
+
+
+@claim(
+    "off the support",
+    "Lemma 2",
+    "|S_e/T + Z| <= 1/16 + 1/4 < 1 where Sigma_e = 0, so the output there is 0",
+)
+def off_support(setting: Setting, runs: Sequence[Run]) -> Numbers:
+    noise = setting.parameters.schedule.gate_clip
+    nonzero = sum(run.false_entries for run in runs)
+    quiet = max(run.quiet_entry for run in runs) / setting.base_threshold
+    bound, second = 1 / 16 + noise, quiet + noise if nonzero == 0 else math.inf
+    detail = f"{nonzero} nonzero outputs off the support in {len(runs)} runs"
+    return Numbers(bound, quiet + noise, second, detail, also=bound < 1)
+
+
+@claim(
+    "error of the mean",
+    "Lemma 2",
+    "||E[Sigma_id | S] - Sigma||_op <= 17/16 k t_0 = 17/4096 alpha sigma^2; unit k t_0",
+)
+def mean_error(setting: Setting, runs: Sequence[Run]) -> Numbers:
+    unit = setting.inputs.row_sparsity * setting.base_threshold
+    measured = max(run.mean_error for run in runs) / unit
+    second = max(run.bias + run.deviation for run in runs) / setting.base_threshold
+    also = agree(17 / 16 * unit, 17 / 4096 * setting.target, 1e-12)
+    detail = "second: row sums, k (||mean - S||_max + ||S - Sigma||_max)"
+    return Numbers(17 / 16, measured, second, detail, also)
+
+
+@claim(
+    "matrix variance", "Lemma 3", "v = ||sum_c E[W_c^2 | S]||_op <= kL/rho, centred; unit kL/rho"
+)
+def matrix_variance(setting: Setting, sample: IdealSample) -> Numbers:
+    bound = proved_variance(setting)
+    exact, drawn = (
+        largest_row_sum(setting, sample, each) for each in (sample.exact.variance, sample.variance)
+    )
+    # Sampling spread of the total: Var(s^2) = (fourth cumulant + 2 variance^2) / draws.
+    moments = sample.exact
+    total = float(moments.variance.sum())
+    spread = math.sqrt(
+        float(np.sum(moments.fourth_cumulant + 2 * moments.variance**2)) / sample.draws
+    )
+    deviation = abs(float(sample.variance.sum()) - total) / spread if spread else 0.0
+    detail = (
+        "exact binomial variances; second: sample variances of the drawn estimators, "
+        f"whose total is {deviation:.2f} standard errors off"
+    )
+    also = deviation <= float(-special.ndtri(FALSE_ALARM / 2))
+    return Numbers(1.0, exact / bound, drawn / bound, detail, also)
+
+
+def proved_variance(setting: Setting) -> float:
+    """kL/rho."""
+    parameters = setting.parameters
+    return parameters.inputs.row_sparsity * parameters.n_levels / parameters.test_rate
+
+
+def exact_variance(setting: Setting, sample: IdealSample) -> float:
+    """v: the largest row sum of entry variances, because every B_e^2 is diagonal."""
+    return largest_row_sum(setting, sample, sample.exact.variance)
+
+
+def largest_row_sum(setting: Setting, sample: IdealSample, values: FloatArray) -> float:
+    """Return the largest sum of a row, of values at the entries that can fire."""
+    upper = np.zeros(len(sample.statistic))
+    upper[sample.able] = values
+    return float(setting.symmetric(upper).sum(axis=1).max())
+
+
+def bernstein_radius(setting: Setting, variance: float) -> float:
+    """sqrt(2 v u) + 2 B u / 3 with B = 2/(rho t_0), u = log(40 d / beta)."""
+    parameters, inputs = setting.parameters, setting.inputs
+    u = math.log(40 * inputs.n_features / inputs.failure_probability)
+    envelope = 2 / (parameters.test_rate * setting.base_threshold)
+    return math.sqrt(2 * variance * u) + 2 * envelope * u / 3
+
+
+def log_bernstein_failure(setting: Setting, variance: float) -> float:
+    """Log of matrix Bernstein's bound on P(||Sigma_id - mean||_op > alpha sigma^2 / 2)."""
+    parameters = setting.parameters
+    x = setting.target / 2
+    envelope = 2 / (parameters.test_rate * setting.base_threshold)
+    exponent = -(x**2) / (2 * (variance + envelope * x / 3))
+    return min(0.0, math.log(2 * parameters.inputs.n_features) + exponent)
+
+
+@claim(
+    "matrix concentration",
+    "Lemma 3",
+    "||Sigma_id - mean||_op <= sqrt(2kLu/rho) + 4u/(3 rho t_0); unit alpha sigma^2",
+)
+def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
+    beta, unit = setting.inputs.failure_probability, setting.target
+    fluctuations = np.array([run.fluctuation for run in runs])
+    measured = np.quantile(fluctuations, 1 - beta / 20, method="inverted_cdf")
+    bound = bernstein_radius(setting, proved_variance(setting))
+    second = bernstein_radius(setting, exact_variance(setting, sample))
+    detail = (
+        f"(1 - beta/20)-quantile of {len(runs)} runs, u = log(40d/beta); "
+        "second: the same radius with the exact variance"
+    )
+    return Numbers(bound / unit, measured / unit, second / unit, detail, measured <= second)
+
+
+@claim(
+    "radius", "Lemma 3", "sqrt(2kLu/rho) + 4u/(3 rho t_0) <= alpha sigma^2 / 2; unit alpha sigma^2"
+)
+def concentration_radius(setting: Setting) -> Numbers:
+    parameters, inputs = setting.parameters, setting.inputs
+    u = math.log(40 * inputs.n_features / inputs.failure_probability)
+    H, L = parameters.log_factor, parameters.n_levels
+    simplified = math.sqrt(2 * u / (4096 * H)) + 1024 * u / (3 * 4096 * L * H)
+    measured = bernstein_radius(setting, proved_variance(setting)) / setting.target
+    detail = f"u = {u:.2f} <= H = {H:.2f}, L = {L} >= 11; second: the paper's simplified form"
+    also = agree(measured, simplified) and u <= H and L >= 11
+    return Numbers(0.5, measured, simplified, detail, also)
+
+
+@claim(
+    "quota use",
+    "Lemma 4",
+    "B_l <= s_l at every level, B_l the active tests of entries >= t_l/2; unit s_l",
+)
+def quota_use(setting: Setting, *, seed: int = 0) -> Numbers:
+    generator = np.random.default_rng(seed)
+    truth = np.abs(setting.truth[setting.upper])
+    drawn = worst = 0.0
+    for level in setting.parameters.schedule.levels:
+        tests = int(np.count_nonzero(truth >= level.threshold / 2)) * level.repetitions
+        B = generator.binomial(tests, level.activation, size=_QUOTA_DRAWS)
+        drawn = max(drawn, float(B.max()) / level.quota)
+        worst = max(worst, _largest_group(setting, level) / level.quota)
+    detail = f"largest of {_QUOTA_DRAWS} draws; second: every test of the most entries any "
+    return Numbers(1.0, drawn, worst, detail + "k-sparse Sigma can have, active or not")
+
+
+def _largest_group(setting: Setting, level: Level) -> int:
+    """Most tests that B_l can count for any Sigma of the model class: |K_l| m_l."""
+    inputs = setting.inputs
+    per_row = min(inputs.row_sparsity, 4 * inputs.scale**4 / level.threshold**2)
+    entries = math.floor(inputs.n_features * per_row * (1 + 1e-12))
+    return min(entries, level.candidates // level.repetitions) * level.repetitions
+
+
+def log_quota_failure(setting: Setting) -> float:
+    """log P(some B_l > s_l) for the worst Sigma, by binomial numerics."""
+    return log_sum(
+        log_binomial_above(lv.quota, _largest_group(setting, lv), lv.activation, lv.inactivation)
+        for lv in setting.parameters.schedule.levels
+    )
+
+
+@claim("quota event", "Lemma 4", "P(some B_l > s_l) <= L e^-H <= beta/40", logarithmic=True)
+def quota_event(setting: Setting) -> Numbers:
+    markov = log_sum(
+        (math.e - 1) * _largest_group(setting, level) * level.activation - level.quota
+        for level, _ in setting.selecting
+    )
+    most = setting.inputs.failure_probability / 40
+    detail = "binomial tail for the worst Sigma; second: the paper's exponential Markov bound"
+    also = setting.parameters.n_levels * math.exp(-setting.parameters.log_factor) <= most
+    return Numbers(math.log(most), log_quota_failure(setting), markov, detail, also)
+
+
+@claim("selection noise", "Lemma 5", "b_l <= 1/(64 Gamma) at every level that selects")
+def selection_noise(setting: Setting) -> Numbers:
+    parameters, again = setting.parameters, setting.again
+    scales = [b or 0.0 for b in parameters.selection_scales]
+    selecting = sum(b > 0 for b in scales)
+    same = len(scales) == len(again.selection_scales)
+    same = same and all(map(agree, scales, again.selection_scales))
+    return Numbers(
+        1 / (64 * parameters.union_log),
+        max(scales),
+        max(again.selection_scales),
+        f"{selecting} of {len(scales)} levels select; second: 80-digit decimals",
+        also=same and agree(parameters.union_log, again.union_log),
+        vacuous=selecting == 0,
+    )
+
+
+def log_noise_failure(setting: Setting) -> float:
+    """log P(some selection noise passes 1/32), over all candidates of levels that select."""
+    return log_sum(log_any(-1 / (32 * b), level.candidates) for level, b in setting.selecting)
+
+
+@claim(
+    "noise event",
+    "Lemma 4",
+    "P(some |zeta_c| > 1/32) <= M e^(-2 Gamma) <= beta/40",
+    logarithmic=True,
+)
+def noise_event(setting: Setting) -> Numbers:
+    parameters = setting.parameters
+    bound = math.log(parameters.inputs.failure_probability / 40)
+    total = math.log(sum(parameters.candidates)) - 2 * parameters.union_log
+    union = log_sum(math.log(level.candidates) - 1 / (32 * b) for level, b in setting.selecting)
+    detail = f"M e^(-2 Gamma) = 10^{total / LOG10:.1f}; second: union bound"
+    measured, empty = log_noise_failure(setting), math.isinf(union)
+    return Numbers(bound, measured, union, detail, also=total <= bound, vacuous=empty)
+
+
+def log_dropped(level: Level, b: float, entries: FloatArray, clip: float) -> float:
+    """Log of a bound on P(a level drops a test that could fire), given S and its noise b.
+
+    For any cut x: either a test with query above 1 - clip has its noisy score below x, or more
+    than s tests have theirs above x. The first is a union bound, the second Chernoff's, and the
+    best cut counts. Scores are shifted by one: a test of entry e has at most |S_e|/t + zeta.
+    """
+    alpha = np.sort(np.abs(entries) / level.threshold)
+    loud = len(alpha) - int(np.searchsorted(alpha, 1 - clip, side="right"))
+    if loud == 0:
+        return -math.inf
+    log_loud = math.log(loud * level.repetitions)
+    # log of the sum of exp(alpha/b) over the smallest entries, for every number of them.
+    log_bulk = np.append(-math.inf, np.logaddexp.accumulate(alpha / b))
+    best = 0.0
+    for x in np.linspace(0, 1 - clip, _CUTS, endpoint=False):
+        smaller = int(np.searchsorted(alpha, x))
+        below = log_loud - math.log(2) - (1 - clip - x) / b
+        above_for_sure = (len(alpha) - smaller) * level.repetitions
+        mean = 0.5 * level.repetitions * math.exp(log_bulk[smaller] - x / b)
+        above = log_poisson_chernoff(level.quota + 1 - above_for_sure, mean)
+        best = min(best, log_sum([below, above]))
+    return best
+
+
+def log_coupling_failure(setting: Setting, entries: FloatArray, factor: float = 1.0) -> float:
+    """Log of a bound on P(actual != ideal | S), every selection noise multiplied by `factor`."""
+    clip = setting.parameters.schedule.gate_clip
+    return log_sum(log_dropped(level, b * factor, entries, clip) for level, b in setting.selecting)
+
+
+def loudest(setting: Setting, seed: int) -> FloatArray:
+    """S for Sigma = sigma^2 I, which opens the most gates at the levels that select."""
+    inputs = setting.inputs
+    return setting.draw_covariance(seed, inputs.scale**2 * np.eye(inputs.n_features))
+
+
+@claim("coupling", "Lemma 4", "P(Sigma_hat != Sigma_id) <= beta/20 on E_cov", logarithmic=True)
+def coupling(setting: Setting, *, seed: int = 0) -> Numbers:
+    S, mild = loudest(setting, seed), setting.draw_covariance(seed)
+    measured = max(log_coupling_failure(setting, entries) for entries in (S, mild))
+    bound = math.log(setting.inputs.failure_probability / 20)
+    paper = log_sum([log_quota_failure(setting), log_noise_failure(setting)])
+    if math.isinf(measured):
+        detail = "no test can fire at a level that selects"
+    else:
+        low, high = -10.0, 15.0  # natural logarithms of how much larger every noise could be
+        for _ in range(20):
+            middle = (low + high) / 2
+            kept = log_coupling_failure(setting, S, math.exp(middle)) <= bound
+            low, high = (middle, high) if kept else (low, middle)
+        detail = f"Sigma = sigma^2 I and the model; would hold up to {math.exp(low):.3g} b_l"
+    detail += "; second: the paper's quota and noise events"
+    return Numbers(bound, measured, paper, detail, vacuous=math.isinf(measured))
+
+
+@claim(
+    "coupling in law",
+    "Lemma 4",
+    "gates drawn with selection follow Binomial(m_l, p_l g); standard errors",
+)
+def coupling_in_law(setting: Setting, *, seed: int = 0, sampler: Sampler = sample_exact) -> Numbers:
+    schedule, S = setting.parameters.schedule, loudest(setting, seed)
+    generator = np.random.default_rng(seed)
+    deviations, controls = [0.0], [0.0]
+    tested = 0
+    for level, _ in setting.selecting:
+        alone = replace(schedule, levels=(level,))
+        q = fire_probability(np.abs(S), level, schedule)
+        tested += int(np.count_nonzero(q))
+        for tests, scores in ((alone, deviations), (ideal_schedule(alone), controls)):
+            drawn = [sampler(S / level.threshold, tests, generator)[0] for _ in range(_LAW_DRAWS)]
+            scores.append(_deviation(sum(drawn), _LAW_DRAWS * level.repetitions, q))
+    # Two sides, and two samples that must both pass.
+    bound = float(-special.ndtri(FALSE_ALARM / (4 * max(1, tested))))
+    detail = (
+        f"Sigma = sigma^2 I, {_LAW_DRAWS} draws of {tested} counts at {len(deviations) - 1} "
+        "levels that select, false alarm 1e-6; second: drawn without selection"
+    )
+    return Numbers(bound, max(deviations), max(controls), detail, vacuous=tested == 0)
+
+
+def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:
+    """The largest surprise among binomial counts, as a normal deviate; inf for the impossible."""
+    if np.any(gates[q == 0]):
+        return math.inf
+    counts, q = np.abs(gates[q > 0]), q[q > 0]
+    tail = np.minimum(stats.binom.cdf(counts, tests, q), stats.binom.sf(counts - 1, tests, q))
+    return float(np.max(-special.ndtri(np.minimum(tail, 0.5)), initial=0.0))
+
+
+@claim("entry sensitivity", "Lemma 7", "|S_e(D) - S_e(D')| <= Delta = 2 R^2/n")
+def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Numbers:
+    parameters = setting.parameters
+    grid = IntegerGrid(parameters.clip_radius, IntegerGrid.largest_half_width)
+    columns = min(parameters.inputs.n_features, _MOST_COLUMNS)
+    generator = np.random.default_rng(seed)
+    moved = 0
+    for pair in range(_PAIRS):
+        # Inside the radius, at it, and absurdly far outside.
+        size = generator.choice([0.3, 1.0, 1e3, 1e250], size=(_ROWS, 1))
+        rows = grid.radius * size * generator.standard_normal((_ROWS, columns))
+        if pair == 0:
+            rows[0] = grid.radius
+            rows[1] = grid.radius * np.where(np.arange(columns) % 2, -1, 1)
+        moved = max(moved, int(np.abs(_gram_change(rows, grid)).max()))
+    # In units of S an integer step weighs (R/h)^2 / n, an exact rational.
+    unit = (Fraction(parameters.clip_radius) / grid.half_width) ** 2 / parameters.inputs.n_records
+    bound, again = parameters.entry_sensitivity, setting.again.sensitivity
+    detail = (
+        f"integer Gram of {_PAIRS} neighbouring pairs; (R, R) against (R, -R) attains it; "
+        "second: 80-digit decimals"
+    )
+    also = moved == 2 * grid.half_width**2 and agree(bound, again)
+    return Numbers(bound, float(moved * unit), again, detail, also)
+
+
+def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
+    """Gram of all rows but the second, minus Gram of all rows but the first: neighbours."""
+    one = second_moments(open_records(np.delete(rows, 1, axis=0)), grid).gram
+    other = second_moments(open_records(np.delete(rows, 0, axis=0)), grid).gram
+    return np.asarray(one - other)
+
+
+@claim(
+    "selection range", "Lemma 7", "eps' = eps/(8L) <= 0.2, delta' = delta/(32L) <= 0.05, M_l >= 2"
+)
+def selection_range(setting: Setting) -> Numbers:
+    parameters, inputs, L = setting.parameters, setting.inputs, setting.parameters.n_levels
+    delta, fewest = inputs.delta / (32 * L), min(parameters.candidates)
+    detail = (
+        f"L = {L} >= 11, delta' = {delta:.3g}, smallest M_l = {fewest:,}; "
+        "second: 1/88, the largest eps' the theorem's ranges allow"
+    )
+    also = L >= 11 and delta <= 0.05 and fewest >= 2
+    return Numbers(0.2, inputs.epsilon / (8 * L), 1 / 88, detail, also)
+
+
+@claim(
+    "selection budget",
+    "Lemma 7",
+    "each J_l is (eps/(8L), delta/(32L))-private: b_l is large enough; unit eps/(8L)",
+)
+def selection_calibration(setting: Setting) -> Numbers:
+    parameters, inputs, L = setting.parameters, setting.inputs, setting.parameters.n_levels
+    spent, again = [0.0], [0.0]
+    for level, b in setting.selecting:
+        gap, delta = parameters.entry_sensitivity / level.threshold, inputs.delta / (32 * L)
+        event = OneShotLaplace(gap, b, level.quota, level.candidates, delta)
+        spent.append(event.certified_epsilon or math.inf)
+        log_term = math.log(level.candidates) + math.log(32 * L / inputs.delta)
+        again.append(8 * gap * math.sqrt(level.quota * log_term) / b)
+    detail = (
+        f"{len(spent) - 1} levels select; the accountant's reading of Qiao, Su and Zhang, "
+        "Theorem 2.2; second: formula inverted"
+    )
+    measured, second = (max(each) * 8 * L / inputs.epsilon for each in (spent, again))
+    return Numbers(1.0, measured, second, detail, vacuous=len(spent) == 1)
+
+
+@claim(
+    "query sensitivity",
+    "Lemma 8",
+    "||F_j(D) - F_j(D')||_2 <= Delta sqrt(A), A = sum s_l/t_l^2; unit Delta sqrt(A)",
+)
+def query_sensitivity(setting: Setting) -> Numbers:
+    parameters, inputs = setting.parameters, setting.inputs
+    # Every entry that this pair moves by Delta is queried as often as the quota allows.
+    # These are (h, h, ...) and (h, -h, h, ...).
+    grid = IntegerGrid(parameters.clip_radius, IntegerGrid.largest_half_width)
+    rows = np.full((2, inputs.n_features), grid.radius)
+    rows[1, 1::2] *= -1
+    change = np.triu(_gram_change(rows, grid))
+    moved = int(np.count_nonzero(np.abs(change) == 2 * grid.half_width**2))
+    t_0 = Fraction(inputs.target_error) * Fraction(inputs.scale) ** 2 / (256 * inputs.row_sparsity)
+
+    def spent(counts: Iterable[int]) -> Fraction:
+        """Sum of counts / t_l^2, exactly."""
+        return sum((n / (t_0 * 2**ell) ** 2 for ell, n in enumerate(counts)), Fraction(0))
+
+    exact = spent(parameters.quotas)
+    attained = spent(map(min, parameters.quotas, (moved * m for m in parameters.repetitions)))
+    Delta = parameters.entry_sensitivity
+    unit = Delta * math.sqrt(parameters.query_budget)
+    detail = (
+        f"attained by alternating signs ({moved} entries move by Delta), thresholds at t_l; "
+        "second: s_l/t_l^2 summed in rationals"
+    )
+    measured, second = (Delta * math.sqrt(each) / unit for each in (attained, exact))
+    return Numbers(1.0, measured, second, detail, also=exact == setting.again.query_budget)
+
+
+@claim("query budget", "Lemma 11", "A <= 65 d rho k L + 260 H/(3 t_0^2); unit the right side")
+def budget_size(setting: Setting) -> Numbers:
+    parameters, inputs, A = setting.parameters, setting.inputs, setting.parameters.query_budget
+    bound = 65 * inputs.n_features * parameters.test_rate * inputs.row_sparsity
+    bound *= parameters.n_levels
+    bound += 260 * parameters.log_factor / (3 * setting.base_threshold**2)
+    again = float(setting.again.query_budget)
+    return Numbers(1.0, A / bound, again / bound, f"A = {A:.6g}; second: exact rationals")
+
+
+@claim("gate noise", "Lemma 11", "r <= 1/(8 sqrt(Gamma))")
+def gate_noise(setting: Setting) -> Numbers:
+    parameters, inputs, again = setting.parameters, setting.inputs, setting.again
+    L, H, gamma = parameters.n_levels, parameters.log_factor, parameters.union_log
+    rate = inputs.row_sparsity * math.sqrt(inputs.n_features) / inputs.target_error / inputs.epsilon
+    log_nd = math.log(80.0 * inputs.n_records * inputs.n_features / inputs.failure_probability)
+    constant = inputs.n_records / (rate * log_nd * L**1.5 * math.sqrt(H) * gamma**1.5)
+    detail = (
+        f"n is {constant:.3g} times the privacy term of the theorem's sample size; "
+        "second: 80-digit decimals"
+    )
+    r, bound = parameters.gate_noise, 1 / (8 * math.sqrt(gamma))
+    also = agree(r, again.gate_noise) and agree(gamma, again.union_log)
+    return Numbers(bound, r, again.gate_noise, detail, also)
+
+
+@claim(
+    "Gaussian protection",
+    "Lemma 12",
+    "F_j + N(0, r^2 I) is (eps/4, delta/16)-private; its exact delta, unit delta/16",
+)
+def gaussian_protection(setting: Setting) -> Numbers:
+    parameters, inputs = setting.parameters, setting.inputs
+    mu = parameters.entry_sensitivity * math.sqrt(parameters.query_budget) / parameters.gate_noise
+    epsilon, unit = inputs.epsilon / 4, inputs.delta / 16
+    detail = f"mu = {mu:.4g}; exact curve of the Gaussian mechanism; second: hockey-stick integral"
+    measured, second = gaussian_delta(mu, epsilon), _hockey_stick(mu, epsilon)
+    return Numbers(1.0, measured / unit, second / unit, detail)
+
+
+def _hockey_stick(mu: float, epsilon: float) -> float:
+    """int (phi(x - mu) - e^eps phi(x))_+ dx, the delta of the Gaussian mechanism by definition."""
+    start = epsilon / mu + mu / 2
+
+    def integrand(v: float) -> float:
+        x = start + v
+        density = math.exp(-0.5 * (x - mu) ** 2) / math.sqrt(2 * math.pi)
+        return -density * math.expm1(-mu * v)  # the loss mu x - mu^2/2 is epsilon at start
+
+    return float(integrate.quad(integrand, 0, max(0.0, mu - start) + 20, epsabs=0, limit=200)[0])
+
+
+@claim(
+    "noise clipping",
+    "Lemma 9",
+    "TV = P(some |G_a| > 1/4) <= eta = 2 S_star exp(-1/(32 r^2))",
+    logarithmic=True,
+)
+def noise_clipping(setting: Setting) -> Numbers:
+    parameters = setting.parameters
+    edge = parameters.schedule.gate_clip / parameters.gate_noise
+    measured = log_any(log_two_sided(edge), parameters.total_quota)
+    # Mills' ratio: P(g > x) < phi(x)/x.
+    mills = math.log(2 * parameters.total_quota / edge) - 0.5 * edge * edge
+    second = min(0.0, mills - 0.5 * math.log(2 * math.pi))
+    detail = "exact probability over S_star independent Gaussians; second: Mills' ratio"
+    return Numbers(parameters.log_clipping_slack, measured, second, detail)
+
+
+@claim("eta condition", "Lemma 11", "(1 + e^(eps/4)) eta <= delta/16", logarithmic=True)
+def eta_condition(setting: Setting) -> Numbers:
+    parameters, inputs = setting.parameters, setting.inputs
+    factor = math.log1p(math.exp(inputs.epsilon / 4))
+    measured = factor + parameters.log_clipping_slack
+    again = factor + setting.again.log_clipping_slack
+    detail = f"holds from n = {parameters.smallest_private_n:,} on; second: 80-digit decimals"
+    bound = math.log(inputs.delta / 16)
+    return Numbers(bound, measured, again, detail, also=agree(measured, again))
+
+
+@claim("transcript budget", "Lemma 10", "(J, V) is (3 eps/8, 5 delta/32)-private; the larger share")
+def transcript_budget(setting: Setting) -> Numbers:
+    inputs, L = setting.inputs, setting.parameters.n_levels
+    epsilon, delta = Fraction(inputs.epsilon), Fraction(inputs.delta)
+    exact = (L * (epsilon / (8 * L)) + epsilon / 4, L * (delta / (32 * L)) + delta / 8)
+    claimed = (Fraction(3, 8) * epsilon, Fraction(5, 32) * delta)
+    try:
+        guarantee = certify(setting.parameters, private=False, exact_statistic=True)
+        spent = (guarantee.transcript_epsilon, guarantee.transcript_delta)
+        bound = compose(guarantee.events)
+        composed = (bound.epsilon, bound.delta)
+    except PrivacyConditionError:
+        spent = composed = (math.inf, math.inf)
+    first, second = np.array([spent, composed]) / np.array([float(value) for value in claimed])
+    detail = (
+        "what a release certifies; in rationals eps/8 + eps/4 and delta/32 + delta/8 are "
+        "exactly that; second: the accountant"
+    )
+    return Numbers(1.0, first.max(), second.max(), detail, also=exact == claimed)
+
+
+@claim("total delta", "Theorem 1", "5 delta/32 + numerical delta <= delta; unit delta")
+def total_delta(setting: Setting) -> Numbers:
+    unit = setting.inputs.delta
+    try:
+        guarantee = certify(setting.parameters, private=False, exact_statistic=True)
+        numerical = guarantee.numerical_delta
+        stated = guarantee.transcript_delta + numerical
+    except PrivacyConditionError:
+        numerical = stated = math.inf
+    measured = float(Fraction(5, 32) * Fraction(unit)) + numerical
+    detail = f"numerical delta {numerical:.3g}; second: the guarantee of a release"
+    return Numbers(1.0, measured / unit, stated / unit, detail)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A setting, the runs simulated for it, and its claims."""
+
+    setting: Setting
+    runs: tuple[Run, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every claim holds."""
+        return all(claim.holds for claim in self.claims)
+
+    @property
+    def relative_errors(self) -> list[float]:
+        """Error of each run over the target alpha sigma^2."""
+        return [run.error / self.setting.target for run in self.runs]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON-ready data."""
+        return {
+            "model": self.setting.model,
+            "inputs": asdict(self.setting.inputs),
+            "holds": self.holds,
+            "claims": [claim.to_dict() for claim in self.claims],
+            "relative_errors": self.relative_errors,
+        }
+
+
+def to_dict(
+    verifications: Sequence[Verification], sweeps: Sequence[Sweep] = ()
+) -> dict[str, object]:
+    """Return JSON-ready data of several settings, with the sweeps of the same settings if any."""
+    settings = [item.to_dict() for item in verifications]
+    for item, sweep in zip(settings, sweeps, strict=False):
+        item["against_records"] = [
+            {"n_records": n, "relative_errors": list(errors)}
+            for n, errors in zip(sweep.records, sweep.relative_errors, strict=True)
+        ]
+    return {"holds": all(item.holds for item in verifications), "settings": settings}
+
+
+def verify_setting(
+    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress = unwatched, *, seed: int = 0
+) -> Verification:
+    """Check Theorem 1 and its lemmas on simulated runs; `progress` hears of each run and claim."""
+    simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
+    sample = draw_ideal(setting, seed=seed)
+    known = {"setting": setting, "runs": simulated, "sample": sample, "seed": seed}
+    claims = []
+    for check in CHECKS:
+        taken = inspect.signature(check.measure).parameters.keys() & known.keys()
+        claims.append(check(**{name: known[name] for name in taken}))
+        progress(1)
+    return Verification(setting, simulated, tuple(claims))
+
+
+#: Every claim, in the order in which they are printed.
+CHECKS = tuple(found for found in globals().values() if isinstance(found, Check))
+N_CLAIMS = len(CHECKS)
