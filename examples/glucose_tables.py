@@ -21,9 +21,8 @@ import glucose
 import numpy as np
 
 from hushcov import PrivateSparseCovariance
-from hushcov.cli.drawing import finish, log_ticks
 from hushcov.exceptions import HopelessError
-from hushcov.report.style import LOOKS, new_figure, tidy, write_png
+from hushcov.report.style import LOOKS, caption, log_ticks, new_figure, tidy, write_png
 
 RECORDS = (2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
 EPSILONS, MIDDLE = (0.3, 1.0, 3.0), 50_000
@@ -150,7 +149,7 @@ def draw(found: dict, path: Path) -> None:
     panels[2].set_ylim(0, 100)
     handles, labels = panels[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=6, frameon=False)
-    write_png(path, finish(figure, TEXT, width=165))
+    write_png(path, caption(figure, TEXT, width=165))
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 import hushcov.estimators
 from hushcov.cli import options as command_options
-from hushcov.cli import settings
 from hushcov.cli.fit import SLICES
 from hushcov.cli.fit import command as fit
 from hushcov.cli.plan import command as plan
@@ -32,7 +31,7 @@ NEW = Option(
 def new(monkeypatch):
     """A table with one entry more, which is all that is done about it."""
     table = (*TABLE, NEW)
-    for module in (command_options, estimator_options, settings):
+    for module in (command_options, estimator_options):
         monkeypatch.setattr(module, "TABLE", table)
     monkeypatch.setattr("hushcov.options.TABLE", table)
 
@@ -41,8 +40,10 @@ def new(monkeypatch):
 def test_an_entry_makes_an_option_and_a_key_of_settings(tmp_path, monkeypatch):
     seen = []
     add = command_options.options_of("fit", mechanism=("auto",), tables=("csv",))
-    made = click.command()(settings.settings_option(add(lambda **x: seen.append(x["patience"]))))
-    monkeypatch.setattr(settings, "_fit", lambda: made)
+    made = click.command()(
+        command_options.settings_option(add(lambda **x: seen.append(x["patience"])))
+    )
+    monkeypatch.setattr(command_options, "_fit", lambda: made)
     made.main(["--patience", "3"], standalone_mode=False)
     file = tmp_path / "s.toml"
     file.write_text("patience = 4\n")

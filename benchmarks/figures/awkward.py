@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from hushcov import PrivateSparseCovariance
-from hushcov.cli.drawing import finish
 from hushcov.exceptions import HopelessError
 from hushcov.metrics import operator_norm, operator_norm_error
-from hushcov.report.style import BLUE, VERMILION, new_figure, tidy, write_png
+from hushcov.report.style import BLUE, VERMILION, caption, new_figure, tidy, write_png
 from hushcov.simulate import gaussian_records, sparse_covariance, structured_covariance
 from hushcov.tables.sources import open_records
 
@@ -142,7 +141,7 @@ def draw(cells: list[dict], path: Path) -> None:
     axes.invert_yaxis()
     tidy(axes)
     headline = "Most awkward tables can be repaired by one option; too few rows cannot"
-    write_png(path, finish(figure, TEXT, width=120, headline=headline))
+    write_png(path, caption(figure, TEXT, width=120, headline=headline))
 
 
 def main() -> None:

@@ -24,8 +24,7 @@ from scipy.sparse.linalg import eigsh
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.accounting import calibrate_gaussian
-from hushcov.cli.drawing import finish, log_ticks
-from hushcov.report.style import LOOKS, new_figure, tidy, write_png
+from hushcov.report.style import LOOKS, caption, log_ticks, new_figure, tidy, write_png
 from hushcov.simulate import gaussian_records
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -236,7 +235,7 @@ def draw(found: dict, path: Path) -> None:
     for axes in (left, middle, right):
         tidy(axes)
     headline = "A known band: noise of size w sqrt(d) / (n epsilon), and which width is best"
-    write_png(path, finish(figure, TEXT, width=160, headline=headline))
+    write_png(path, caption(figure, TEXT, width=160, headline=headline))
 
 
 def draw_norms(axes, cells: list[dict]) -> None:

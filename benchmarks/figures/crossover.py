@@ -19,12 +19,11 @@ import numpy as np
 from rich.progress import Progress
 
 import hushcov
-from hushcov.cli.drawing import finish, log_ticks
 from hushcov.lab.benchmark.cells import DELTA, PRESETS, Point, SizeLadder
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, ContenderSetting
 from hushcov.lab.benchmark.work import predict
 from hushcov.metrics import operator_norm_error
-from hushcov.report.style import new_figure, write_png
+from hushcov.report.style import caption, log_ticks, new_figure, write_png
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 DEFAULT = "adaptive"
@@ -124,7 +123,7 @@ def draw(rows: list[dict], path: Path) -> None:
         f"{min(ratios):.2f} to {max(ratios):.2f}. Random model, epsilon = 1, delta = 1e-6, {SEEDS} "
         "draws at each size."
     )
-    write_png(path, finish(figure, text, width=150, headline=headline))
+    write_png(path, caption(figure, text, width=150, headline=headline))
 
 
 def regions(axes, rows: list[dict]) -> None:

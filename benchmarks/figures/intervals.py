@@ -30,8 +30,7 @@ import numpy as np
 from scipy import special, stats
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
-from hushcov.cli.drawing import finish
-from hushcov.report.style import BLUE, VERMILION, new_figure, tidy, write_png
+from hushcov.report.style import BLUE, VERMILION, caption, new_figure, tidy, write_png
 
 EPSILON, DELTA, LEVEL = 1.0, 1e-6, 0.95
 D, CORRELATION = 20, 0.6
@@ -210,7 +209,7 @@ def draw(results: list[dict], path: Path) -> None:
         "columns at epsilon = 1, delta = 1e-6, nothing known; only those that are said to hold."
     )
     headline = "Intervals said to hold do; of 240 lognormal columns 2 were missed (10,000 records)"
-    write_png(path, finish(figure, text, width=130, headline=headline))
+    write_png(path, caption(figure, text, width=130, headline=headline))
 
 
 def main() -> None:

@@ -20,11 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from hushcov import PrivateSparseCovariance
-from hushcov.cli.drawing import finish
 from hushcov.exceptions import HopelessError
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.release.description import MOST_GOOD, MOST_ROUGH
-from hushcov.report.style import new_figure, write_png
+from hushcov.report.style import caption, new_figure, write_png
 from hushcov.simulate import gaussian_records, structured_covariance
 
 STRUCTURES = {
@@ -96,7 +95,7 @@ def draw(cells: list[dict], path: Path) -> None:
     keys = [Patch(color=colour, label=word) for colour, word in zip(COLOURS, words, strict=True)]
     figure.legend(handles=keys, loc="outside right center", frameon=False)
     headline = "20 columns take 10,000 rows, 1,000 columns 100,000; more if all pairs are related"
-    write_png(path, finish(figure, TEXT, width=150, headline=headline))
+    write_png(path, caption(figure, TEXT, width=150, headline=headline))
 
 
 def write(axes, place: tuple[int, int], value: float | None) -> None:

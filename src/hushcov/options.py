@@ -27,6 +27,11 @@ REACTIONS = ("raise", "warn")
 ALLOWED = {"hopeless": "on_hopeless", "large-delta": "on_large_delta"}
 _USUAL = "epsilon=1.0 and delta=1e-6, which are usual,"
 _WIDTH = 96
+_BAND = (
+    "How many columns apart two features can be that covary, where the order of the columns has a "
+    "meaning and that is public: neighbours on a genome, sensors of a chain, maturities. All other "
+    "covariances are taken for zero."
+)
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Option:
     help, metavar : str
         What the command line says of it.
     type, doc : str
-        What the reference of estimators says of it.
+        What the reference of estimators says of it; without `doc` the same as the command line.
     choices : tuple of str
         Where it is one of few words; empty where the command knows them.
     limits : mapping
@@ -87,7 +92,10 @@ class Option:
     @property
     def entry(self) -> str:
         """Its entry in the section Parameters of a docstring."""
-        lines = textwrap.wrap(self.doc, _WIDTH - 4, break_on_hyphens=False)
+        words, _, usual = self.help.partition("  [")
+        if usual and "default" not in self.type:
+            words += f" {usual[:-1].capitalize()}."
+        lines = textwrap.wrap(self.doc or words, _WIDTH - 4, break_on_hyphens=False)
         return "\n".join([f"{self.name} : {self.type}", *(f"    {line}" for line in lines)])
 
     def check(self, value: Any) -> None:
@@ -139,8 +147,7 @@ TABLE = (
         "integer",
         "--row-sparsity",
         "About how many entries of a row of the covariance are not zero, the diagonal included, "
-        "if that is known. The default takes it as advice; mechanisms chosen by --mechanism follow "
-        "it.",
+        "if that is known. The default takes it as advice; other mechanisms follow it.",
         metavar="K",
         type="int, optional",
         doc="Most nonzero entries in a row of the covariance, the diagonal included. It helps to "
@@ -151,16 +158,12 @@ TABLE = (
         "bandwidth",
         "bandwidth",
         "--bandwidth",
-        "How many columns apart two features can be that covary, where the order of the columns "
-        "has a meaning and that is public: neighbours on a genome, sensors of a chain, maturities. "
-        "All other covariances are taken for zero. Genotypes take base pairs, too, as 500000bp.",
+        f"{_BAND} Genotypes take base pairs, too, as 500000bp.",
         metavar="W",
         type="int, optional",
-        doc="How many columns apart two features can be that covary, where the order of the "
-        "columns has a meaning and that is public: positions along a genome, sensors of a chain, "
-        "maturities, time lags. All other covariances are taken for zero: nothing is spent on "
-        "them, and work, memory and output grow with the number of pairs in the band, never with "
-        "n_features^2. Estimates are sparse matrices then, unless `sparse_output=False`.",
+        doc=f"{_BAND} Nothing is spent on them, and work, memory and output grow with the number "
+        "of pairs in the band, never with n_features^2. Estimates are sparse matrices then, unless "
+        "`sparse_output=False`.",
         commands=("fit", "plan"),
         also=("window_bp",),
     ),
@@ -184,12 +187,9 @@ TABLE = (
         "adaptive_width",
         "flag",
         "--adaptive-width",
-        "With --bandwidth: that is only a maximum, and a part of the budget finds how wide the "
-        "band is.",
+        "The bandwidth is only a maximum: a first look at the whole band finds how far covariances "
+        "reach, and the rest of the budget goes to that.",
         type="bool, default=False",
-        doc="Whether `bandwidth` is only a maximum: a first look at the whole band finds how far "
-        "covariances reach, and the rest of the budget goes to that. Costs little where the band "
-        "is as wide as was said.",
         commands=("fit", "plan"),
     ),
     Option(
@@ -207,26 +207,20 @@ TABLE = (
         "choice",
         "--neighbours",
         "What becomes of one unit in a neighbouring dataset: it has other records, or it is not "
-        "there at all. Then there is about half the noise, and 2 % of epsilon release the number "
-        f"of records first.  [default: {REPLACE}]",
+        "there at all. Then there is about half the noise at the same epsilon, and the number of "
+        f"records is not public: 2 % of epsilon release it first.  [default: {REPLACE}]",
         choices=tuple(RELATIONS),
         type='{"replace", "add-remove"}, default="replace"',
-        doc="What becomes of one unit in a neighbouring dataset: it has other records, or it is "
-        'not there at all. With "add-remove" there is about half the noise at the same epsilon, '
-        "and the number of records is not public: 2 % of epsilon release it first. Replacing costs "
-        "at most twice the epsilon of removing.",
         commands=("fit", "plan"),
     ),
     Option(
         "max_rows_per_unit",
         "integer",
         "--max-rows-per-unit",
-        "How many rows of one unit are summed, at most.  [default: found from 1 % of epsilon]",
+        "How many rows of one unit are summed, at most. Noise grows by how far units are from "
+        "having so many, not with the number itself.  [default: found from 1 % of epsilon]",
         metavar="M",
         type="int, optional",
-        doc="How many rows of one unit are summed, at most, where `fit` gets a `unit`. Noise grows "
-        "by how far units are from having so many, not with the number itself. None finds a "
-        "number from 1 % of epsilon.",
         limits={"at_least": 1},
         cure="it is how many rows of one unit are summed, at most.",
         commands=("fit", "plan"),
@@ -250,12 +244,10 @@ TABLE = (
         "estimand",
         "choice",
         "--estimand",
-        "With --unit: the covariance of rows, each of which counts, or of the means of units.  "
-        f"[default: {ESTIMANDS[0]}]",
+        "Where there are units: the covariance of rows, each of which counts, or of the means of "
+        f"units.  [default: {ESTIMANDS[0]}]",
         choices=ESTIMANDS,
         type='{"rows", "unit-means"}, default="rows"',
-        doc="What is estimated where `fit` gets a `unit`: the covariance of rows, each of which "
-        "counts, or that of the means of units.",
     ),
     Option(
         "sample_weight",
@@ -301,16 +293,15 @@ TABLE = (
         "drop_nulls",
         "flag",
         "--drop-nulls",
-        "Leave out records with nulls or NaN; about how many are complete is released, too.",
+        "Leave out records with nulls or NaN, which otherwise are an error. About how many are "
+        "complete is released, too, from 0.5 % of the budget.",
         type="bool, default=False",
-        doc="Leave out records with nulls, which otherwise are an error. About how many are "
-        "complete is released with the rest, from 0.5 % of the budget.",
     ),
     Option(
         "header",
         "flag",
         "--no-header",
-        "The first line of CSV files is a record. Columns are column_1, column_2, ... or --names.",
+        "The first line of CSV files is a record, and columns are column_1, column_2, ...",
         default=True,
     ),
     Option(
@@ -338,12 +329,11 @@ TABLE = (
         "device",
         "text",
         "--device",
-        "Where to sum over the records, by PyTorch's name for it, as cuda; same result.",
+        "Where sums over the records are taken, by PyTorch's name for it: 'cuda' is the first "
+        "NVIDIA card. The result is the same bit for bit. Needs the extra 'hushcov[torch]'.  "
+        "[default: the processor, or the device of a tensor]",
         metavar="NAME",
         type="str, optional",
-        doc='Where sums over the records are taken, by PyTorch\'s name for it: "cuda" is the '
-        "first NVIDIA card. The result is the same bit for bit. None: this computer's processor, "
-        "or for a tensor the device on which it lies. Needs the extra `hushcov[torch]`.",
     ),
     Option(
         "feature_scale",
@@ -374,10 +364,9 @@ TABLE = (
         "positive_semidefinite",
         "flag",
         "--psd",
-        "Make the estimate positive semidefinite, which fills in zeros.",
+        "Project the estimate, in units of the scales, on the positive semidefinite matrices, "
+        "which fills in zeros.",
         type="bool, default=False",
-        doc="Whether to project the estimate, in units of the scales, on the positive semidefinite "
-        "matrices, which fills in zeros.",
     ),
     Option(
         "n_records",
@@ -391,12 +380,10 @@ TABLE = (
         "ledger",
         "path",
         "--ledger",
-        "Privacy budget ledger to charge before any record is read; see 'hushcov ledger'.",
+        "Privacy budget ledger (see 'hushcov ledger'): the release is charged before any record is "
+        "read, and refused if all releases of the dataset together would cost too much.",
         metavar="FILE",
         type="path or Ledger, optional",
-        doc="The file of a privacy budget ledger (`docs/ledger.md`). The release is charged before "
-        "any record is read, and refused if all releases of the dataset together would cost too "
-        "much.",
         shared=True,
     ),
     Option(

@@ -10,8 +10,7 @@ import pytest
 
 from command_line import PATIENCE
 from hushcov import __version__
-from hushcov.cli.errors import EXIT_CODES
-from hushcov.cli.main import COMMANDS, cli
+from hushcov.cli.main import COMMANDS, EXIT_CODES, cli
 from hushcov.cli.options import INTEGER, NUMBER
 from hushcov.exceptions import (
     CapacityError,

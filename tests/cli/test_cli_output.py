@@ -7,7 +7,7 @@ from rich.progress import Progress
 from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.cli.answers import pair_remarks, pair_table
 from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
-from hushcov.cli.words import detection
+from hushcov.cli.plan import detection
 from hushcov.planning import Forecast
 from hushcov.release.pairs import ShownPair
 from hushcov.sums.records import WatchedRecords

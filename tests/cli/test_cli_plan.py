@@ -13,8 +13,8 @@ from matplotlib.image import imread
 
 from command_line import words
 from hushcov import PrivateSparseCovariance
-from hushcov.cli import forecasts, plan
-from hushcov.cli.forecasts import Planner
+from hushcov.cli import plan
+from hushcov.cli.plan import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.paper import room
@@ -72,8 +72,8 @@ def planned(run, monkeypatch):
         asked.append((inputs.n_records, mechanism, rough))
         return _forecast(inputs, mechanism, rough=rough)
 
-    monkeypatch.setattr(forecasts, "forecast", remembered)
-    monkeypatch.setattr(forecasts, "compare", _compare)
+    monkeypatch.setattr(plan, "forecast", remembered)
+    monkeypatch.setattr(plan, "compare", _compare)
     stand_ins = {name: StandIn(name) for name in predicted()}
     monkeypatch.setattr(plan, "comparable", lambda _: stand_ins)
     # The real search, on the stand-in.
@@ -258,8 +258,8 @@ def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch)
     def refuse(*_, **__):
         raise CapacityError("one of them refuses")
 
-    monkeypatch.setattr(forecasts, "forecast", _refusing("adaptive"))
-    monkeypatch.setattr(forecasts, "compare", refuse)
+    monkeypatch.setattr(plan, "forecast", _refusing("adaptive"))
+    monkeypatch.setattr(plan, "compare", refuse)
     text = planned("--records", 20_000, "--records", 40_000)
     assert _rows(text, "20,000")[0][:3] == ["20,000", "-", "*0.2"]
     reason = "adaptive: epsilon = 1 needs more noise: use a larger budget."
@@ -275,7 +275,7 @@ def test_a_mechanism_that_refuses_does_not_hide_the_others(planned, monkeypatch)
 
 
 def test_if_nothing_can_be_planned_the_reason_is_the_answer(refused, monkeypatch):
-    monkeypatch.setattr(forecasts, "forecast", _refusing("all"))
+    monkeypatch.setattr(plan, "forecast", _refusing("all"))
     line = refused(5, "plan", *PUBLIC, "--records", 50, "--records", 60)
     assert line == "epsilon = 1 needs more noise: use a larger budget."
 

@@ -8,10 +8,9 @@ import click
 import numpy as np
 import pytest
 
-from hushcov.cli import settings as settings_module
+from hushcov.cli import options as settings_module
 from hushcov.cli.fit import command as fit
-from hushcov.cli.plan import command as plan
-from hushcov.cli.settings import (
+from hushcov.cli.options import (
     Settings,
     arguments,
     key_of,
@@ -19,6 +18,7 @@ from hushcov.cli.settings import (
     read_settings,
     write_settings,
 )
+from hushcov.cli.plan import command as plan
 
 GOOD = 'data = "x.csv"\nepsilon = 2\ndelta = 1e-6\ncolumns = ["b", "a"]\n'
 

@@ -27,8 +27,7 @@ from scipy import sparse
 
 import hushcov
 from hushcov.candidates import read_candidates
-from hushcov.cli.errors import EXIT_CODES
-from hushcov.cli.main import cli
+from hushcov.cli.main import EXIT_CODES, cli
 from hushcov.exceptions import HushcovError
 from hushcov.release import Release
 from hushcov.tables.sources import open_records

@@ -3,25 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from hushcov._words import counted
-from hushcov.answers.tables import Table, check_parquet, feature_names
+from hushcov._words import counted, number
+from hushcov.answers.tables import Table, check_parquet, feature_names, write_table
 from hushcov.answers.uncertain import answered, spelt_out
-from hushcov.cli.answers import figure, percent, reads_release, records, tell
-from hushcov.cli.files import check_parent
-from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function
-from hushcov.cli.output import clean
+from hushcov.cli.answers import reads_release, records
+from hushcov.cli.files import check_paths
+from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function, output_option
+from hushcov.cli.output import (
+    clean,
+    console,
+    echo_json,
+    facts,
+    heading,
+    paragraph,
+    plain_table,
+    show,
+    warning,
+)
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 
 Read = Callable[[], StoredRelease]
+_MOST_LINES = 30  # of a table on the screen
+_SHORT = {  # titles of columns on a screen of usual width
+    "deviation": "sd",
+    "unconditional_mean": "mean of all",
+    "unconditional_deviation": "sd of all",
+    "partial_correlation": "partial",
+}
+_WHOLE = 1e4, 1e9  # numbers between these are written without an exponent
 
 _LEVEL = click.option(
     "--level",
@@ -30,13 +48,7 @@ _LEVEL = click.option(
     show_default=True,
     help="How often an interval covers the true value.",
 )
-_OUTPUT = click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Also write the whole table, as .csv or .parquet.",
-)
+_OUTPUT = output_option("Also write the whole table, as .csv or .parquet.")
 _FEATURES = click.option(
     "--features",
     metavar="A,B,C",
@@ -90,15 +102,15 @@ def regression(_: Path, read: Read, target: str, on: str | None, level: float, *
     release = _read(read, out)
     names, notes = _columns(release, on)
     found = regress(release, target, names, level=level)
-    ends = figure(found.r_squared_lower), figure(found.r_squared_upper)
+    ends = _figure(found.r_squared_lower), _figure(found.r_squared_upper)
     residual = math.sqrt(max(found.residual_variance, 0.0))
     lines = [
         ("target", clean(found.target)),
-        ("R^2", f"{figure(found.r_squared)}, between {ends[0]} and {ends[1]}"),
-        ("residuals", f"standard deviation {figure(residual)}"),
+        ("R^2", f"{_figure(found.r_squared)}, between {ends[0]} and {ends[1]}"),
+        ("residuals", f"standard deviation {_figure(residual)}"),
     ]
     if found.intercept is not None:
-        lines.insert(1, ("intercept", figure(found.intercept, 4)))
+        lines.insert(1, ("intercept", _figure(found.intercept, 4)))
     summary = {
         "target": found.target,
         "intercept": found.intercept,
@@ -113,7 +125,7 @@ def regression(_: Path, read: Read, target: str, on: str | None, level: float, *
     if found.noise.any():
         legend += " noise: nothing is known of this coefficient."
     said: dict[str, Any] = {"legend": legend, "notes": notes}
-    tell("Regression", lines, found.table(), found.warning, summary, **said, **out)
+    _tell("Regression", lines, found.table(), found.warning, summary, **said, **out)
 
 
 @command.command(cls=Command)
@@ -146,7 +158,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
         "given values count."
     )
     summary = {"given": found.given}
-    tell("Prediction", lines, found.table(), found.warning, summary, legend=legend, **out)
+    _tell("Prediction", lines, found.table(), found.warning, summary, legend=legend, **out)
 
 
 @command.command(cls=Command)
@@ -184,26 +196,25 @@ def components(
     names, notes = _columns(release, features)
     options: dict[str, Any] = {"correlation": not covariance, "features": names}
     found = of(release, n_components, level=level, **options)
-    lines = [
-        ("stand out", f"{counted(found.n_standing_out, 'component')}"),
-        *[
-            (f"component {k}", _component(found.summary(), k - 1))
-            for k in range(1, len(found.variance) + 1)
-        ],
-    ]
-    summary = {"components": records(found.summary()), "standing_out": found.n_standing_out}
+    each = records(found.summary())
+    lines = [("stand out", f"{counted(found.n_standing_out, 'component')}")]
+    lines += [(f"component {k}", _component(line)) for k, line in enumerate(each, start=1)]
+    summary = {"components": each, "standing_out": found.n_standing_out}
     legend = (
         f"loading: how much of the feature is in the direction, from -1 to 1; {_between(level)}."
     )
     said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
-    tell("Principal components", lines, found.table(), None, summary, **said, **out)
+    _tell("Principal components", lines, found.table(), None, summary, **said, **out)
 
 
-def _component(summary: Table, at: int) -> str:
-    share, low, high = (
-        percent(float(summary[name][at])) for name in ("share", "share_lower", "share_upper")
-    )
-    angle = float(summary["angle"][at])
+def _component(line: Mapping[str, float]) -> str:
+    """Say how much a component explains; what is nearly all or nothing is not rounded to it."""
+    words = []
+    for each in (line["share"], line["share_lower"], line["share_upper"]):
+        text = "below 0.1 %" if 0 < each < 1e-3 else f"{number(100 * each, 3)} %"
+        words.append("above 99.9 %" if 0 < 1 - each < 1e-3 else text)
+    share, low, high = words
+    angle = line["angle"]
     off = f"direction off by {'at most ' if angle >= 1 else 'less than '}{max(angle, 1):.0f} degree"
     off = "its direction is not known" if angle >= 90 else off + "s" * (angle >= 1.5)
     between = "" if low in (high, share) else f", between {low} and {high}"
@@ -237,7 +248,7 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
         f"edge in at most {100 * (1 - level):.3g} % of releases."
     )
     said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
-    tell("Partial correlations", lines, table, caution, summary, **said, **out)
+    _tell("Partial correlations", lines, table, caution, summary, **said, **out)
 
 
 def _between(level: float) -> str:
@@ -250,7 +261,7 @@ def _between(level: float) -> str:
 def _read(read: Read, out: Mapping[str, Any]) -> Release:
     """The release; what cannot be written is refused before."""
     if out["output"] is not None:
-        check_parent(out["output"])
+        check_paths(None, out["output"])
         if out["output"].suffix not in (".csv", ".parquet"):
             raise ParameterError(
                 f"--output must end in .csv or .parquet, got {out['output'].name!r}: rename it."
@@ -285,3 +296,69 @@ def _value(release: Release, text: str) -> dict[str, float]:
     if name and columns:
         raise ParameterError(f"{got}: write {' or '.join(columns[:5])}, or {columns[0]}=0 for no.")
     raise ParameterError(f"{got}: write NAME=NUMBER.")
+
+
+def _tell(
+    title: str,
+    lines: Sequence[tuple[str, str]],
+    table: Table,
+    caution: str | None,
+    summary: Mapping[str, Any],
+    *,
+    legend: str,
+    notes: Sequence[str] = (),
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Print an answer, and write its table."""
+    if output is not None:
+        write_table(table, output)
+    if as_json:
+        echo_json({**summary, "table": records(table), "warning": caution, "notes": notes})
+        return
+    out = console()
+    heading(out, title)
+    facts(out, lines)
+    value = table.get("partial_correlation")
+    kept = slice(None) if value is None else ~np.isnan(value)  # lines that have a value
+    table = {name: column[kept] for name, column in table.items()}
+    n = len(next(iter(table.values())))
+    if n:
+        show(out, "")
+        show(out, _text({name: column[:_MOST_LINES] for name, column in table.items()}))
+        rest = [("left out", f"{n - _MOST_LINES:,} more lines: -o FILE.csv writes all")]
+        facts(out, rest if n > _MOST_LINES else [])
+        show(out, "")
+        paragraph(out, clean(legend))
+    for note in notes:
+        paragraph(out, clean(note))
+    if caution:
+        show(out, "")
+        warning(out, clean(caution))
+    facts(out, [] if output is None else [("written", clean(str(output)))])
+
+
+def _text(table: Table) -> Any:
+    """Return the table in words. Names are broken where a line is too short, numbers never."""
+    found, columns = plain_table(), []
+    for name, column in table.items():
+        if name == "noise" and not column.any():
+            continue
+        title, names = _SHORT.get(name, name.replace("_", " ")), column.dtype == object
+        found.add_column(
+            title, justify="left" if names else "right", no_wrap=not names, overflow="fold"
+        )
+        if column.dtype == bool:
+            columns.append(["yes" if value else "no" for value in column])
+        else:
+            columns.append([clean(str(x)) if names else _figure(float(x)) for x in column])
+    for row in zip(*columns, strict=True):
+        found.add_row(*row)
+    return found
+
+
+def _figure(value: float, digits: int = 3) -> str:
+    """A number to some digits, as people write it: 49,800."""
+    if not _WHOLE[0] <= abs(value) < _WHOLE[1]:
+        return number(value, digits)
+    return f"{float(f'{value:.{digits}g}'):,.0f}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from itertools import count
 from pathlib import Path
 
 import click
@@ -12,7 +11,8 @@ from rich.console import Console
 
 from hushcov._arrays import FloatArray
 from hushcov.cli import ask, fit, plan
-from hushcov.cli.options import Command
+from hushcov.cli.files import free_path
+from hushcov.cli.options import Command, output_option
 from hushcov.cli.output import busy, console, heading, paragraph, show
 from hushcov.cli.report import REPORT
 
@@ -26,12 +26,8 @@ _BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 
 
 @click.command(cls=Command, name="demo")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="A new folder for the table and the release.  [default: demo, or demo-2 and so on]",
+@output_option(
+    "A new folder for the table and the release.  [default: demo, or demo-2 and so on]", folder=True
 )
 def command(output: Path | None) -> None:
     """Make a release of a simulated table, step by step; takes about ten seconds.
@@ -44,7 +40,13 @@ def command(output: Path | None) -> None:
       hushcov demo
       hushcov demo -o /tmp/first-look
     """
-    folder, out = _new_folder(output), console()
+    if output is None:  # a release is never overwritten
+        output = free_path(Path("demo"))
+    elif output.exists():
+        raise FileExistsError(
+            f"{output} already exists: choose another folder with --output, or move it away."
+        )
+    folder, out = output, console()
     table, release = folder / "patients.csv", folder / "release"
     heading(out, "1. A table")
     with busy("simulating records"):
@@ -89,18 +91,6 @@ def command(output: Path | None) -> None:
     if page.exists():  # it needs an extra, and 'fit' says so
         _see(out, f"{page}, in a browser: the verdict, the strongest pairs and a heat map.")
     paragraph(out, "Next, with a table of your own: 'hushcov start DATA'.")
-
-
-def _new_folder(asked: Path | None) -> Path:
-    """Return a folder that does not exist yet: a release is never overwritten."""
-    if asked is None:
-        names = (Path("demo" if n == 1 else f"demo-{n}") for n in count(1))
-        return next(name for name in names if not name.exists())
-    if asked.exists():
-        raise FileExistsError(
-            f"{asked} already exists: choose another folder with --output, or move it away."
-        )
-    return asked
 
 
 def _simulate() -> dict[str, FloatArray]:

@@ -10,7 +10,7 @@ import click
 from hushcov._words import counted, number
 from hushcov.answers.export import CHROMOSOME, FORMATS, STATEMENT, Correction, Exported, export
 from hushcov.cli.answers import check_outside, open_page, reads_release
-from hushcov.cli.options import Command
+from hushcov.cli.options import JSON, Command, output_option
 from hushcov.cli.output import (
     clean,
     echo_json,
@@ -34,13 +34,7 @@ _MOST_FILES = 6  # named on the screen
     help="What to write: sparse triangles with a table of features (npz), zarr, or tidy pairs with "
     "intervals (parquet, csv).",
 )
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FOLDER",
-    help="Where the files are written.  [default: RELEASE-FORMAT]",
-)
+@output_option("Where the files are written.  [default: RELEASE-FORMAT]", folder=True)
 @click.option(
     "--correlation/--covariance",
     default=True,
@@ -57,7 +51,7 @@ _MOST_FILES = 6  # named on the screen
     help="Features of a block; pairs across blocks are left out.  [default: one matrix]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def command(
     folder: Path,
     read: Callable[[], StoredRelease],
@@ -85,7 +79,14 @@ def command(
     """
     path = Path(f"{folder.resolve().name}-{to}") if output is None else output
     check_outside(folder, path)
-    size = _block_size(block_size)
+    size: int | str | None = block_size
+    if block_size is not None and block_size != CHROMOSOME:
+        if not block_size.isdecimal():
+            raise ParameterError(
+                "--block-size must be a number of features or 'chromosome', got "
+                f"{block_size!r}: leave it out for one matrix."
+            )
+        size = int(block_size)
     release = read().release
     with shares() as tell:
         found = export(
@@ -104,17 +105,6 @@ def command(
         return
     out = open_page(f"Export of {clean(str(folder))}/", release)
     facts(out, _lines(release, found))
-
-
-def _block_size(given: str | None) -> int | str | None:
-    if given is None or given == CHROMOSOME:
-        return given
-    if not given.isdecimal():
-        raise ParameterError(
-            f"--block-size must be a number of features or 'chromosome', got {given!r}: leave it "
-            "out for one matrix."
-        )
-    return int(given)
 
 
 def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,13 @@ def stem_of(file: Path) -> str:
     return Path(file.name.removesuffix(".gz")).stem
 
 
+def free_path(path: Path, suffix: str = "", taken: Callable[[Path], bool] = Path.exists) -> Path:
+    """Return a path that is not taken: this one, or with -2, -3 and so on after its name."""
+    name = path.name.removesuffix(suffix)
+    others = (path.with_name(f"{name}-{i}{suffix}") for i in count(2))
+    return next(each for each in chain((path,), others) if not taken(each))
+
+
 def output_folder(file: Path, asked: Path | None) -> Path:
     """Return the folder of a release of the file; one that is taken is refused."""
     folder = Path(f"{stem_of(file)}-release") if asked is None else asked
@@ -203,18 +211,15 @@ def refuse_taken(folder: Path) -> None:
     check_free(folder)
 
 
-def check_figure(path: Path) -> None:
-    """Find out now, not after the work, that a figure cannot be drawn or written."""
-    from hushcov.report.style import new_figure
+def check_paths(figure: Path | None, *others: Path | None) -> None:
+    """Find out now, not after the work, that a figure or a file cannot be drawn or written."""
+    for path in (figure, *others):
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+    if figure is not None:
+        from hushcov.report.style import new_figure
 
-    check_parent(path)
-    new_figure(1, 1)
-
-
-def check_parent(path: Path) -> None:
-    """Find out now, not after the work, that there is no folder to write a file into."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path.parent))
+        new_figure(1, 1)
 
 
 def holds_release(folder: Path) -> bool:

@@ -35,8 +35,10 @@ from hushcov.cli.fitting import (
     Source,
     check_count,
     check_size,
+    quiet,
+    split_off,
 )
-from hushcov.cli.options import Command, check_budget, options_of
+from hushcov.cli.options import Command, check_budget, options_of, settings_option
 from hushcov.cli.output import (
     console,
     echo_json,
@@ -47,7 +49,6 @@ from hushcov.cli.output import (
     warning,
 )
 from hushcov.cli.report import REPORT, attach_report
-from hushcov.cli.settings import settings_option
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.options import ALLOWED, Taker
@@ -57,6 +58,7 @@ from hushcov.report import write_release_heatmap
 from hushcov.sums.grids import check_bounds
 from hushcov.sums.records import Records
 from hushcov.tables.codebook import read_codebook
+from hushcov.tables.sources import WILDCARDS
 
 # Slices with a way to fit of their own, by their name for --mechanism; one line each.
 _MODULES = {
@@ -96,8 +98,7 @@ def command(**options: Any) -> None:
     \b
     Examples:
       hushcov fit patients.npy --epsilon 1 --delta 1e-6
-      hushcov fit 'visits/*.parquet' --columns age,weight,pulse --drop-nulls \\
-        --epsilon 1 --delta 1e-6 -o release/
+      hushcov fit 'visits/*.parquet' --columns age,pulse --drop-nulls --epsilon 1 --delta 1e-6
       hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
       hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
       hushcov fit cohort.bed --bandwidth 20 --epsilon 3 --delta 1e-6
@@ -117,7 +118,12 @@ def command(**options: Any) -> None:
         if options["dry_run"]:
             _dry_run(out, job, guarantee, options["as_json"])
             return
-        _run(out, job)
+        started = time.perf_counter()
+        with reserved(folder):
+            with quiet(), job.watched() as rows:
+                job.fit(rows)
+            written = _write(job)
+        _summarise(out, job, written, time.perf_counter() - started)
         if options["as_json"]:
             echo_json(job.source.to_dict() | job.to_dict())
 
@@ -176,7 +182,18 @@ def settle(
     lines = {name: options[name] for name in reading}
     found = open_data(file, **lines, codebook=book, leave_out=apart)
     records = click.get_current_context().with_resource(found)
-    records, others = OtherColumns.of(records, unit, weight, guess=n_records if counts else None)
+    if unit is not None and weight is not None:
+        raise ParameterError(
+            "--weight must be left out with --unit: rows of one unit with weights of their own are "
+            "not bounded together. Use one of them."
+        )
+    others = OtherColumns(guess=n_records if counts else None)
+    if unit is not None:
+        records, identifiers, word = split_off(records, unit, "unit")
+        others = others._replace(word=word, identifiers=identifiers)
+    if weight is not None:
+        records, weights, _ = split_off(records, weight, "sample_weight")
+        others = others._replace(weights=weights)
     check_size(file, records, None if counts else n_records)
     folder = output_folder(file, options["output"])
     parameters = {each.name for each in fields(PrivateSparseCovariance)} - {"drop_nulls"}
@@ -225,33 +242,35 @@ def quoted(ledger: Path, dataset: str, guarantee: Guarantee) -> dict[str, Any]:
 
 def _announce(out: Console, job: Job) -> Guarantee:
     """Refuse what is not to be released; else say what will be, and what to heed of it."""
-    for caution in job.cautions:
-        if caution.refused_by(job.estimator):
-            raise caution.refusal(job.spent_before)
+    refuse(job)
     ledger, dataset = job.estimator.ledger, job.estimator.dataset
-    if ledger is not None and dataset is not None and not job.spent_before:
+    if ledger is not None and dataset is not None and job.counted is None:
         quoted(ledger, dataset, job.certify())
     heading(out, "What will be released")
     charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
     lines = [("from", str(job.source)), *job.announcement()]
     facts(out, [*lines, *([] if ledger is None else [charged]), ("into", f"{job.source.folder}/")])
-    guarantee = certified(out, job)
+    warn(out, job)
+    guarantee = job.certify()
     show(out, "")
     facts(out, [("odds", str(guarantee.odds()))])
     return guarantee
 
 
-def certified(out: Console, job: Job) -> Guarantee:
-    """Say what to heed, refuse what is not to be released, and return what will be charged."""
+def warn(out: Console, job: Job) -> None:
+    """Say what to heed."""
     for caution in job.cautions:
         if not caution.refused_by(job.estimator):
             show(out, "")
             warning(out, caution.sentence)
-    guarantee = job.certify()
+
+
+def refuse(job: Job) -> None:
+    """Refuse what is not to be released, with what a count before it spent."""
+    spent = "" if job.counted is None else number(job.counted.guarantee.epsilon)
     for caution in job.cautions:
         if caution.refused_by(job.estimator):
-            raise caution.refusal(job.spent_before)
-    return guarantee
+            raise caution.refusal(spent)
 
 
 def _dry_run(out: Console, job: Job, guarantee: Guarantee, as_json: bool) -> None:
@@ -269,20 +288,15 @@ def _dry_run(out: Console, job: Job, guarantee: Guarantee, as_json: bool) -> Non
         echo_json(job.source.to_dict() | job.expected() | known)
 
 
-def _run(out: Console, job: Job) -> None:
-    """Release, write and summarise."""
-    started, folder = time.perf_counter(), job.source.folder
-    with reserved(folder):
-        with job.watched() as rows:
-            job.fit(rows)
-        written = _write(job)
+def _summarise(out: Console, job: Job, written: list[tuple[str, str]], seconds: float) -> None:
+    """Say what was found and spent, and which files there are."""
     spent = job.release.guarantee
     delta = spent.transcript_delta + spent.numerical_delta
     words = (
         f"epsilon {number(spent.transcript_epsilon)} of the promised {number(spent.epsilon)}, "
         f"delta {number(delta)} of {number(spent.delta)}"
     )
-    lines = [*job.summary(), ("spent", words), ("time", f"{time.perf_counter() - started:.1f} s")]
+    lines = [*job.summary(), ("spent", words), ("time", f"{seconds:.1f} s")]
     heading(out, "Released")
     facts(out, lines)
     show_pairs(out, job.found)
@@ -306,29 +320,31 @@ def _run(out: Console, job: Job) -> None:
 
 def _write(job: Job) -> list[tuple[str, str]]:
     """Write the release with the estimate and, if possible, its pictures; return their words."""
+    release, estimate = job.release, job.estimator.covariance_
+    if release.making.dataset is None:  # the name of the file, or of the folder of a pattern
+        place = job.source.file.absolute()
+        name = (place.parent if set(place.name) & WILDCARDS else place).name or None
+        release = replace(release, making=replace(release.making, dataset=name))
+        job.estimator.release_ = release
     notes: dict[str, str] = {}
 
     def attach(draft: Path) -> None:
-        notes.update([write_estimate(draft, job.covariance), *_tables(draft, job)])
-        notes["heatmap.png"] = "the estimated correlations as a picture"
-        correlations = released_correlations(job.covariance)
+        kind = job.source.tables
+        notes.update([write_estimate(draft, estimate)])
         try:
-            names, kept = job.release.column_names, job.release.in_order
-            write_release_heatmap(draft / "heatmap.png", correlations, names, in_order=kept)
+            notes.update(write_tables(draft, release, estimate, kind))
+        except Exception as error:  # the budget is spent: no table is worth the release
+            for path in draft.glob(f"*.{kind}"):
+                path.unlink()
+            notes[f"pairs.{kind}"] = f"not written: {type(error).__name__}. {error}"
+        notes["heatmap.png"] = "the estimated correlations as a picture"
+        correlations, names = released_correlations(estimate), release.column_names
+        try:
+            path = draft / "heatmap.png"
+            write_release_heatmap(path, correlations, names, in_order=release.in_order)
         except MissingPackageError as error:
             notes["heatmap.png"] = f"not drawn: {error}"
-        notes[REPORT] = attach_report(draft / REPORT, job.source.folder, job.release)
+        notes[REPORT] = attach_report(draft / REPORT, job.source.folder, release)
 
-    job.release.write(job.source.folder, attach=attach, sign=job.source.key)
+    release.write(job.source.folder, attach=attach, sign=job.source.key)
     return list(notes.items())
-
-
-def _tables(draft: Path, job: Job) -> list[tuple[str, str]]:
-    """Write tables beside the release; the budget is spent, and no table is worth the release."""
-    kind = job.source.tables
-    try:
-        return write_tables(draft, job.release, job.covariance, kind)
-    except Exception as error:
-        for path in draft.glob(f"*.{kind}"):
-            path.unlink()
-        return [(f"pairs.{kind}", f"not written: {type(error).__name__}. {error}")]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -18,9 +18,14 @@ from hushcov.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.files import candidate_words
-from hushcov.cli.forecasts import command_memory, forecast_dict
 from hushcov.cli.output import busy, console, facts, heading, watched
-from hushcov.cli.words import detection, families_error, typical_error
+from hushcov.cli.plan import (
+    command_memory,
+    detection,
+    families_error,
+    forecast_dict,
+    typical_error,
+)
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
@@ -34,14 +39,13 @@ from hushcov.planning import (
     forecast_families,
 )
 from hushcov.planning.registry import COMPILING, reader_memory
-from hushcov.postprocess import Matrix
 from hushcov.release import Making, Release, SigningKey
 from hushcov.release.description import Description, describe, noise_words, structure_dict, verdict
 from hushcov.steps.counting import Counted
 from hushcov.sums.grids import Bounds, check_feature_scale
 from hushcov.sums.records import CountedRecords, Records, check_enough, default_block_rows
 from hushcov.tables.files import reader_bytes
-from hushcov.tables.sources import WILDCARDS, DeclaredRecords, TableRecords, is_file_source
+from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns
 
 
@@ -61,12 +65,6 @@ class Source:
         if not self.about:
             check_enough(self.file, self.records)
 
-    @property
-    def name(self) -> str | None:
-        """The default name of the table: that of its file, or of the folder of a pattern."""
-        place = self.file.absolute()
-        return (place.parent if set(place.name) & WILDCARDS else place).name or None
-
     def __str__(self) -> str:
         n, d = self.records.n_records, self.records.n_features
         about = "about " * self.about
@@ -84,9 +82,8 @@ class Source:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class OtherColumns:
-    """OtherColumns that are no features: identifiers of units, or weights.
+class OtherColumns(NamedTuple):
+    """Columns that are no features: identifiers of units, or weights.
 
     `guess` is a public number of records to plan for where nothing is to be read.
     """
@@ -96,26 +93,9 @@ class OtherColumns:
     weights: Any = None
     guess: int | None = None
 
-    @classmethod
-    def of(
-        cls, records: Records, unit: str | None, weight: str | None, guess: int | None = None
-    ) -> tuple[Records, OtherColumns]:
-        """Return the records without these columns, and the columns; nothing is read."""
-        if unit is not None and weight is not None:
-            raise ParameterError(
-                "--weight must be left out with --unit: rows of one unit with weights of their own "
-                "are not bounded together. Use one of them."
-            )
-        word, identifiers, weights = RECORD, None, None
-        if unit is not None:
-            records, identifiers, word = _split(records, unit, "unit")
-        if weight is not None:
-            records, weights, _ = _split(records, weight, "sample_weight")
-        return records, cls(word, identifiers, weights, guess)
 
-
-def _split(records: Records, column: str, what: str) -> tuple[Any, Any, str]:
-    """Return the records without a column, the column, and its name; without names by place."""
+def split_off(records: Any, column: str, what: str) -> tuple[Any, Any, str]:
+    """Return the records without a column, the column, and its name; nothing is read."""
     if isinstance(records, DeclaredRecords):  # which were declared without it
         return records, records.column, what if column.isdecimal() else column
     place = int(column) if isinstance(records, TableRecords) and column.isdecimal() else column
@@ -154,12 +134,13 @@ def say_count(out: Console, counting: Any) -> None:
     facts(out, [("first", f"it is released with noise, which spends {found}")])
 
 
-def quietly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call an estimator without the warnings that the announcement says."""
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let estimators not warn of what the announcement says."""
     with warnings.catch_warnings():
         for category in (AccuracyWarning, PrivacyWarning):
             warnings.simplefilter("ignore", category)
-        return function(*arguments)
+        yield
 
 
 @dataclass(frozen=True)
@@ -217,11 +198,6 @@ class Job:
         return None if self.opened is None else self.opened.counted
 
     @property
-    def spent_before(self) -> str:
-        """The epsilon of a count that was released before; nothing where there was none."""
-        return "" if self.counted is None else number(self.counted.guarantee.epsilon)
-
-    @property
     def cautions(self) -> tuple[Caution, ...]:
         """Cautions that should stop a careful user, if any."""
         found: tuple[Caution, ...] = self.plan.cautions
@@ -234,16 +210,24 @@ class Job:
         unspent = f" The delta of {number(inputs.delta)} is not used." if mechanism.pure else ""
         epsilon = self.certify().epsilon  # with what a count before it spends
         delta = 0.0 if mechanism.pure else inputs.delta
+        unknown = []
+        for stage in self.plan.stages:
+            share = number(100 * stage.cost**2 / 2 / inputs.rho, 2)
+            unknown.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
+        needed, reading = self._memory()
+        files = f": {memory(needed)} for the fit and {memory(reading)} for reading the files"
+        files = files if reading else ""
+        first = f"about {memory(COMPILING)} more the first time, when code is compiled"
         return [
             ("release", f"{d:,} x {d:,} covariance, rounded to integers, and scales of features"),
             ("guarantee", promise_words(epsilon, delta, *inputs.neighbours.whom)),
             ("", f"It holds whatever the records are.{unspent}"),
             *self._protected(),
             ("public inputs", self._public()),
-            ("not known", self._unknown()),
+            ("not known", "; ".join(unknown) or "nothing else that is needed"),
             ("mechanism", self._mechanism()),
             *self._expected(),
-            ("memory", self._memory()),
+            ("memory", f"at most about {memory(needed + reading)}{files} ({first})"),
         ]
 
     def _protected(self) -> list[tuple[str, str]]:
@@ -291,14 +275,6 @@ class Job:
         """Whether the structure is found out."""
         return self.plan.chosen.mechanism is default_mechanism()
 
-    def _unknown(self) -> str:
-        parts = []
-        budget = self.plan.inputs.rho
-        for stage in self.plan.stages:
-            share = number(100 * stage.cost**2 / 2 / budget, 2)
-            parts.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
-        return "; ".join(parts) or "nothing else that is needed"
-
     def _mechanism(self) -> str:
         if self.adaptive:
             name = self.plan.chosen.mechanism.name
@@ -322,45 +298,24 @@ class Job:
     def _expected(self) -> list[tuple[str, str]]:
         mechanism, forecast = self.plan.chosen.mechanism, self.plan.chosen.forecast
         if self.adaptive:
-            found = self.families
-            lines = [
-                ("expected error", families_error(found)),
-                ("will find", detection(found.usual)),
-            ]
-        elif forecast is not None:
-            lines = [
-                ("expected error", typical_error(forecast)),
-                ("will find", detection(forecast)),
-            ]
+            forecast, error = self.families.usual, families_error(self.families)
         else:
-            lines = [("expected error", f"not predicted for {mechanism.name}")]
+            name = mechanism.name
+            error = typical_error(forecast) if forecast else f"not predicted for {name}"
+        lines = [("expected error", error)]
+        lines += [("will find", detection(forecast))] if forecast else []
         most = mechanism.most_features
         if most is not None and self.source.records.n_features > most:
             lines.append(("time", f"long, with more than {most:,} features: {mechanism.limit}"))
         return lines
 
-    @property
-    def memory(self) -> int:
-        """Bytes that the fit is expected to need."""
+    def _memory(self) -> tuple[int, int]:
+        """Return the bytes that the fit is expected to need, and those that reading files does."""
         name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
-        return command_memory(name, self.plan.inputs, prepared=prepared) + self._reader
-
-    @cached_property
-    def _reader(self) -> int:
-        """Bytes of these that reading files of columns takes."""
-        d = self.source.records.n_features
-        if not is_file_source(self.source.file):
-            return 0
-        return reader_memory(d, default_block_rows(d), reader_bytes(d))
-
-    def _memory(self) -> str:
-        """Return the memory in words, with what reading files takes of it."""
-        reading = ""
-        if self._reader:
-            fit, files = memory(self.memory - self._reader), memory(self._reader)
-            reading = f": {fit} for the fit and {files} for reading the files"
-        first = f"about {memory(COMPILING)} more the first time, when code is compiled"
-        return f"at most about {memory(self.memory)}{reading} ({first})"
+        d, reading = self.source.records.n_features, 0
+        if is_file_source(self.source.file):
+            reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
+        return command_memory(name, self.plan.inputs, prepared=prepared), reading
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -387,14 +342,7 @@ class Job:
         return watched(self.source.records, count_is_public=not self.source.about)
 
     def fit(self, records: Any) -> None:
-        """Run the mechanism; the announcement has said what to heed."""
-        quietly(self._run, records)
-        release = self.release
-        if release.making.dataset is None:
-            named = replace(release.making, dataset=self.source.name)
-            self.estimator.release_ = replace(release, making=named)
-
-    def _run(self, records: Any) -> None:
+        """Run the mechanism."""
         if self.opened is not None:
             self.estimator.fit_counted(replace(self.opened, records=records), self.plan)
         else:
@@ -404,12 +352,6 @@ class Job:
     def release(self) -> Release:
         """The release; after `fit`."""
         result: Release = self.estimator.release_
-        return result
-
-    @property
-    def covariance(self) -> Matrix:
-        """The estimate; after `fit`."""
-        result: Matrix = self.estimator.covariance_
         return result
 
     @cached_property
@@ -439,7 +381,7 @@ class Job:
             "detection_limit": None if each is None else each.detection_limit,
             "hopeless": None if each is None else each.hopeless,
             "warnings": [caution.sentence for caution in self.cautions],
-            "predicted_memory_bytes": self.memory,
+            "predicted_memory_bytes": sum(self._memory()),
             "neighbours": self.whose.relation,
             "protected": self.whose.unit,
             "max_rows_per_unit": self.plan.inputs.neighbours.most_rows,
@@ -472,7 +414,8 @@ def _count(
     counting = whose.counting(estimator.epsilon or 0.0)
     if counting is not None:
         say_count(out, counting)
-    opened: OpenedRecords = quietly(estimator.count, records, whose)
+    with quiet():
+        opened = estimator.count(records, whose)
     if opened.counted is not None:
         facts(out, [("found", Making(counted=opened.counted.to_dict()).counted_words or "")])
     return opened

@@ -175,12 +175,26 @@ def show_command(file: Path, dataset: str | None, as_json: bool) -> None:
 
 
 def _report(statements: Sequence[Statement], as_json: bool) -> None:
-    if as_json:
-        echo_json({"datasets": [_as_json(each) for each in statements]})
+    if not as_json:
+        out = console()
+        for each in statements:
+            _print_statement(out, each)
         return
-    out = console()
-    for statement in statements:
-        _print_statement(out, statement)
+    found = [
+        {
+            "dataset": each.budget.dataset,
+            "epsilon": each.budget.epsilon,
+            "delta": each.budget.delta,
+            "neighbours": each.budget.neighbours,
+            "unit": each.budget.unit,
+            "promises": [asdict(promise) for promise in each.promises],
+            "spent": asdict(each.spent()),
+            "remaining": asdict(each.remaining()),
+            "charges": [receipt.to_dict() for receipt in each.receipts],
+        }
+        for each in statements
+    ]
+    echo_json({"datasets": found})
 
 
 def _print_statement(out: Console, statement: Statement) -> None:
@@ -243,41 +257,21 @@ def _table(receipts: tuple[Receipt, ...]) -> Table:
         table.add_column(title, overflow="fold", no_wrap=title in ("no.", "time (UTC)"))
     table.add_column("total epsilon", justify="right", no_wrap=True)
     for receipt in receipts:
+        charge, promise = receipt.charge, receipt.charge.promise
+        cost = ", ".join(dict.fromkeys(repr(event) for event in charge.events))
+        if promise is not None:
+            cost = _cost(promise.epsilon, getattr(promise, "delta", 0.0))
+        notes = ["counted twice: for one added or removed"] * charge.converted
+        notes += [] if charge.private else ["seeded: not private"]
         table.add_row(
             str(receipt.number),
             receipt.time.removesuffix("+00:00").replace("T", " "),
             receipt.label,
-            _receipt_cost(receipt),
+            f"{cost} ({'; '.join(notes)})" if notes else cost,
             number(receipt.total.epsilon),
         )
     return table
 
 
-def _receipt_cost(receipt: Receipt) -> str:
-    promise, events = receipt.charge.promise, receipt.charge.events
-    if promise is not None:
-        cost = _cost(promise.epsilon, getattr(promise, "delta", 0.0))
-    else:
-        cost = ", ".join(dict.fromkeys(repr(event) for event in events))
-    notes = ["counted twice: for one added or removed"] * receipt.charge.converted
-    notes += [] if receipt.charge.private else ["seeded: not private"]
-    return f"{cost} ({'; '.join(notes)})" if notes else cost
-
-
 def _cost(epsilon: float, delta: float) -> str:
     return f"epsilon {number(epsilon)}, delta {number(delta)}"
-
-
-def _as_json(statement: Statement) -> dict[str, object]:
-    budget = statement.budget
-    return {
-        "dataset": budget.dataset,
-        "epsilon": budget.epsilon,
-        "delta": budget.delta,
-        "neighbours": budget.neighbours,
-        "unit": budget.unit,
-        "promises": [asdict(each) for each in statement.promises],
-        "spent": asdict(statement.spent()),
-        "remaining": asdict(statement.remaining()),
-        "charges": [receipt.to_dict() for receipt in statement.receipts],
-    }

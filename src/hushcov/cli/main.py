@@ -1,32 +1,71 @@
-"""The entry point `hushcov`: finds a command, runs it, and turns errors into exit codes."""
+"""The entry point `hushcov`: find a command, run it, and turn errors into exit codes.
+
+Errors are one line on standard error instead of a traceback.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import os
+import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
+from hushcov import exceptions
 from hushcov._charged import stated_charges
 from hushcov._version import __version__
-from hushcov.cli.errors import (
-    ANSWERED,
-    BROKEN_PIPE,
-    BY_SIGNAL,
-    EXIT_CODES,
-    ending,
-    exit_code,
-    one_line,
-    signals,
-    unread_line,
+from hushcov.cli import CHECK_FAILED
+
+_HUNG_UP, _INTERRUPTED, _TERMINATED = 129, 130, 143
+_BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
+
+EXIT_CODES = {
+    0: "done",
+    CHECK_FAILED: "a check failed (verify, audit, show, ask, report, export)",
+    2: "an option is missing, unknown or outside its range",
+    3: "the records cannot be used as they are",
+    4: "the privacy condition does not hold: nothing was released",
+    5: "valid, but larger than this program can represent or hold",
+    6: "a file or a package is missing, or cannot be read or written",
+    7: "the budget in the ledger does not allow it: the release was not charged or made",
+    8: "no better than the zero matrix is to be expected: no estimate was released",
+    _HUNG_UP: "the terminal was closed",
+    _INTERRUPTED: "interrupted",
+    _BROKEN_PIPE: "whoever read the output stopped reading",
+    _TERMINATED: "ended by a signal",
+}
+
+# The first class that matches decides.
+_CODES: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
+    ((click.ClickException, exceptions.ParameterError), 2),
+    ((exceptions.RecordsFileError, exceptions.LedgerError), 6),
+    ((exceptions.DataError,), 3),
+    ((exceptions.HopelessError,), 8),
+    ((exceptions.BudgetError,), 7),
+    ((exceptions.PrivacyConditionError,), 4),
+    ((exceptions.CapacityError, MemoryError), 5),
+    ((exceptions.DamagedReleaseError, exceptions.SignatureError), CHECK_FAILED),
+    ((exceptions.ReleaseError, exceptions.StatisticsError, exceptions.MissingPackageError), 6),
+    ((exceptions.HushcovError,), 2),
+    ((OSError, ImportError), 6),
 )
+
+# What the library says as "header=False (--no-header)", of which people here need the option.
+_IN_PYTHON = re.compile(
+    r"\w+(?:\([^()]*\)|=(?:\[[^]]*\]|[^\s(]+)) \((--[^)]*?)(?: on the command line)?\)"
+)
+
+# Errors that are answered with one line. Any other exception is a bug and keeps its traceback.
+_ANSWERED = tuple(kind for kinds, _ in _CODES for kind in kinds)
 
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
@@ -66,8 +105,8 @@ class CommandGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command and return its click object."""
-        if cmd_name not in COMMANDS:
-            return None
+        if cmd_name in self.commands or cmd_name not in COMMANDS:
+            return self.commands.get(cmd_name)
         module = _LABORATORY.get(cmd_name, f"hushcov.cli.{cmd_name}")
         command: click.Command = importlib.import_module(module).command
         return command
@@ -104,7 +143,7 @@ class CommandGroup(click.Group):
         try:
             return super().make_context(*args, **extra)
         except BrokenPipeError:
-            raise click.exceptions.Exit(BROKEN_PIPE) from None
+            raise click.exceptions.Exit(_BROKEN_PIPE) from None
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; whatever ends it says what was charged."""
@@ -117,25 +156,112 @@ class CommandGroup(click.Group):
                 super().invoke(ctx)
                 sys.stdout.flush()
         except BrokenPipeError as error:
-            click.echo(unread_line(error), err=True, nl=False)
-            return BROKEN_PIPE
+            if notes := " ".join(_notes(error)):
+                click.echo(f"hushcov: the output was closed. {notes}", err=True)
+            return _BROKEN_PIPE
         return 0
 
     def main(  # type: ignore[override]
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> None:
         """Run the command line and leave with its exit code."""
-        with _open_streams(), signals():
-            code, words = 0, ""
+        with _open_streams(), _signals():
+            code = 0
             try:
                 code = super().main(args, prog_name, standalone_mode=False, **extra)
             except (click.Abort, KeyboardInterrupt) as error:
-                words, code = ending(error)
-            except ANSWERED as error:
-                words, code = one_line(error), exit_code(error)
-            if words:
-                click.echo(words, err=True)
+                chain = list(_chain(error))
+                numbers = [each.number for each in chain if isinstance(each, _Signalled)]
+                code = 128 + numbers[0] if numbers else _INTERRUPTED
+                verb = "interrupted" if code == _INTERRUPTED else "ended by a signal"
+                notes = " ".join(dict.fromkeys(note for each in chain for note in _notes(each)))
+                click.echo(f"hushcov: {verb}. {notes}" if notes else f"hushcov: {verb}", err=True)
+            except _ANSWERED as error:
+                words = " ".join(" ".join((_message(error), *_notes(error))).split())
+                click.echo("hushcov: error: " + _IN_PYTHON.sub(r"\1", words), err=True)
+                code = next(code for kinds, code in _CODES if isinstance(error, kinds))
             sys.exit(code)
+
+
+class _Signalled(KeyboardInterrupt):
+    """A signal that ends the program as Ctrl-C does: `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and what it came from: click raises its own from an interrupt, which has notes."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+@contextmanager
+def _signals(*, last: bool = False) -> Iterator[None]:
+    """Let signals that end a program be exceptions, so that it ends in an orderly way.
+
+    Once one is on its way out another changes nothing. What is ignored stays ignored (nohup).
+    Where this is the `last` thing that the program does, nothing interrupts its end either.
+    """
+
+    def end(number: int, _: object) -> None:
+        if not any(isinstance(each, _Signalled) for each in _chain(sys.exception())):
+            raise _Signalled(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    known = [getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "SIGHUP")]
+    before = {each: signal.getsignal(each) for each in known if each is not None}
+    mine = {each: handler for each, handler in before.items() if handler in usual}
+    try:
+        for each in mine:
+            signal.signal(each, end)
+        yield
+    finally:
+        for each, handler in mine.items():
+            signal.signal(each, signal.SIG_IGN if last else handler)
+
+
+def _notes(error: BaseException | None) -> list[str]:
+    """Return notes added on the way, as of charges before the error."""
+    return getattr(error, "__notes__", [])
+
+
+def _usage(error: click.UsageError) -> str:
+    """Return click's message, with nothing suggested that is not close."""
+    if not isinstance(error, click.NoSuchOption):
+        param, words = getattr(error, "param", None), error.format_message()
+        if param is None or not isinstance(param.type, click.Choice) or param.required:
+            return words
+        usual = isinstance(param.default, str) and param.default
+        return words + (f" Or leave it out: {usual!r} is the default." if usual else "")
+    known = [] if error.ctx is None else error.ctx.command.get_params(error.ctx)
+    names = [name for param in known for name in param.opts if name.startswith("--")]
+    close = difflib.get_close_matches(error.option_name, names, 2, 0.7)
+    hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    return f"There is no option {error.option_name}.{hint}"
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, click.UsageError):
+        path = error.ctx.command_path if error.ctx is not None else "hushcov"
+        message = _usage(error)
+        return message + ("" if message.endswith((".", "?")) else ".") + f" See '{path} --help'."
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError) and error.strerror is not None:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}. Check the path, its permissions and the disk."
+    if isinstance(error, ModuleNotFoundError) and error.name is not None:
+        package = error.name.partition(".")[0]
+        return f"the package {package} is missing: install it with 'pip install {package}'."
+    if isinstance(error, MemoryError):
+        return f"not enough memory. Use fewer features. {error}"
+    return str(error)
 
 
 class _Heedless:
@@ -195,13 +321,31 @@ def cli(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+@cli.command()
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")), metavar="bash|zsh|fish")
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script by which a shell completes commands, options and file names.
+
+    \b
+    Examples:
+      hushcov completion bash >> ~/.bashrc
+      hushcov completion zsh >> ~/.zshrc
+      hushcov completion fish > ~/.config/fish/completions/hushcov.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None  # the shells above are click's own
+    script = kind(ctx.find_root().command, {}, "hushcov", "_HUSHCOV_COMPLETE")
+    click.echo(script.source_template % script.source_vars())
+
+
 def main() -> None:
     """Run the console script."""
-    with signals(last=True):
+    with _signals(last=True):
         try:
             cli.main(prog_name="hushcov")
         except SystemExit as stop:
-            if stop.code in BY_SIGNAL:
+            if stop.code in (_HUNG_UP, _INTERRUPTED, _TERMINATED):
                 # All is said and written. The interpreter would wait for threads, for ever if the
                 # signal came while one was starting.
                 os._exit(int(stop.code))

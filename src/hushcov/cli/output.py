@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich import box
@@ -82,8 +83,16 @@ def warning(out: Console, text: str) -> None:
 
 
 def echo_json(result: object) -> None:
-    """Print plain data as JSON on standard output."""
-    click.echo(json.dumps(result, indent=1, allow_nan=False))
+    """Print plain data as JSON on standard output, with null for what is no finite number."""
+    click.echo(json.dumps(_finite(result), indent=1, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
@@ -124,16 +133,14 @@ def short_name(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
-class Tell(Protocol):
-    """A function to call with what is being done, and how much of it is."""
-
-    def __call__(self, words: str, done: int, *, again: bool = False) -> None:
-        """Show progress; `again` says that it begins from nothing."""
-
-
 @contextmanager
-def progress(total: int | None, *columns: ProgressColumn, counts: bool = True) -> Iterator[Tell]:
-    """Yield what to call with progress: a bar, or lines far enough apart without a terminal."""
+def progress(
+    total: int | None, *columns: ProgressColumn, counts: bool = True
+) -> Iterator[Callable[[str, int], None]]:
+    """Yield a function to call with what is being done, and how much of it is; 0 begins anew.
+
+    It shows a bar, or lines far enough apart without a terminal.
+    """
     out = console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
@@ -145,12 +152,12 @@ def progress(total: int | None, *columns: ProgressColumn, counts: bool = True) -
     )
     task, last = bar.add_task("", total=total), time.monotonic()
 
-    def tell(words: str, done: int, *, again: bool = False) -> None:
+    def tell(words: str, done: int) -> None:
         nonlocal last
-        if again:
-            bar.reset(task, description=words)
-        else:
+        if done:
             bar.update(task, description=words, completed=done if counts else 0)
+        else:
+            bar.reset(task, description=words)
         if not out.is_terminal and time.monotonic() >= last + _EVERY:
             last = time.monotonic()
             share = "" if total is None else f": {100 * done // max(1, total)} % done"
@@ -174,7 +181,7 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     def start() -> None:
         nonlocal passes, done
         passes, done = passes + 1, 0
-        tell(f"reading records, pass {passes}", 0, again=True)
+        tell(f"reading records, pass {passes}", 0)
 
     def advance(rows: int) -> None:
         nonlocal done

@@ -1,61 +1,69 @@
-"""`hushcov plan`: what error to expect at which number of records, without any data."""
+"""`hushcov plan`: what error to expect at which number of records, without any data.
+
+Forecasts in words, which `fit` says, too, are at the end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from hushcov._validation import check_real
-from hushcov._words import count, counted, number
+from hushcov._validation import check_integer, check_real
+from hushcov._words import count, counted, memory, number
 from hushcov.accounting import ONE_REPLACED, Neighbours
-from hushcov.accounting.guarantee import odds_of
-from hushcov.cli.files import candidate_words, check_figure, known_pairs
-from hushcov.cli.forecasts import (
-    Planner,
-    PlanRow,
-    Smallest,
-    command_memory,
-    error_cell,
-    knowledge,
-    mechanism_table,
-    memory_words,
-    records_table,
-    remarks,
-    rounded,
-    smallest_table,
-    warned,
+from hushcov.accounting.guarantee import odds_of, promise_words
+from hushcov.cli.files import candidate_words, check_paths, known_pairs
+from hushcov.cli.options import (
+    INTEGER,
+    JSON,
+    NUMBER,
+    Command,
+    check_budget,
+    figure_option,
+    options_of,
+    settings_option,
 )
-from hushcov.cli.options import INTEGER, NUMBER, Command, check_budget, options_of
 from hushcov.cli.output import (
     console,
     echo_json,
     facts,
     heading,
     paragraph,
+    plain_table,
     show,
     steps,
     text_table,
     warning,
 )
-from hushcov.cli.settings import settings_option
-from hushcov.cli.words import PROMISED, promised
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import (
     COMPARED_MODELS,
     Caution,
     Families,
+    Forecast,
     Request,
     check_told,
     comparable,
+    compare,
     default_mechanism,
+    fit_memory,
+    forecast,
+    named,
     predicted,
+    smallest_n,
     told,
 )
 from hushcov.planning.comparison import (
@@ -65,12 +73,30 @@ from hushcov.planning.comparison import (
     guesses,
     smallest_for,
 )
+from hushcov.planning.registry import LARGEST_DENSE, PICTURES
+from hushcov.predicting import DENSE, FACTOR
 from hushcov.steps.counting import Counting
 from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.codebook import read_codebook
 
 # Slices that plan by themselves, by their name for --mechanism; one line each.
 _SLICES = {"genotypes": "hushcov.genotypes.commands"}
+# Smallest number of records by mechanism and reference model; None where there is none.
+Smallest = dict[str, dict[str, int | None]]
+_MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
+_MOST_FEATURES = 10**9
+_DEFAULT_RUNGS, _LAST_RUNG = 8, 24
+_FINDS = "finds\nfrom"
+_MEASURE = (
+    "Operator norm of the error over that of the covariance, where features have equal scales: the "
+    "zero matrix, which needs no data, has 1."
+)
+# Which features go together in a reference model.
+_RELATED = {
+    "block": "in groups",
+    "banded": "with neighbours among the columns",
+    "random": "in pairs anywhere",
+}
 
 
 @click.command(cls=Command, name="plan")
@@ -118,13 +144,8 @@ _SLICES = {"genotypes": "hushcov.genotypes.commands"}
     metavar="ALPHA",
     help="Also find the smallest number of records with at most this error.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-@click.option(
-    "--figure",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="PNG",
-    help="Also draw the error against the number of records.",
-)
+@JSON
+@figure_option("Also draw the error against the number of records.")
 def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
     """Predict the error of a fit. No data is needed, and no budget is spent.
 
@@ -148,16 +169,18 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
         if name in _SLICES:
             import_module(_SLICES[name]).plan(n_features, n_records, as_json, options)
             return
-    candidates = known_pairs(options, n_features, names)
-    protected, left, neighbours = _protected(options)
-    k = options["row_sparsity"]
+    candidates, k = known_pairs(options, n_features, names), options["row_sparsity"]
     if candidates is not None:  # which say what it is at most
         k = candidates.row_sparsity_of(k)
     elif k is None:
         k = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
+    epsilon, most = options["epsilon"], options["max_rows_per_unit"]
+    relation = options["neighbours"] or ONE_REPLACED.relation
+    neighbours = Neighbours(relation, 1 if most is None else most)
+    counts = most is not None or not neighbours.public_size
     request = Request(
         k,
-        left,
+        Counting(epsilon, neighbours).left if counts else epsilon,
         options["delta"],
         known_mean=options["assume_centered"],
         known_scale=options["known_scale"],
@@ -174,90 +197,25 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
         tuple(name for name in able if not mechanisms or name in mechanisms),
         options["refine"] or any(able[name].slow for name in mechanisms),
         options["adaptive_width"],
+        count_epsilon=epsilon - request.epsilon,
     )
     records = sorted(set(n_records or planner.default_records()))
-    _check(planner, records, target_error, figure)
+    for n in records:
+        planner.inputs(n)
+    if target_error is not None:
+        cure = "it is relative to the covariance's norm, and the zero matrix has an error of 1."
+        check_real("target_error", target_error, above=0, at_most=1, cure=cure)
+    check_paths(figure)
     if mechanisms or options["refine"] or figure or options["row_sparsity"] or candidates:
-        _compared(planner, records, mechanisms, protected, target_error, as_json, figure)
-        return
-    plan = _plan_families(planner, records, target_error)
+        found, page = _plan_mechanisms(planner, records, mechanisms, target_error, figure)
+    else:
+        found, page = _plan_families(planner, records, target_error)
     if as_json:
-        echo_json(_public(planner) | protected | {"row_sparsity": None} | plan.to_dict())
+        echo_json(planner.to_dict() | {"epsilon": epsilon} | found)
         return
-    _print_families(console(), plan)
-    _say_counted(console(), protected)
-
-
-def _compared(
-    planner: Planner,
-    records: list[int],
-    mechanisms: tuple[str, ...],
-    protected: dict[str, Any],
-    target_error: float | None,
-    as_json: bool,
-    figure: Path | None,
-) -> None:
-    """Print or write the plans of all mechanisms."""
-    rows = _plan(planner, records)
-    designs = _designs(planner, rows, mechanisms)
-    possible = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
-    tried = {row.inputs.n_records for row in rows}
-    smallest = None if target_error is None else _search(planner, possible, target_error, tried)
+    page.show(console(), planner, target_error)
     if figure is not None:
-        from hushcov.report import write_plan_figure
-
-        forecasts = {row.n_records: row.forecasts for row in rows}
-        write_plan_figure(figure, forecasts, title=_size(rows[0]), target_error=target_error)
-    if as_json:
-        result = (
-            _public(planner)
-            | protected
-            | {
-                "plans": [row.to_dict() for row in rows],
-                "designs": {name: design.to_dict() for name, design in designs.items()},
-                "target_error": target_error,
-                "smallest_records": smallest,
-            }
-        )
-        echo_json(result)
-        return
-    out = console()
-    _print(out, planner, rows, designs)
-    _say_counted(out, protected)
-    if smallest is not None:
-        heading(out, f"Smallest number of records with a predicted error of {target_error} or less")
-        show(out, smallest_table(smallest, rough=not planner.refine))
-    if figure is not None:
-        paragraph(out, f"\nwritten: {figure}")
-
-
-def _protected(options: dict[str, Any]) -> tuple[dict[str, object], float, Neighbours]:
-    """Return whose privacy it is as plain data, the epsilon that a count leaves, and neighbours."""
-    epsilon, most = options["epsilon"], options["max_rows_per_unit"]
-    neighbours = Neighbours(
-        options["neighbours"] or ONE_REPLACED.relation, 1 if most is None else most
-    )
-    left = epsilon
-    if most is not None or not neighbours.public_size:
-        left = Counting(epsilon, neighbours).left
-    words: dict[str, object] = {
-        "epsilon": epsilon,
-        "count_epsilon": epsilon - left,
-        "neighbours": neighbours.relation,
-        "max_rows_per_unit": neighbours.most_rows,
-    }
-    return words, left, neighbours
-
-
-def _say_counted(out: Console, protected: dict[str, object]) -> None:
-    spent = protected["count_epsilon"]
-    if spent:
-        paragraph(
-            out,
-            f"The number of records is not public: epsilon {number(float(str(spent)), 2)} of "
-            f"{number(float(str(protected['epsilon'])))} releases it first. Records are rows that "
-            f"are summed, at most {protected['max_rows_per_unit']} of one unit.",
-        )
+        paragraph(console(), f"\nwritten: {figure}")
 
 
 def _known(
@@ -281,21 +239,237 @@ def _known(
     return n_features, check_bounds(book.bounds, n_features, every), every
 
 
-def _check(
-    planner: Planner, records: Sequence[int], target_error: float | None, figure: Path | None
-) -> None:
-    """Refuse what cannot be planned or written before any work."""
-    for n in records:
-        planner.inputs(n)
-    if target_error is not None:
-        cure = "it is relative to the covariance's norm, and the zero matrix has an error of 1."
-        check_real("target_error", target_error, above=0, at_most=1, cure=cure)
-    if figure is not None:
-        check_figure(figure)
+# ---- what is planned ----
 
 
-def _plan(planner: Planner, records: Sequence[int]) -> list[PlanRow]:
-    """Plan every row; if nothing at all can be planned, say why."""
+@dataclass(frozen=True)
+class PlanRow:
+    """All forecasts for one number of records, in the order they were asked for."""
+
+    n_records: int
+    inputs: ReleaseInputs
+    forecasts: tuple[Forecast, ...]
+    refusals: dict[str, HushcovError]  # of mechanisms that cannot be planned here
+    cautions: tuple[Caution, ...] = ()
+
+    @property
+    def best(self) -> Forecast | None:
+        """The smallest error; a rough figure is too weak a reason to prefer a mechanism."""
+        known = [each for each in self.forecasts if not each.rough] or self.forecasts
+        return min(known, key=lambda each: each.typical_error, default=None)
+
+    def find(self, mechanism: str) -> Forecast | None:
+        """Return the forecast of a mechanism, if there is one."""
+        return next((each for each in self.forecasts if each.mechanism == mechanism), None)
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Forecasts of some mechanisms for a budget and what is known of the records.
+
+    Where a mechanism's own search takes seconds, its figures are rough without `refine`.
+    """
+
+    request: Request
+    n_features: int
+    mechanisms: tuple[str, ...] = tuple(predicted())
+    refine: bool = False
+    adaptive_width: bool = False
+    count_epsilon: float = 0.0  # what releases the number of records first
+
+    @property
+    def default(self) -> str:
+        """The mechanism of a fit where none is named."""
+        return default_mechanism(known=self.request.candidates is not None).name
+
+    def inputs(self, n_records: int) -> ReleaseInputs:
+        """Return the inputs that a fit would plan with."""
+        cure = "it counts rows."
+        check_integer("n_records", n_records, at_least=1, at_most=_MOST_RECORDS, cure=cure)
+        cure = "it is the number of columns."
+        check_integer("n_features", self.n_features, at_least=1, at_most=_MOST_FEATURES, cure=cure)
+        return self.request.inputs(n_records, self.n_features)
+
+    def row(self, n_records: int, *, as_fit: bool = False) -> PlanRow:
+        """Predict one number of records; what a mechanism refuses is kept with its reason.
+
+        `as_fit` searches where rough figures do not decide.
+        """
+        request, inputs, refusals = self.request, self.inputs(n_records), {}
+        forecasts: list[Forecast] = []
+        every = set(self.mechanisms) == set(comparable(request.candidates))
+        if as_fit and every and not self.refine and not self.adaptive_width:
+            with suppress(HushcovError):
+                found = compare(inputs).forecasts
+                forecasts += sorted(found, key=lambda each: self.mechanisms.index(each.mechanism))
+        for name in () if forecasts else self.mechanisms:
+            try:
+                forecasts.append(forecast(inputs, name, **self._options(name)))
+            except HushcovError as error:
+                refusals[name] = error
+        row = PlanRow(n_records, inputs, tuple(forecasts), refusals)
+        run = row.find(self.default) or row.best
+        cautions = request.cautions(*request.divide(n_records, self.n_features), run)
+        return replace(row, cautions=cautions)
+
+    def smallest(
+        self, mechanism: str, model: str, target_error: float, tried: set[int] | None = None
+    ) -> int | None:
+        """Return the fewest records that reach a target error on a model; None beyond 1e12.
+
+        `tried` are numbers of records that were planned before; those tried now join them.
+        """
+        return smallest_n(
+            lambda n: self.request.inputs(n, self.n_features),
+            mechanism,
+            model,
+            target_error,
+            tried=tried,
+            **self._options(mechanism),
+        )
+
+    def default_records(self) -> Sequence[int]:
+        """Return round numbers over three and a half decades, from hopeless to accurate.
+
+        They start below where Gaussian noise on the d k entries that matter, of records scaled
+        down to the norm sqrt(d k) of these entries, has about the norm of the covariance.
+        """
+        inputs = self.inputs(2)
+        d, k = inputs.n_features, inputs.row_sparsity
+        sensitivity = 2 * math.sqrt(d * k)
+        noise = sensitivity * math.sqrt(2 * math.log(1.25 / inputs.delta)) / inputs.epsilon
+        first = math.floor(2 * math.log10(2 * math.sqrt(k) * noise))
+        first = min(max(1, first), _LAST_RUNG - _DEFAULT_RUNGS + 1)
+        # 1, 3, 10, 30, ...: round numbers half a decade apart.
+        rungs = range(first, first + _DEFAULT_RUNGS)
+        return tuple((1, 3)[rung % 2] * int(10 ** (rung // 2)) for rung in rungs)
+
+    def memory(self, mechanism: str, inputs: ReleaseInputs) -> int:
+        """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
+        return command_memory(mechanism, inputs, prepared=not self.request.known_mean)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what is public, as plain, JSON-ready data."""
+        request, neighbours = self.request, self.request.neighbours
+        odds = odds_of(request.epsilon, request.delta, *neighbours.whom)
+        known: dict[str, object] = {}
+        if request.candidates is not None:
+            known = request.candidates.to_dict() | {"adaptive_width": self.adaptive_width}
+        return {
+            "n_features": self.n_features,
+            "row_sparsity": request.row_sparsity,
+            "epsilon": request.epsilon,
+            "delta": request.delta,
+            "known_mean": request.known_mean,
+            "known_scale": request.known_scale,
+            "neighbours": neighbours.relation,
+            "unit": neighbours.unit,
+            "max_rows_per_unit": neighbours.most_rows,
+            "odds": odds.to_dict(),
+            "mechanisms": list(self.mechanisms),
+            **known,
+            "count_epsilon": self.count_epsilon,
+        }
+
+    @property
+    def knowledge(self) -> str:
+        """Say what is not known about the records, and what that costs."""
+        known = self.request.known_scale
+        if not self.request.known_mean:
+            unknown = "Means and norms" if known else "Means, scales and norms"
+            return f"{unknown} unknown: found from a part of the budget."
+        scale = "known" if known else "unknown: estimated from a part of the budget"
+        return f"Mean known. Scales {scale}."
+
+    def _options(self, mechanism: str) -> dict[str, Any]:
+        """Return how a mechanism is predicted."""
+        slow = comparable(self.request.candidates)[mechanism].slow
+        found = {"adaptive_width": True} if self.adaptive_width else {}
+        return found | {"rough": slow and not self.refine}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A plan as it is printed: tables, and what to say of them."""
+
+    title: str
+    words: str
+    table: Table
+    remarks: Iterable[str]
+    cautions: Sequence[tuple[int, tuple[Caution, ...]]]  # by number of records
+    designs: dict[str, MechanismPlan[Any]]  # by title
+    guesses: Table | None = None
+    smallest: Table | None = None
+
+    def show(self, out: Console, planner: Planner, target_error: float | None) -> None:
+        """Print it, with what is promised."""
+        request = planner.request
+        heading(out, self.title)
+        paragraph(out, f"{_MEASURE} {self.words}{planner.knowledge}")
+        if request.candidates is not None:
+            paragraph(out, f"Candidates: {candidate_words(request.candidates)}.")
+        show(out, "")
+        show(out, self.table)
+        for remark in self.remarks:
+            paragraph(out, remark)
+        for sentence in _warned(self.cautions):
+            warning(out, sentence)
+        if self.guesses is not None:
+            heading(out, "What a guess of k would change")
+            show(out, self.guesses)
+            paragraph(out, _GUESSES)
+        for title, design in self.designs.items():
+            heading(out, f"{title}, from public inputs alone")
+            facts(out, design.facts(request.found_before))
+            table = design.table()
+            if table is not None:
+                show(out, "")
+                show(out, text_table(*table))
+        heading(out, "What would be promised")
+        to_whom = request.neighbours.whom
+        budget = request.epsilon, request.delta
+        promise, odds = promise_words(*budget, *to_whom), odds_of(*budget, *to_whom)
+        facts(out, [("promise", promise), ("odds", str(odds))])
+        if planner.count_epsilon:
+            total = number(request.epsilon + planner.count_epsilon)
+            paragraph(
+                out,
+                f"The number of records is not public: epsilon {number(planner.count_epsilon, 2)} "
+                f"of {total} releases it first. Records are rows that are summed, at most "
+                f"{request.neighbours.most_rows} of one unit.",
+            )
+        if self.smallest is not None:
+            words = f"Smallest number of records with a predicted error of {target_error} or less"
+            heading(out, words)
+            show(out, self.smallest)
+
+
+def _warned(rows: Sequence[tuple[int, tuple[Caution, ...]]]) -> Iterator[str]:
+    """Yield cautions: in full for one number of records, else in short with the numbers."""
+    if len(rows) == 1:
+        for caution in rows[0][1]:
+            yield caution.sentence
+        return
+    found: dict[str, list[str]] = {}
+    for n_records, cautions in rows:
+        for caution in cautions:
+            refused = ", which 'hushcov fit' refuses" if caution.error is not None else ""
+            found.setdefault(caution.title + refused, []).append(count(n_records))
+    for title, sizes in found.items():
+        yield f"{title}: with {', '.join(sizes)} records."
+
+
+# ---- mechanisms beside each other ----
+
+
+def _plan_mechanisms(
+    planner: Planner,
+    records: Sequence[int],
+    mechanisms: Sequence[str],
+    target_error: float | None,
+    figure: Path | None,
+) -> tuple[dict[str, object], Page]:
+    """Plan every mechanism at every number of records: as plain data, and to print."""
     rows = []
     with steps(len(records)) as step:
         for n in records:
@@ -303,249 +477,344 @@ def _plan(planner: Planner, records: Sequence[int]) -> list[PlanRow]:
             rows.append(planner.row(n, as_fit=len(records) == 1))
     if not any(row.forecasts for row in rows):
         raise next(iter(rows[0].refusals.values()))
-    return rows
+    designs = _designs(planner, rows[0], mechanisms) if len(rows) == 1 else {}
+    smallest = None if target_error is None else _search(planner, rows, target_error)
+    inputs, known = rows[0].inputs, planner.request.candidates
+    words = f"row sparsity {inputs.row_sparsity}" if known is None else known.words
+    size = f"{counted(inputs.n_features, 'feature')}, {words}, epsilon {number(inputs.epsilon)}, "
+    size += f"delta {number(inputs.delta)}"
+    if figure is not None:
+        from hushcov.report import write_plan_figure
+
+        forecasts = {row.n_records: row.forecasts for row in rows}
+        write_plan_figure(figure, forecasts, title=size, target_error=target_error)
+    found: dict[str, object] = {
+        "plans": [_row_dict(planner, row) for row in rows],
+        "designs": {name: design.to_dict() for name, design in designs.items()},
+        "target_error": target_error,
+        "smallest_records": smallest,
+    }
+    one = len(rows) == 1
+    many = f"{counted(rows[0].n_records, 'record')} of " if one else ""
+    page = Page(
+        f"Predicted error: {many}{size}",
+        "",
+        _mechanism_table(rows[0]) if one else _records_table(rows, planner.mechanisms),
+        _remarks(planner, rows),
+        [(row.n_records, row.cautions) for row in rows],
+        {f"The design of {name}": design for name, design in designs.items()},
+        smallest=None if smallest is None else _smallest_table(smallest, rough=not planner.refine),
+    )
+    return found, page
+
+
+def _row_dict(planner: Planner, row: PlanRow) -> dict[str, object]:
+    return {
+        "n_records": row.n_records,
+        "best": None if row.best is None else row.best.mechanism,
+        "forecasts": [
+            forecast_dict(each) | {"memory_bytes": planner.memory(each.mechanism, row.inputs)}
+            for each in row.forecasts
+        ],
+        "refusals": {name: str(error) for name, error in row.refusals.items()},
+        "warnings": [caution.sentence for caution in row.cautions],
+    }
 
 
 def _designs(
-    planner: Planner, rows: Sequence[PlanRow], mechanisms: Sequence[str]
+    planner: Planner, row: PlanRow, mechanisms: Sequence[str]
 ) -> dict[str, MechanismPlan[Any]]:
-    """Return designs for one number of records: of what a fit runs, or of those asked for."""
-    if len(rows) > 1:
-        return {}
-    (row,) = rows
+    """Return designs of what a fit runs, or of those asked for."""
     asked = [each.mechanism for each in row.forecasts if each.mechanism in mechanisms]
     run = row.find(planner.default) or row.best  # what a fit runs
-    best = [] if run is None else [run.mechanism]
     able = comparable(planner.request.candidates)
-    found = {"adaptive_width": True} if planner.adaptive_width else {}
+    found: dict[str, MechanismPlan[Any]] = {}
+    for name in asked or [run.mechanism for run in (run,) if run is not None]:
+        wide = planner.adaptive_width and name == planner.default
+        options: Any = {"adaptive_width": True} if wide else {}
+        found[name] = able[name].plan(row.inputs, **options)
+    return found
 
-    def design(name: str) -> MechanismPlan[Any]:
-        options: Any = found if name == planner.default else {}
-        return able[name].plan(row.inputs, **options)
 
-    return {name: design(name) for name in asked or best}
-
-
-def _search(
-    planner: Planner, mechanisms: Sequence[str], target_error: float, planned: set[int]
-) -> Smallest:
-    found: Smallest = {name: {} for name in mechanisms}
-    with steps(len(mechanisms) * len(COMPARED_MODELS)) as step:
-        for name in mechanisms:
-            tried = set(planned)  # other models, too
+def _search(planner: Planner, rows: Sequence[PlanRow], target_error: float) -> Smallest:
+    """Find the fewest records that reach the target, by mechanism and model."""
+    names = [name for name in planner.mechanisms if any(row.find(name) for row in rows)]
+    found: Smallest = {name: {} for name in names}
+    with steps(len(names) * len(COMPARED_MODELS)) as step:
+        for name in names:
+            tried = {row.inputs.n_records for row in rows}  # other models, too
             for model in COMPARED_MODELS:
                 step(f"smallest number of records: {name}, {model}")
                 found[name][model] = planner.smallest(name, model, target_error, tried)
     return found
 
 
-def _public(planner: Planner) -> dict[str, object]:
-    request = planner.request
-    to_whom = request.neighbours.whom
-    known: dict[str, object] = {}
-    if request.candidates is not None:
-        known = request.candidates.to_dict() | {"adaptive_width": planner.adaptive_width}
-    return {
-        "n_features": planner.n_features,
-        "row_sparsity": request.row_sparsity,
-        "epsilon": request.epsilon,
-        "delta": request.delta,
-        "known_mean": request.known_mean,
-        "known_scale": request.known_scale,
-        "neighbours": request.neighbours.relation,
-        "unit": request.neighbours.unit,
-        "max_rows_per_unit": request.neighbours.most_rows,
-        "odds": odds_of(request.epsilon, request.delta, *to_whom).to_dict(),
-        "mechanisms": list(planner.mechanisms),
-    } | known
+def _columns(table: Table, *titles: str) -> None:
+    for title in titles:
+        table.add_column(title, justify="right", no_wrap=True, vertical="bottom")
 
 
-def _size(row: PlanRow) -> str:
-    inputs, known = row.inputs, row.inputs.candidates
-    words = f"row sparsity {inputs.row_sparsity}" if known is None else known.words
-    return (
-        f"{counted(inputs.n_features, 'feature')}, {words}, epsilon {number(inputs.epsilon)}, "
-        f"delta {number(inputs.delta)}"
+def _mechanism_table(row: PlanRow) -> Table:
+    """Tabulate one number of records: a line for each mechanism, smallest error first."""
+    table = plain_table()
+    table.add_column("mechanism", no_wrap=True, vertical="bottom")
+    _columns(table, "typical", *COMPARED_MODELS, _FINDS)
+    for each in sorted(row.forecasts, key=lambda each: each.typical_error):
+        models = (_error(each.predicted_error[model]) for model in COMPARED_MODELS)
+        table.add_row(each.mechanism, _typical(row, each), *models, _limit(each))
+    for name in row.refusals:
+        table.add_row(name, "-", *("-" for _ in COMPARED_MODELS), "-")
+    return table
+
+
+def _records_table(rows: Sequence[PlanRow], mechanisms: Sequence[str]) -> Table:
+    """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
+    table = plain_table(gap=0)  # all columns fit in a terminal of 80
+    # Names over several lines, so that their columns are narrow.
+    names = (re.sub(r"(\w{5})(\w{5,})", r"\1-\2", name) for name in mechanisms)
+    _columns(table, "records", *(name.replace("-", "-\n") for name in names))
+    _columns(table, *(f"best:\n{model}" for model in COMPARED_MODELS), _FINDS)
+    for row in rows:
+        found = [row.find(name) for name in mechanisms]
+        typical = (Text("-") if each is None else _typical(row, each) for each in found)
+        best = row.best
+        models = (
+            "-" if best is None else _error(best.predicted_error[model])
+            for model in COMPARED_MODELS
+        )
+        table.add_row(count(row.n_records), *typical, *models, _limit(best))
+    return table
+
+
+def _smallest_table(smallest: Smallest, *, rough: bool) -> Table:
+    """Tabulate the fewest records that reach the target, by mechanism and model."""
+    table = plain_table()
+    table.add_column("mechanism", no_wrap=True)
+    _columns(table, *COMPARED_MODELS)
+    for name, found in smallest.items():
+        mark = "~" if rough and name in predicted() and predicted()[name].slow else ""
+        table.add_row(name, *(_fewest(found[model], mark) for model in COMPARED_MODELS))
+    return table
+
+
+def _remarks(planner: Planner, rows: Sequence[PlanRow]) -> Iterator[str]:
+    """Yield legends of the signs that are used in a table, and reasons of refusals."""
+    yield (
+        "block, banded, random: which features go together: groups of them, neighbours in the "
+        "order of the columns, or pairs anywhere. Real tables are between these. typical: the "
+        "middle of the three (their geometric mean). * the smallest."
     )
+    if any(_finds(row.best) for row in rows):
+        by = "" if len(rows) == 1 else " by the best mechanism"
+        yield (
+            f"finds from: correlations of this size or more are found{by} nine times out of ten; "
+            "weaker ones are often missed. -: it releases all pairs, or has no such limit."
+        )
+    if any(each.rough for row in rows for each in row.forecasts):
+        yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."
+    best = rows[-1].best
+    if best is not None:
+        needed = planner.memory(best.mechanism, rows[-1].inputs)
+        yield f"A fit by {best.mechanism} {_memory_words(needed)}"
+    seen = {f"{name}: {error}" for row in rows for name, error in row.refusals.items()}
+    for reason in sorted(seen):
+        yield f"- {reason}"
 
 
-def _print(
-    out: Console, planner: Planner, rows: Sequence[PlanRow], designs: dict[str, MechanismPlan[Any]]
-) -> None:
-    one, request = len(rows) == 1, planner.request
-    size = f"{counted(rows[0].n_records, 'record')} of {_size(rows[0])}" if one else _size(rows[0])
-    heading(out, f"Predicted error: {size}")
-    paragraph(
-        out,
-        "Operator norm of the error over that of the covariance, where features have equal scales: "
-        "the zero matrix, which needs no data, has 1. " + knowledge(planner),
-    )
-    if request.candidates is not None:
-        paragraph(out, f"Candidates: {candidate_words(request.candidates)}.")
-    show(out, "")
-    show(out, mechanism_table(rows[0]) if one else records_table(rows, planner.mechanisms))
-    for remark in remarks(rows):
-        paragraph(out, remark)
-    for sentence in warned([(row.n_records, row.cautions) for row in rows]):
-        warning(out, sentence)
-    for name, design in designs.items():
-        heading(out, f"The design of {name}, from public inputs alone")
-        facts(out, design.facts(request.found_before))
-        table = design.table()
-        if table is not None:
-            show(out, "")
-            show(out, text_table(*table))
-    heading(out, PROMISED)
-    facts(out, promised(request.epsilon, request.delta, request.neighbours))
+def _error(value: float) -> str:
+    return number(value, 2)
 
 
-@dataclass(frozen=True)
-class FamilyRow:
+def _fewest(n: int | None, mark: str = "") -> str:
+    """Format a number of records to three digits: more than the search is good for."""
+    return f"not by {number(_MOST_RECORDS)}" if n is None else mark + count(int(float(f"{n:.3g}")))
+
+
+def _typical(row: PlanRow, each: Forecast) -> Text:
+    best = row.best is not None and each.mechanism == row.best.mechanism
+    text = "*" * best + "~" * each.rough + _error(each.typical_error)
+    return Text(text, style="red" if each.hopeless else "bold green" if best else "")
+
+
+def _finds(each: Forecast | None) -> bool:
+    return each is not None and each.detection_limit is not None and each.detection_limit < 1
+
+
+def _limit(each: Forecast | None) -> str:
+    if each is None or each.detection_limit is None:
+        return "-"
+    return number(each.detection_limit, 2) if _finds(each) else "none"
+
+
+# ---- families of structures ----
+
+_GUESSES = (
+    "Told: 'hushcov fit --mechanism screened --row-sparsity K', which looks for as many pairs as "
+    "it is told. Not told: the default. To the default --row-sparsity is advice, with which it "
+    "starts: it changes little."
+)
+
+
+class FamilyRow(NamedTuple):
     """Forecasts for one number of records by family, with cautions."""
 
     n_records: int
     found: Families
     cautions: tuple[Caution, ...]
-    prepared: bool = True  # whether means are found privately
-
-    @property
-    def memory(self) -> int:
-        """Bytes that 'hushcov fit' needs, beside what reading files takes."""
-        name = default_mechanism().name
-        return command_memory(name, self.found.inputs, prepared=self.prepared)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
-        return {
-            "n_records": self.n_records,
-            "families": self.found.to_dict(),
-            "detection_limit": self.found.usual.detection_limit,
-            "memory_bytes": self.memory,
-            "warnings": [caution.sentence for caution in self.cautions],
-        }
-
-
-@dataclass(frozen=True)
-class FamilyPlan:
-    """The plan: rows, what guesses of the sparsity would change at one number, and targets."""
-
-    planner: Planner
-    rows: tuple[FamilyRow, ...]
-    guessed: dict[int, dict[int, float]]  # errors by the true sparsity and by what was told
-    target_error: float | None
-    smallest: dict[str, int | None] | None
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
-        return {
-            "mechanism": default_mechanism().name,
-            "plans": [row.to_dict() for row in self.rows],
-            "guesses": [
-                {"row_sparsity": true, "told": told, "predicted_error": error}
-                for true, by_told in self.guessed.items()
-                for told, error in by_told.items()
-            ],
-            "target_error": self.target_error,
-            "smallest_records": self.smallest,
-        }
 
 
 def _plan_families(
     planner: Planner, records: Sequence[int], target_error: float | None
-) -> FamilyPlan:
-    """Predict every family at every number of records, under a progress bar."""
-    request, d, rows = planner.request, planner.n_features, []
+) -> tuple[dict[str, object], Page]:
+    """Predict every family at every number of records: as plain data, and to print."""
+    request, d, default = planner.request, planner.n_features, default_mechanism()
+    rows: list[FamilyRow] = []
     with steps(len(records)) as step:
         for n in records:
             step(f"planning for {n:,} records")
-            planner.inputs(n)
             found = forecast_families(request, n, d)
             cautions = request.cautions(*request.divide(n, d), found.usual)
-            rows.append(FamilyRow(n, found, cautions, not request.known_mean))
-    one = len(rows) == 1 and d > 1
-    guessed = guesses(request, rows[0].found.inputs.n_records, d) if one else {}
-    tried = {row.found.inputs.n_records for row in rows}
+            rows.append(FamilyRow(n, found, cautions))
     smallest: dict[str, int | None] = {}
     if target_error is not None:
+        tried = {row.found.inputs.n_records for row in rows}
         with steps(len(families(d))) as step:
             for each in families(d):
                 step(f"smallest number of records: {each.name}")
                 smallest[each.name] = smallest_for(request, d, each, target_error, set(tried))
-    return FamilyPlan(planner, tuple(rows), guessed, target_error, smallest or None)
-
-
-def _print_families(out: Console, plan: FamilyPlan) -> None:
-    """Print tables of the errors, and what they mean."""
-    planner, rows = plan.planner, plan.rows
-    request, one = planner.request, len(rows) == 1
-    size = f"{counted(planner.n_features, 'feature')}, epsilon {number(request.epsilon)}, delta "
-    size += number(request.delta)
-    records = f"{counted(rows[0].n_records, 'record')} of " if one else ""
-    heading(out, f"Predicted error, whatever the structure: {records}{size}")
-    paragraph(
-        out,
-        "Operator norm of the error over that of the covariance, where features have equal scales: "
-        "the zero matrix, which needs no data, has 1. 'hushcov fit' finds out by itself what the "
-        "covariance is like. " + knowledge(planner),
-    )
-    show(out, "")
-    found = rows[0].found.errors
+    one, first = len(rows) == 1, rows[0].found
+    guessed = guesses(request, first.inputs.n_records, d) if one and d > 1 else {}
+    needed = [planner.memory(default.name, row.found.inputs) for row in rows]
+    plans: dict[str, object] = {
+        "row_sparsity": None,
+        "mechanism": default.name,
+        "plans": [
+            {
+                "n_records": row.n_records,
+                "families": row.found.to_dict(),
+                "detection_limit": row.found.usual.detection_limit,
+                "memory_bytes": n_bytes,
+                "warnings": [caution.sentence for caution in row.cautions],
+            }
+            for row, n_bytes in zip(rows, needed, strict=True)
+        ],
+        "guesses": [
+            {"row_sparsity": true, "told": told, "predicted_error": error}
+            for true, by_told in guessed.items()
+            for told, error in by_told.items()
+        ],
+        "target_error": target_error,
+        "smallest_records": smallest or None,
+    }
     if one:
-        words = [(each.name, each.words, error_cell(error)) for each, error in found.items()]
-        show(out, text_table(("if", "that is", "error"), words))
+        cells = [(each.name, each.words, _error(error)) for each, error in first.errors.items()]
+        table = text_table(("if", "that is", "error"), cells)
     else:
-        every = [
-            (count(row.n_records), *map(error_cell, row.found.errors.values())) for row in rows
-        ]
-        show(out, text_table(("records", *(each.name for each in found)), every))
-    for remark in _family_remarks(rows):
-        paragraph(out, remark)
-    for sentence in warned([(row.n_records, row.cautions) for row in rows]):
-        warning(out, sentence)
-    if plan.guessed:
-        _print_guesses(out, plan)
-    if one:
-        heading(out, "The design, from public inputs alone")
-        facts(out, default_mechanism().plan(rows[0].found.inputs).facts(request.found_before))
-    heading(out, PROMISED)
-    facts(out, promised(request.epsilon, request.delta, request.neighbours))
-    if plan.smallest is not None:
-        heading(out, f"Smallest number of records with a predicted error of {plan.target_error}")
-        cells = [
-            (name, "not by 1e12" if n is None else rounded(n)) for name, n in plan.smallest.items()
-        ]
-        show(out, text_table(("if", "records"), cells))
+        every = [(count(row.n_records), *map(_error, row.found.errors.values())) for row in rows]
+        table = text_table(("records", *(each.name for each in first.errors)), every)
+    size = f"{counted(d, 'feature')}, epsilon {number(request.epsilon)}, delta "
+    many = f"{counted(rows[0].n_records, 'record')} of " if one else ""
+    fewest = [(name, _fewest(n)) for name, n in smallest.items()]
+    page = Page(
+        f"Predicted error, whatever the structure: {many}{size}{number(request.delta)}",
+        "'hushcov fit' finds out by itself what the covariance is like. ",
+        table,
+        _family_remarks(rows, needed[-1]),
+        [(row.n_records, row.cautions) for row in rows],
+        {"The design": default.plan(first.inputs)} if one else {},
+        _guess_table(first, guessed) if guessed else None,
+        text_table(("if", "records"), fewest) if smallest else None,
+    )
+    return plans, page
 
 
-def _family_remarks(rows: Sequence[FamilyRow]) -> list[str]:
-    inputs = rows[-1].found.inputs
-    words = [
+def _family_remarks(rows: Sequence[FamilyRow], n_bytes: int) -> Iterator[str]:
+    yield (
         "k counts the nonzeros of a row of the covariance, the diagonal included. factor: one that "
         "explains a third of the variance. dense: all pairs are related, a little."
-    ]
-    limit = rows[0].found.usual.detection_limit
+    )
+    limit, k = rows[0].found.usual.detection_limit, rows[-1].found.inputs.row_sparsity
     if len(rows) == 1 and limit is not None and limit < 1:
-        k = inputs.row_sparsity
-        words.append(
+        yield (
             f"Correlations of {number(limit, 2)} or more are found nine times out of ten (k = {k})."
         )
-    return [*words, f"A fit {memory_words(rows[-1].memory)}"]
+    yield f"A fit {_memory_words(n_bytes)}"
 
 
-def _print_guesses(out: Console, plan: FamilyPlan) -> None:
-    """Print what a guess of k would change: screened is told one, the default needs none."""
-    heading(out, "What a guess of k would change")
-    errors = {each.row_sparsity: e for each, e in plan.rows[0].found.errors.items()}
-    told = list(plan.guessed)
+def _guess_table(found: Families, guessed: dict[int, dict[int, float]]) -> Table:
+    """Tabulate what a guess of k would change: screened is told one, the default needs none."""
+    errors = {each.row_sparsity: error for each, error in found.errors.items()}
     cells = [
-        (str(true), *(error_cell(by_told[guess]) for guess in told), error_cell(errors[true]))
-        for true, by_told in plan.guessed.items()
+        (str(true), *map(_error, by_told.values()), _error(errors[true]))
+        for true, by_told in guessed.items()
     ]
-    titles = ("true k", *(f"told {guess}" for guess in told), "not told")
-    show(out, text_table(titles, cells))
-    paragraph(
-        out,
-        "Told: 'hushcov fit --mechanism screened --row-sparsity K', which looks for as many pairs "
-        "as it is told. Not told: the default. To the default --row-sparsity is advice, with which "
-        "it starts: it changes little.",
+    return text_table(("true k", *(f"told {guess}" for guess in guessed), "not told"), cells)
+
+
+# ---- forecasts in words, for 'fit', too ----
+
+
+def command_memory(mechanism: str, inputs: ReleaseInputs, *, prepared: bool) -> int:
+    """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
+    n, d, known = inputs.n_records, inputs.n_features, inputs.candidates
+    sparse = d > LARGEST_DENSE or known is not None
+    found = fit_memory(mechanism, n, d, sparse=sparse, prepared=prepared, candidates=known)
+    return PICTURES + found
+
+
+def _memory_words(n_bytes: int) -> str:
+    """Say how much memory a fit takes, for a plan, which knows no files."""
+    return (
+        f"takes about {memory(n_bytes)} of memory, however many the records. Reading Parquet, "
+        "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much."
     )
+
+
+def forecast_dict(each: Forecast) -> dict[str, object]:
+    """Return a forecast as plain, JSON-ready data."""
+    return {
+        "mechanism": each.mechanism,
+        "predicted_error": dict(each.predicted_error),
+        "typical_error": each.typical_error,
+        "detection_limit": each.detection_limit,
+        "rough": each.rough,
+    }
+
+
+def families_error(found: Families) -> str:
+    """Return the predicted errors by what the covariance may be like."""
+    few = {each.row_sparsity - 1: e for each, e in found.errors.items() if each.row_sparsity}
+    ends = dict.fromkeys(number(error, 2) for error in (min(few.values()), max(few.values())))
+    others = " to ".join(str(each) for each in sorted({min(few), max(few)}))
+    words = [" to ".join(ends)]
+    if max(few):
+        words = [f"{words[0]} where each feature is related to {others} others"]
+    kinds = {FACTOR: "with one strong factor", DENSE: "where all pairs are related a little"}
+    words += [
+        f"{number(error, 2)} {kinds[each.name]}"
+        for each, error in found.errors.items()
+        if each.name in kinds
+    ]
+    return f"about {', '.join(words)}; zeros for all entries would have 1"
+
+
+def typical_error(forecast: Forecast) -> str:
+    """Return the predicted error, with what it is measured against."""
+    models = ", ".join(
+        f"{_RELATED[model]} {number(forecast.predicted_error[model], 2)}"
+        for model in COMPARED_MODELS
+    )
+    return (
+        f"about {number(forecast.typical_error, 2)} of the covariance's norm, where features have "
+        f"equal scales (if they go together {models}); zeros for all entries would have 1"
+    )
+
+
+def detection(forecast: Forecast) -> str:
+    """Say which correlations will be found."""
+    limit = forecast.detection_limit
+    if limit is None:
+        return f"no prediction: {named(forecast.mechanism).no_limit}"
+    if limit >= 1:
+        return "hardly any pair: there are too few records"
+    return f"correlations of {number(limit, 2)} or more, nine times out of ten"

@@ -10,11 +10,12 @@ import difflib
 import fnmatch
 import io
 import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 from rich.columns import Columns as SideBySide
@@ -23,9 +24,9 @@ from rich.console import Console
 from hushcov._validation import listed, shown
 from hushcov._words import counted
 from hushcov.accounting import ONE_REMOVED, is_counted
-from hushcov.cli.options import INTEGER, NUMBER
+from hushcov.cli.files import free_path
+from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_number
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
-from hushcov.cli.settings import MOST_ROWS, Settings, plain_number
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.tables import codebook as books
 from hushcov.tables.codebook import SEPARATOR, CodebookColumn, read_codebook
@@ -36,10 +37,6 @@ NOTHING_HAPPENED = "No record was looked at, and nothing was charged."
 NONE = "none"
 _GROUPED = re.compile(r"\d{1,3}(,\d{3})+|\d{1,3}( \d{3})+", re.ASCII)  # 20,000 or 20 000
 _HELP, _YES, _NO = "?", ("yes", "y"), ("no", "n")
-_ENDED = (
-    "the answers ended at the question {!r}. " + NOTHING_HAPPENED + " Answer all questions, or use "
-    "--yes, which takes the defaults."
-)
 
 
 @dataclass(frozen=True)
@@ -71,15 +68,12 @@ class Prompts:
             if text == _HELP:
                 paragraph(self.out, help)
                 continue
-            if not text.isprintable():
-                paragraph(
-                    self.out, "Not that: it has characters that cannot be shown.", style="red"
-                )
-                continue
             if not text and default is None:
                 paragraph(self.out, "There is no default for this: please answer, or ? for help.")
                 continue
             try:
+                if not text.isprintable():
+                    raise ParameterError("it has characters that cannot be shown.")
                 return check(text or str(default))
             except (HushcovError, OSError, click.ClickException) as error:
                 if self.defaults:
@@ -92,9 +86,10 @@ class Prompts:
         prompt = "  > " if default is None else f"  [{clean(default)}] > "
         if self.defaults:
             if default is None:
-                _refuse(
+                raise click.UsageError(
                     f"there is no default for the question {question!r}. {NOTHING_HAPPENED} Answer "
-                    "it in a terminal, or by --settings or --records."
+                    "it in a terminal, or by --settings or --records.",
+                    click.get_current_context(silent=True),
                 )
             click.echo(prompt.rstrip(" >"))
             return ""
@@ -102,7 +97,11 @@ class Prompts:
             text = input(prompt).replace("\t", " ").strip()
         except EOFError:
             click.echo()
-            _refuse(_ENDED.format(question))
+            raise click.UsageError(
+                f"the answers ended at the question {question!r}. {NOTHING_HAPPENED} Answer all "
+                "questions, or use --yes, which takes the defaults.",
+                click.get_current_context(silent=True),
+            ) from None
         if not sys.stdin.isatty():
             click.echo(clean(text))  # a terminal has shown it already
         return text
@@ -117,10 +116,6 @@ class Prompts:
 
         usual = _YES[0] if default else _NO[0]
         return self.ask(f"{question} (yes, no, ?)", check, default=usual, help=help, note=note)
-
-
-def _refuse(words: str) -> NoReturn:
-    raise click.UsageError(words, click.get_current_context(silent=True))
 
 
 def a_number(text: str) -> float:
@@ -146,8 +141,8 @@ def an_integer(text: str) -> int:
 def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = None) -> list[str]:
     """Return columns by name, number from 1 on, range (3-7) or pattern (lab_*); or none.
 
-    They come in the order of the text.
-    Numbers are those in the list of all names; `among` are those that are left to choose from.
+    They come in the order of the text. Numbers are those in the list of all names; `among` are
+    those that are left to choose from.
     """
     if text.casefold() == NONE:
         return []
@@ -155,7 +150,14 @@ def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = No
     found: list[str] = []
     unknown: list[str] = []
     for part in (part.strip() for part in text.split(",") if part.strip()):
-        here = _columns_of(part, names)
+        first, dash, last = map(str.strip, part.partition("-"))
+        if part in names:
+            here = [part]
+        elif first.isdecimal() and (not dash or last.isdecimal()):
+            low, high = int(first), int(last or first)
+            here = list(names[low - 1 : high]) if 1 <= low <= high <= len(names) else []
+        else:
+            here = [name for name in names if fnmatch.fnmatchcase(name, part)]
         found += here
         unknown += [] if here else [part]
         if here and not left & set(here):
@@ -165,16 +167,6 @@ def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = No
         hint = f" Did you mean {', '.join(dict.fromkeys(close))}?" if close else ""
         raise ParameterError(f"there is no column {', '.join(map(shown, unknown))}.{hint}")
     return [name for name in dict.fromkeys(found) if name in left]
-
-
-def _columns_of(part: str, names: Sequence[str]) -> list[str]:
-    if part in names:
-        return [part]
-    first, dash, last = part.partition("-")
-    if first.strip().isdecimal() and (not dash or last.strip().isdecimal()):
-        low, high = int(first), int(last or first)
-        return list(names[low - 1 : high]) if 1 <= low <= high <= len(names) else []
-    return [name for name in names if fnmatch.fnmatchcase(name, part)]
 
 
 FIND, COUNT = "find", "count"
@@ -197,6 +189,8 @@ class Draft:
     stem: str
     header: Header
     settings: Settings
+    #: Where answers are kept.
+    kept: Path
     #: Rows that the command line says there are about.
     rows: int | None = None
     #: Whether the columns have been listed.
@@ -221,6 +215,11 @@ class Draft:
             self.settings.options.pop(key, None)
         else:
             self.settings.options[key] = value
+
+    @property
+    def again(self) -> str:
+        """The command that goes on with the answers."""
+        return f"hushcov start --settings {shlex.quote(str(self.kept))}"
 
     @property
     def answered(self) -> bool:
@@ -257,7 +256,14 @@ def ask_whose(draft: Draft) -> None:
         for key in ("unit", MOST_ROWS, "estimand"):
             draft.put(key, None)
         draft.settings.plan.pop(MOST_ROWS, None)
-        _ask_public(draft)
+        public = draft.ask.yes(
+            "May everybody know how many rows there are?",
+            default=not is_counted(draft.known("neighbours")),
+            help="If yes, the promise is: nobody can tell what any one row says. If no, it is: "
+            "nobody can tell whether any one row is there at all. Then 2 % of epsilon release "
+            "about how many there are, with noise. Mostly the number is in a report already: yes.",
+        )
+        draft.put("neighbours", None if public else ONE_REMOVED.relation)
         return
     before = draft.known("unit")
     likely = [name for name in draft.names if looks_like_identifier(name)]
@@ -299,17 +305,6 @@ def ask_whose(draft: Draft) -> None:
         )
 
 
-def _ask_public(draft: Draft) -> None:
-    public = draft.ask.yes(
-        "May everybody know how many rows there are?",
-        default=not is_counted(draft.known("neighbours")),
-        help="If yes, the promise is: nobody can tell what any one row says. If no, it is: nobody "
-        "can tell whether any one row is there at all. Then 2 % of epsilon release about how many "
-        "there are, with noise. Mostly the number is in a report already: yes.",
-    )
-    draft.put("neighbours", None if public else ONE_REMOVED.relation)
-
-
 def ask_rows(draft: Draft) -> int:
     """Ask about how many rows there are, for the plan; only a public number is looked up."""
     header, before = draft.header, draft.rows or draft.settings.plan.get("records")
@@ -317,29 +312,33 @@ def ask_rows(draft: Draft) -> int:
         rows = header.count_rows()
         show(draft.out, "")
         paragraph(draft.out, f"The files state that they have {counted(rows, 'row')}.")
-    elif draft.public_rows:
-        rows = draft.ask.ask(
-            f"About how many rows are there? (a number, or {COUNT})",
-            lambda text: header.count_rows() if text.casefold() == COUNT else an_integer(text),
-            default=None if before is None else str(before),
-            help="For the plan, a rough number will do. 'count' counts the lines of the file, "
-            "which you said is public; that is the one thing here that reads beyond its first "
-            "line, and nothing but the number is kept.",
-        )
     else:
+        public, how = draft.public_rows, "a rough public guess"
+        words = (
+            "How many there are is not public here, so it is not looked up. The guess is for the "
+            "plan alone: the release finds the number itself, with noise."
+        )
+        if public:
+            how = f"a number, or {COUNT}"
+            words = (
+                "For the plan, a rough number will do. 'count' counts the lines of the file, which "
+                "you said is public; nothing else here reads beyond its first line, and only the "
+                "number is kept."
+            )
         rows = draft.ask.ask(
-            "About how many rows are there? (a rough public guess)",
-            an_integer,
+            f"About how many rows are there? ({how})",
+            lambda text: (
+                header.count_rows() if public and text.casefold() == COUNT else an_integer(text)
+            ),
             default=None if before is None else str(before),
-            help="How many there are is not public here, so it is not looked up. The guess is for "
-            "the plan alone: the release finds the number itself, with noise.",
+            help=words,
         )
     draft.settings.plan["records"] = rows
     return rows
 
 
 def _list_columns(draft: Draft) -> None:
-    """List them once."""
+    """List the columns once."""
     if draft.listed:
         return
     draft.listed = True
@@ -606,11 +605,13 @@ def _write(draft: Draft, lines: Sequence[Line]) -> None:
     table.writerows(
         (*line[:3], books.NUMBER if line[3] == LATER else line[3], line[4]) for line in lines
     )
-    first = Path(f"{draft.stem}-codebook.csv")
-    path, i, ours = first, 1, [str(each).encode() for each in (text.getvalue(), draft.codebook)]
-    while path.exists() and path.read_bytes() not in ours:  # what somebody filled in stays
-        i += 1
-        path = first.with_name(f"{first.stem}-{i}{first.suffix}")
+    first, ours = (
+        Path(f"{draft.stem}-codebook.csv"),
+        [str(each).encode() for each in (text.getvalue(), draft.codebook)],
+    )
+    path = free_path(  # what somebody filled in stays
+        first, ".csv", lambda path: path.exists() and path.read_bytes() not in ours
+    )
     path.write_text(text.getvalue(), encoding="utf-8", newline="")
     draft.codebook = text.getvalue()
     show(draft.out, "")

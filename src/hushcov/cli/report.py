@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import click
 
 from hushcov._words import counted, memory
 from hushcov.cli.answers import check_outside, open_page, reads_release
-from hushcov.cli.options import Command
-from hushcov.cli.output import busy, clean, facts
+from hushcov.cli.options import JSON, Command, output_option
+from hushcov.cli.output import busy, clean, echo_json, facts
 from hushcov.exceptions import MissingPackageError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
@@ -22,14 +21,8 @@ REPORT = "report.html"
 
 @click.command(cls=Command, name="report")
 @reads_release
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Where the page is written.  [default: RELEASE-report.html]",
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@output_option("Where the page is written.  [default: RELEASE-report.html]")
+@JSON
 def command(
     folder: Path, read: Callable[[], StoredRelease], output: Path | None, as_json: bool
 ) -> None:
@@ -52,7 +45,19 @@ def command(
     with busy("writing the report"):
         write_report(path, stored.release)
     if as_json:
-        click.echo(json.dumps(_as_json(folder, path, stored), indent=1, allow_nan=False))
+        guarantee = stored.release.guarantee
+        found = {
+            "folder": str(folder),
+            "report": str(path),
+            "bytes": path.stat().st_size,
+            "private": guarantee.private,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "mechanism": stored.release.mechanism,
+            "warnings": list(stored.release.warnings),
+            "n_features": stored.release.n_features,
+        }
+        echo_json(found)
         return
     out = open_page(f"Report of {clean(str(folder))}/", stored.release)
     n_bytes = path.stat().st_size
@@ -72,18 +77,3 @@ def attach_report(path: Path, folder: Path, release: Release) -> str:
         path.unlink(missing_ok=True)
         return f"not written: {type(error).__name__}. Try 'hushcov report {folder}'."
     return "verdict, relations, variances, heat map and guarantee: open it in a browser"
-
-
-def _as_json(folder: Path, path: Path, stored: StoredRelease) -> dict[str, object]:
-    guarantee = stored.release.guarantee
-    return {
-        "folder": str(folder),
-        "report": str(path),
-        "bytes": path.stat().st_size,
-        "private": guarantee.private,
-        "epsilon": guarantee.epsilon,
-        "delta": guarantee.delta,
-        "mechanism": stored.release.mechanism,
-        "warnings": list(stored.release.warnings),
-        "n_features": stored.release.n_features,
-    }

@@ -108,105 +108,78 @@ def command(
       hushcov show genotypes-release --column rs123 --window 10
       hushcov show genotypes-release --columns rs100..rs110
     """
-    check_asked(column, reach, between)
+    _check_asked(column, reach, between)
     stored = read()
     if column is not None or between is not None:
-        show_columns(stored.release, column, reach, between, as_json=as_json)
+        _show_columns(stored.release, column, reach, between, as_json=as_json)
         return
     found = describe(stored.release, _SHOWN_PAIRS)
     if as_json:
         echo_json(_as_json(folder, stored, found))
         return
     out = open_page(f"Release in {clean(str(folder))}/", stored.release)
-    facts(out, [*_about(stored), *_promises(stored.release), *_content(stored.release, found)])
+    facts(out, _facts(stored, found))
     show_pairs(out, found)
 
 
-def signature(stored: StoredRelease) -> str:
-    """Whether there is one, and whether it was checked."""
+def _signature(stored: StoredRelease) -> str:
+    """Return whether there is a signature, and whether it was checked."""
     if stored.verified:
         return "valid"
     return "not checked" if stored.signed else "none"
 
 
-def _about(stored: StoredRelease) -> list[tuple[str, str]]:
+def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
+    """Say where the release comes from, what it promises and what it is."""
+    release, guarantee, d = stored.release, stored.release.guarantee, stored.release.n_features
     made_by = ", ".join(f"{name} {clean(version)}" for name, version in stored.versions.items())
+    written = stored.written.replace("T", " ").replace("+00:00", "")
+    others = ", ".join(map(clean, stored.unlisted))
+    to_whom = guarantee.adjacency, guarantee.unit
+    delta = guarantee.transcript_delta + guarantee.numerical_delta
     rows = [
         ("undamaged", f"yes: {', '.join(map(clean, stored.files))} match their checksums"),
-        ("signature", _SIGNATURE[signature(stored)]),
-        ("written", f"{stored.written.replace('T', ' ').replace('+00:00', '')} UTC by {made_by}"),
-    ]
-    if stored.unlisted:
-        rows.append(("not part of it", ", ".join(map(clean, stored.unlisted))))
-    return rows
-
-
-def _promises(release: Release) -> list[tuple[str, str]]:
-    guarantee = release.guarantee
-    budget = (guarantee.epsilon, guarantee.delta)
-    delta = guarantee.transcript_delta + guarantee.numerical_delta
-    conditions = "; ".join(map(clean, guarantee.preconditions)) or "none"
-    return [
+        ("signature", _SIGNATURE[_signature(stored)]),
+        ("written", f"{written} UTC by {made_by}"),
+        *([("not part of it", others)] if others else []),
         ("private", "yes" if guarantee.private else "NO"),
-        ("guarantee", clean(promise_words(*budget, guarantee.adjacency, guarantee.unit))),
+        ("guarantee", clean(promise_words(guarantee.epsilon, guarantee.delta, *to_whom))),
         ("odds", clean(str(guarantee.odds()))),
         ("spent", f"epsilon {number(guarantee.transcript_epsilon)}, delta {number(delta)}"),
-        ("conditions", conditions),
-    ]
-
-
-def _content(release: Release, found: Description) -> list[tuple[str, str]]:
-    d = release.n_features
-    rows = [
+        ("conditions", "; ".join(map(clean, guarantee.preconditions)) or "none"),
         ("mechanism", clean(release.name)),
         ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} covariance, rounded to integers"),
-        *_released(release),
-        *structure_facts(found),
-        *found.lines(),
-        *complete_facts(release),
     ]
-    if release.noise_sd is not None:
-        pair, variance = (number(sd, 3) for sd in release.noise_sd)
-        units = "" if release.feature_scale is None else ", in units of the features' scales"
-        rows.append(
-            ("noise", f"standard deviation {pair} on a pair and {variance} on a variance{units}")
-        )
-    return rows
-
-
-def _released(release: Release) -> list[tuple[str, str]]:
-    """Which pairs, and where columns lie, of a release along an order."""
-    lines = []
     if release.in_order and release.bandwidth is not None:
         apart = counted(release.bandwidth, "column")
         words = f"{counted(_released_pairs(release), 'pair')} at most {apart} apart"
-        lines.append(("band", f"{words}; look at some with --column NAME or --columns A..B"))
+        rows.append(("band", f"{words}; look at some with --column NAME or --columns A..B"))
     if release.positions is not None:
         ends = f"{int(release.positions.min()):,} to {int(release.positions.max()):,}"
         along = len(set(release.chromosomes or ()))
-        lines.append(("positions", ends + f", on {counted(along, 'chromosome')}" * bool(along)))
-    return lines
+        rows.append(("positions", ends + f", on {counted(along, 'chromosome')}" * bool(along)))
+    rows += [*structure_facts(found), *found.lines(), *complete_facts(release)]
+    if release.noise_sd is not None:
+        pair, variance = (number(sd, 3) for sd in release.noise_sd)
+        units = "" if release.feature_scale is None else ", in units of the features' scales"
+        words = f"standard deviation {pair} on a pair and {variance} on a variance{units}"
+        rows.append(("noise", words))
+    return rows
 
 
 def _public(release: Release) -> str:
     inputs = release.parameters.get("inputs")
     follows = release.making.structure is not None or release.of_candidates
     left_out = (*_SAID, _ADVICE) if follows else _SAID
-    listed = inputs.items() if isinstance(inputs, dict) else ()
-    words = [
-        f"{clean(name).replace('_', ' ')} {_value(value)}"
-        for name, value in listed
-        if isinstance(value, int | float | str) and name not in left_out
-    ]
-    return ", ".join(["the size of the data", *words] if words else ["see release.json"])
-
-
-def _value(value: int | float | str) -> str:
-    if isinstance(value, float):
-        return number(value)
-    return f"{value:,}" if isinstance(value, int) else clean(value)
+    words = ["the size of the data"]
+    for name, value in inputs.items() if isinstance(inputs, dict) else ():
+        if isinstance(value, int | float | str) and name not in left_out:
+            whole = f"{value:,}" if isinstance(value, int) else clean(str(value))
+            text = number(value) if isinstance(value, float) else whole
+            words.append(f"{clean(name).replace('_', ' ')} {text}")
+    return ", ".join(words) if words[1:] else "see release.json"
 
 
 def _released_pairs(release: Release) -> int:
@@ -218,7 +191,7 @@ def _as_json(folder: Path, stored: StoredRelease, found: Description) -> dict[st
     return {
         "folder": str(folder),
         "undamaged": True,
-        "signature": signature(stored),
+        "signature": _signature(stored),
         **stored.description,
         "name": stored.release.name,
         "mechanism": stored.release.name,  # with its threshold, as 'fit' calls it
@@ -244,64 +217,60 @@ _LEGEND = (
 )
 
 
-def check_asked(column: str | None, reach: int | None, between: str | None) -> None:
+def _check_asked(column: str | None, reach: int | None, between: str | None) -> None:
     """Refuse options that do not go together, before anything is read."""
     if column is not None and between is not None:
         raise ParameterError("--column and --columns must not be given both: choose one.")
     if reach is not None and column is None:
         raise ParameterError("--window must be given with --column: name the column to look at.")
-    if between is not None and not all(each.strip() for each in _ends(between)):
+    if between is not None and not all(map(str.strip, between.partition(_BETWEEN))):
         raise ParameterError(
             f"--columns must be two columns like A..B, got {between!r}: name the first and the "
             "last."
         )
 
 
-def show_columns(
+def _show_columns(
     release: Release, column: str | None, reach: int | None, between: str | None, *, as_json: bool
 ) -> None:
     """Print one column and its pairs, or columns side by side; or which columns are called so."""
     if between is not None:
-        first, last = (_one(release, each.strip(), "--columns") for each in _ends(between))
-        _show_window(window(release, first, last), as_json=as_json)
+        first, _, last = between.partition(_BETWEEN)
+        ends = _one(release, first.strip()), _one(release, last.strip())
+        _show_window(window(release, *ends), as_json=as_json)
         return
     assert column is not None
-    found = matching(release, column)
+    found = _matching(release, column, "--column")
     if len(found) == 1:
         _show_column(release, int(found[0]), reach, as_json=as_json)
-    elif len(found):
-        _list(release, column, found, as_json=as_json)
     else:
-        raise ParameterError(_unknown(release, column, "--column"))
+        _list(release, column, found, as_json=as_json)
 
 
-def _ends(between: str) -> tuple[str, str]:
-    first, _, last = between.partition(_BETWEEN)
-    return first, last
-
-
-def _one(release: Release, name: str, option: str) -> int:
-    """The one column that is meant; a name, or a part of one."""
+def _matching(release: Release, name: str, option: str) -> Any:
+    """Return the places of columns with this name, or this part of a name."""
     found = matching(release, name)
-    if len(found) == 1:
-        return int(found[0])
     if not len(found):
-        raise ParameterError(_unknown(release, name, option))
-    names = feature_names(release)[found[:3]].tolist()
-    raise ParameterError(
-        f"{option} must name one column at each end, and {name!r} is a part of "
-        f"{counted(len(found), 'name')}: write it all, such as {', '.join(map(repr, names))}."
-    )
+        names = feature_names(release)[:MOST_ASKED].tolist()
+        near = difflib.get_close_matches(name, names, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"names are like {names[0]!r}."
+        raise ParameterError(
+            f"{option} must name a column of the release, and none of its {release.n_features:,} "
+            f"has {name!r}: {hint}"
+        )
+    return found
 
 
-def _unknown(release: Release, name: str, option: str) -> str:
-    names = feature_names(release)[:MOST_ASKED].tolist()
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"names are like {names[0]!r}."
-    return (
-        f"{option} must name a column of the release, and none of its {release.n_features:,} has "
-        f"{name!r}: {hint}"
-    )
+def _one(release: Release, name: str) -> int:
+    """Return the place of the one column that is meant."""
+    found = _matching(release, name, "--columns")
+    if len(found) > 1:
+        names = feature_names(release)[found[:3]].tolist()
+        raise ParameterError(
+            f"--columns must name one column at each end, and {name!r} is a part of "
+            f"{counted(len(found), 'name')}: write it all, such as {', '.join(map(repr, names))}."
+        )
+    return int(found[0])
 
 
 def _place(release: Release, place: int) -> str:
@@ -318,8 +287,7 @@ def _show_column(release: Release, place: int, reach: int | None, *, as_json: bo
     table, name = around(release, place, reach), str(feature_names(release)[place])
     where = None if release.positions is None else int(release.positions[place])
     if as_json:
-        pairs = [_plain(line) for line in records(table)]
-        echo_json({"column": name, "place": place, "position": where, "pairs": pairs})
+        echo_json({"column": name, "place": place, "position": where, "pairs": records(table)})
         return
     out = console()
     heading(out, f"{short_name(name)} and its pairs")
@@ -331,39 +299,35 @@ def _show_column(release: Release, place: int, reach: int | None, *, as_json: bo
     near = "" if reach is None else f", at most {counted(reach, 'column')} away"
     lines.append(("pairs", f"{n:,} released{near}"))
     facts(out, lines)
-    shown = np.arange(n)
-    if n > _MOST_LINES:  # the strongest, in their order
-        sizes = np.nan_to_num(np.abs(table["correlation"]))
-        shown = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_LINES])
     if n:
         show(out, "")
-        show(out, _lines({key: values[shown] for key, values in table.items()}))
-        left = n - len(shown)
-        paragraph(out, f"{left:,} weaker ones are left out. " * bool(left) + _LEGEND)
+        _print_pairs(out, table)
 
 
-def _lines(table: Any) -> Any:
-    titles = ["column", "away", "position", "correlation", f"{LEVEL_WORDS} interval", "found"]
-    where = "position" in table
+def _print_pairs(out: Console, table: Any) -> None:
+    """Print the strongest of these pairs; those of one column in the order of the columns."""
+    sizes, of_one = np.nan_to_num(np.abs(table["correlation"])), "feature" in table
+    first = np.argsort(-sizes, kind="stable")[:_MOST_LINES]
+    first = np.sort(first) if of_one else first
     rows = []
-    for line in records(table):
-        correlation = "none" if math.isnan(line["correlation"]) else f"{line['correlation']:.3f}"
-        rows.append(
-            [
-                short_name(line["feature"]),
-                f"{line['columns_away']:+,}",
-                *([f"{line['position']:,}"] if where else []),
-                correlation + ": noise" * line["noise"],
-                _interval(line["correlation_lower"], line["correlation_upper"]),
-                "yes" if line["found"] else "no",
-            ]
-        )
-    kept = [title for title in titles if where or title != "position"]
-    return text_table(kept, rows, folded="column")
-
-
-def _interval(low: float, high: float) -> str:
-    return "none" if math.isnan(low) or math.isnan(high) else f"{low:.3f} to {high:.3f}"
+    for line in records({key: values[first] for key, values in table.items()}):
+        if of_one:
+            cells = {"column": short_name(line["feature"]), "away": f"{line['columns_away']:+,}"}
+            cells |= {"position": f"{line['position']:,}"} if "position" in line else {}
+        else:
+            both = short_name(line["feature_1"]), short_name(line["feature_2"])
+            cells = {"columns": ", ".join(both)}
+        value, low, high = (line["correlation" + end] for end in ("", "_lower", "_upper"))
+        known = not math.isnan(low) and not math.isnan(high)
+        cells["correlation"] = "none" if math.isnan(value) else f"{value:.3f}"
+        cells["correlation"] += ": noise" * line["noise"]
+        cells[f"{LEVEL_WORDS} interval"] = f"{low:.3f} to {high:.3f}" if known else "none"
+        cells |= {"found": "yes" if line["found"] else "no"} if of_one else {}
+        rows.append(cells)
+    titles = list(rows[0])
+    show(out, text_table(titles, (cells.values() for cells in rows), folded=titles[0]))
+    left = len(sizes) - len(first)
+    paragraph(out, f"{left:,} weaker pairs are left out; --json has all. " * bool(left) + _LEGEND)
 
 
 def _show_window(found: Window, *, as_json: bool) -> None:
@@ -373,56 +337,29 @@ def _show_window(found: Window, *, as_json: bool) -> None:
                 "columns": list(found.features),
                 "positions": None if found.positions is None else found.positions.tolist(),
                 "chromosomes": None if found.chromosomes is None else list(found.chromosomes),
-                **{
-                    name: [[_number(x) for x in row] for row in getattr(found, name).tolist()]
-                    for name in ("correlation", "lower", "upper")
-                },
+                "correlation": found.correlation.tolist(),
+                "lower": found.lower.tolist(),
+                "upper": found.upper.tolist(),
             }
         )
         return
     out, n = console(), len(found.features)
     heading(out, f"Correlations of {counted(n, 'column')}")
-    names = [short_name(name) for name in found.features]
-    if n <= _MOST_SQUARE:
-        _square(out, names, found)
-    else:
-        _strongest(out, found)
-
-
-def _square(out: Console, names: list[str], found: Window) -> None:
-    numbers = [str(i + 1) for i in range(len(names))]
-    rows = []
-    for i, name in enumerate(names):
+    if n > _MOST_SQUARE:
+        _print_pairs(out, found.table())
+        return
+    rows, placed = [], found.positions is not None
+    for i, name in enumerate(found.features):
         cells = ["" if math.isnan(x) else f"{x:.2f}" for x in found.correlation[i].tolist()]
         where = [] if found.positions is None else [f"{int(found.positions[i]):,}"]
-        rows.append([f"{i + 1} {name}", *where, *cells])
-    titles = ["column", *([] if found.positions is None else ["position"]), *numbers]
+        rows.append([f"{i + 1} {short_name(name)}", *where, *cells])
+    titles = ["column", *["position"] * placed, *(str(i + 1) for i in range(n))]
     show(out, text_table(titles, rows, folded="column"))
     shown = found.correlation
     ends = np.fmax(found.upper - shown, shown - found.lower)  # no middle of what a taper took off
-    widest = np.fmax.reduce(ends, axis=None) if len(names) > 1 else math.nan
+    widest = np.fmax.reduce(ends, axis=None) if n > 1 else math.nan
     sure = "" if math.isnan(widest) else f" Intervals reach {widest:.2g} to a side at most."
     paragraph(out, f"Empty: not released.{sure} --json has all ends.")
-
-
-def _strongest(out: Console, found: Window) -> None:
-    table = found.table()
-    sizes = np.nan_to_num(np.abs(table["correlation"]))
-    first = np.argsort(-sizes, kind="stable")[:_MOST_LINES]
-    rows = [
-        [
-            f"{short_name(line['feature_1'])}, {short_name(line['feature_2'])}",
-            f"{line['correlation']:.3f}" + ": noise" * line["noise"],
-            _interval(line["correlation_lower"], line["correlation_upper"]),
-        ]
-        for line in records({key: values[first] for key, values in table.items()})
-    ]
-    show(
-        out,
-        text_table(["columns", "correlation", f"{LEVEL_WORDS} interval"], rows, folded="columns"),
-    )
-    left = len(sizes) - len(first)
-    paragraph(out, f"{left:,} weaker pairs are left out; --json has all. " * bool(left) + _LEGEND)
 
 
 def _list(release: Release, name: str, found: Any, *, as_json: bool) -> None:
@@ -432,20 +369,7 @@ def _list(release: Release, name: str, found: Any, *, as_json: bool) -> None:
         return
     out = console()
     heading(out, f"{counted(len(names), 'column')} with {clean(name)!r} in the name")
-    facts(out, [(short_name(each), _place(release, int(at))) for each, at in _first(names, found)])
+    first = list(zip(names, found, strict=True))[:_MOST_NAMED]
+    facts(out, [(short_name(each), _place(release, int(at))) for each, at in first])
     left = len(names) - _MOST_NAMED
     paragraph(out, f"{left:,} more; --json lists them. " * (left > 0) + "Name one of them.")
-
-
-def _first(names: list[str], found: Any) -> list[tuple[str, Any]]:
-    return list(zip(names, found, strict=True))[:_MOST_NAMED]
-
-
-def _plain(line: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: _number(value) if isinstance(value, float) else value for name, value in line.items()
-    }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -18,8 +18,19 @@ from hushcov._words import counted, number
 from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS
 from hushcov.accounting.guarantee import PRIORS, guess_words, highest_posterior, in_percent, odds_of
 from hushcov.accounting.ledger import Ledger
-from hushcov.cli.files import check_parent, refuse_taken, sign_of, stem_of
-from hushcov.cli.options import INTEGER, Command
+from hushcov.cli.files import check_paths, free_path, refuse_taken, sign_of, stem_of
+from hushcov.cli.options import (
+    DATA,
+    INTEGER,
+    MOST_ROWS,
+    Command,
+    Settings,
+    argument,
+    arguments,
+    plain_number,
+    read_settings,
+    write_settings,
+)
 from hushcov.cli.output import console, facts, heading, paragraph, show, text_table, warning
 from hushcov.cli.prompts import (
     NONE,
@@ -32,16 +43,6 @@ from hushcov.cli.prompts import (
     ask_columns,
     ask_rows,
     ask_whose,
-)
-from hushcov.cli.settings import (
-    DATA,
-    MOST_ROWS,
-    Settings,
-    argument,
-    arguments,
-    plain_number,
-    read_settings,
-    write_settings,
 )
 from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
 from hushcov.inputs import LARGEST_EPSILON
@@ -104,9 +105,9 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
     """
     out = console()
     try:
-        draft, kept = _draft(out, file, settings_file, rows, yes)
+        draft = _draft(out, file, settings_file, rows, yes)
         while True:
-            commands = _answered(draft, kept)
+            commands = _answered(draft)
             if commands is None:
                 return
             answer = _confirm(draft)
@@ -117,17 +118,16 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
         raise
     if answer == _LEAVE:
         show(out, "")
+        kept = draft.kept
         paragraph(out, f"{NOTHING_HAPPENED} The answers are in {kept}: run the command above, or")
-        paragraph(out, f"hushcov start --settings {shlex.quote(str(kept))}")
+        paragraph(out, draft.again)
         return
     try:
         _run(commands)
-        _keep(draft, kept)
+        _keep(draft)
     except HushcovError as error:
-        error.add_note(
-            f"Answers are changed by 'hushcov start --settings {shlex.quote(str(kept))}'."
-            f"{'' if charge_begun() else f' {NOTHING_CHARGED}'}"
-        )
+        charged = "" if charge_begun() else f" {NOTHING_CHARGED}"
+        error.add_note(f"Answers are changed by '{draft.again}'.{charged}")
         raise
     _say_next(out, draft.known("output"))
 
@@ -168,8 +168,8 @@ def _say_next(out: Console, folder: str) -> None:
 
 def _draft(
     out: Console, file: Path | None, kept: Path | None, rows: int | None, yes: bool
-) -> tuple[Draft, Path]:
-    """Return what is known before the first question, and the file that answers are kept in."""
+) -> Draft:
+    """Return what is known before the first question."""
     if file is None and kept is None:
         raise click.UsageError("Missing argument 'DATA'.")
     if kept is None:
@@ -177,7 +177,7 @@ def _draft(
         kept = Path(f"{stem_of(file)}-settings.toml")
     elif file is None and not kept.exists():
         raise click.UsageError(f"Missing argument 'DATA': {kept} does not exist.")
-    check_parent(kept)
+    check_paths(None, kept)
     settings = read_settings(kept) if kept.exists() else Settings()
     before = settings.options.get(DATA)
     if file is None:
@@ -195,7 +195,7 @@ def _draft(
         paragraph(out, f"Defaults are the answers in {kept}.")
     header = _header(ask, file, settings)
     settings.options[DATA] = str(file)
-    return Draft(ask, out, file, stem_of(file), header, settings, rows), kept
+    return Draft(ask, out, file, stem_of(file), header, settings, kept, rows)
 
 
 def _header(ask: Prompts, file: Path, settings: Settings) -> Header:
@@ -254,7 +254,7 @@ def _without_names(ask: Prompts, file: Path, settings: Settings) -> bool:
     return bare
 
 
-def _answered(draft: Draft, kept: Path) -> Commands | None:
+def _answered(draft: Draft) -> Commands | None:
     """Ask everything, show the plan and the commands; None if something is to be done by hand."""
     try:
         ask_whose(draft)
@@ -262,13 +262,13 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
         used = ask_columns(draft)
         n_features = ask_codebook(draft, used)
     except ToFillIn as stop:
-        _keep(draft, kept)
+        _keep(draft)
         heading(draft.out, "Something to fill in first")
         paragraph(draft.out, f"Fill in {stop}, in {draft.known('codebook')}. Then go on with")
         show(draft.out, "")
-        click.echo(f"    hushcov start --settings {shlex.quote(str(kept))}")
+        click.echo(f"    {draft.again}")
         show(draft.out, "")
-        paragraph(draft.out, f"Your answers are in {kept}. {NOTHING_HAPPENED}")
+        paragraph(draft.out, f"Your answers are in {draft.kept}. {NOTHING_HAPPENED}")
         return None
     again = draft.answered
     _ask_missing(draft)
@@ -276,8 +276,8 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
     _ask_ledger(draft, again=again)
     _ask_output(draft)
     draft.settings.plan["features"] = n_features
-    if not draft.ask.defaults or not kept.exists():  # what nobody answered is kept when it has run
-        _keep(draft, kept)
+    if not draft.ask.defaults or not draft.kept.exists():  # else it is kept when it has run
+        _keep(draft)
     names = None if draft.header.names is None else tuple(used)
     try:
         _show_plan(draft, rows, n_features, names)
@@ -294,16 +294,16 @@ def _answered(draft: Draft, kept: Path) -> Commands | None:
             help="A larger epsilon, fewer columns or other answers may do. " + NOTHING_HAPPENED,
         ):
             raise
-        return _answered(draft, kept)
-    return _show_commands(draft, kept)
+        return _answered(draft)
+    return _show_commands(draft)
 
 
-def _keep(draft: Draft, kept: Path) -> None:
+def _keep(draft: Draft) -> None:
     """Keep the answers, in the order of the questions."""
     options = draft.settings.options
     middle = [key for key in options if key not in (*_FIRST, *_LAST)]
     draft.settings.options = {k: options[k] for k in (*_FIRST, *middle, *_LAST) if k in options}
-    write_settings(kept, draft.settings)
+    write_settings(draft.kept, draft.settings)
 
 
 def _confirm(draft: Draft) -> str:
@@ -407,7 +407,7 @@ def _ask_ledger(draft: Draft, *, again: bool) -> None:
         if text.casefold() == NONE:
             return None
         path = Path(text)
-        check_parent(path)
+        check_paths(None, path)
         if path.exists():
             Ledger(path).datasets()  # refuses what is no ledger
         return path
@@ -484,11 +484,7 @@ def _ask_total(draft: Draft) -> None:
 
 def _ask_output(draft: Draft) -> None:
     """Ask where the release goes: into a folder that is free."""
-    usual = Path(str(draft.known("output") or f"{draft.stem}-release"))
-    tried, i = usual, 1
-    while tried.exists():
-        i += 1
-        tried = usual.with_name(f"{usual.name}-{i}")
+    free = free_path(Path(str(draft.known("output") or f"{draft.stem}-release")))
 
     def check(text: str) -> str:
         folder = Path(text)
@@ -500,7 +496,7 @@ def _ask_output(draft: Draft) -> None:
     folder = draft.ask.ask(
         "Into which folder does the release go?",
         check,
-        default=str(tried),
+        default=str(free),
         help="A new folder: the estimate, tables, a report to open in a browser, and what was "
         "promised. All of it may be handed on.",
     )
@@ -510,8 +506,8 @@ def _ask_output(draft: Draft) -> None:
 def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] | None) -> None:
     """Say what to expect, by the path of 'fit' but with records that are only declared."""
     # It takes seconds to import, so that questions come before it.
-    from hushcov.cli.fit import certified, prepare, quoted
     from hushcov.cli.fit import command as fit
+    from hushcov.cli.fit import prepare, quoted, refuse, warn
 
     path, features = draft.known("codebook"), names
     if path is not None and names is not None:  # one feature for each answer of a category
@@ -541,12 +537,14 @@ def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] 
         lines.append(("will read", f"{draft.file}: {reading}"))
         lines.append(("odds", str(job.certify().odds())))
         facts(draft.out, lines)
-        guarantee = certified(draft.out, job)
+        warn(draft.out, job)
+        guarantee = job.certify()
+        refuse(job)
         if draft.known("ledger") is not None and not draft.settings.budget:
             quoted(Path(draft.known("ledger")), draft.known("dataset"), guarantee)
 
 
-def _show_commands(draft: Draft, kept: Path) -> Commands:
+def _show_commands(draft: Draft) -> Commands:
     """Print what will be run, to be copied, and return it."""
     from hushcov.cli.fit import command as fit
     from hushcov.cli.ledger import command as ledger
@@ -565,7 +563,7 @@ def _show_commands(draft: Draft, kept: Path) -> Commands:
     for tool, words in found:
         click.echo(command_line([str(tool.name), *words]))
     show(draft.out, "")
-    short = shlex.quote(str(kept))
+    short = shlex.quote(str(draft.kept))
     paragraph(draft.out, f"The same from the settings: hushcov fit --settings {short}")
     return found
 

@@ -24,13 +24,13 @@ from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.options import check_parameters
-from hushcov.planning import Caution
 from hushcov.release import Release
 from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.tables.sources import ArrayRecords, open_records
 
 if TYPE_CHECKING:
+    from hushcov.planning import Caution
     from hushcov.sums.statistics import RecordMap, Statistics
 
 # What a fit leaves beside public attributes.

@@ -51,7 +51,7 @@ def _completed(cls: type) -> str:
                 if section != "Parameters" or name in own:
                     entries.setdefault(name, entry)
         for option in TABLE if section == "Parameters" else ():
-            if option.doc and option.name in own:
+            if option.type and option.name in own:
                 entries.setdefault(option.name, option.entry)
         if entries:
             first = [entries[name] for name in _FIRST if name in entries]

@@ -23,10 +23,8 @@ from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
-from hushcov.mechanisms.room import MechanismPlan
 from hushcov.noise import entropy_source
 from hushcov.options import ESTIMANDS, check_given, check_parameters
-from hushcov.planning import Plan, Request
 from hushcov.planning.registry import LARGEST_DENSE
 from hushcov.release import Release
 from hushcov.sums.grids import check_feature_scale
@@ -34,7 +32,9 @@ from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.mechanisms.room import MechanismPlan
     from hushcov.noise import Entropy
+    from hushcov.planning import Plan, Request
     from hushcov.steps.counting import Counted, Counting
     from hushcov.tables.units import Units
 
@@ -475,6 +475,8 @@ class ScaledCovariance(PrivateCovariance):
 
     def request(self, n_features: int) -> Request:
         """Return the public request; options that mean nothing are refused."""
+        from hushcov.planning import Request
+
         check_parameters(self)
         check_given(self, "epsilon", *(("delta",) if hasattr(self, "delta") else ()))
         row_sparsity, candidates = self._row_sparsity(n_features)

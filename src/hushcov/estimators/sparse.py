@@ -14,13 +14,13 @@ from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.room import MechanismPlan
-from hushcov.planning import Plan, default_mechanism, mechanisms, told
+from hushcov.planning import default_mechanism, mechanisms, told
 from hushcov.release import Structure
 from hushcov.release.estimate import factors_of
 
 if TYPE_CHECKING:
-    from hushcov.planning import Comparison
+    from hushcov.mechanisms.room import MechanismPlan
+    from hushcov.planning import Comparison, Plan
 
 
 # What to do about a mechanism that there is not.

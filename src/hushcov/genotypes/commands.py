@@ -25,7 +25,7 @@ from hushcov.cli.fitting import (
     Source,
     check_count,
     check_size,
-    quietly,
+    quiet,
     say_count,
 )
 from hushcov.cli.options import BASE_PAIRS
@@ -108,7 +108,8 @@ class GenotypeJob(Job):
         """Return a bar that goes along the variants."""
         return watched_variants(self.source.records.n_features)
 
-    def _run(self, records: Any) -> None:
+    def fit(self, records: Any) -> None:
+        """Run the mechanism."""
         assert self.opened is not None
         self.estimator.fit_counted(self.opened, records)
 
@@ -138,7 +139,8 @@ def _prepare(
     else:
         if counts:
             say_count(out or console(), estimator.counting)
-        found = quietly(estimator.count, records)
+        with quiet():
+            found = estimator.count(records)
         plan = found.plan
     # The exact number of records goes no further, unless it is public.
     size = plan.inputs

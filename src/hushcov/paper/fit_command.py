@@ -86,7 +86,8 @@ class TheoremJob(Job):
             words = f"{error} Or leave out --mechanism: the others are private at any number of "
             raise PrivacyConditionError(words + "records.", error.smallest_private_n) from None
 
-    def _run(self, records: Any) -> None:
+    def fit(self, records: Any) -> None:
+        """Run the mechanism."""
         self.estimator.fit(records)
 
     def expected(self) -> dict[str, object]:

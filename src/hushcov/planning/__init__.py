@@ -3,20 +3,6 @@
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.planning.plan import Caution, Plan, Request, hopeless_because, large_delta
-from hushcov.planning.registry import (
-    check_memory,
-    check_told,
-    comparable,
-    default_mechanism,
-    fit_memory,
-    forecast,
-    mechanisms,
-    named,
-    predicted,
-    told,
-    total_memory,
-)
 from hushcov.predicting import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 if TYPE_CHECKING:
@@ -27,6 +13,20 @@ if TYPE_CHECKING:
         compare,
         forecast_families,
         smallest_n,
+    )
+    from hushcov.planning.plan import Caution, Plan, Request, hopeless_because, large_delta
+    from hushcov.planning.registry import (
+        check_memory,
+        check_told,
+        comparable,
+        default_mechanism,
+        fit_memory,
+        forecast,
+        mechanisms,
+        named,
+        predicted,
+        told,
+        total_memory,
     )
 
 __all__ = [
@@ -60,4 +60,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     comparison="Comparison Families Family compare forecast_families smallest_n",
+    plan="Caution Plan Request hopeless_because large_delta",
+    registry="check_memory check_told comparable default_mechanism fit_memory forecast mechanisms "
+    "named predicted told total_memory",
 )

@@ -19,12 +19,12 @@ import numpy as np
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.room import Mechanism
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 from hushcov.sums.records import default_block_rows
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.mechanisms.room import Mechanism
 
 
 _MAX_REFERENCE_FEATURES = 200  # above this, references stand in whose features may be lost
@@ -52,7 +52,7 @@ _TOLD = (
 )
 
 
-class _Listed(Mapping[str, Mechanism]):
+class _Listed(Mapping[str, "Mechanism"]):
     """Mechanisms by their names, each loaded when it is first asked for."""
 
     def __init__(self, *lines: str) -> None:

@@ -10,7 +10,7 @@ import importlib
 import io
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
@@ -20,6 +20,7 @@ from hushcov.exceptions import MissingPackageError
 if TYPE_CHECKING:
     from markupsafe import Markup
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 #: The extra that pages and figures need.
@@ -47,10 +48,26 @@ def write_png(path: str | Path, figure: Figure) -> Path:
     return Path(path)
 
 
-def caption(figure: Figure, text: str, *, width: int) -> None:
-    """Write what to see below a figure, in lines of at most `width` characters."""
+def caption(figure: Figure, text: str, *, width: int, headline: str | None = None) -> Figure:
+    """Write what to see below a figure, in lines of at most `width`, and a headline above it."""
+    if headline is not None:
+        figure.suptitle(headline, fontsize=12)
     lines = textwrap.fill(text, width, break_on_hyphens=False)
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=10, color="0.25")
+    return figure
+
+
+def log_ticks(axis: Axis, values: Sequence[float]) -> None:
+    """Label exactly these values on a logarithmic axis, from 10,000 on as powers of ten."""
+    labels = (f"{value:,g}" if value < 10_000 else power(value, 0) for value in values)
+    axis.set_ticks(values, [label.replace("$1\\times", "$") for label in labels])
+    axis.set_ticks([], minor=True)
+
+
+def power(value: float, digits: int = 1) -> str:
+    """Return a number as mathematical text: 5.3e10 with a raised exponent."""
+    mantissa, exponent = f"{value:.{digits}e}".split("e")
+    return f"${mantissa}\\times10^{{{int(exponent)}}}$"
 
 
 def tidy(axes: Axes, axis: Literal["both", "x", "y"] = "both", *, colour: str = "0.92") -> None:

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from hushcov._words import number
 from hushcov.accounting import ONE_REPLACED
-from hushcov.cli.drawing import check_paths, figure_option, finish, json_option, seed_option
-from hushcov.cli.errors import CHECK_FAILED
-from hushcov.cli.options import INTEGER, Command
+from hushcov.cli import CHECK_FAILED
+from hushcov.cli.files import check_paths
+from hushcov.cli.options import INTEGER, JSON, SEED, Command, figure_option
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
 from hushcov.lab.audit.attack import KINDS
@@ -31,7 +31,7 @@ from hushcov.lab.audit.run import (
     audited,
     is_handmade,
 )
-from hushcov.report.style import BLUE, ORANGE, VERMILION, new_figure, tidy, write_png
+from hushcov.report.style import BLUE, ORANGE, VERMILION, caption, new_figure, tidy, write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,8 +85,8 @@ def _show_list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     f"[default: {DEFAULT_RUNS:,}, or {QUICK_RUNS:,} with --quick]",
 )
 @click.option("--quick", is_flag=True, help="Fewer runs: all mechanisms in several minutes.")
-@seed_option
-@json_option
+@SEED
+@JSON
 @figure_option("Also draw claimed against measured, mechanism by mechanism.")
 @click.pass_context
 def command(
@@ -204,7 +204,7 @@ def audit_figure(results: Sequence[AuditResult]) -> Figure:
     for label, marker, colour in (kind for kind in (_CURVE, _RATES, _BROKEN) if kind in there):
         axes.plot([], [], marker, color=colour, label=label)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=4, frameon=False, fontsize=9)
-    return finish(figure, describe(results), width=125)
+    return caption(figure, describe(results), width=125)
 
 
 def describe(results: Sequence[AuditResult]) -> str:

@@ -15,8 +15,7 @@ from rich.text import Text
 
 from hushcov._validation import check_integer
 from hushcov._words import counted, number
-from hushcov.cli.drawing import json_option
-from hushcov.cli.options import INTEGER, Command
+from hushcov.cli.options import INTEGER, JSON, Command
 from hushcov.cli.output import console, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import MissingPackageError
 from hushcov.lab.benchmark.cells import CELLS, DELTA, PRESETS, Cell, Journal
@@ -54,7 +53,7 @@ _MOST_WORKERS = 1024
 @click.option(
     "--workers", type=INTEGER, metavar="N", help="Processes to use.  [default: one for each core]"
 )
-@json_option
+@JSON
 def command(
     preset: str, output: Path | None, contenders: str | None, workers: int | None, as_json: bool
 ) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushcov.cli.drawing import finish, log_ticks, power, short
+from hushcov._words import number
 from hushcov.lab.benchmark.cells import AXES, DELTA, Cost, Point
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, PlotStyle
 from hushcov.lab.benchmark.results import (
@@ -25,7 +25,16 @@ from hushcov.lab.benchmark.results import (
     Size,
 )
 from hushcov.planning import predicted
-from hushcov.report.style import GREEN, PURPLE, new_figure, tidy, write_png
+from hushcov.report.style import (
+    GREEN,
+    PURPLE,
+    caption,
+    log_ticks,
+    new_figure,
+    power,
+    tidy,
+    write_png,
+)
 from hushcov.simulate import MODELS
 
 if TYPE_CHECKING:
@@ -62,11 +71,11 @@ def families_figure(results: Results) -> Figure:
         "What to see: the leftmost marker of a row is the best estimate; right of the dashed line "
         "the zero matrix, which needs no data, is better. Each row is one structure, sparse or "
         f"not, with n = {preset.base.n_records:,}, d = {preset.base.n_features} and epsilon = "
-        f"{short(preset.base.epsilon)}. Contenders that ask for a sparsity are told "
+        f"{number(preset.base.epsilon)}. Contenders that ask for a sparsity are told "
         f"{preset.base.row_sparsity}, which is wrong for most. Medians of {preset.grid_seeds} "
         "seeds."
     )
-    return finish(figure, text, width=150, headline=_families_headline(results))
+    return caption(figure, text, width=150, headline=_families_headline(results))
 
 
 def over_best(results: Results, contender: str) -> dict[str, float]:
@@ -150,7 +159,7 @@ def error_figure(results: Results, model: str) -> Figure:
     panels[0].set_ylim(smallest / 1.4, TOP)
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=10)
-    return finish(
+    return caption(
         figure, describe_error(results, model), width=165, headline=error_headline(results, model)
     )
 
@@ -185,7 +194,7 @@ def describe_error(results: Results, model: str) -> str:
         "matrix, which needs no data, is better. Grey is not private: the dark line uses sparsity "
         "and is the goal, the pale one does not. Each panel varies one quantity around n = "
         f"{base.n_records:,}, d = {base.n_features}, k = {base.row_sparsity}, epsilon = "
-        f"{short(base.epsilon)} (shaded); delta is {short(DELTA)}. All estimators see the same "
+        f"{number(base.epsilon)} (shaded); delta is {number(DELTA)}. All estimators see the same "
         f"records and know mean and scales. Lines are medians of {preset.seeds} seeds, bands their "
         f"range.{missing}"
     )
@@ -228,7 +237,7 @@ def rates_figure(rates: Rates) -> Figure:
     _rates_panel(left, rates.against_sparsity)
     _rates_panel(right, rates.against_features)
     left.set_ylabel("records that the theorem asks for")
-    return finish(figure, describe_rates(rates), width=140, headline=rates_headline(rates))
+    return caption(figure, describe_rates(rates), width=140, headline=rates_headline(rates))
 
 
 def rates_headline(rates: Rates) -> str:
@@ -256,9 +265,9 @@ def describe_rates(rates: Rates) -> str:
         f"theorem asks for {_ratio(ratios[0])} times the records of Kumar et al. at k = "
         f"{sparsity.values[0]}, and for {_ratio(ratios[-1])} times at k = {sparsity.values[-1]}. "
         "Theirs is for the noise they print, whose privacy proof has gaps. Nothing is measured "
-        f"here: error {short(DECLARED['target_error'])}, epsilon = {short(DECLARED['epsilon'])}, "
-        f"delta = {short(DECLARED['delta'])}, failure probability "
-        f"{short(DECLARED['failure_probability'])}."
+        f"here: error {number(DECLARED['target_error'])}, epsilon = {number(DECLARED['epsilon'])}, "
+        f"delta = {number(DECLARED['delta'])}, failure probability "
+        f"{number(DECLARED['failure_probability'])}."
     )
 
 
@@ -290,7 +299,7 @@ def cost_figure(results: Results) -> Figure:
     _cost_panel(right, costs, megabytes, "peak memory beyond the records, MB", 1.0)
     left.set_yticks(range(len(costs)), [CONTENDERS[cost.contender].title for cost in costs])
     left.set_ylim(len(costs) - 0.4, -0.6)
-    return finish(figure, describe_cost(results), width=150, headline=cost_headline(costs))
+    return caption(figure, describe_cost(results), width=150, headline=cost_headline(costs))
 
 
 def cost_headline(costs: Sequence[Cost]) -> str:
@@ -355,7 +364,7 @@ def crossover_figure(results: Results) -> Figure:
         axes.set_title(f"k = {k} nonzeros of a row", fontsize=11)
     panels[0].set_ylabel("number of records n")
     _legend(figure, results)
-    return finish(
+    return caption(
         figure, describe_crossover(results), width=150, headline=crossover_headline(results)
     )
 
@@ -381,8 +390,8 @@ def describe_crossover(results: Results) -> str:
         "alone (roughly for slow ones); in grey none is to beat the zero matrix. A "
         "marker is the private estimator of the smallest measured error, among all of the "
         f"benchmark: {tally}. It is the predicted one at {same} of {len(sizes)} sizes.{rings} "
-        f"Model {preset.base.model}, epsilon = {short(preset.base.epsilon)}, delta = "
-        f"{short(DELTA)}; smallest number of seeds: {preset.grid_seeds}."
+        f"Model {preset.base.model}, epsilon = {number(preset.base.epsilon)}, delta = "
+        f"{number(DELTA)}; smallest number of seeds: {preset.grid_seeds}."
     )
 
 

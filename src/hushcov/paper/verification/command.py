@@ -15,17 +15,9 @@ from rich.text import Text
 
 from hushcov._validation import check_integer
 from hushcov._words import exact, number
-from hushcov.cli.drawing import (
-    COLOURS,
-    check_paths,
-    figure_option,
-    finish,
-    json_option,
-    power,
-    seed_option,
-)
-from hushcov.cli.errors import CHECK_FAILED
-from hushcov.cli.options import INTEGER, NUMBER, Command
+from hushcov.cli import CHECK_FAILED
+from hushcov.cli.files import check_paths
+from hushcov.cli.options import INTEGER, JSON, NUMBER, SEED, Command, figure_option
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import ParameterError
 from hushcov.paper.verification.claims import (
@@ -44,7 +36,7 @@ from hushcov.paper.verification.simulation import (
     make_setting,
     records_sweep,
 )
-from hushcov.report.style import new_figure, tidy, write_png
+from hushcov.report.style import LOOKS, caption, new_figure, power, tidy, write_png
 from hushcov.simulate import MODELS
 
 if TYPE_CHECKING:
@@ -109,8 +101,8 @@ def _integers(
     metavar="N",
     help="Runs of the mechanism in each setting.",
 )
-@seed_option
-@json_option
+@SEED
+@JSON
 @figure_option("Also draw the errors, run by run and against the number of records.")
 @click.option(
     "-o",
@@ -276,7 +268,7 @@ def verification_figure(verifications: Sequence[Verification], sweeps: Sequence[
     place = {"transform": left.get_yaxis_transform(), "va": "bottom"}
     left.text(0.01, 1.08, "target of Theorem 1", color="black", **place)
     left.text(0.01, 1.15 * bottom, grey, color="0.35", **place)
-    return finish(figure, describe(verifications, sweeps), width=150)
+    return caption(figure, describe(verifications, sweeps), width=150)
 
 
 def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> str:
@@ -339,5 +331,5 @@ def _name(setting: Setting) -> str:
 
 def _look(position: int) -> dict[str, Any]:
     """Return the marker and the colour of a setting."""
-    marker, colour = _MARKERS[position % len(_MARKERS)], COLOURS[position % len(COLOURS)]
+    marker, colour = _MARKERS[position % len(_MARKERS)], LOOKS[position % len(LOOKS)][0]
     return {"marker": marker, "markersize": 4, "color": colour}
