@@ -16,7 +16,8 @@ from scipy import sparse
 from command_line import words
 from hushcov._words import memory
 from hushcov.accounting import Gaussian
-from hushcov.cli import files, forecasts
+from hushcov.cli import files
+from hushcov.cli import plan as plan_command
 from hushcov.estimators import scaled
 from hushcov.planning import fit_memory, registry
 from hushcov.planning.registry import PICTURES
@@ -239,7 +240,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def many(monkeypatch):
-    for module in (scaled, forecasts):
+    for module in (scaled, plan_command):
         monkeypatch.setattr(module, "LARGEST_DENSE", 5)
 
 
