@@ -11,7 +11,7 @@ from pathlib import Path
 from hushcov.planning import mechanisms
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "hushcov"
-MOST_MODULES = 45  # of ours, for the estimator to start with
+MOST_MODULES = 43  # of ours, for the estimator to start with
 LONGEST_MODULE, LONGEST_FUNCTION = 900, 60
 # The benchmark sets two theorems side by side, one of which has the name of its mechanism. An audit
 # tries the methods of SeparateCovariance, one of which has the name of another mechanism.
@@ -113,17 +113,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 58_170,
-    "modules": 201,
-    "lines of the core": 43_069,
-    "modules of the core": 157,
-    "private helpers used once": 606,
+    "lines of source": 54_379,
+    "modules": 170,
+    "lines of the core": 40_638,
+    "modules of the core": 129,
+    "private helpers used once": 460,
     "class names used twice": 0,
-    "docstrings that begin with What, The same, Whose or That": 32,
+    "docstrings that begin with What, The same, Whose or That": 28,
     "options of fit": 36,
     "pages of documentation": 40,
-    "words of documentation": 58_910,
-    "lines of tests": 55_628,
+    "words of documentation": 58_916,
+    "lines of tests": 45_338,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

@@ -29,6 +29,7 @@ from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.noise import entropy_source
+from hushcov.peers import room as peers_room
 from hushcov.peers import row_top_k
 from hushcov.release import Release
 from hushcov.steps import complete
@@ -182,7 +183,7 @@ def trace_leaked(monkeypatch):
         return Release(**fields | {"parameters": fields["parameters"] | seen})
 
     monkeypatch.setattr(row_top_k, "row_bounded_gram", watched)
-    monkeypatch.setattr(row_top_k, "Release", document_with_it)
+    monkeypatch.setattr(peers_room, "Release", document_with_it)
 
 
 def size_leaked(monkeypatch):

@@ -18,7 +18,7 @@ from hushcov import (
 from hushcov.accounting import Neighbours, Pure
 from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
-from hushcov.mechanisms import screened
+from hushcov.mechanisms.screened import values as screened
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import entropy_source
 from hushcov.noise.laplace import discrete_laplace
