@@ -14,7 +14,6 @@ import argparse
 import math
 from dataclasses import dataclass
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,9 @@ import numpy.typing as npt
 from hushcov.accounting import Budget, calibrate_gaussian
 from hushcov.inputs import ReleaseInputs
 from hushcov.lab.benchmark.results import fitted_slope
-from hushcov.mechanisms.adaptive import mechanism
-from hushcov.mechanisms.adaptive.mechanism import release_adaptive
+from hushcov.mechanisms.adaptive.mechanism import Readers, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import (
+    DROPPED,
     FIRST_VALUES,
     PRODUCT_NORMS,
     AdaptiveParameters,
@@ -46,7 +45,6 @@ SIZE, N = 400, 1_000_000
 RECORDS = (200_000, 400_000, 800_000, 1_600_000, 3_200_000, 6_400_000)
 FEATURES = (100, 200, 400, 800)
 _LARGEST, _NONZEROS, _ROWS = 0.3, 4, 100
-_DROPPED = 1.5  # as in `mechanisms/adaptive/pairs.py`
 _SIGN_ERROR = 0.77  # of a mean product of signs beside that of the product, times sqrt(n)
 
 
@@ -101,7 +99,7 @@ def emulated(truth: Matrix, n: int, seed: int) -> Emulated:
 class EmulatedScreen(SignScreen):
     """Scores that were drawn with the moments."""
 
-    def sums(self, records: Any, progress: Any) -> Any:
+    def sums(self, records: Any) -> Any:
         """See `SignScreen.sums`."""
         return records.scores.copy()
 
@@ -157,7 +155,7 @@ def emulated_pairs(
     budget.gaussian(first_mu)
     noise = value_noise(len(rows), inputs, first_mu)
     first = records.moments[rows, columns] + noise * generator.standard_normal(len(rows))
-    kept = np.abs(first) > _DROPPED * detection_deviation(noise, n)
+    kept = np.abs(first) > DROPPED * detection_deviation(noise, n)
     rows, columns, first = rows[kept], columns[kept], first[kept]
     mu = budget.mu_left
     budget.gaussian(mu)
@@ -178,13 +176,8 @@ def adaptive_error(truth: Matrix, table: Emulated, seed: int) -> tuple[float, st
     norm = NormBound(math.sqrt(squared), 0.0, trace / d)
     prepared = Prepared(table, np.ones(d), norm=norm)  # type: ignore[arg-type]
     entropy = Entropy(np.random.default_rng([seed, 2]), private=False)
-    emulation = {
-        "WholeMatrix": EmulatedMatrix,
-        "release_pairs": emulated_pairs,
-        "SignScreen": EmulatedScreen,
-    }
-    with mock.patch.multiple(mechanism, **emulation):
-        release = release_adaptive(prepared, parameters, parameters.budget(), entropy)
+    readers = Readers(EmulatedMatrix, emulated_pairs, EmulatedScreen)  # type: ignore[arg-type]
+    release = release_adaptive(prepared, parameters, parameters.budget(), entropy, readers=readers)
     structure = release.making.structure
     assert structure is not None
     found = structure.kind + ("" if release.selected is None else ", pairs")

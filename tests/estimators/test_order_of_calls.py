@@ -42,7 +42,7 @@ CASES = {
     "RowTopKCovariance": {**INSISTS, "row_sparsity": 2},
     "SeparateCovariance": INSISTS,
     "CoinPressCovariance": INSISTS,
-    "EigenSamplingCovariance": {"feature_scale": 1.0},
+    "EigenSamplingCovariance": {"feature_scale": 1.0, "assume_centered": True},
     "MultiscaleCovariance": {
         **INSISTS,
         **{"row_sparsity": 2, "scale": 1.0, "constants": "calibrated"},

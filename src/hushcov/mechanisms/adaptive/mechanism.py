@@ -7,6 +7,7 @@ clock before it is run.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -256,6 +257,18 @@ _PUT_BACK = 0.5  # of what a bound takes off: how far what is put back may be of
 _SMALL = 500  # features up to which all eigenvectors are quick
 
 
+@dataclass(frozen=True)
+class Readers:
+    """The three places at which a release reads records; a study of its decisions emulates them."""
+
+    matrix: Callable[..., WholeMatrix] = WholeMatrix
+    pairs: Callable[..., PairValues] = release_pairs
+    screen: Callable[[], SignScreen] = SignScreen
+
+
+_READERS = Readers()
+
+
 @dataclass
 class _Run:
     """One release under way: what is fixed, and what was released so far."""
@@ -267,6 +280,7 @@ class _Run:
     budget: Budget
     norm: NormBound
     given: Prepared
+    readers: Readers
     units: UnitBound | None = None
 
     @property
@@ -295,8 +309,11 @@ def release_adaptive(
     entropy: Entropy,
     *,
     sparse: bool = False,
+    readers: Readers = _READERS,
 ) -> Release:
     """Look, select and release; with `sparse` the whole matrix is never looked at.
+
+    With other `readers` than the default's, which study the decisions, nothing is promised.
 
     Privacy
     -------
@@ -310,7 +327,7 @@ def release_adaptive(
     budget.part = parameters.part
     parameters.expect(budget)
     norm = prepared.norm or _released_norm(records, scale, inputs, budget, entropy)
-    run = _Run(records, scale, parameters, entropy, budget, norm, prepared)
+    run = _Run(records, scale, parameters, entropy, budget, norm, prepared, readers)
     if inputs.neighbours.together > 1 and not sparse:
         run.units = _unit_bound(run)
     # Whether few pairs would have much less noise than all; from released and public numbers.
@@ -327,7 +344,7 @@ def release_adaptive(
     if probe is not None and math.hypot(hidden, noise) > _LEAN * _whole_noise(run):
         return _of_whole(run, probe)
     norm_of = 1.0 if probe is None else largest(_taken(probe, ladder.pairs))
-    values = release_pairs(
+    values = readers.pairs(
         records, scale, inputs, ladder.pairs, ladder.real, norm_of, budget, entropy
     )
     return _of_pairs(run, ladder, values, hidden, sparse=sparse)
@@ -366,7 +383,7 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
     With `probed`, a noisy look at all of them before.
     """
     tilt, d = run.given.tilt, run.d
-    screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
+    screen = run.readers.screen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
     sums = screen.sums(run.records)  # proof: step 2
     probe = None
     if probed:
@@ -442,7 +459,7 @@ def _pair_noise(run: _Run, ladder: Ladder) -> float:
 
 def _whole(run: _Run) -> WholeMatrix:
     """Exact sums of records with the bound on their norms."""
-    return WholeMatrix(
+    return run.readers.matrix(
         run.records,
         run.scale,
         run.parameters.inputs,
