@@ -113,9 +113,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 54_379,
+    "lines of source": 54_396,
     "modules": 170,
-    "lines of the core": 40_638,
+    "lines of the core": 40_655,
     "modules of the core": 129,
     "private helpers used once": 460,
     "class names used twice": 0,

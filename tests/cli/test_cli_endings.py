@@ -69,7 +69,8 @@ MOMENTS = {
     ("name", "moment"),
     [
         *(("SIGTERM", "before the commit"), ("SIGINT", "after the commit")),
-        *(("SIGTERM", "after the commit"), ("SIGHUP", "writing")),
+        pytest.param("SIGTERM", "after the commit", marks=pytest.mark.slow),
+        ("SIGHUP", "writing"),
     ],
 )
 def test_a_signal_ends_in_order(name, moment):
@@ -85,6 +86,7 @@ def test_a_signal_ends_in_order(name, moment):
     assert folders() == []
 
 
+@pytest.mark.slow
 def test_signals_while_it_is_ending_change_nothing():
     writing = ("files, '_fill', 'after'", "[signal.SIGTERM]")
     again = ("files.Path, 'rmdir', 'before'", "[signal.SIGTERM, signal.SIGINT]")
@@ -101,7 +103,7 @@ def test_a_signal_after_the_release_says_where_it_is():
     assert folders() == ["a", "a/out"]
 
 
-@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", pytest.param("<&- >&- 2>&-", marks=pytest.mark.slow)])
 def test_closed_streams(closed):
     script = f'exec "$@" {closed}'
     command = ["sh", "-c", script, "sh", sys.executable, "-m", "hushcov.cli.main", *FIT]
@@ -121,6 +123,7 @@ def test_output_that_nobody_reads_any_more():
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_messages_that_nobody_reads_do_not_cost_the_release():
     read, write = os.pipe()
     os.close(read)

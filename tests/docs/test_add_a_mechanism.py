@@ -82,6 +82,7 @@ def test_three_files_and_a_line(tree):
     assert all((ROOT / name).parent.is_dir() for name in named_files())
 
 
+@pytest.mark.slow
 def test_its_own_test_passes(run):
     """Among it that a third of the noise is caught by the audit."""
     found = run("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/mechanisms")
@@ -106,6 +107,7 @@ print(*CONTENDERS)
 """
 
 
+@pytest.mark.slow
 def test_every_command_knows_it(run, tree):
     np.save(tree / "x.npy", np.random.default_rng(0).normal(size=(9000, 4)))
     public = " ".join(PUBLIC)

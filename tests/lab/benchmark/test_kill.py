@@ -109,6 +109,7 @@ def test_a_killed_benchmark_goes_on(tmp_path):
     assert min(row["error"], row["seconds"], 1 + row["megabytes"]) > 0
 
 
+@pytest.mark.slow
 def test_an_interrupted_benchmark_keeps_its_cells(tmp_path):
     folder = tmp_path / "bench"
     # As a terminal does: to all processes.

@@ -23,6 +23,7 @@ def collected(tasks, workers, **options):
     return found
 
 
+@pytest.mark.slow
 def test_all_cells_arrive():
     tasks = [Task(squares, ([1, 2],)), Task(squares, ([3],)), Task(squares, ([],))]
     assert sorted(collected(tasks, 2)) == [1, 4, 9]
@@ -30,6 +31,7 @@ def test_all_cells_arrive():
     assert collected([], 3) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "error", "words"),
     [
