@@ -126,7 +126,7 @@ def norms_of_noise(factors, count, diagonal=ROOT, seed=21):
     return np.concatenate(found)
 
 
-@short_and_long("count", 2_000, 30_000)
+@short_and_long("count", 4_000, 30_000)
 @pytest.mark.parametrize("diagonal", [0.0, ROOT, 4.0])
 @pytest.mark.parametrize("name", FACTORS)
 def test_noise_is_below_its_bound_and_the_bound_is_near(name, diagonal, count):
