@@ -113,9 +113,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 54_396,
+    "lines of source": 54_402,
     "modules": 170,
-    "lines of the core": 40_655,
+    "lines of the core": 40_661,
     "modules of the core": 129,
     "private helpers used once": 460,
     "class names used twice": 0,
@@ -123,7 +123,7 @@ WEIGHT = {
     "options of fit": 36,
     "pages of documentation": 40,
     "words of documentation": 58_916,
-    "lines of tests": 45_351,
+    "lines of tests": 45_359,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

@@ -7,10 +7,11 @@ import pytest
 from scipy import sparse
 
 from hushcov.accounting import Clocked, Gaussian, compose
-from hushcov.exceptions import CapacityError
+from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
+from hushcov.noise import entropy_source
 from mechanisms.adaptive.settings import (
     blocks,
     correlations,
@@ -193,3 +194,10 @@ def test_incomplete_records_are_left_out():
     release = estimator.release_
     assert release.making.structure.kind == "sparse"
     assert release.making.threshold > 1.9 * release.noise_sd[0]
+
+
+def test_emulated_readers_take_no_private_noise():
+    with pytest.raises(PrivacyConditionError, match="seeded"):
+        adaptive.release_adaptive(
+            *(None, None, None), entropy_source(None), readers=adaptive.Readers()
+        )

@@ -17,6 +17,7 @@ from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._triangle import mirror, pairs_beyond, spread_pairs
 from hushcov._words import number
 from hushcov.accounting import Budget, smallest_sigma
+from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.pairs import (
     FINE,
@@ -313,7 +314,8 @@ def release_adaptive(
 ) -> Release:
     """Look, select and release; with `sparse` the whole matrix is never looked at.
 
-    With other `readers` than the default's, which study the decisions, nothing is promised.
+    Other `readers` than the default's study its decisions: they take seeded noise alone, so that no
+    release of theirs is called private.
 
     Privacy
     -------
@@ -321,6 +323,10 @@ def release_adaptive(
     on the same budget.
     """
     check_entropy(entropy)
+    if readers is not _READERS and entropy.private:
+        raise PrivacyConditionError(
+            "other readers than the default's promise nothing: pass a seeded source of noise."
+        )
     records, inputs = prepared.records, parameters.inputs
     inputs.check_size(records)
     scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
