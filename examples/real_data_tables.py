@@ -70,7 +70,7 @@ class Dataset:
 def shuffled(name: str, columns: Any, records: Any, **more: Any) -> Dataset:
     """A dataset with its rows in random order, of which the first are a sample of all.
 
-    The rows of a sensitive table may not be removed, as `dropna` does below: use `drop_nulls`.
+    The rows of a sensitive table may not be removed, as `dropna` does below: leave nulls in.
     """
     rows = np.random.default_rng(0).permutation(np.asarray(records, dtype=np.float64))
     row_sparsity = max(4, rows.shape[1] // 3)

@@ -27,7 +27,7 @@ from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
-from hushcov.steps import complete, location, norms, preparation, scales
+from hushcov.steps import complete, location, norms, preparation, quantiles, scales
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
@@ -44,6 +44,7 @@ ADDED = (
     (location, "rounded_normal"),
     (preparation, "rounded_normal"),
     (norms, "rounded_normal"),
+    (quantiles, "rounded_normal"),
     (genotypes, "rounded_normal"),
 )
 DRAWN = (

@@ -113,17 +113,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 54_402,
-    "modules": 170,
-    "lines of the core": 40_661,
-    "modules of the core": 129,
-    "private helpers used once": 460,
+    "lines of source": 55_911,
+    "modules": 174,
+    "lines of the core": 42_156,
+    "modules of the core": 133,
+    "private helpers used once": 461,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 28,
-    "options of fit": 36,
-    "pages of documentation": 40,
-    "words of documentation": 58_916,
-    "lines of tests": 45_359,
+    "options of fit": 37,
+    "pages of documentation": 41,
+    "words of documentation": 62_577,
+    "lines of tests": 46_444,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

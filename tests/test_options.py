@@ -80,10 +80,10 @@ def test_an_entry_makes_a_refusal(name):
 
 def test_what_is_needed_and_what_is_refused_names_the_option():
     taker = Taker("x", refused={"drop_nulls": "why"}, needed={"feature_scale": "because"})
-    with pytest.raises(ParameterError, match=r"^--drop-nulls must be left out with x: why$"):
-        taker.check({"drop_nulls": True})
-    with pytest.raises(ParameterError, match=r"^--feature-scale is required with x: because$"):
+    with pytest.raises(ParameterError, match=r"^--no-nulls must be left out with x: why$"):
         taker.check({"drop_nulls": False})
+    with pytest.raises(ParameterError, match=r"^--feature-scale is required with x: because$"):
+        taker.check({"drop_nulls": True})
 
 
 @pytest.mark.parametrize("command", [fit, plan])

@@ -65,7 +65,7 @@ def rare() -> tuple[Matrix, Matrix]:
 
 def missing(rows: Matrix) -> Any:
     holes = np.random.default_rng(1).random(rows.shape) < 0.01
-    return open_records(np.where(holes, np.nan, rows), drop_nulls=True)
+    return open_records(np.where(holes, np.nan, rows)).with_gaps()
 
 
 def visits(alike: float) -> tuple[Matrix, Matrix, Matrix]:

@@ -67,10 +67,10 @@ MISTAKES = (
     Mistake("An epsilon of 100, or of 0", "fit patients.csv --epsilon 100 --delta 1e-6"),
     Mistake("An epsilon in words", "fit patients.csv --epsilon one --delta 1e-6"),
     Mistake("A delta that protects nobody", "fit patients.csv --epsilon 1 --delta 0.01"),
-    Mistake("Missing values", f"fit gaps.csv {BUDGET}"),
+    Mistake("Missing values", f"fit gaps.csv {BUDGET} --no-nulls"),
     Mistake(
         "Missing values, and a ledger",
-        f"fit gaps.csv {BUDGET} --ledger budget.db --dataset gaps",
+        f"fit gaps.csv {BUDGET} --no-nulls --ledger budget.db --dataset gaps",
     ),
     Mistake("Too few rows: a hopeless budget", f"fit few.csv {BUDGET}"),
     Mistake("A plan for too few rows", f"plan --records 0 --features 4 {BUDGET}"),
@@ -101,7 +101,10 @@ MISTAKES = (
     Mistake("Identifiers as a feature", python='est.fit(X.assign(id=list("abcd") * 1_000))'),
     Mistake("Columns of text and dates", python='est.fit(X.assign(city="x", day="2024-01-31"))'),
     Mistake("True and false as text", python='est.fit(X.assign(smoker=["yes", "no"] * 2_000))'),
-    Mistake("NaN in an array", python="est.fit(np.where(X > 70, np.nan, X))"),
+    Mistake(
+        "NaN in an array, promised to be complete",
+        python="est.set_params(drop_nulls=False).fit(np.where(X > 70, np.nan, X))",
+    ),
     Mistake("Complex numbers", python="est.fit(X.to_numpy() * 1j)"),
     Mistake("One column as a 1-D array", python='est.fit(X["age"].to_numpy())'),
     Mistake(

@@ -8,6 +8,14 @@ from collections.abc import Sequence
 
 _EXPONENT_FROM = 1e4
 
+#: What may be done about nulls, each record by a rule of its own. Records must not be removed: how
+#: many are left would not be protected.
+NULL_CURES = (
+    "leave out columns that are known to be often empty, or fill in a public value ('missing' in a "
+    "codebook), with a column beside it that says where: by a rule that uses no other record, and "
+    "without removing records"
+)
+
 
 def number(value: float, digits: int = 4) -> str:
     """Return a number to some significant digits: 0.0012, 1,234, 1.461e15."""

@@ -19,6 +19,8 @@ LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18
 LARGEST_EPSILON = 10.0
 LARGEST_FEATURES = 10**9
+#: Share of the budget that counts complete records.
+OF_COMPLETE = 0.005
 _LEAST_LEFT = 1e-3  # of a budget, for plans that could not be run
 #: Why a budget has its range, in plain words.
 BUDGET_WORDS = (

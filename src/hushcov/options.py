@@ -17,10 +17,12 @@ import numpy as np
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import RELATIONS, REPLACE
 from hushcov.exceptions import ParameterError
-from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_EPSILON
+from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_EPSILON, OF_COMPLETE
 
-#: What may be estimated of units that have several rows.
-ESTIMANDS = ("rows", "unit-means")
+#: The estimand of normal scores, and the transform of a column that makes them.
+RANK = "rank"
+#: What may be estimated: of rows, of the means of units that have several, of normal scores.
+ESTIMANDS = ("rows", "unit-means", RANK)
 #: What becomes of a fit that should stop a careful user.
 REACTIONS = ("raise", "warn")
 #: Refusals that `--allow` turns into warnings, and the estimators' parameters for them.
@@ -43,8 +45,8 @@ class Option:
     name : str
         The keyword of estimators, and of the functions of commands.
     kind : str
-        "flag", "number", "integer", "choice", "choices", "text", "names", "path", "folder",
-        "scales" or "bandwidth"; "any" for what the command line cannot take.
+        "flag", "number", "integer", "choice", "choices", "text", "texts", "names", "path",
+        "folder", "scales" or "bandwidth"; "any" for what the command line cannot take.
     flag : str
         The command-line option, and without dashes the key in settings; empty if there is none.
     help, metavar : str
@@ -244,10 +246,11 @@ TABLE = (
         "estimand",
         "choice",
         "--estimand",
-        "Where there are units: the covariance of rows, each of which counts, or of the means of "
-        f"units.  [default: {ESTIMANDS[0]}]",
+        "The covariance of rows, each of which counts; where there are units, of the means of "
+        "units; or of normal scores: every column that has no --transform of its own is mapped by "
+        f"released quantiles, so that skew and outliers do no harm.  [default: {ESTIMANDS[0]}]",
         choices=ESTIMANDS,
-        type='{"rows", "unit-means"}, default="rows"',
+        type='{"rows", "unit-means", "rank"}, default="rows"',
     ),
     Option(
         "sample_weight",
@@ -272,8 +275,9 @@ TABLE = (
         "path",
         "--codebook",
         "What is publicly known of columns: name, low, high, kind (number, integer, binary, "
-        "category) and values, separated by '|'. Values are clipped to low and high; categories "
-        "become one-hot columns. Never made from the records.",
+        "category), values, separated by '|', transform, and missing, which fills empty fields. "
+        "Values are clipped to low and high; categories become one-hot columns. Never made from "
+        "the records.",
         metavar="FILE.csv",
         commands=("fit", "plan"),
     ),
@@ -290,12 +294,40 @@ TABLE = (
         "(`hushcov.read_codebook`).",
     ),
     Option(
+        "transforms",
+        "texts",
+        "--transform",
+        "Map a column first: log:SMALLEST (values below count as that), log1p and sqrt (with the "
+        "sign of the value), square:CENTRE (added as a column), winsorise or winsorise:SHARE "
+        "(capped at released quantiles), rank (normal scores). A name alone is for all columns; "
+        "may be repeated.",
+        metavar="COLUMN=NAME",
+        type="str, mapping or list, optional",
+        doc="Maps of columns: a name for all columns, one for each (None for none), or a mapping "
+        "by name or index. 'log:0.01' is the logarithm, where values below 0.01 count as that "
+        "(without a number, a public lower bound must be above 0); 'log1p' is sign(x) log(1 + "
+        "|x|), and 'sqrt' sign(x) sqrt(|x|). 'square:20' adds the square of the column less 20 "
+        "(without a number, less the middle of public bounds). 'winsorise:0.01' caps the column "
+        "where about 1 % of the records lie beyond, on each side (0.1 % without a number), and "
+        "'rank' gives normal scores, both by quantiles that are released from 2 to 15 % of the "
+        "budget. Bounds are of columns before it. Chosen without looking at X.",
+    ),
+    Option(
         "drop_nulls",
         "flag",
-        "--drop-nulls",
-        "Leave out records with nulls or NaN, which otherwise are an error. About how many are "
-        "complete is released, too, from 0.5 % of the budget.",
-        type="bool, default=False",
+        "--no-nulls",
+        "Promise that no value is missing, known without a look at the records: nothing is counted "
+        "then. A null that is found all the same stops the fit, and its budget is spent.  "
+        "[default: records with nulls are left out, and about how many are complete is released "
+        f"from {100 * OF_COMPLETE:g} % of the budget]",
+        default=True,
+        type="bool, default=True",
+        doc="Whether records that miss a value (NaN, None, null) are left out, and about how many "
+        f"are complete is released, from {100 * OF_COMPLETE:g} % of the budget. False promises "
+        "that no value is missing, which must be known without a look at the records: a null that "
+        "is found all the same is a `DataError`, and the budget is spent. Without a delta, and in "
+        "`partial_fit`, nobody counts, and nulls are always an error.",
+        commands=("fit", "plan"),
     ),
     Option(
         "header",

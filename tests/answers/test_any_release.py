@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from answer_documents import UNIT, document
 
+from hushcov.answers.association import associate
 from hushcov.answers.components import components, partial_correlations
 from hushcov.answers.regression import conditional, regress
 from hushcov.exceptions import ParameterError
@@ -66,6 +67,11 @@ def of_pairs(release, rng):
     return replace(release, integers=integers, selected=pairs, making=making)
 
 
+def levels_of(release):
+    names = ("y", *(f"x={i}" for i in range(1, release.n_features)))
+    return replace(release, column_names=names)
+
+
 def questions(release, rng):
     d, location = release.n_features, release.location
     return (
@@ -75,6 +81,8 @@ def questions(release, rng):
         lambda: partial_correlations(release),
         lambda: regress(release, 0),
         lambda: regress(release, 0, list(range(1, d))),
+        lambda: regress(release, 0, "all", limit=float(rng.choice([1e-6, 1.0, 1e6]))),
+        lambda: associate(levels_of(release), "x", 0),
         lambda: conditional(release, {0: location[0]}),
     )
 
@@ -91,7 +99,7 @@ def test_every_question_is_answered_or_refused(seed):
             except ParameterError:
                 continue
             answered += 1
-    assert answered > 30  # of 96
+    assert answered > 40  # of 120
 
 
 @pytest.mark.parametrize("sparse", [False, True])

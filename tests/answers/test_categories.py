@@ -4,13 +4,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from answer_documents import document
+from answer_documents import document, fewest
 
-from hushcov.answers.components import partial_correlations
+from hushcov.answers.association import associate
+from hushcov.answers.components import components, partial_correlations
 from hushcov.answers.regression import conditional, regress
+from hushcov.answers.tables import around, correlation, pairs_table
 from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
+from hushcov.release.description import counted_facts, describe
 from hushcov.release.document import Making
+from hushcov.release.pairs import view
+from hushcov.report.layout import graph
+from hushcov.report.pages import subject_of
 
 SHARES = np.array([0.5, 0.3, 0.2])
 NAMES = ("age", "team=a", "team=b", "team=c", "remote=yes")
@@ -44,14 +50,22 @@ def test_columns_that_add_up_are_told_from_others():
 
 def test_the_name_of_a_category_stands_for_its_columns_but_one():
     names, said = spelt_out(staff(), ["age", "team"])
-    assert names == ["age", "team=a", "team=b"]
-    assert "team=c is left out" in said[0]
-    assert np.isfinite(regress(staff(), "remote=yes", names).upper).all()
-    names, said = spelt_out(staff(2), ["team", "remote"])
-    assert names == ["team=a", "team=b", "remote=yes"]  # all: one is left out already
-    assert "left out" not in " ".join(said)
+    assert names == ["age", "team=a", "team=b", "team=c"]
+    assert said == ["team stands for team=a, team=b and team=c."]
+    found = regress(staff(), "remote=yes", ["age", "team"])
+    assert found.features == ("age", "team=a", "team=b")
+    assert found.notes == (
+        said[0],
+        "team=c is left out, as what to compare team=a and team=b with.",
+    )
+    assert np.isfinite(found.upper).all()
+    every = regress(staff(), "remote=yes", names)  # each level by its name is no other question
+    np.testing.assert_array_equal(every.upper, found.upper)
+    found = regress(staff(2), "age", ["team", "remote"])
+    assert found.features == ("team=a", "team=b", "remote=yes")  # all: one is left out already
+    assert "left out" not in " ".join(found.notes)
     with pytest.raises(ParameterError, match="became team=a, team=b, team=c: name those, all but"):
-        regress(staff(), "age", "team")
+        regress(staff(), "team", "age")
 
 
 def test_answers_are_values_of_columns():
@@ -63,7 +77,6 @@ def test_answers_are_values_of_columns():
     rare = replace(staff(), making=replace(staff().making, unresolved=(3,)))
     assert spelt_out(rare, ["team"])[0] == ["team=a", "team=b"]
     assert answered(rare, "team", "b") == {"team=a": 0.0, "team=b": 1.0}
-    assert spelt_out(staff(), ["team"], every=True)[0] == ["team=a", "team=b", "team=c"]
     with pytest.raises(ParameterError, match=r"did you mean 'age'\?\): they are age, team=a"):
         regress(staff(), "aeg")
     nothing = replace(staff(), making=replace(staff().making, unresolved=(0, 1, 2, 3, 4)))
@@ -71,11 +84,16 @@ def test_answers_are_values_of_columns():
         regress(nothing, "age")
 
 
-def test_partial_correlations_name_columns_that_add_up():
+def test_partial_correlations_leave_out_what_follows_from_others():
     found = partial_correlations(staff())
-    assert "team=a, team=b and team=c add up" in found.warning
-    assert "such as team=c" in found.warning
-    assert partial_correlations(staff(2)).warning == ""
+    assert found.warning == ""
+    assert found.notes == ("team=c is left out, as what to compare team=a and team=b with.",)
+    assert abs(found.matrix[1, 2]) > 0.5
+    assert not found.edges.any()  # levels exclude each other, which is no finding
+    assert partial_correlations(staff(2)).notes == ()
+    directions = components(staff())
+    assert directions.notes[0] == found.notes[0]
+    assert "team=c" not in directions.features
 
 
 def test_values_outside_of_public_bounds_are_said():
@@ -84,3 +102,107 @@ def test_values_outside_of_public_bounds_are_said():
     assert "age = 400 is outside its public bounds (at most 90)" in found.warning
     assert "at least 18" in (conditional(staff(), {"age": 1.0}, "remote=yes").warning or "")
     assert "bounds" not in (conditional(staff(), {"age": 90.0}, "team=a").warning or "")
+
+
+# ---- pairs of levels are no findings ----
+
+
+def related(noise=1e-3, **changes):
+    """Four answers that go with an age, and a release that found all of that."""
+    rng = np.random.default_rng(0)
+    team = rng.choice(4, size=20_000, p=[0.4, 0.3, 0.2, 0.1])
+    hot = (team[:, None] == np.arange(4)).astype(float)
+    age = 40 + 5.0 * (team == 0) + 10 * rng.standard_normal(len(team))
+    remote = (rng.random(len(team)) < 0.2 + 0.5 * (team == 2)).astype(float)
+    rows = np.column_stack([age, hot, remote])
+    names = ("age", *(f"team={name}" for name in "abcd"), "remote")
+    making = Making(n_records=len(rows), bounds=((None, None), *[(0.0, 1.0)] * 5))
+    options = {"column_names": names, "location": rows.mean(axis=0), "making": making} | changes
+    return document(np.cov(rows.T, bias=True), n=len(rows), noise=noise, **options), rows
+
+
+def test_pairs_of_levels_are_in_the_matrix_and_in_no_list():
+    release, _ = related()
+    seen, words = view(release), describe(release)
+    within = [(i, j) for i in range(1, 5) for j in range(i + 1, 5)]
+    assert abs(correlation(release)[1, 2]) > 0.5
+    assert seen.found.places
+    assert not set(seen.found.places) & set(within)
+    assert seen.n_found == len(seen.found)
+    assert words.candidates == 15 - 6
+    listed = pairs_table(release, 0.95)
+    assert len(listed["feature_1"]) == 9
+    assert not seen.table(tuple(np.array(within).T)).found.any()
+    assert "team=b" not in around(release, "team=a")["feature"]
+    ((_, sentence),) = [each for each in counted_facts(release) if each[0] == "categories"]
+    assert "levels of one category (team) exclude each other" in sentence
+    alone = replace(release, column_names=tuple(name.replace("=", " ") for name in (*NAMES, "x")))
+    assert set(view(alone).found.places) & set(within)  # other names are other columns
+    untold = replace(release, noise_sd=None, making=Making())
+    assert view(untold).rule == "strongest"
+    assert not set(view(untold).found.places) & set(within)
+    drawn = graph(subject_of(release))
+    assert drawn is not None
+    assert not {pair for pair, *_ in drawn.edges} & set(within)
+
+
+def test_associations_are_differences_of_means():
+    release, rows = related()
+    found = associate(release, "team", "age")
+    in_level = rows[:, 1:5].astype(bool)
+    exact = [rows[each, 0].mean() - rows[~each, 0].mean() for each in in_level.T]
+    np.testing.assert_allclose(found.lines["difference"], exact, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(found.lines["share"], in_level.mean(axis=0))
+    means = [rows[each, 0].mean() for each in in_level.T]
+    np.testing.assert_allclose(found.lines["mean"], means, rtol=1e-4)
+    between = sum(
+        each.mean() * (mean - rows[:, 0].mean()) ** 2
+        for each, mean in zip(in_level.T, means, strict=True)
+    )
+    assert found.explained[0] == pytest.approx(between / rows[:, 0].var(), rel=0.02)
+    assert found.explained[1] < found.explained[0] < found.explained[2]
+    assert "team=a: age is 5" in str(found)
+    other = associate(release, "age", "team")  # either way
+    np.testing.assert_array_equal(other.lines["lower"], found.lines["lower"])
+    two = associate(release, "team", "remote")
+    assert two.explained is not None
+    both = associate(release, "remote", "team")
+    assert both.lines["column"].tolist() == ["team=a", "team=b", "team=c", "team=d"]
+    assert both.explained is None
+    with pytest.raises(ParameterError, match="category must be a category"):
+        associate(release, "team", "team")
+    with pytest.raises(ParameterError, match="category must be a category"):
+        associate(replace(release, making=Making(n_records=100)), "age", "remote")
+    lost = replace(release, making=replace(release.making, unresolved=(2,)))
+    assert associate(lost, "team", "age").lines["level"].tolist() == ["team=a", "team=c", "team=d"]
+    with pytest.raises(ParameterError, match="category must be found"):
+        associate(lost, "team=b", "age")
+
+
+@pytest.mark.parametrize("narrower", [1.0, 0.6])
+def test_intervals_of_associations_cover(narrower):
+    # One level counts of each release; false alarms are once in 1e6.
+    exact, _ = related(noise=1e-9)
+    truth = associate(exact, "team", "age").lines["difference"]
+    covariance, rng, covered = exact.covariance(), np.random.default_rng(1), 0
+    for _ in range(100):
+        options = {"column_names": exact.column_names, "location": exact.location}
+        near = covariance + 1e-9 * np.diag(np.diag(covariance))  # levels add up
+        release = document(near, n=20_000, noise=0.01, rng=rng, **options)
+        found = associate(release, "team", "age").lines
+        off = np.abs(found["difference"] - truth)
+        covered += np.count_nonzero(off <= narrower * (found["upper"] - found["lower"]) / 2) / 4
+    assert (covered >= fewest(100)) == (narrower == 1.0)
+
+
+def test_all_columns_are_those_without_a_level_of_each_category():
+    release, _ = related()
+    found = regress(release, "age", "all")
+    assert found.features == ("team=a", "team=b", "team=c", "remote")
+    assert found.notes == (
+        "team=d is left out, as what to compare team=a, team=b and team=c with.",
+    )
+    assert not found.ridge.any()
+    assert regress(release, "team=a", "all").features == ("age", "remote")
+    assert not {"team=b", "team=c", "team=d"} & set(regress(release, "team=a").features)
+    assert conditional(release, {"team=a": 1.0}).features == ("age", "remote")

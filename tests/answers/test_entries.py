@@ -78,7 +78,7 @@ def test_correlations_beyond_one_are_noise():
     integers[5, 5] = -3
     made = released(np.random.default_rng(0), integers=integers)
     found = correlation(made)
-    assert found[0, 1] == 1.0
+    assert np.isnan(found[0, 1])
     assert np.isnan(found[5]).all()
     table = pairs_table(made, 0.95)
     noisy = {
@@ -88,7 +88,25 @@ def test_correlations_beyond_one_are_noise():
         )
     }
     assert ("age", "weight") in noisy
+    assert np.isnan(table["correlation"][table["noise"]]).all()
     assert np.all(np.abs(table["correlation_upper"][~np.isnan(table["correlation_upper"])]) <= 1)
+
+
+def test_a_zero_outside_its_own_interval_was_not_found():
+    integers = np.rint(np.eye(D) / UNIT).astype(np.int64)
+    for (i, j), value in {(0, 1): 0.3, (2, 3): 0.15, (4, 5): 0.01}.items():
+        integers[i, j] = integers[j, i] = int(value / UNIT)
+    made = released(np.random.default_rng(0), integers=integers, threshold=0.2)
+    table = pairs_table(made, 0.95)
+    sides = zip(table["feature_1"], table["feature_2"], strict=True)
+    at = {tuple(sorted(pair)): k for k, pair in enumerate(sides)}
+    kept, zero, small = at["age", "weight"], at["pulse", "temp"], at["bmi", "dose"]
+    assert table["covariance"][kept] > 0
+    assert np.isnan(table["covariance"][zero])
+    assert np.isnan(table["correlation"][zero])
+    assert table["lower"][zero] > 0
+    assert table["covariance"][small] == table["correlation"][small] == 0
+    assert not table["found"][[zero, small]].any()
 
 
 def test_releases_without_one_noise_level_have_no_intervals():

@@ -139,8 +139,8 @@ def noisy(tmp_path_factory):
 def test_noise_is_said_and_grey_in_the_heat_map(open_page, noisy):
     page = in_table_order(open_page(noisy))
     for (row, column), said in (
-        ((2, 3), "correlation -1.3: beyond 1, where only noise puts it"),
-        ((10, 11), "no correlation: a variance is not positive, which is noise"),
+        ((2, 3), "correlation not found: noise puts it beyond 1"),
+        ((10, 11), "correlation not found: noise makes a variance not positive"),
         ((10, 10), "variance -0.12: negative, which is noise"),
         ((0, 1), "correlation 0.5"),
     ):
@@ -395,7 +395,7 @@ def test_variances_that_are_not_listed_are_found_and_said_alike(open_page, tmp_p
     listed = rows.first.inner_text().split("\t")
     assert rows.count() == 300
     page.fill("#variance-find", "30")
-    assert "305\tnone: noise" in page.locator("#variance-rows").inner_text()
+    assert "305\tnot found" in page.locator("#variance-rows").inner_text()
     assert rows.last.inner_text().split("\t")[1:] == listed[1:]
     assert rows.last.inner_text().startswith("309")
 

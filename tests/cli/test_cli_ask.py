@@ -11,6 +11,7 @@ from command_line import Run
 from hushcov.exceptions import SeededNoiseWarning
 
 NAMES = ["age", "weight", "pulse", "dose"]
+LEVELS = [f"department={name}" for name in ("sales", "engineering", "people_and_culture")]
 
 
 @pytest.fixture(scope="module")
@@ -33,8 +34,8 @@ def staff(tmp_path_factory):
     rng = np.random.default_rng(1)
     team = rng.integers(3, size=8_000)
     rows = pandas.DataFrame({"age": rng.uniform(18, 90, 8_000)})
-    for place, name in enumerate(("sales", "engineering", "people_and_culture")):
-        rows[f"department={name}"] = (team == place).astype(float)
+    for place, name in enumerate(LEVELS):
+        rows[name] = (team == place).astype(float)
     rows["salary"] = 20_000 + 700 * rows["age"] + 9_000 * team + rng.normal(size=8_000) * 8_000
     bounds = {name: (0.0, 1.0) for name in rows if "=" in name} | {"age": (18.0, 90.0)}
     estimator = hushcov.GaussianCovariance(epsilon=10.0, delta=1e-6, bounds=bounds, random_state=0)
@@ -44,6 +45,7 @@ def staff(tmp_path_factory):
 
 
 QUESTIONS = [
+    ("association", "department", "salary"),
     ("regression", "salary", "--on", "age,department"),
     ("predict", "salary,age", "--given", "department=engineering"),
     ("components", "--number", 2),
@@ -75,9 +77,9 @@ def test_categories_bounds_and_large_numbers(run: Run, staff):
     assert "write department=sales or department=engineering" in refused
     assert "department=sales=0 for no" in refused
     text = " ".join(run("ask", "partial", staff).stdout.split())
-    assert "add up to the same in every record" in text
-    assert "edges unknown, of 10 pairs" in text
-    assert "feature 1" not in text
+    assert "department=people_and_culture is left out, as what to compare" in text
+    text = run("ask", "partial", staff, "--features", "age," + ",".join(LEVELS)).stdout
+    assert "edges 0 of 3 pairs" in " ".join(text.split())
     text = " ".join(run("ask", "components", staff, "--covariance").stdout.split())
     assert "above 99.9 % of the variance; direction off by less than 1 degree" in text
     assert "salary has nearly all of the variance, because of its unit" in text

@@ -183,7 +183,7 @@ def test_bad_records_say_what_was_charged(run, ledger):
     X = np.ones((4_000, 3))
     X[17, 1] = np.nan
     np.save("bad.npy", X)
-    result = run("fit", "bad.npy", *PUBLIC, *LEDGER)
+    result = run("fit", "bad.npy", *PUBLIC, *LEDGER, "--no-nulls")
     assert result.exit_code == 3
     (receipt,) = ledger.history("people")
     assert result.stderr.endswith(f"{charged(receipt)} No estimate was released.\n")

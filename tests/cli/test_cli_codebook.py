@@ -77,3 +77,27 @@ def test_a_plan_counts_the_features_of_a_codebook_or_needs_their_number(run, ref
     assert "--features" in result.stderr
     more = ("--codebook", "codebook.csv", "--features", 3)
     assert "at least the 4" in refused(2, "plan", *PUBLIC, *more)
+
+
+def test_transforms_of_a_codebook_of_the_command_line_and_of_settings(run, refused, tmp_path):
+    (tmp_path / "codebook.csv").write_text(
+        BOOK.replace("values\n", "values,transform\n").replace("integer,\n", "integer,,square\n")
+    )
+    result = fit(run, "survey.csv", "--transform", "w=rank", "--transform", "state=TX=sqrt")
+    words = " ".join(result.stderr.split())
+    assert "transforms of 3 features" in words
+    assert "centres, scales and quantiles of the features" in words
+    named = ("age", "sqrt(state=TX)", "state=CA", "state=NY", "rank(w)", "square(age)")
+    assert read_release("survey-release").release.column_names == named
+    shown = " ".join(run("show", "survey-release").output.split())
+    assert "normal scores by released quantiles: rank(w); squares about 60: square(age)" in shown
+    (tmp_path / "kept.toml").write_text(
+        'data = "survey.csv"\ncolumns = ["age", "w"]\ntransform = ["log1p", "w=rank"]\n'
+        'epsilon = 2.0\ndelta = 1e-6\noutput = "kept"\n'
+    )
+    assert run("fit", "--settings", "kept.toml").exit_code == 0
+    assert read_release("kept").release.column_names == ("log1p(age)", "rank(w)")
+    wrong = ("fit", "survey.csv", "--columns", "age,w", "-o", "no", *PUBLIC, "--transform")
+    assert "--transform must name columns" in refused(2, *wrong, "ages=sqrt")
+    assert "--transform must have a number after log" in refused(2, *wrong, "age=log")
+    assert "--transform must be left out" in refused(2, *wrong, "sqrt", "--mechanism", "theorem")

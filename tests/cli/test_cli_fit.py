@@ -151,7 +151,7 @@ def test_json_is_alone_on_standard_output(run, data):
     result = run("fit", data, *PUBLIC, "--json")
     found = json.loads(result.stdout)
     assert list(found) == [
-        *("file", "n_records", "n_features", "known_mean", "output"),
+        *("file", "left_out", "n_records", "n_features", "known_mean", "output"),
         "signed",
         *("mechanism", "predicted_error", "typical_error", "families"),
         *("detection_limit", "hopeless"),
@@ -294,7 +294,10 @@ def scaled(tmp_path):
     return tmp_path / "x.npy"
 
 
-@pytest.mark.parametrize("name", PEERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(each, marks=() if each == "separate" else pytest.mark.slow) for each in PEERS],
+)
 def test_a_release_by_a_peer(run, scaled, name):
     """A fit, its dry run, and every command that reads the folder."""
     options = (
@@ -339,8 +342,8 @@ def test_a_guarantee_without_a_delta(run, refused, scaled, name):
     start = f"--feature-scale is required with --mechanism {name}: "
     assert refused(2, "fit", *options).startswith(start)
     options = (*options, "--feature-scale", SCALE)
-    start = f"--drop-nulls must be left out with --mechanism {name}: "
-    assert refused(2, "fit", *options, "--drop-nulls").startswith(start)
+    start = f"--no-nulls must be left out with --mechanism {name}: "
+    assert refused(2, "fit", *options, "--no-nulls").startswith(start)
     Ledger("budget.db").open_dataset("people", 2.0, 0.0)
     result = run("fit", *options, "--ledger", "budget.db", "--dataset", "people", "-o", "out")
     assert result.exit_code == 0, result.stderr

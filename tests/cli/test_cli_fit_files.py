@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 from scipy import sparse
 
 from command_line import words
@@ -54,7 +54,7 @@ def visits(tmp_path, table) -> Path:
 
 @pytest.mark.parametrize("source", ["visits", "visits/?.parquet"])
 def test_columns_and_nulls(run, visits, source):
-    chosen = ("--columns", "age, weight,pulse,height", "--drop-nulls")
+    chosen = ("--columns", "age, weight,pulse,height")
     result = run("fit", source, *PUBLIC, *chosen, "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)
@@ -87,10 +87,10 @@ def test_arrays_with_missing_values(run):
     rows = gaussian_records(TRUTH, 4_000)
     rows[::10, 1] = np.nan
     np.save("x.npy", rows)
-    line = run("fit", "x.npy", *PUBLIC).stderr
-    assert "--drop-nulls" in line
-    assert "Do not remove" in line
-    result = run("fit", "x.npy", *PUBLIC, "--drop-nulls", "--json")
+    line = run("fit", "x.npy", *PUBLIC, "--no-nulls").stderr
+    assert "unless --no-nulls says that there are none" in line
+    assert "without removing records" in line
+    result = run("fit", "x.npy", *PUBLIC, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["n_records"] == 4_000
     estimate = np.load("x-release/covariance.npy")
@@ -120,11 +120,39 @@ def test_text_files_of_many_kinds(run):
     assert read_release("y-release").release.column_names == ("a", "b", "c", "d")
 
 
+def test_identifiers_and_dates_are_left_out_by_names_and_stated_types(run, table):
+    """By what is public: the same whatever is in them, and not where somebody asks for them."""
+    days = np.datetime64("2020-01-01") + np.arange(4_000) % 700
+    more = {"patient_id": np.arange(4_000), "since": days, "visit date": days.astype(str)}
+    table = table.append_column("patient_id", pa.array(more["patient_id"]))
+    table = table.append_column("visit date", pa.array(more["visit date"]))
+    csv.write_csv(table, "x.csv")
+    parquet.write_table(table.append_column("since", pa.array(days)), "x.parquet")
+    expected = {
+        "name": "an identifier by its name",
+        "patient_id": "an identifier by its name",
+        "visit date": "a date by its name",
+    }
+    for file, more in (("x.csv", {}), ("x.parquet", {"since": "neither numbers nor text"})):
+        result = run("fit", file, *PUBLIC, "--dry-run", "--json")
+        assert result.exit_code == 0, result.output
+        found = json.loads(result.stdout)
+        assert (found["n_features"], found["left_out"]) == (4, expected | more)
+        said = words(result.stderr)
+        assert "left out name (an identifier by its name)" in said
+        result = run("fit", file, *PUBLIC, "--columns", "age,patient_id", "--dry-run", "--json")
+        found = json.loads(result.stdout)
+        assert (found["n_features"], found["left_out"]) == (2, {})
+    Path("book.csv").write_text("name,low,high,kind,values\nname,,,category,s3cret\n")
+    result = run("fit", "x.csv", *PUBLIC, "--codebook", "book.csv", "--dry-run", "--json")
+    assert set(json.loads(result.stdout)["left_out"]) == {"patient_id", "visit date"}
+
+
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ((), 3, "column 'name' has type text"),
-        (("--columns", "age,weight"), 3, "column 'weight' has nulls"),
+        (("--columns", "age,name"), 3, "column 'name' has type text"),
+        (("--columns", "age,weight", "--no-nulls"), 3, "column 'weight' has nulls"),
         (("--columns", "age,size"), 3, "must have column 'size', got none"),
         (("--columns", ""), 3, "must have column '', got none"),
         (
@@ -171,7 +199,7 @@ def test_a_scheduler_that_does_not_answer(refused, visits, monkeypatch, address)
 
 def test_a_real_scheduler(run, visits, table):
     """Its worker is a thread here, which is quicker; the client is another one, and is closed."""
-    options = ("--columns", "age,weight", "--drop-nulls", "--scheduler")
+    options = ("--columns", "age,weight", "--scheduler")
     with (
         dask.config.set({"distributed.admin.tick.limit": "1h"}),  # a busy machine is no concern
         distributed.LocalCluster(
@@ -186,7 +214,7 @@ def test_a_real_scheduler(run, visits, table):
             known = rows.set_column(1, "weight", weights[: len(rows)])
             parquet.write_table(known, visits / f"{name}.parquet")
         for asked, message in (
-            (("--columns", "age,weight"), "some are NaN or infinite"),
+            (("--columns", "age,weight", "--no-nulls"), "some are NaN or infinite"),
             (("--columns", "age", "--records", 3), "--records must be what visits holds"),
         ):
             connected = ("--scheduler", local.scheduler_address, "-o", "b")
@@ -201,7 +229,7 @@ def test_a_real_scheduler(run, visits, table):
 
 def test_without_the_package_for_clusters(refused, visits, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with files.opened(visits, columns="age", drop_nulls=False, scheduler=None) as records:
+    with files.opened(visits, columns="age", scheduler=None) as records:
         assert records.n_records == 4_000
     line = refused(6, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", "tcp://x:1")
     assert "pip install 'hushcov[dask]'" in line

@@ -141,7 +141,7 @@ def test_counts_far_from_the_truth_end_in_words(run, visits, monkeypatch, noise)
     monkeypatch.setattr(counting, "discrete_laplace", lambda _, __, n: [noise] * n)
     asked = ("--unit", "patient_id", "--max-rows-per-unit", 4, *PUBLIC)
     result = run("fit", visits, *asked)
-    assert result.exit_code in (0, 8)
+    assert result.exit_code in (0, 3, 8)  # few of so many records are complete
     assert "Traceback" not in result.output
 
 
@@ -310,7 +310,7 @@ def test_what_is_refused_after_the_count_says_that_it_is_paid(refused, run, tmp_
     rows = ROWS.copy()
     rows[5, 1] = np.nan
     name = write(tmp_path / "x.npy", rows)
-    result = run("fit", name, *REMOVED)
+    result = run("fit", name, *REMOVED, "--no-nulls")
     assert result.exit_code == 3
     line = result.stderr.splitlines()[-1]
     assert "its epsilon of 0.02 is spent" in line

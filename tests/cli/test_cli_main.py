@@ -228,7 +228,7 @@ def _completed(words: str) -> list[str]:
 
 @pytest.mark.slow
 def test_shells_complete_commands_and_options():
-    assert _completed("fit --drop") == ["--drop-nulls"]
+    assert _completed("fit --no-n") == ["--no-nulls"]
     assert _completed("verify --row") == ["--row-sparsity"]  # of the laboratory
 
 

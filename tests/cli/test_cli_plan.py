@@ -350,6 +350,7 @@ def _words(found) -> dict[str, str]:
 
 def _inputs(n_records=6_000, d=60, k=3, **more):
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k, "assume_centered": True} | more
+    known |= {"drop_nulls": False}
     return PrivateSparseCovariance(**known).public_inputs(n_records, d)
 
 
@@ -367,6 +368,8 @@ def test_the_design_of_screened_in_words():
     assert f"{parameters.design.norm_factor:g} times" in words["values"]
     assert f"below {parameters.design.keep_above:g} " in words["threshold"]
     assert words["certified"] == "epsilon 1 at delta 1e-6"
+    counted = Request(3, 1.0, 1e-6, known_mean=True, known_scale=True, drop_nulls=True)
+    assert counted.found_before == "the number of complete records"
     sought = Request(3, 1.0, 1e-6).found_before
     assert "for centres, scales and norms" in dict(found.facts(sought))["budget"]
     assert found.to_dict() == parameters.to_dict()

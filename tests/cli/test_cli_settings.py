@@ -38,7 +38,7 @@ def dry(run, *words):
 
 def test_options_come_from_the_file_and_the_command_line_wins(run):
     Path("s.toml").write_text(
-        GOOD + 'drop-nulls = true\nallow = ["hopeless"]\nneighbours = "replace"\n'
+        GOOD + 'no-nulls = true\nallow = ["hopeless"]\nneighbours = "replace"\n'
     )
     found = dry(run, "--settings", "s.toml")
     assert (found["n_records"], found["n_features"]) == (4000, 2)
@@ -47,7 +47,7 @@ def test_options_come_from_the_file_and_the_command_line_wins(run):
     assert (found["guarantee"]["epsilon"], found["n_features"]) == (1.5, 3)
     Path("y.csv").write_text(Path("x.csv").read_text())
     assert dry(run, "y.csv", "--settings", "s.toml")["file"] == "y.csv"
-    Path("s.toml").write_text(GOOD + "drop-nulls = true\n[plan]\nrecords = 4000\nfeatures = 2\n")
+    Path("s.toml").write_text(GOOD + "no-nulls = true\n[plan]\nrecords = 4000\nfeatures = 2\n")
     found = json.loads(run("plan", "--settings", "s.toml", "--json").stdout)
     assert (found["n_features"], found["epsilon"]) == (2, 2)
     assert [plan["n_records"] for plan in found["plans"]] == [4000]
@@ -73,7 +73,7 @@ def flag_of(command, param, said, *words):
 
 
 def check_flag(command, param):
-    off = key_of(param) == "no-header"  # which sets that there is one
+    off = key_of(param) in ("no-header", "no-nulls")  # which set that there are some
     assert flag_of(command, param, "true") is not off
     assert flag_of(command, param, "false") is off
     for said in ("true", "false"):
@@ -102,20 +102,21 @@ def test_flags_that_are_lost_are_found(monkeypatch):
         pytest.skip("this version of click says what a flag stands for")
     monkeypatch.setattr(settings_module, "_default", lost)
     for command, param in FLAGS:
-        if key_of(param) != "no-header":
+        if key_of(param) not in ("no-header", "no-nulls"):
             with pytest.raises(AssertionError):
                 check_flag(command, param)
 
 
-def test_gaps_that_the_settings_allow_cost_nothing_more(run):
+def test_that_there_are_no_nulls_is_said_in_either_place(run):
     Path("x.csv").write_text(Path("x.csv").read_text().replace("\n0", "\n", 9))
-    Path("s.toml").write_text(GOOD + "drop-nulls = true\n")
-    said = [
-        run("fit", "--settings", "s.toml", *words, "--dry-run").output
-        for words in ((), ("--drop-nulls",))
-    ]
-    assert "the number of complete records" in " ".join(said[0].split())
-    assert said[0] == said[1]
+    said = []
+    for lines, words in (("", ()), ("", ("--no-nulls",)), ("no-nulls = true\n", ())):
+        Path("s.toml").write_text(GOOD + lines)
+        said.append(
+            " ".join(run("fit", "--settings", "s.toml", *words, "--dry-run").output.split())
+        )
+    assert "the number of complete records, estimated privately from 0.49 %" in said[0]
+    assert said[1] == said[2] != said[0]
     text = Path("x.csv").read_text().partition("\n")[2]
     Path("bare.csv").write_text(text)
     Path("s.toml").write_text('data = "bare.csv"\nepsilon = 2\ndelta = 1e-6\nno-header = true\n')
@@ -140,12 +141,12 @@ def test_paths_start_at_the_folder_of_the_file(run):
     ("lines", "words"),
     [
         ("epsilom = 1", "'epsilom' is no option of 'hushcov fit': did you mean 'epsilon'?"),
-        ("drop_nulls = true", "did you mean 'drop-nulls'?"),
+        ("no_nulls = true", "did you mean 'no-nulls'?"),
         ("zzzzzz = 1", "'zzzzzz' is no option of 'hushcov fit': leave it out."),
         ('settings = "s.toml"', "'settings' is no option"),
         ('epsilon = "1"', "epsilon must be a number, without quotes, got the text '1'"),
         ("epsilon = true", "epsilon must be a number, without quotes, got true"),
-        ("drop-nulls = 1", "drop-nulls must be true or false, got 1"),
+        ("no-nulls = 1", "no-nulls must be true or false, got 1"),
         ("max-rows-per-unit = 1.5", "max-rows-per-unit must be a whole number"),
         ("unit = 3", "unit must be text in quotes, got 3"),
         ("columns = [1, 2]", "columns must be a list of names"),
@@ -186,7 +187,7 @@ def test_what_is_written_is_read_again():
             "columns": [nasty, "x"],
             "epsilon": 0.1,
             "delta": 1e-06,
-            "drop-nulls": True,
+            "no-nulls": True,
         },
         {"records": 10**20},
         {"epsilon": 1 / 3},
@@ -194,9 +195,9 @@ def test_what_is_written_is_read_again():
     write_settings(Path("s.toml"), settings)
     assert read_settings(Path("s.toml")) == settings
     assert all(line.isascii() or "ü" in line for line in Path("s.toml").read_text().splitlines())
-    options = {"data": "-x.csv", "columns": ["a", "b"], "epsilon": 1.0, "drop-nulls": True}
+    options = {"data": "-x.csv", "columns": ["a", "b"], "epsilon": 1.0, "no-nulls": True}
     assert arguments(Settings(options | {"psd": False})) == [
-        *("./-x.csv", "--columns", "a,b", "--epsilon", "1", "--drop-nulls")
+        *("./-x.csv", "--columns", "a,b", "--epsilon", "1", "--no-nulls")
     ]
     keys = [key_of(param) for param in fit.params]
     assert len(set(keys)) == len(keys)

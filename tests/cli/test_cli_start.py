@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from command_line import PATIENCE
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
-from hushcov.cli.prompts import an_integer, columns_in, looks_like_identifier
+from hushcov.cli.prompts import an_integer, columns_in
 from hushcov.cli.start import command_line
 from hushcov.exceptions import ParameterError
 from hushcov.release.files import read_release
@@ -30,11 +30,11 @@ NAMES = ("patient_id", "age", "smoker", "region", "bmi", "pulse")
 HEADER = ",".join(NAMES) + "\n"
 # One row a person, a public number of rows, columns of three kinds, gaps, a new ledger.
 WHOSE, ROWS = ["", ""], [str(N)]
-KINDS = ["", "ask", "smoker", "yes", "4", "north|south", "age", "0 120", ""]
+KINDS = ["", "ask", "smoker", "yes", "4", "north|south", "age", "0 120", "", ""]
 PROMISE, LEDGER, FOLDER = ["2", ""], ["", "", ""], [""]
 ANSWERS = [*WHOSE, *ROWS, *KINDS, *PROMISE, *LEDGER, *FOLDER]
 PROMISED = ("--epsilon", 2, "--delta", 1e-6)
-PLAIN = [*WHOSE, *ROWS, "1-4", "none", "no", "2", "", "none", ""]
+PLAIN = [*WHOSE, *ROWS, "1-4", "none", "", "no", "2", "", "none", ""]
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_a_first_release(table, run):
     assert len(Ledger("budget.db").history("patients")) == 1
     assert "report.html in a browser" in output
     assert "hushcov ask components patients-release" in output
-    for note in ("List all answers but one.", "If you say no and there is a gap"):
+    for note in ("List all answers, the usual one last", "If you say no and there is a gap"):
         assert note in output  # without asking for help
     # What was printed is what was run: the same commands do the same elsewhere.
     init, fit = printed_commands(output)
@@ -191,7 +191,7 @@ def test_what_is_said_does_not_depend_on_the_records(table):
 def test_a_number_of_rows_that_is_not_public_is_not_looked_up(table, run, monkeypatch, whose):
     table.to_parquet("patients.parquet")
     monkeypatch.setattr(files, "whole_file", None)
-    rest = ["region, smoker, 1", "none", "", "2", "", "", "", "", ""]
+    rest = ["region, smoker, 1", "none", "", "", "2", "", "", "", "", ""]
     rest[0] = rest[0] if whose[0] == "no" else "region, smoker"
     output = start([*whose, "20,000", *rest, "no"], "patients.parquet")
     init, fit = printed_commands(output)
@@ -212,7 +212,7 @@ def test_types_that_a_file_states_are_the_defaults(table):
     table["smoker"] = table["smoker"] == "yes"
     table.to_parquet("patients.parquet")
     output = start(
-        ["", "", "", "", "", "", "", "north|south", "", "", "", "", "none", "", "no"],
+        ["", "", "", "", "", "", "", "north|south", "", "", "", "", "", "none", "", "no"],
         "patients.parquet",
     )
     assert "they have 3,000 rows" in output
@@ -227,10 +227,10 @@ def test_types_that_a_file_states_are_the_defaults(table):
 
 def test_tables_without_names_with_semicolons_and_with_tabs(table, run):
     np.save("x.npy", table[["age", "bmi", "pulse"]].to_numpy(float))
-    output = start(["", "", "", "2", "", "none", "", "no"], "x.npy")
+    output = start(["", "", "", "", "2", "", "none", "", "no"], "x.npy")
     assert "All 3 columns are used" in output
     (fit,) = printed_commands(output)
-    assert " ".join(fit) == "fit x.npy --output x-release --drop-nulls --epsilon 2 --delta 1e-6"
+    assert " ".join(fit) == "fit x.npy --output x-release --epsilon 2 --delta 1e-6"
     table.to_csv("german.csv", sep=";", index=False)
     output = start(["yes", *PLAIN, "no"], "german.csv")
     assert "separated by semicolons?" in output
@@ -240,6 +240,42 @@ def test_tables_without_names_with_semicolons_and_with_tabs(table, run):
     start(["yes", *PLAIN, "no"], "tabs.csv")
     (fit,) = printed_commands(start([""] * 30, "--settings", "tabs-settings.toml"))
     assert fit[fit.index("--delimiter") + 1] == "tab"
+
+
+def test_how_yes_is_written_is_asked_column_by_column(table, run):
+    """The answer for one column is the default for the next; what came out constant is said."""
+    rng = np.random.default_rng(1)
+    table["diabetic"] = rng.choice(["Y", "N"], N)
+    table["insured"] = rng.choice([0, 1], N)
+    table.to_csv("patients.csv", index=False)
+    kinds = ["", "ask", "smoker, diabetic, insured", "yes", "", "1", *["none"] * 3, "no"]
+    output = start([*WHOSE, *ROWS, "region, 1", *kinds[1:], *PROMISE, "none", *FOLDER, "yes"])
+    for name, usual in (("smoker", "1"), ("diabetic", "yes"), ("insured", "yes")):
+        assert f"How is yes written in {name}?\n  [{usual}] >" in output
+    assert Path("patients-codebook.csv").read_text().splitlines()[1:] == [
+        "smoker,,,category,yes",
+        "diabetic,,,category,yes",
+        "insured,,,binary,",
+    ]
+    assert "--no-nulls" in printed_commands(output)[-1]
+    said = " ".join(output.split())
+    assert (
+        "1 of 6 features came out constant, without any variation beyond noise: diabetic=yes"
+        in said
+    )
+    shown = " ".join(run("show", "patients-release").output.split())
+    assert "came out constant" in shown
+    page = Path("patients-release/report.html").read_text()
+    assert "came out constant" in page
+    # The next time, each column has its own answer as the default.
+    again = start([""] * 4 + ["ask"] + [""] * 30, "--settings", "patients-settings.toml")
+    for name, usual in (("smoker", "yes"), ("diabetic", "yes"), ("insured", "1")):
+        assert f"How is yes written in {name}?\n  [{usual}] >" in again
+
+
+def test_identifiers_that_somebody_keeps_are_asked_for(table):
+    output = start([*WHOSE, *ROWS, "none", "none", "", "no", "2", "", "none", "", "no"])
+    assert "patient_id" in printed_commands(output)[-1][5].split(",")
 
 
 def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
@@ -258,7 +294,7 @@ def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
 
 
 def test_wrong_answers_are_asked_again(table):
-    answers = ["perhaps", "\0", "", "", "many", "0", str(N), "regoin", "1-4", "none", "no"]
+    answers = ["perhaps", "\0", "", "", "many", "0", str(N), "regoin", "1-4", "none", "", "no"]
     answers += ["-1", "100", "2", "0.5", "1e-3", "", "nowhere/x.db", "none", "patients.csv", ""]
     output = " ".join(start([*answers, "maybe", "no"]).split())
     for words in ("write yes or no", "is not a whole number", "Did you mean region?"):
@@ -299,16 +335,11 @@ def test_a_hopeless_plan_is_refused_and_can_be_changed(table):
     assert "this would be refused" in output
     output = start([*few, "yes", *PLAIN, "no"])
     assert "for about 3,000 rows" in output
-    gaps = [*few[:5], "yes", *few[6:]]
-    output = " ".join(
-        start([*gaps, "no"], "--settings", "few.toml", "patients.csv", code=3).split()
-    )
-    assert "40 rows are too few to leave out those with gaps" in output
 
 
 def test_a_file_without_names(table, run, refused):
     table[["age", "bmi", "pulse"]].to_csv("bare.csv", index=False, header=False, sep=";")
-    answers = ["", "", *WHOSE, "count", "", "none", "no", "2", "", "none", "", "no"]
+    answers = ["", "", *WHOSE, "count", "", "none", "", "no", "2", "", "none", "", "no"]
     output = start(answers, "bare.csv")
     assert "Is the first line a record" in output
     assert "1 column_1" in output
@@ -352,23 +383,27 @@ def test_what_is_typed_is_read_and_commands_are_quoted():
     with pytest.raises(ParameterError, match="left out"):
         columns_in("age", names, ["7"])
     likely = ("id", "patient_id", "ID", "id_2", "userId", "Email", "last name")
-    assert all(map(looks_like_identifier, likely))
-    assert not any(map(looks_like_identifier, ("age", "paid", "humid", "lipid", "monkey", "grid")))
-    words = ["fit", "my data.csv", "--columns", "a b,$HOME,it's", "--drop-nulls", "--epsilon", "1"]
+    dates = ("date", "Visit Date", "date_of_birth", "dob", "admissionDate", "end_timestamp")
+    others = ("age", "paid", "humid", "lipid", "monkey", "grid", "update_rate", "dates", "mandate")
+    names = (*likely, *dates, *others)
+    found = files.Header(("x.csv",), "csv", len(names), names).no_measurements
+    assert set(found) == {*likely, *dates}
+    assert {found[name] for name in likely} == {files.IDENTIFIER}
+    words = ["fit", "my data.csv", "--columns", "a b,$HOME,it's", "--no-nulls", "--epsilon", "1"]
     text = command_line([*words, "--delimiter", ";", "--output", "x" * 60])
     assert shlex.split(text.replace("\\\n", " "))[1:9] == [*words, "--delimiter"]
     assert all(line.endswith("\\") for line in text.splitlines()[:-1])
 
 
 def test_bounds_are_two_numbers_apart(table):
-    wrong = [*KINDS[:-2], "0,120", "0, 120", ""]
+    wrong = [*KINDS[:-3], "0,120", "0, 120", "", ""]
     output = start([*WHOSE, *ROWS, *wrong, *PROMISE, *LEDGER, *FOLDER, "no"])
     assert output.count("write two numbers with a blank between them") == 1
     assert "age,0,120,number," in Path("patients-codebook.csv").read_text()
 
 
 def test_all_answers_are_defaults_when_they_are_changed(table):
-    again = ["", "", "", "", "ask", *[""] * 6, "", *[""] * 6]
+    again = ["", "", "", "", "ask", *[""] * 6, "", "", *[""] * 6]
     output = start([*ANSWERS, "change", *again, "no"])
     first, second = output.split("Run it now?")[:2]
     for usual in ("[smoker]", "[yes]", "[region]", "[north|south]", "[age]", "[0 120]"):
@@ -442,7 +477,7 @@ def test_what_cannot_be_started(run, table, words, line):
 def test_what_is_refused_after_yes_says_that_nothing_was_charged(table, there):
     if there:
         Ledger("budget.db").open_dataset("others", 1.0, 1e-6)
-    output = start([*WHOSE, *ROWS, "", "none", "", "2", "", "", "", "", "", "yes"], code=3)
+    output = start([*WHOSE, *ROWS, "", "none", "", "", "2", "", "", "", "", "", "yes"], code=3)
     line = output.splitlines()[-1]
     assert "'smoker', 'region' have type text" in line
     assert "hushcov start --settings patients-settings.toml" in line

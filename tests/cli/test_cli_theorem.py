@@ -106,7 +106,7 @@ def test_release(run, plenty):
         (("--feature-scale", 0), "--feature-scale must be above 1e-60"),
         (("--allow", "hopeless"), "no prediction"),
         (("--psd",), "--psd must be left out with --mechanism theorem: "),
-        (("--drop-nulls",), "--drop-nulls must be left out with --mechanism theorem: "),
+        (("--no-nulls",), "--no-nulls must be left out with --mechanism theorem: "),
         (("--codebook", "codebook.csv"), "codebook must be left out with --mechanism theorem: "),
         (("--unit", "x"), "--unit must be left out with --mechanism theorem: "),
         (("--bandwidth", 2), "left out with --mechanism theorem: the theorem is about all pairs"),

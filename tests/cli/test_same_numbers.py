@@ -32,7 +32,8 @@ EVERY = {
     "band of candidates": ("--bandwidth", 2),
     "units": ("--unit", "who", "--max-rows-per-unit", 2),
     "add-remove": ("--neighbours", "add-remove"),
-    "gaps": ("--drop-nulls",),
+    "gaps": (),
+    "no nulls": ("--no-nulls",),
     "screened": ("--mechanism", "screened", "--row-sparsity", 3),
     "no noise level": ("--mechanism", "separate", "--allow", "hopeless"),
 }

@@ -25,7 +25,8 @@ BILLION = 10**9
 
 
 def gaussian(**changes):
-    return make(GaussianCovariance, **{"feature_scale": 1.0, "assume_centered": True, **changes})
+    known = {"feature_scale": 1.0, "assume_centered": True, "drop_nulls": False}
+    return make(GaussianCovariance, **{**known, **changes})
 
 
 def multiscale(**changes):

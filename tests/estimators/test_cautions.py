@@ -24,7 +24,6 @@ from hushcov.exceptions import (
     HopelessError,
     ParameterError,
     PrivacyWarning,
-    TooFewCompleteError,
 )
 from hushcov.planning import Caution, large_delta
 from hushcov.release import Release
@@ -166,10 +165,9 @@ def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     assert tuple(each.sentence for each in before.cautions) == est.warnings_
     certified, found = before.budget().certificate, est.release_.guarantee
     assert dataclasses.replace(found, events=()) == dataclasses.replace(certified, events=())
-    gaps, plain = est.fit_plan(4_000, D, gaps=True), est.fit_plan(4_000, D)
-    assert gaps.inputs.before > plain.inputs.before
-    with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
-        est.fit_plan(50, D, gaps=True)
+    counts = est.fit_plan(4_000, D)
+    plain = est.set_params(drop_nulls=False).fit_plan(4_000, D)
+    assert counts.inputs.before > plain.inputs.before
 
 
 class Interrupted(ArrayRecords):
@@ -183,6 +181,7 @@ def test_what_fails_after_the_charge_says_what_was_charged(ledger, cls):
     changes = {"constants": "calibrated", "scale": 1.0} if cls is MultiscaleCovariance else {}
     X = np.random.default_rng(0).normal(size=(4_000, D))
     bad = np.where(np.arange(X.size).reshape(X.shape) == 173, np.nan, X)
+    changes |= {} if cls is MultiscaleCovariance else {"drop_nulls": False}
     failures = ((bad, DataError), (Interrupted(X), KeyboardInterrupt))
     for number, (X, kind) in enumerate(failures):
         est = make(cls, **changes, epsilon=0.5, on_hopeless="warn", ledger=ledger, dataset="people")
@@ -209,15 +208,19 @@ def test_what_fails_before_the_charge_says_nothing_of_one(ledger, tmp_path):
     path = tmp_path / "visits.parquet"
     table = pd.DataFrame({"age": [1.0, 2.0] * 2_000, "weight": [None, 3.0] * 2_000})
     table.to_parquet(path)
-    est = make(GaussianCovariance, ledger=ledger, dataset="people")
+    est = make(GaussianCovariance, ledger=ledger, dataset="people", drop_nulls=False)
     with pytest.raises(DataError, match="'weight' has nulls"):
         est.fit(path)
+    with pytest.raises(DataError, match="'weight' has nulls"):
+        est.fit(open_records(path))
     assert ledger.history("people") == ()
-    open_records(path, columns=["age"])  # nulls elsewhere are nobody's business
+    with pytest.raises(ParameterError, match="epsilon"):  # nulls elsewhere are nobody's business
+        est.set_params(epsilon=-1).fit(open_records(path, columns=["age"]))
 
 
 @pytest.mark.parametrize("cls", WITH_GAPS)
-def test_drop_nulls_is_an_option_of_the_estimator(tmp_path, cls):
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
+def test_nulls_are_left_out_unless_the_estimator_is_told_that_there_are_none(tmp_path, cls):
     path = tmp_path / "visits.parquet"
     X = np.random.default_rng(0).normal(size=(4_000, 3))
     table = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -225,17 +228,13 @@ def test_drop_nulls_is_an_option_of_the_estimator(tmp_path, cls):
     table.to_parquet(path)
     changes = {**KNOWN, "row_sparsity": 2}
     with pytest.raises(DataError, match="has nulls"):
-        make(cls, **changes).fit(path)
-    one = make(cls, drop_nulls=True, **changes, random_state=0)
-    other = make(cls, **changes, random_state=0)
-    with pytest.warns(UserWarning, match="NOT private"):
-        one.fit(path)
-    with pytest.warns(UserWarning, match="NOT private"):
-        other.fit(open_records(path, drop_nulls=True))
-    assert one.release_ == other.release_
-    # Records that were made with it need it no more, and others cannot have it any more.
-    with pytest.warns(UserWarning, match="NOT private"):
-        one.fit(open_records(path, drop_nulls=True))
-    assert one.release_ == other.release_
-    with pytest.raises(ParameterError, match="Records is made"):
-        one.fit(ArrayRecords(X))
+        make(cls, **changes, drop_nulls=False).fit(path)
+    found = []
+    for way in (path, table, table.to_numpy(), open_records(path), open_records(path).with_gaps()):
+        with pytest.warns(AccuracyWarning, match=r"about [23],\d+ of 4,000 records are complete"):
+            found.append(make(cls, **changes, random_state=0).fit(way).release_)
+    assert all(np.array_equal(each.integers, found[0].integers) for each in found)
+    # The promise of the estimator counts, whatever the records were opened with.
+    for complete in (X, open_records(X).with_gaps()):
+        release = make(cls, drop_nulls=False, **changes, random_state=0).fit(complete).release_
+        assert release.making.complete is None

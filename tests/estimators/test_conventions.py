@@ -91,7 +91,7 @@ def test_nothing_of_an_earlier_fit_remains(name):
 
 
 REFUSED = {
-    "NaN": ({}, np.where(np.arange(4000)[:, None] == 3999, np.nan, RECORDS)),
+    "infinite": ({}, np.where(np.arange(4000)[:, None] == 3999, np.inf, RECORDS)),
     "one dimension": ({}, RECORDS[:, 0]),
     "a parameter": ({"epsilon": -1}, RECORDS),
     "a seed": ({"random_state": "seed"}, RECORDS),

@@ -110,6 +110,15 @@ CASES = {
         RECORDS,
         OTHER,
     ),
+    "PrivateSparseCovariance, normal scores": (
+        fitted(lambda: make(PrivateSparseCovariance, estimand="rank")),
+        RECORDS,
+        OTHER,
+    ),
+    "PrivateSparseCovariance, caps and gaps": (
+        fitted(lambda: make(PrivateSparseCovariance, transforms={0: "winsorise", 1: "log1p"})),
+        *RECORDS_WITH_GAPS,
+    ),
     "multiscale, gates": (fitted(calibrated("gate")), RECORDS, OTHER),
     "multiscale, values": (fitted(calibrated("value")), RECORDS, OTHER),
     "multiscale, theorem": (

@@ -17,12 +17,15 @@ from hushcov import (
 )
 from hushcov.accounting import Gaussian
 from hushcov.accounting.ledger import Ledger
-from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
+from hushcov.exceptions import DataError, SeededNoiseWarning, TooFewCompleteError
 from hushcov.postprocess import sampling_sd
+from hushcov.release.document import Making, complete_words
 from hushcov.simulate import gaussian_records
-from hushcov.steps.complete import complete_parameters
+from hushcov.steps.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.tables.files import FileRecords
-from hushcov.tables.sources import ArrayRecords, open_records
+from hushcov.tables.sources import ArrayRecords
+
+pytestmark = pytest.mark.filterwarnings("ignore:about .* records are complete")
 
 N, MISSING = 20_000, 0.2
 # Noise this many deviations away is a false alarm in 10^7 for each entry, 10^6 for ten of them.
@@ -97,26 +100,29 @@ def test_scales_intervals_and_noise_are_those_of_complete_records(rows):
         fit(make(ScreenedCovariance), data).release_.noise_sd
         for data in (*rows[:1], with_gaps(rows[1]))
     ]
-    assert [pair / diagonal for pair, diagonal in ratios] == pytest.approx([0.75] * 2)
+    # The count has noise of its own, which is that of variances as well.
+    pair, diagonal = ratios[1]
+    without = math.sqrt(diagonal**2 - (65 / of_complete(rows[1])[1]) ** 2)
+    found = [ratios[0][0] / ratios[0][1], pair / without]
+    assert found == pytest.approx([0.75] * 2, rel=0.01)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("scale", [1.0, None])
 def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     estimator = make(cls, feature_scale=scale, assume_centered=True)
-    plain = fit(estimator, rows[0]).release_.guarantee
+    plain = fit(clone(estimator).set_params(drop_nulls=False), rows[0]).release_.guarantee
     runs, planned = [], cls._planned
     monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
     guarantee = fit(clone(estimator), with_gaps(rows[0])).release_.guarantee
     inputs = estimator.public_inputs(N, D)
     event = Gaussian(complete_parameters(inputs).cost)
     # All of it: the count, then what was spent on scales, then the mechanism's own events.
-    assert (inputs.before > 0) == (scale is None)
     scales = [event.mu for event in plain.events[: scale is None]]
-    assert scales == pytest.approx([inputs.before] if scale is None else [])
+    assert inputs.before == pytest.approx(math.hypot(event.mu, *scales))
     assert [each.mu for each in guarantee.events[: len(scales) + 1]] == [event.mu, *scales]
     (run,) = runs
-    assert run.parameters.inputs.before == pytest.approx(math.hypot(event.mu, *scales))
+    assert run.parameters.inputs.before == inputs.before
     assert event not in plain.events
     assert guarantee.transcript_epsilon <= guarantee.epsilon == BUDGET["epsilon"]
     assert guarantee.delta == BUDGET["delta"]
@@ -128,12 +134,12 @@ def test_files_with_nulls(tmp_path, rows):
     parquet.write_table(pa.table(columns), tmp_path / "x.parquet")
     options = {"feature_scale": 1.0, "epsilon": 4.0}
     memory = fit(make(GaussianCovariance, **options), with_gaps(holes))
-    records = FileRecords(tmp_path / "x.parquet", drop_nulls=True, block_rows=77)
+    records = FileRecords(tmp_path / "x.parquet", block_rows=77)
     files = fit(make(GaussianCovariance, **options), records)
     np.testing.assert_array_equal(files.release_.integers, memory.release_.integers)
     assert files.release_.unit == memory.release_.unit
     with pytest.raises(DataError, match=r"columns 'x0', .* have nulls"):
-        fit(make(GaussianCovariance, **options), tmp_path / "x.parquet")
+        fit(make(GaussianCovariance, **options, drop_nulls=False), tmp_path / "x.parquet")
 
 
 def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):
@@ -151,15 +157,60 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):
         fit(make(GaussianCovariance), with_gaps(np.full((40_000, 2), np.nan)), hopeless=True)
 
 
-def test_too_few_records_for_a_count_are_refused_before_the_charge(ledger, rows):
-    estimator = make(GaussianCovariance, ledger=ledger, dataset="visits", random_state=None)
-    with pytest.raises(TooFewCompleteError, match="Nothing was charged"):
-        estimator.fit(with_gaps(np.ones((50, 2))))
-    assert len(ledger.history("visits")) == 0
-    estimator = MultiscaleCovariance(**BUDGET, scale=2.0, constants="calibrated")
-    with pytest.raises(ParameterError, match="drop_nulls must"):
-        estimator.fit(with_gaps(rows[1]))
-    assert not hasattr(estimator, "release_")
+def test_few_records_are_not_counted_and_nulls_are_zeros(rows):
+    """By their public number, which is all that the plan knows; no null stops the fit."""
+    planned = make(GaussianCovariance, assume_centered=True).fit_plan
+    assert [planned(n, D).stages[0].cost for n in (324, 325)] == [0.0, 1 / 65]
+    options = {"feature_scale": 1.0, "assume_centered": True, "threshold": None, "epsilon": 10.0}
+    holes = np.where(np.arange(30)[:, None] % 3 == 0, np.nan, rows[0][:30])
+    released = [
+        fit(make(GaussianCovariance, **options), each, hopeless=True).release_
+        for each in (holes, np.nan_to_num(holes))
+    ]
+    assert released[0].integers.tobytes() == released[1].integers.tobytes()
+    assert released[0].making.complete == {"released": 30, "of": 30, "noise_sd": 0}
+    assert "too few records to count" in released[0].making.complete_words
+    assert all(part.name != "number of complete records" for part in released[0].making.parts)
+
+
+@pytest.mark.slow
+def test_nulls_are_an_error_in_the_calibrated_mechanism(rows):
+    calibrated = MultiscaleCovariance(**BUDGET, scale=2.0, constants="calibrated", random_state=0)
+    with pytest.warns(SeededNoiseWarning), pytest.raises(DataError, match="some are NaN"):
+        calibrated.fit(with_gaps(rows[1]))
+
+
+def test_nulls_are_an_error_where_nobody_counts(rows):
+    promised = make(GaussianCovariance, drop_nulls=False)
+    with pytest.raises(DataError, match="no-nulls"):
+        fit(promised, with_gaps(rows[1]))
+
+
+def test_a_count_within_its_noise_of_all_changes_nothing():
+    """A share is 1 down to two deviations below all records; beyond, variances have its noise."""
+    parameters = CompleteParameters(1_000, 10)
+    shares = {noisy: CompleteCount(noisy, parameters).share for noisy in (1_050, 980, 979, 500, 0)}
+    assert shares == {1_050: 1.0, 980: 1.0, 979: 0.979, 500: 0.5, 0: 0.01}
+    said = {noisy: complete_words(CompleteCount(noisy, parameters).to_dict()) for noisy in shares}
+    assert [noisy for noisy in said if "known to be often empty" in said[noisy]] == [979, 500, 0]
+
+
+def test_what_is_said_of_few_complete_records_counts_the_noise_of_all():
+    complete = {"released": 800, "of": 1_000, "noise_sd": 10}
+    counted = {"released": 1_000, "noise_sd": 90.0, "unit": "record"}
+    counted |= {"max_rows_per_unit": 1, "relation": "add-remove"}
+    public, private = Making(complete=complete), Making(complete=complete, counted=counted)
+    assert (public.few_complete, private.few_complete) == (True, False)
+    assert "To use more" in public.complete_words
+    assert "To use more" in private.complete_words
+    near = {**complete, "released": 850}
+    assert "To use more" not in Making(complete=near, counted=counted).complete_words
+    assert not Making(complete={**complete, "released": 910}).few_complete
+
+
+def test_infinite_values_are_no_nulls(rows):
+    with pytest.raises(DataError, match=r"infinite.*make these values empty"):
+        fit(make(GaussianCovariance), np.where(np.isnan(rows[1]), np.inf, rows[1]))
 
 
 def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
@@ -167,10 +218,7 @@ def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
     other = rows[0].copy()
     other[3, 1] = np.nan
     options = {"feature_scale": 1.0, "threshold": None, "row_sparsity": D, "assume_centered": True}
-    fits = [
-        fit(make(GaussianCovariance, **options), open_records(X, drop_nulls=True))
-        for X in (rows[0], other)
-    ]
+    fits = [fit(make(GaussianCovariance, **options), X) for X in (rows[0], other)]
     assert fits[0].n_records_ == fits[1].n_records_ == N
     difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
     assert 0 < difference < 0.01  # one record of 20,000, of norm below 7

@@ -42,10 +42,12 @@ from hushcov.steps.preparation import (
     release_tilts,
     release_unit_centre,
 )
+from hushcov.steps.quantiles import bin_edges, level_counts, release_counts
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.sums.bounded import bounded_sums, unit_means
 from hushcov.sums.counts import (
     cell_counts,
+    edge_counts,
     log2_histogram,
     norm_histogram,
     sign_sums,
@@ -137,6 +139,7 @@ def moments(records, _):
 
 
 LISTED = np.array([0]), np.array([1])
+EDGES = bin_edges(0 * ONES, ONES)
 FUNCTIONS = {
     "release_gaussian": runs(GaussianCovariance),
     "release_screened": runs(ScreenedCovariance),
@@ -162,6 +165,11 @@ FUNCTIONS = {
     "sign_scores": lambda records, _: sign_scores(records, lambda products, *_: products, N),
     "log2_histogram": lambda records, _: log2_histogram(records),
     "signed_octaves": lambda records, _: signed_octaves(records, ONES, 0 * ONES, np.arange(D)),
+    "edge_counts": lambda records, _: edge_counts(records, np.arange(D), EDGES),
+    "level_counts": lambda records, _: level_counts(records, np.arange(D), EDGES),
+    "release_counts": lambda records, entropy: release_counts(
+        records, np.arange(D), EDGES, 0.1, ONE_REPLACED, entropy
+    ),
     "cell_counts": lambda records, _: cell_counts(records, np.arange(D), ONES, ONES, 0 * ONES, 3),
     "bounded_sums": lambda records, _: bounded_sums(records, GRID, 20),
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
@@ -199,7 +207,7 @@ def entropy():
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gaps_are_refused_and_complete_records_are_not(name, entropy):
-    records = open_records(ROWS, drop_nulls=True)
+    records = open_records(ROWS).with_gaps()
     with pytest.raises(DataError, match="must be complete"):
         FUNCTIONS[name](records, entropy)
     FUNCTIONS[name](CompleteRecords(records), entropy)
@@ -223,9 +231,11 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
 
 
 def test_a_count_needs_a_delta():
-    """Its noise is normal: no pure guarantee covers it."""
-    estimator = EigenSamplingCovariance(**PURE)
-    with pytest.raises(ParameterError, match=r"drop_nulls .* delta"):
-        estimator.fit(open_records(ROWS, drop_nulls=True))
-    with pytest.raises(ParameterError, match="drop_nulls"):
-        complete_parameters(estimator.public_inputs(N, D))
+    """Its noise is normal: no pure guarantee covers it, and nulls are an error."""
+    sparse = PrivateSparseCovariance(**PURE, delta=1e-6, mechanism="eigen-sampling")
+    for estimator in (EigenSamplingCovariance(**PURE), sparse):
+        assert not estimator.fit_plan(N, D).stages
+        with pytest.raises(DataError, match="some are NaN"):
+            estimator.fit(open_records(ROWS).with_gaps())
+    with pytest.raises(ParameterError):
+        complete_parameters(EigenSamplingCovariance(**PURE).public_inputs(N, D))

@@ -159,6 +159,7 @@ READING = {
     "multiscale": lambda: MultiscaleCovariance(**BUDGET | {"row_sparsity": 1}, scale=1.0),
 }
 SAMPLERS = (
+    "steps.complete.rounded_normal",
     *("steps.scales.rounded_normal", "mechanisms.gaussian.mechanism.rounded_normal"),
     *("mechanisms.screened.values.rounded_normal", "peers.separate.rounded_normal"),
     *(f"peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
@@ -175,8 +176,8 @@ def test_bad_data_are_refused_without_a_value_and_nothing_is_drawn(monkeypatch, 
     # The theorem of the paper refuses so few records before it reads them.
     for what, X in (BAD_DATA | ({} if name == "multiscale" else NOT_FINITE)).items():
         estimator = READING[name]()
-        if "on_hopeless" in estimator.get_params():
-            estimator.set_params(on_hopeless="warn")
+        known = {"on_hopeless": "warn", "drop_nulls": False}
+        estimator.set_params(**{n: known[n] for n in known if n in estimator.get_params()})
         with pytest.raises(DataError if name != "multiscale" else HushcovError) as info:
             estimator.fit(X)
         assert not any(SECRET in text for text in messages(info.value)), what
@@ -227,10 +228,10 @@ def test_a_scale_of_zero_marks_a_constant_feature(name):
 @pytest.mark.parametrize("name", OURS)
 def test_scales_are_paid_for_where_they_are_not_known(name):
     """Known ones cost nothing; the share of others falls with the number of records."""
-    known = setting(name, feature_scale=1.0, assume_centered=True)
-    assert known.public_inputs(1000, D).before == 0
+    complete = {"assume_centered": True, "drop_nulls": False}
+    assert setting(name, feature_scale=1.0, **complete).public_inputs(1000, D).before == 0
     rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
-    estimator = setting(name, assume_centered=True)
+    estimator = setting(name, **complete)
     shares = [estimator.public_inputs(n, D).before ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
     assert shares[0] == pytest.approx(0.2, rel=1e-6, abs=0)
     assert shares[0] > shares[1] > 50 * shares[2] > 0

@@ -79,7 +79,7 @@ def test_no_record_and_one_are_released_alike(tmp_path, way):
         {"mechanism": "gaussian-threshold", "assume_centered": True},
         {"assume_centered": True, "feature_scale": 1.0},
         *({"bandwidth": 1}, {"bounds": [(0.0, 1.0)] * 3}, {"device": "cpu"}),
-        {"drop_nulls": True, "epsilon": 10.0},
+        *({"drop_nulls": False}, {"epsilon": 10.0}),
     ],
 )
 def test_no_record_by_other_options(options):
@@ -169,15 +169,16 @@ def test_whatever_fails_after_the_count_says_that_it_is_paid(tmp_path):
     ledger.open_dataset("people", 5.0, 1e-5, neighbours="add-remove")
     for kept in ({}, {"ledger": ledger, "dataset": "people", "random_state": None}):
         with pytest.raises(DataError) as info:
-            GaussianCovariance(**OPTIONS | kept).fit(bad)
+            GaussianCovariance(**OPTIONS | kept, drop_nulls=False).fit(bad)
         (note,) = info.value.__notes__
         assert "nothing was charged" not in note
         assert ("charged epsilon" if kept else "epsilon of 0.02 is spent") in note
         with pytest.raises(TooFewCompleteError) as info:
-            GaussianCovariance(**OPTIONS | kept, drop_nulls=True).fit(bad[:4])
-        assert "its epsilon of 0.02 is spent" in info.value.__notes__[0]
+            GaussianCovariance(**OPTIONS | kept).fit(np.full_like(bad, np.nan))
+        (note,) = info.value.__notes__
+        assert ("charged epsilon 0.98" if kept else "epsilon of 0.02 is spent") in note
     with pytest.raises(DataError) as info:
-        GaussianCovariance(**OPTIONS | {"neighbours": "replace"}).fit(bad)
+        GaussianCovariance(**OPTIONS | {"neighbours": "replace"}, drop_nulls=False).fit(bad)
     assert info.value.__notes__ == [
         "There is no ledger: nothing was charged, and nothing was released."
     ]
@@ -187,12 +188,19 @@ def test_per_record_cures_of_identifiers_and_weights():
     """No message says to remove rows: what it says instead can be done."""
     table = pd.DataFrame(ROWS, columns=NONE.columns).assign(who=np.arange(N) % 700 * 1.0)
     table.loc[5, "who"] = np.nan
-    with pytest.raises(DataError, match="Do not remove rows") as info:
+    with pytest.raises(DataError, match=r"set all their values to NaN\. Do not remove rows"):
         estimator().fit(table, unit="who")
-    assert "drop_nulls=True" in str(info.value)
     lost = table["who"].isna()
     cured = table.fillna({"who": -1.0})
     cured.loc[lost, list(NONE.columns)] = np.nan
-    assert estimator(drop_nulls=True).fit(cured, unit="who").n_features_in_ == 3
+    assert estimator().fit(cured, unit="who").n_features_in_ == 3
     with pytest.raises(DataError, match="0 leaves a row out"):
         estimator(max_sample_weight=1.0).fit(ROWS, sample_weight=np.full(N, -1.0))
+    weights = np.where(np.arange(N) % 7 == 0, np.nan, 1.0)
+    weighted = [
+        estimator(max_sample_weight=1.0).fit(ROWS, sample_weight=each).release_
+        for each in (weights, np.nan_to_num(weights))
+    ]
+    np.testing.assert_array_equal(*(each.integers for each in weighted))
+    with pytest.raises(DataError, match="0 leaves a row out"):
+        estimator(max_sample_weight=1.0, drop_nulls=False).fit(ROWS, sample_weight=weights)

@@ -83,6 +83,10 @@ def plan_removed(est):
     return planned(est.set_params(neighbours=ADD_REMOVE))
 
 
+def plan_no_nulls(est):
+    return planned(est.set_params(drop_nulls=False))
+
+
 def plan_units(est):
     return planned(est, whose=units(est, max_rows_per_unit=2))
 
@@ -117,14 +121,14 @@ RUNS = {
     "fit_units": lambda est: fit(est.set_params(max_rows_per_unit=2), unit=IDS),
     "fit_units_found": lambda est: fit(est, unit=IDS),
     "fit_weights": lambda est: fit(est.set_params(max_sample_weight=2.0), sample_weight=np.ones(N)),
-    "fit_gaps": lambda est: fit(est.set_params(drop_nulls=True)),
+    "fit_no_nulls": lambda est: fit(est.set_params(drop_nulls=False)),
     "plan": planned,
     "plan_removed": plan_removed,
     "plan_units": plan_units,
     "fit_own_plan": lambda est: fit_planned(est, planned(est)),
     "fit_plan_of_removed": lambda est: fit_planned(est, plan_removed(est)),
     "fit_plan_of_units": lambda est: fit_planned(est, plan_units(est)),
-    "fit_plan_with_gaps": lambda est: fit_planned(est, planned(est, gaps=True)),
+    "fit_plan_of_no_nulls": lambda est: fit_planned(est, plan_no_nulls(est)),
     "count_and_fit": count_and_fit,
     "count_units_and_run_another_plan": count_units_and_run_another_plan,
     "count_twice_and_fit_the_first": count_twice_and_fit_the_first,
@@ -157,6 +161,7 @@ ASKS = {
     "pairs": lambda est: fit(est).pairs(),
     "partial_correlations": lambda est: fit(est).partial_correlations(),
     "regression": lambda est: fit(est).regression(0),
+    "association": lambda est: fit(est).association(0, 1),
     "variances": lambda est: fit(est).variances(),
     "window": lambda est: fit(est).window(0, 2),
     "set_output": lambda est: est.set_output(transform="pandas"),
@@ -281,7 +286,7 @@ OPTIONS = {
     "units": {"max_rows_per_unit": 2},
     "unit means": {"estimand": "unit-means"},
     "weights": {"max_sample_weight": 1.0},
-    "gaps": {"drop_nulls": True},
+    "no nulls": {"drop_nulls": False},
     "bounds": {"bounds": [(-1.0, 1.0)] * D},
     "a smaller budget": {"epsilon": 1.0},
     "zero means": {"assume_centered": True},
@@ -301,9 +306,7 @@ def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
         est = clone(base).set_params(**OPTIONS[ours])
         opened = est.count(X, whose_of(ours, est))
         other = clone(base).set_params(**OPTIONS[theirs])
-        made_plan = other.fit_plan(
-            opened.records.n_records, D, gaps=theirs == "gaps", whose=whose_of(theirs, other)
-        )
+        made_plan = other.fit_plan(opened.records.n_records, D, whose=whose_of(theirs, other))
         if ours == theirs:
             assert est.fit_counted(opened, made_plan).release_.making.n_records
         else:

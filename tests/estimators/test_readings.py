@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from hushcov import CoinPressCovariance, GaussianCovariance, ScreenedCovariance
 from hushcov.exceptions import SeededNoiseWarning
@@ -11,7 +12,8 @@ from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
 KNOWN = {"assume_centered": True, "feature_scale": 1.0}
-# Of the records and, where no copy is kept, of all: one look, then twice to prepare them.
+# Of the records and, where no copy is kept, of all: one look, then twice to prepare them. One more
+# counts complete records.
 READINGS = {
     "gaussian": (GaussianCovariance(**BUDGET), 2, 4),
     "gaussian, known scales": (GaussianCovariance(**BUDGET, feature_scale=1.0), 2, 5),
@@ -36,6 +38,9 @@ def test_readings_of_the_records_and_of_a_copy(name, monkeypatch):
     rows = np.random.default_rng(1).standard_normal((20_000, 6))
     rows[:, 1] += rows[:, 0]
     estimator, with_copy, without = READINGS[name]
+    found, _ = readings(estimator, rows)
+    assert found == with_copy + 1
+    estimator = clone(estimator).set_params(drop_nulls=False)
     found, integers = readings(estimator, rows)
     assert found == with_copy
     monkeypatch.setattr(compact, "_MOST_IN_MEMORY", 0)

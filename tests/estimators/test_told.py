@@ -1,6 +1,7 @@
 """Estimators that are told bounds, or which pairs may covary: what they release and refuse."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from hushcov.exceptions import (
 )
 from hushcov.planning import compare, fit_memory, forecast, registry, told
 from hushcov.release import Release
-from hushcov.release.description import preparation_words
+from hushcov.release.description import CONSTANT, constant_features, preparation_words
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 D, BUDGET = 12, {"epsilon": 3.0, "delta": 1e-6}
@@ -232,3 +233,19 @@ def test_wrong_bounds_are_refused_before_anything_is_read(cls):
     ):
         with pytest.raises(ParameterError, match=words):
             private(cls, frame, bounds)
+
+
+def test_columns_that_came_out_constant_are_named_by_released_numbers():
+    """Not those that were given as constant, nor any where noise hides whether they vary."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(20_000, 6))
+    X[:, 1], X[:, 2], X[:, 3] = 0.0, rng.random(20_000) < 0.2, 7.0
+    bounds = {1: (0, 1), 2: (0, 1), 3: (7, 7)}
+    known = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, bounds=bounds)
+    release = fit(known, X).release_
+    assert constant_features(release) == [1]
+    said = dict(preparation_words(release))[CONSTANT]
+    assert said.startswith("1 of 6 features came out constant")
+    centred = GaussianCovariance(epsilon=1.0, delta=1e-6, assume_centered=True)
+    assert constant_features(fit(centred, X[:, [0, 1, 4]]).release_) == [1]
+    assert constant_features(replace(release, noise_sd=(0.1, 0.1))) == []

@@ -391,7 +391,8 @@ def test_weights_in_files_are_as_in_memory(tmp_path):
     ("weights", "options", "match"),
     [
         (np.full(N, -1.0), {"max_sample_weight": 3.0}, "not negative"),
-        (np.full(N, np.nan), {"max_sample_weight": 3.0}, "finite"),
+        (np.full(N, np.inf), {"max_sample_weight": 3.0}, "finite"),
+        (np.full(N, np.nan), {"max_sample_weight": 3.0, "drop_nulls": False}, "finite"),
         (np.ones(N - 1), {"max_sample_weight": 3.0}, "one entry"),
         (np.ones(N), {}, "max_sample_weight"),
         (["heavy"] * N, {"max_sample_weight": 3.0}, "numbers"),

@@ -75,6 +75,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "dataset": (None, "patients"),
     "on_hopeless": ("raise", "warn"),
     "bounds": (None, {0: (0.0, 1.0)}),
+    "transforms": (None, "log1p", {0: "square:1"}, "rank", "winsorise:0.01"),
     "on_large_delta": ("raise", "warn"),
     "neighbours": ("replace", "add-remove"),
     "estimand": ("rows", "unit-means"),

@@ -81,7 +81,7 @@ def lines_as_records(source, how):
 def without_blank_lines(path, how):
     lines = path.read_text().split("\n")[1:]
     cells = [[float(cell or "nan") for cell in line.split(",")] for line in lines if line.strip()]
-    return summed(open_records(array_of(cells), drop_nulls=how.drop_nulls), how)
+    return summed(open_records(array_of(cells)), how)
 
 
 def clipped_to_the_largest(table, how):

@@ -75,6 +75,8 @@ Read = Callable[[Any, How], Sums]
 
 
 def summed(records: Records, how: How) -> Sums:
+    if records.gaps != how.drop_nulls:
+        records = records.with_gaps(how.drop_nulls)
     complete = CompleteRecords(records) if records.gaps else records
     grid = FeatureGrid(np.full(records.n_features, SCALE), RADIUS, HALF_WIDTH)
     return Sums(
@@ -90,8 +92,6 @@ def summed(records: Records, how: How) -> Sums:
 
 def opened(source: Any, how: How, **options: Any) -> Sums:
     """Read what `open_records` opens."""
-    if how.drop_nulls:
-        options["drop_nulls"] = True
     if not type(source).__module__.startswith("dask"):
         options["block_rows"] = how.block_rows
     return summed(open_records(source, **options), how)
@@ -299,8 +299,7 @@ def _dask_frame(table: Table, rng: random.Random, folder: Path) -> Any:
 
 
 def _on_workers(source: Any, how: How, **options: Any) -> Sums:
-    options |= {"drop_nulls": how.drop_nulls, "block_rows": how.block_rows}
-    records = FileRecords(source, **options)
+    records = FileRecords(source, **options, block_rows=how.block_rows)
     with mock.patch.object(cluster, "_ROWS_OF_PIECE", how.choices % 5 + 1):
         return summed(DaskRecords(records), how)
 
@@ -351,7 +350,7 @@ def _by_command(source: Any, how: How) -> Sums:
         raise _Enough("enough")
 
     arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1"]
-    arguments += ["--drop-nulls"] * how.drop_nulls + ["--known-mean"]
+    arguments += ["--no-nulls"] * (not how.drop_nulls) + ["--known-mean"]
     with mock.patch("hushcov.cli.fit.Job.prepare", prepare):
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
@@ -369,7 +368,7 @@ def _by_command_in_json(source: Any, how: How) -> Sums:
         arguments = ["fit", str(source), "--epsilon", "1", "--delta", "1e-6", "--json"]
         arguments += ["--allow", "hopeless"]
         arguments += ["--dry-run", "--known-mean", "--output", "out", *others]
-        arguments += ["--drop-nulls"] * how.drop_nulls
+        arguments += ["--no-nulls"] * (not how.drop_nulls)
         result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

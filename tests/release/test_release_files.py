@@ -371,7 +371,7 @@ def test_fields_that_are_missing_or_of_another_kind(folder, field):
         ({"unit": True}, "unit of release.json must be made of numbers"),
         ({"unit": 0}, "unit of release.json must be above 0"),
         ({"private": False}, "private of release.json must be what the guarantee says"),
-        *(({"n_features": 4}, "n_features"), ({"format": 8}, "must have format 7")),
+        *(({"n_features": 4}, "n_features"), ({"format": 9}, "must have format 8")),
         ({"written": "2026-01-31T12:00:00+02:00"}, "a time in UTC"),
         ({"written": "2026-01-31T12:00:00"}, "a time in UTC"),
         ({"feature_scale": [1, 2]}, "a list of 3"),

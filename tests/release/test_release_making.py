@@ -119,8 +119,9 @@ def test_gaps_and_thresholds():
     assert set(making.complete) == {"released", "of", "noise_sd"}
     assert making.complete["of"] == making.n_records == 4000
     assert making.n_complete == making.complete["released"] < 4000
-    assert fitted("default").release_.making.complete is None
-    assert fitted("default").release_.making.n_complete == 4000
+    assert fitted("default").release_.making.complete["of"] == 4000
+    assert fitted("default, no nulls").release_.making.complete is None
+    assert fitted("default, no nulls").release_.making.n_complete == 4000
 
     def threshold(name):
         return fitted(name).release_.making.threshold

@@ -19,6 +19,7 @@ from hushcov.steps.preparation import (
     release_tails,
     release_tilts,
 )
+from hushcov.steps.quantiles import bin_edges, release_counts
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
@@ -64,6 +65,7 @@ STEPS = {
     "squares": (_of(release_squares, ONES), (0.7, 0.8)),
     "tilts": (_of(release_tilts), (0.9, 0.9)),
     "tails": (_of(release_tails, ONES, 2.0), (0.65, 0.95)),
+    "quantiles": (_of(release_counts, np.arange(D), bin_edges(0 * ONES, ONES)), (0.98, 0.98)),
 }
 
 

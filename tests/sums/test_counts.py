@@ -64,7 +64,7 @@ def test_replacing_a_record_moves_each_row_by_one_count(name, data, X, missing):
     if missing and name in ("signed octaves", "cells"):  # others count incomplete ones as zeros
         neighbour[row, 0] = np.nan
     before, after = (
-        count(CompleteRecords(open_records(table, drop_nulls=True)), d) for table in (X, neighbour)
+        count(CompleteRecords(open_records(table).with_gaps()), d) for table in (X, neighbour)
     )
     assert (np.abs(after - before).sum(axis=1) <= 2).all()
 

@@ -132,7 +132,7 @@ def test_records_that_miss_a_value_add_nothing(name):
     kept = np.delete(X, np.s_[::5], axis=0)
     zeros = np.zeros((0 if name in NOT_OF_ZEROS else N - len(kept), D))
     for block_rows in (1, 50):
-        records = CompleteRecords(open_records(gaps, drop_nulls=True, block_rows=block_rows))
+        records = CompleteRecords(open_records(gaps, block_rows=block_rows).with_gaps())
         for view, table in (
             (records, kept),
             (CentredRecords(records, CENTRE, REACH), centred(kept)),
@@ -239,7 +239,7 @@ WANTED = {
 def with_gaps(x):
     x = x.copy()
     x[::11, 2] = np.nan
-    return open_records(x, drop_nulls=True)
+    return open_records(x).with_gaps()
 
 
 RECORDS = {

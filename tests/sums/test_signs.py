@@ -139,7 +139,7 @@ def test_records_with_gaps():
     X = table(301, 4)
     gaps = X.copy()
     gaps[::5, 2] = np.nan
-    complete = CompleteRecords(open_records(gaps, drop_nulls=True, block_rows=50))
+    complete = CompleteRecords(open_records(gaps, block_rows=50).with_gaps())
     assert found(complete) == literal(np.delete(X, np.s_[::5], axis=0))
 
 
@@ -275,7 +275,7 @@ def test_compact_rows_that_miss_a_value_have_no_sign():
     X[::7, 3] = np.nan
     records = CentredRecords(
         CompactRecords(
-            CompleteRecords(open_records(X, drop_nulls=True)),
+            CompleteRecords(open_records(X).with_gaps()),
             np.zeros(9),
             np.full(9, 5.0),
             np.ones(9),

@@ -122,9 +122,9 @@ def test_scaled_values_and_scales_that_are_refused():
 GAPS = np.where(np.random.default_rng(1).random(ROWS.shape) < 0.15, np.nan, ROWS)
 WHOLE = ~np.isnan(GAPS).any(1)
 SOURCES = {
-    "array": lambda X: open_records(X, drop_nulls=True, block_rows=3),
-    "tensor": lambda X: open_records(torch.from_numpy(X), drop_nulls=True),
-    "dask": lambda X: open_records(dask.array.from_array(X, chunks=(4, D)), drop_nulls=True),
+    "array": lambda X: open_records(X, block_rows=3).with_gaps(),
+    "tensor": lambda X: open_records(torch.from_numpy(X)).with_gaps(),
+    "dask": lambda X: open_records(dask.array.from_array(X, chunks=(4, D))).with_gaps(),
 }
 ORDERS = {
     "around": lambda r: CompleteRecords(CentredRecords(r, CENTRE)),
@@ -168,7 +168,7 @@ def test_sums_are_sums_over_the_complete_records(source, order):
 
 
 def test_centred_records_with_gaps_have_gaps_and_count_them():
-    centred = CentredRecords(open_records(GAPS, drop_nulls=True), CENTRE, REACH)
+    centred = CentredRecords(open_records(GAPS).with_gaps(), CENTRE, REACH)
     assert centred.gaps
     assert count_complete(centred) == WHOLE.sum()
     assert CentredRecords(ArrayRecords(GAPS), CENTRE).with_gaps().gaps
@@ -255,10 +255,10 @@ def rounded(block):
 def test_missing_values_stay_missing_and_incomplete_records_zeros():
     rows = WIDE.copy()
     rows[3, 1] = np.nan
-    gaps = ClippedRecords(open_records(rows, drop_nulls=True), BOUNDS)
+    gaps = ClippedRecords(open_records(rows).with_gaps(), BOUNDS)
     assert np.isnan(rows_of(gaps)[3, 1])
     inner = CompleteRecords(gaps)
-    outer = ClippedRecords(CompleteRecords(open_records(rows, drop_nulls=True)), BOUNDS)
+    outer = ClippedRecords(CompleteRecords(open_records(rows).with_gaps()), BOUNDS)
     assert np.array_equal(rows_of(inner), rows_of(outer))
     assert not rows_of(outer)[3].any()
     centre = np.full(3, 5.0)

@@ -151,7 +151,7 @@ def test_files_with_gaps(tmp_path, cut_files):
     )
     parquet.write_table(table, tmp_path / "x.parquet")
     cut_files(9)
-    files = FileRecords(tmp_path, drop_nulls=True)
+    files = FileRecords(tmp_path).with_gaps()
     records = DaskRecords(files)
     assert records.gaps is True
     assert count_complete(records) == count_complete(files)
@@ -445,6 +445,7 @@ def kill_once_under_way(marks, workers, killed):
     os.kill(killed[0], signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_lost_costs_no_bit(client, tmp_path):
     """A fit whose partitions are slow to come by: one worker dies in the middle of it."""
     rows = np.random.default_rng(4).standard_normal((400, 4))

@@ -17,7 +17,7 @@ from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.sums.records import source_of
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
-from hushcov.tables.sources import open_records
+from hushcov.tables.sources import open_records, refuse_stated_nulls
 from table_helpers import rows_of
 
 N = 500
@@ -108,11 +108,34 @@ def test_nulls_follow_the_rules_for_nulls(book, tmp_path):
     for name, source in sources(frame, tmp_path).items():
         with pytest.raises(DataError, match=r"null|NaN|missing"):
             rows_of(open_records(source, codebook=book))
-        rows = rows_of(open_records(source, codebook=book, drop_nulls=True))
+        rows = rows_of(open_records(source, codebook=book).with_gaps())
         complete = ~np.isnan(rows).any(axis=1)
         assert np.flatnonzero(~complete).tolist() == [3, 5, 7], name
         assert np.array_equal(rows[complete], full[complete]), name
         assert np.isnan(rows[3, 1:4]).all(), name
+
+
+def test_empty_fields_are_filled_with_what_the_codebook_says(tmp_path):
+    """Each on its own: filled columns have no nulls any more, and others still do."""
+    (tmp_path / "b.csv").write_text(
+        "name,low,high,kind,values,missing\nage,0,120,integer,,40\nincome,,,number,,\n"
+        "state,,,category,TX|none,none\nsmoker,,,category,yes,not asked\n"
+    )
+    book = read_codebook(tmp_path / "b.csv")
+    frame = pd.DataFrame({"age": [1.0, None, 3.0], "state": ["TX", None, "AL"]})
+    frame = frame.assign(smoker=[None, "yes", "no"], income=[1.0, 2.0, None])
+    for name, source in sources(frame, tmp_path).items():
+        records = open_records(source, codebook=book)
+        rows = rows_of(records.with_gaps())
+        assert records.feature_names == ("age", "state=TX", "state=none", "smoker=yes", "income")
+        assert rows[:2].tolist() == [[1, 1, 0, 0, 1], [40, 0, 1, 1, 2]], name
+        assert rows[2, :4].tolist() == [3, 0, 0, 0], name
+        with pytest.raises(DataError, match=r"column 'income'"):
+            rows_of(records)
+        if name in ("polars", "parquet"):  # which state their nulls
+            with pytest.raises(DataError, match=r"but column 'income' has nulls"):
+                refuse_stated_nulls(source, records)
+    assert book.fills == {"age": 40.0, "state": 1.0, "smoker": -1.0}
 
 
 def rounded(block):
@@ -160,6 +183,7 @@ def test_values_are_compared_by_number_where_all_are_numbers():
         ("name,low,high,kind,values\na,,,category,1|01\n", "values must all differ"),
         ("name,low,high,kind,values\na,0,1,category,x|y\n", "low and high must be left out"),
         ("name,low,high,kind,values\na,0,1,number,x|y\n", "values must be left out"),
+        ("name,low,high,kind,missing\na,0,1,number,none\n", "missing must be a number for column"),
     ],
 )
 def test_bad_codebooks_are_refused(tmp_path, text, words):

@@ -111,11 +111,9 @@ def test_records_that_miss_a_value_are_zeros_about_every_centre(source):
     gaps[::5, 2] = gaps[9, 0] = np.nan
     whole = mapped(gaps[~np.isnan(gaps).any(axis=1)])
     opened = {
-        "memory": lambda: open_records(gaps, drop_nulls=True, block_rows=50),
-        "tensor": lambda: open_records(torch.from_numpy(gaps), drop_nulls=True),
-        "cluster": lambda: open_records(
-            dask.array.from_array(gaps, chunks=(100, D)), drop_nulls=True
-        ),
+        "memory": lambda: open_records(gaps, block_rows=50).with_gaps(),
+        "tensor": lambda: open_records(torch.from_numpy(gaps)).with_gaps(),
+        "cluster": lambda: open_records(dask.array.from_array(gaps, chunks=(100, D))).with_gaps(),
     }[source]
     near = np.clip(whole - SHIFT, -NEAR, NEAR)
     zeros = np.zeros((N - len(whole), D))
@@ -158,7 +156,7 @@ def test_a_reading_that_fails_leaves_no_copy():
 def test_infinite_values_are_refused_where_others_may_be_missing():
     bad = X.copy()
     bad[0, 0], bad[1, 1] = np.nan, -np.inf
-    records = made(CompleteRecords(open_records(bad, drop_nulls=True)))
+    records = made(CompleteRecords(open_records(bad).with_gaps()))
     with pytest.raises(DataError, match="infinite"):
         sign_sums(records)
     with pytest.raises(DataError, match="must be finite"):

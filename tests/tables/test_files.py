@@ -19,7 +19,7 @@ from hushcov.exceptions import DataError, MissingPackageError, ParameterError, R
 from hushcov.tables import files
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import Columns, FileRecords, read_header
-from hushcov.tables.sources import ArrayRecords, open_records
+from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 from table_helpers import refused, rows_of
 
 SECRET = 987_654.125
@@ -171,7 +171,7 @@ def test_nulls_are_refused_by_column_or_become_gaps(tmp_path, suffix):
     message = refusal(lambda: rows_of(open_records(path)))
     assert "'holes', 'halves' have nulls" in message
     assert "drop_nulls" in message
-    records = open_records(path, drop_nulls=True)
+    records = open_records(path).with_gaps()
     assert records.gaps is True
     assert records.n_records == 4
     nan = np.nan
@@ -254,8 +254,6 @@ def test_bad_options(tmp_path):
     for block_rows in (0, -1, 1.5, "1"):
         message = refusal(lambda rows=block_rows: open_records(path, block_rows=rows), ValueError)
         assert "block_rows must" in message
-    assert "drop_nulls" in refusal(lambda: FileRecords(path, drop_nulls=1), ParameterError)
-    assert "drop_nulls" in refusal(lambda: open_records(X, drop_nulls=1), ParameterError)
     for options in ({"columns": ["a"]}, {"header": False}, {"names": ["a"]}, {"delimiter": ";"}):
         message = refusal(lambda given=options: open_records(X, **given), ParameterError)
         assert "must be left out" in message
@@ -287,8 +285,9 @@ def test_nothing_but_names_types_and_numbers_of_rows_is_read_on_opening(tmp_path
     path = write(tmp_path / "x.parquet", {"a": [1.0, np.nan], "b": [1.0, None]})
     monkeypatch.setattr(files, "read_batches", lambda *_: pytest.fail("read"))
     assert open_records(path, columns=["a"]).n_records == 2
-    assert open_records(path, drop_nulls=True).n_records == 2
-    assert "'b' has nulls" in refusal(lambda: open_records(path))
+    assert open_records(path).with_gaps().n_records == 2
+    found = open_records(path)
+    assert "'b' has nulls" in refusal(lambda: refuse_stated_nulls(path, found))
 
 
 def test_without_pyarrow_the_cure_is_named(tmp_path, monkeypatch):
@@ -395,9 +394,9 @@ def test_a_typo_has_a_cure_that_keeps_the_columns(folder, suffix):
     write_frame(path, changed("72bpm"))
     words = refused_alone(lambda: open_records(folder))
     assert "rule that uses their own record alone" in words
-    assert words.index("drop_nulls=True") < words.index("columns=[")
+    assert words.index("these records are left out") < words.index("columns=[")
     write_frame(path, changed(np.nan))
-    assert open_records(folder, drop_nulls=True).n_features == 3
+    assert open_records(folder).with_gaps().n_features == 3
 
 
 @pytest.mark.parametrize("kind", [object, "string"])
@@ -406,6 +405,6 @@ def test_a_typo_in_a_frame_has_it_too(kind):
     table.loc[3, "pulse"] = "72bpm"
     words = refused_alone(lambda: open_records(table).map_sum(_moments))
     assert "own record alone, as pandas.to_numeric" in words
-    assert "drop_nulls=True" in words
+    assert "left out" in words
     table["pulse"] = pd.to_numeric(table["pulse"], errors="coerce")
-    assert open_records(table, drop_nulls=True).n_features == 3
+    assert open_records(table).with_gaps().n_features == 3

@@ -109,7 +109,7 @@ def test_block_rows_must_be_a_positive_integer(integers, block_rows):
         (np.full((2, 2), SECRET_TEXT, dtype=object), "dtype object"),
         (np.full((2, 2), str(SECRET), dtype=object), "dtype object"),
         (np.full((2, 2), SECRET + 1j, dtype=object), "dtype object"),
-        (np.full((2, 2), None, dtype=object), "values are missing: use open_records(X, drop_nulls"),
+        (np.full((2, 2), None, dtype=object), "values are missing: let an estimator leave"),
         (np.full((2, 2), SECRET**100, dtype=object), "NaN or infinite"),
         (np.full((2, 2), np.longdouble(SECRET) ** 500), "NaN or infinite"),
         (pd.DataFrame({"a": [1.0, SECRET], "b": [SECRET_TEXT, "x"]}), "column 'b' has type"),
@@ -134,7 +134,12 @@ def test_numbers_beyond_all_doubles_are_refused_as_infinite_ones(large, gaps):
     def words(value):
         rows = np.array([[1.0, 2.0], [value, 3.0]], dtype=object)
         forms = rows, rows.tolist(), pd.DataFrame(rows, columns=["a", "b"])
-        opened = [open_records(each, drop_nulls=gaps) for each in forms]
+        opened = [
+            open_records(
+                each,
+            ).with_gaps(gaps)
+            for each in forms
+        ]
         return [refusal(partial(count_complete, each)) for each in opened]
 
     assert words(large) == words(np.inf)
@@ -159,8 +164,8 @@ def test_records_that_are_not_finite_are_refused(bad, dtype, row):
     records = ArrayRecords(X, block_rows=10)
     message = refusal(lambda: records.map_sum(row_moments))
     assert "must be finite" in message
-    assert "impute" in message
-    assert "drop" in message
+    assert "fill in a public value" in message
+    assert "drop_nulls" in message
     assert not any(character.isdigit() for character in message), "a position or a value"
 
 
@@ -271,6 +276,7 @@ def test_nothing_is_charged_for_them(tmp_path):
         epsilon=1.0, delta=1e-6, row_sparsity=1, ledger=ledger, dataset="people"
     )
     for frame in (PANDAS, POLARS, POLARS.select(pl.lit(None, pl.Float64).alias("a"), "age")):
+        estimator.set_params(drop_nulls=False)
         refusal(lambda table=frame: estimator.fit(table))
     assert ledger.history("people") == ()
 
@@ -366,7 +372,7 @@ def sums(records):
 
 @every_door
 def test_records_that_miss_a_value_are_left_out_and_still_count(door, tmp_path):
-    records = open_records(door(ROWS, tmp_path), drop_nulls=True)
+    records = open_records(door(ROWS, tmp_path)).with_gaps()
     assert records.gaps
     assert (records.n_records, records.n_features) == (5, 2)
     assert count_complete(records) == 2
@@ -374,13 +380,12 @@ def test_records_that_miss_a_value_are_left_out_and_still_count(door, tmp_path):
 
 
 @every_door
-def test_without_drop_nulls_they_are_refused_with_a_cure_that_removes_no_record(door, tmp_path):
+def test_elsewhere_they_are_refused_with_a_cure_that_removes_no_record(door, tmp_path):
     with pytest.raises(DataError) as info:
         sums(open_records(door(ROWS, tmp_path)))
     message = str(info.value)
-    assert "open_records(X, drop_nulls=True) (--drop-nulls)" in message
-    assert "its own record" in message
-    assert "Do not remove" in message
+    assert "unless drop_nulls=False (--no-nulls)" in message
+    assert "uses no other record, and without removing records" in message
     assert "987" not in message
 
 
@@ -388,8 +393,8 @@ def test_without_drop_nulls_they_are_refused_with_a_cure_that_removes_no_record(
 @pytest.mark.parametrize("bad", [np.inf, -np.inf])
 def test_infinite_values_stay_an_error(door, tmp_path, bad):
     rows = np.where(ROWS == 5.0, bad, ROWS)
-    records = open_records(door(rows, tmp_path), drop_nulls=True)
-    with pytest.raises(DataError, match=r"infinite.* drop_nulls does not"):
+    records = open_records(door(rows, tmp_path)).with_gaps()
+    with pytest.raises(DataError, match=r"infinite.* make these values empty"):
         sums(CompleteRecords(records))
 
 
@@ -403,7 +408,7 @@ def test_neighbours_have_one_size_and_differ_in_one_pair(door, tmp_path):
     other = rows.copy()
     other[4, 0] = NAN
     whole, missing = (
-        open_records(door(X, tmp_path / name), drop_nulls=True)
+        open_records(door(X, tmp_path / name)).with_gaps()
         for name, X in (("0", rows), ("1", other))
     )
     assert whole.n_records == missing.n_records == 12
@@ -417,10 +422,9 @@ def test_neighbours_have_one_size_and_differ_in_one_pair(door, tmp_path):
 
 def test_a_masked_array_is_refused_with_a_cure_that_works():
     masked = np.ma.masked_invalid(ROWS)
-    with pytest.raises(DataError, match=r"filled\(numpy.nan\), drop_nulls=True"):
-        open_records(masked, drop_nulls=True)
-    cured = open_records(masked.astype(float).filled(np.nan), drop_nulls=True)
-    assert count_complete(cured) == 2
+    with pytest.raises(DataError, match=r"X.astype\(float\).filled\(numpy.nan\)"):
+        open_records(masked)
+    assert count_complete(open_records(masked.astype(float).filled(np.nan)).with_gaps()) == 2
 
 
 @pytest.mark.parametrize(
@@ -432,7 +436,7 @@ def test_a_masked_array_is_refused_with_a_cure_that_works():
     ],
 )
 def test_sums_over_gaps_are_refused_unless_they_count_them(function):
-    records = open_records(ROWS, drop_nulls=True)
+    records = open_records(ROWS).with_gaps()
     with pytest.raises(DataError, match="must be complete"):
         function(records)
     function(CompleteRecords(records))

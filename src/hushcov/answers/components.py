@@ -21,8 +21,8 @@ from scipy import sparse, special
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
 from hushcov._words import counted
-from hushcov.answers.tables import Answer, feature_names
-from hushcov.answers.uncertain import AskedMatrix, full_categories, in_words, part, width_of
+from hushcov.answers.tables import Answer
+from hushcov.answers.uncertain import AskedMatrix, part, width_of
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse, noise_norm, sure_level
 from hushcov.release import Release
@@ -635,6 +635,7 @@ def partial_correlations(
     lower, upper = _ends(values, deviation, width_of(level))
     pairs = d * (d - 1) / 2
     far = _ends(values, deviation, float(-special.ndtri((1 - level) / (2 * pairs))))
+    levels = release.exclude_each_other(of.features[:, None], of.features)
     said = []
     if not whole:
         sizes = np.bincount(groups)
@@ -650,10 +651,10 @@ def partial_correlations(
         lower=lower,
         upper=upper,
         noise=noise,
-        edges=np.asarray((far[0] > 0) | (far[1] < 0)),
+        edges=np.asarray((far[0] > 0) | (far[1] < 0)) & ~levels,
         groups=groups,
         level=level,
-        warning=_warning(release, of, noise),
+        warning=_warning(of, noise),
         left_out=of.left_out,
         notes=(*of.notes, *said),
     )
@@ -756,19 +757,11 @@ def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> Flo
     return np.asarray(pairs + own @ (P + r / 2 * (x + squares)) ** 2)
 
 
-def _warning(release: Release, of: AskedMatrix, noise: BoolArray) -> str:
-    lost = of.features[noise.any(axis=1)]
-    if not len(lost):
+def _warning(of: AskedMatrix, noise: BoolArray) -> str:
+    lost = np.count_nonzero(noise.any(axis=1))
+    if not lost:
         return ""
-    what = f"{len(lost):,} of {counted(len(of.features), 'feature')}"
-    if full := full_categories(release, lost):
-        said = [f"{in_words(release, each)} add up to the same in every record." for each in full]
-        name = feature_names(release)[full[0][-1]]
-        return (
-            f"{' '.join(said)} Each follows from the others, so that {what} have no partial "
-            f"correlations. Ask for the features without one of these, such as {name}: the others "
-            "are then compared with it."
-        )
+    what = f"{lost:,} of {counted(len(of.features), 'feature')}"
     return (
         f"The inverse of the released matrix is noise for {what}: noise is as large as its "
         "smallest eigenvalue, or pairs that belong to it were not released. Their partial "

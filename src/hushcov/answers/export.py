@@ -34,7 +34,6 @@ from hushcov.exceptions import CapacityError, MissingPackageError, ParameterErro
 from hushcov.postprocess import largest
 from hushcov.postprocess.bands import mend_band, mend_dense
 from hushcov.release import Release
-from hushcov.release.estimate import estimate
 from hushcov.release.files import sibling_name
 from hushcov.release.pairs import LEVEL, view
 
@@ -89,7 +88,8 @@ class Correction:
 class ExportedMatrix:
     """Entries above the diagonal as they are written, and as they were before.
 
-    `upper` is a sparse array without its diagonal; `released` has its entries as released.
+    `upper` is a sparse array without its diagonal; `released` has its entries as released, NaN for
+    correlations that noise puts beyond 1.
     `deviation` has released standard deviations, 0 for features that have none.
     """
 
@@ -139,13 +139,18 @@ def prepare(
     bounds = _bounds(release, block_size)
     tell("reading the estimate", 0.0)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        upper, deviation = _correlations(estimate(release))
+        seen = view(release)
+        upper, deviation = _correlations(seen.matrix)
     rows, columns = _places(upper)
+    if not covariance and not psd:  # what noise puts beyond 1 was not found
+        known = seen.within_1(upper.data, seen.deviation[rows] * seen.deviation[columns])
+        there = np.isfinite(known)
+        upper = _upper(rows[there], columns[there], known[there], len(deviation))
+        rows, columns = _places(upper)
     inside = columns < np.repeat(bounds[1:], np.diff(bounds))[rows]  # the end of the row's block
     released, cut = upper.data[inside], upper.data[~inside]
     upper = _upper(rows[inside], columns[inside], released, len(deviation))
     rows, columns = _places(upper)
-    # Noise puts correlations beyond 1, where there are none.
     bounded = values = np.clip(released, -1.0, 1.0)
     if psd:
         upper.data = bounded
@@ -165,6 +170,8 @@ def prepare(
         size = deviation[rows] * deviation[columns]
         released = released * size
         values = values * size if psd else released
+    else:
+        released = seen.within_1(released, seen.deviation[rows] * seen.deviation[columns])
     upper.data = values
     return ExportedMatrix(release, covariance, upper, released, deviation, correction)
 

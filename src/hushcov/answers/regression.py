@@ -9,16 +9,15 @@ is not, so that intervals are infinite exactly where nothing is known.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import listed
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._validation import check_real, listed
 from hushcov._words import counted
 from hushcov.accounting import Gaussian
 from hushcov.answers.tables import (
@@ -33,13 +32,18 @@ from hushcov.answers.tables import (
 from hushcov.answers.uncertain import (
     Uncertain,
     check_noise,
+    chosen,
     doubts,
+    in_words,
     nothing_known,
     of_factors,
     partners,
     refuse_unknown,
+    say_left_out,
+    spelt_out,
     width_of,
     with_missing,
+    without_references,
 )
 from hushcov.exceptions import ParameterError, raise_alone
 from hushcov.release import Release
@@ -48,6 +52,11 @@ from hushcov.release.estimate import scales_of
 from hushcov.release.pairs import LEVEL
 
 _LEAST = 1e-10  # of an eigenvalue, over the largest: below it is rounding
+#: The most that the root of the sum of squares of standardized coefficients counts as, in a ridge.
+LIMIT = 2.0
+_RIDGES = np.geomspace(1e-3, 1e3, 25)
+_HIDDEN = 0.1  # of the squared length of a feature, in directions that noise hides
+_NOTHING = 0.95  # of the limit, from which on an interval counts as infinite
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,60 +73,115 @@ class Linear:
         What it may be off by; infinite where noise is as large as the matrix.
     of_variance : float
         Standard deviation of the residual variance, in the unit of `unexplained`.
-    centre, spread : ndarray, or None
-        The ellipsoid of coefficients: those whose difference to `centre` has at most 1 as its
-        square in the norm of the inverse of `spread`. None where it is unbounded.
+    quadric : ndarray, or None
+        W of the coefficients b that are not refuted: (1, -b)' W (1, -b) <= 0. None where these are
+        unbounded, and a ridge says nothing either.
+    ridges, limit : tuple of float, float
+        Multiples of |b|^2 - limit^2 to add to W: each leaves an ellipsoid around all b of at most
+        that length. A single 0 where W has one by itself.
+    hidden, gain : ndarray of bool or None, float
+        Features that noise does not let apart, and how much more of the variance they may explain.
     """
 
     coefficients: FloatArray
     unexplained: float
     unexplained_sd: float
     of_variance: float
-    centre: FloatArray | None
-    spread: FloatArray | None
+    quadric: FloatArray | None
+    ridges: tuple[float, ...] = (0.0,)
+    limit: float = 0.0
+    hidden: BoolArray | None = None
+    gain: float = 0.0
 
     @property
     def bounded(self) -> bool:
         """Whether noise leaves anything to say."""
-        return self.spread is not None
+        return self.quadric is not None
 
     def ends(self, directions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Values of linear functions of the coefficients, and ends of their intervals."""
-        C = np.atleast_2d(directions)
-        values = C @ self.coefficients
-        if self.centre is None or self.spread is None:
-            infinite = np.where(np.any(C != 0, axis=1), np.inf, 0.0)
-            return values, values - infinite, values + infinite
-        half = np.sqrt(np.maximum(np.einsum("ci,ij,cj->c", C, self.spread, C), 0.0))
-        middle = C @ self.centre
-        return values, np.minimum(middle - half, values), np.maximum(middle + half, values)
+        C, W = np.atleast_2d(directions), self.quadric
+        values, unit = C @ self.coefficients, np.linalg.norm(C, ord=np.inf, axis=1)
+        low, high = np.where(unit > 0, [[-np.inf], [np.inf]], 0.0)
+        if W is None:
+            return values, values + low, values + high
+        unit[unit == 0] = 1.0
+        C = C / unit[:, None]
+        own, vectors = np.linalg.eigh(W[1:, 1:])
+        turned, right = C @ vectors, vectors.T @ W[1:, 0]
+        for ridge in self.ridges:
+            inverse = 1 / (own + ridge)
+            size = max(float(right**2 @ inverse - W[0, 0]) + ridge * self.limit**2, 0.0)
+            middle, half = turned @ (right * inverse), np.sqrt(size * (turned**2 @ inverse))
+            low, high = np.maximum(low, middle - half), np.minimum(high, middle + half)
+        if self.limit:  # an interval of about that length tells nothing else
+            nothing = high - low > 2 * _NOTHING * self.limit * np.linalg.norm(C, axis=1)
+            low, high = np.where(nothing, [[-np.inf], [np.inf]], [low, high])
+        return values, np.minimum(unit * low, values), np.maximum(unit * high, values)
 
 
-def linear(part: Uncertain, width: float, shape: FloatArray | None = None) -> Linear:
+def linear(
+    part: Uncertain, width: float, shape: FloatArray | None = None, limit: float | None = None
+) -> Linear:
     """Predict the first feature of `part` from the others, in units of the deviations.
 
     `width` is how many deviations an interval reaches. `shape` is an estimate of the whole matrix
     with a structure, used where the released values do not speak against it. Intervals are theirs.
+    With `limit`, the most that coefficients have as their length, there is a ridge where noise
+    hides what tells features apart.
     """
     deviations, features = part.deviations, part.features
     part = part.standardized()
     if len(features) == 1:
         alone = float(part.deviation(np.ones((1, 1))))
-        return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros(0), np.zeros((0, 0)))
+        return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros((1, 1)))
     raw = shrunk(part.values, part.noise_sd)
-    quadric = _quadric(part, raw, width)
     P, b = part.covariance, raw
     if shape is not None:
         P = shape[np.ix_(features, features)] / np.multiply.outer(deviations, deviations)
-        b = shrunk(P, np.zeros_like(P))
-    if quadric is not None:
-        centre, spread = quadric  # coefficients of a structure may be beyond what noise allows
-        off = np.linalg.lstsq(spread * width**-2, b - centre, rcond=None)[0] @ (b - centre)
-        b = b if off <= special.chdtri(len(b), 0.05) else raw
-        return Linear(b, *_left(part, raw), *quadric)
+        b, limit = shrunk(P, np.zeros_like(P)), None
+    M = part.values[1:, 1:]
+    W, size = _quadric(part, raw, width)
+    own = np.linalg.eigvalsh(W[1:, 1:])
+    least = max(_LEAST * own[-1], 0.0 if limit is None else size / limit**2)
+    if own[0] > least and np.linalg.eigvalsh(M)[0] > 0:
+        off = b - np.linalg.solve(W[1:, 1:], W[1:, 0])  # a structure may be beyond what noise lets
+        b = b if off @ W[1:, 1:] @ off * width**2 <= size * special.chdtri(len(b), 0.05) else raw
+        return Linear(b, *_left(part, raw, np.asarray(np.linalg.inv(M))), W)
+    found = None if limit is None or size == 0 else _ridge(part, raw, width, limit)
+    if found is not None:
+        return found
     explained = float(2 * b @ P[1:, 0] - b @ P[1:, 1:] @ b)
     left = 1 - explained / P[0, 0] if P[0, 0] > 0 else 1.0
-    return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None, None)
+    return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None)
+
+
+def _ridge(part: Uncertain, b: FloatArray, width: float, limit: float) -> Linear | None:
+    """Predict from features that noise does not let apart; None where nothing can be said.
+
+    Whatever multiple of |b|^2 - limit^2 <= 0 is added to the quadric, it holds the b that it held:
+    the ellipsoid of a ridge, as much longer as its bias can be. Intervals are within all of them.
+    """
+    values, vectors = np.linalg.eigh(part.values[1:, 1:])
+    matrix = part.values.copy()
+    matrix[1:, 1:] = P = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    W, size = _quadric(replace(part, values=matrix), b, width)
+    own, vectors = np.linalg.eigh(W[1:, 1:])
+    unit = max(size / limit**2, _LEAST * float(np.abs(own).max()))
+    ridges = max(-float(own[0]), 0.0) + unit * _RIDGES
+    right = vectors.T @ W[1:, 0]
+    if np.any((right**2 / (own + ridges[:, None])).sum(axis=1) - W[0, 0] + ridges * limit**2 < 0):
+        return None  # there are none of that length
+    weak, noise = vectors[:, own <= unit], part.noise_sd[1:, 1:] ** 2
+    doubt = width * np.sqrt(2 * np.einsum("ik,ik->k", weak**2, noise @ weak**2))
+    gain = (limit + np.abs(weak.T @ b)) ** 2 @ (np.einsum("ik,ik->k", weak, P @ weak) + doubt)
+    both = np.vstack([P, np.diag(np.sqrt(noise.sum(axis=0)))])  # as `shrunk` has it
+    inverse = np.linalg.lstsq(both, np.eye(*both.shape), rcond=_LEAST)[0]
+    load = (weak**2).sum(axis=1)
+    hidden, left = load >= min(_HIDDEN, load.max()), _left(part, b, inverse)
+    found = Linear(b, *left, W, tuple(ridges.tolist()), limit, hidden, float(gain))
+    _, low, high = found.ends(np.eye(len(b)))
+    return found if np.isfinite(high - low).any() else None
 
 
 def shrunk(M: FloatArray, sd: FloatArray) -> FloatArray:
@@ -144,43 +208,35 @@ def _covariance_of_equations(part: Uncertain, b: FloatArray) -> FloatArray:
     return np.asarray(shared + (1 + part.excess) * (tilde @ P @ tilde) * P[1:, 1:] / part.n)
 
 
-def _quadric(part: Uncertain, b: FloatArray, width: float) -> tuple[FloatArray, FloatArray] | None:
-    """Centre and spread of the coefficients that are not refuted; None if these are unbounded.
+def _quadric(part: Uncertain, b: FloatArray, width: float) -> tuple[FloatArray, float]:
+    """W of the coefficients that are not refuted, and what its form is to be less than at b.
 
     V(b) counts as its shape at the estimate times its trace, which is a quadratic form in b.
     """
     V = _covariance_of_equations(part, b)
     trace = float(np.trace(V))
     equations, P = part.values[1:], part.covariance
-    if trace == 0:
-        values = np.linalg.eigvalsh(P[1:, 1:])
-        full_rank = values[0] > _LEAST * values[-1]
-        return (b, np.zeros((len(b), len(b)))) if full_rank else None
+    if trace == 0:  # nothing is off, and b is all that passes
+        return equations.T @ equations, 0.0
     V = V / trace + _LEAST * np.eye(len(b)) / len(b)
     form = np.diag((part.noise_sd[1:] ** 2).sum(axis=0))
     form = form + (1 + part.excess) * np.trace(P[1:, 1:]) * P / part.n
     W = equations.T @ np.linalg.solve(V, equations) - width**2 * form
-    values, vectors = np.linalg.eigh(W[1:, 1:])
-    if not values[0] > _LEAST * values[-1] or not np.linalg.eigvalsh(equations[:, 1:])[0] > 0:
-        return None
-    inverse = (vectors / values) @ vectors.T
-    centre = inverse @ W[1:, 0]
-    size = max(float(W[1:, 0] @ centre - W[0, 0]), 0.0)
-    return np.asarray(centre), np.asarray(size * inverse)
+    return np.asarray(W), width**2 * trace
 
 
-def _left(part: Uncertain, b: FloatArray) -> tuple[float, float, float]:
+def _left(part: Uncertain, b: FloatArray, inverse: FloatArray) -> tuple[float, float, float]:
     """The share of the variance that is left, and deviations of it and of the variance left.
 
     A change E of the matrix changes the variance left by (1, -b)' E (1, -b), less a square of the
-    errors of the equations, whose mean is put back: noise explains something, too.
+    errors of the equations, whose mean is put back: noise explains something, too. `inverse` is
+    that of the matrix, or of a ridge.
     """
     M = part.values
-    inverse = np.linalg.inv(M[1:, 1:])
     exact = inverse @ M[1:, 0]
     chance = inverse @ _covariance_of_equations(part, b)
     own = float(M[0, 0])
-    left = own - float(M[0, 1:] @ exact) + float(np.trace(chance))
+    left = own - float(exact @ (2 * M[1:, 0] - M[1:, 1:] @ exact)) + float(np.trace(chance))
     square = 2 * float(np.trace(chance @ chance))
     tilde = np.concatenate([[1.0], -b])
     gradient = np.multiply.outer(tilde, tilde)
@@ -197,6 +253,7 @@ _UNBOUNDED = (
     "Noise is as large as what tells these features apart: the coefficients may be anything, and "
     "are shrunk towards zero. Regress on fewer features."
 )
+_MOST_TRIED = 200  # partners, one after the other
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +284,10 @@ class Regression(Answer):
         How many pairs among these features did not stand out in the release, and count as zero.
     warning : str or None
         What must be known to read the numbers.
+    ridge : ndarray of bool
+        Features that noise does not let apart; all intervals are then those of a ridge.
+    notes : tuple of str
+        Which features were taken, and left out because they were not found or follow from others.
     """
 
     target: str
@@ -248,6 +309,8 @@ class Regression(Answer):
     n: int
     n_assumed_zero: int
     warning: str | None
+    ridge: BoolArray
+    notes: tuple[str, ...]
 
     @property
     def noise(self) -> FloatArray:
@@ -263,6 +326,7 @@ class Regression(Answer):
             "lower": self.lower[order],
             "upper": self.upper[order],
             "standardized": self.standardized[order],
+            "ridge": self.ridge[order],
             "noise": self.noise[order],
         }
 
@@ -276,10 +340,12 @@ class Regression(Answer):
             f"  {name}: {value:.4g} ({low:.4g} to {high:.4g})"
             for name, value, low, high in zip(*list(columns.values())[:4], strict=True)
         ]
-        return "\n".join([head, *lines, *([self.warning] if self.warning else [])])
+        return "\n".join([head, *lines, *self.notes, *([self.warning] if self.warning else [])])
 
 
-def regress(release: Release, target: Any, on: Any = None, *, level: float = LEVEL) -> Regression:
+def regress(
+    release: Release, target: Any, on: Any = None, *, level: float = LEVEL, limit: float = LIMIT
+) -> Regression:
     """Regress one feature on others; `Answers.regression` has the parameters.
 
     Without `on` these are the features whose pair with the target was found, the strongest first,
@@ -290,28 +356,59 @@ def regress(release: Release, target: Any, on: Any = None, *, level: float = LEV
     Post-processing: what is computed from a release is covered by its guarantee.
     """
     width = width_of(level)
+    limit = check_real("limit", limit, above=0, cure="2 is usual.")
     check_noise(release)
     (y,) = positions(release, target)
     refuse_unknown(release, "target", np.array([y]))
-    said: list[str] = []
-    shape = of_factors(release)
-    if on is None:
-        X, part, found, said = _chosen(release, y, width, shape)
+    shape, said = of_factors(release), list[str]()
+    if on is None and shape is None:
+        X, notes = without_references(release, partners(release, y))
+        part, found, said = _told_apart(release, y, X, width)
     else:
-        X = positions(release, on)
-        if len(X) == 0:
-            raise ParameterError("on must name at least one feature, got none: or pass None.")
-        if y in X:
-            raise ParameterError(
-                f"on must not hold the target, got {feature_names(release)[y]!r} as both: leave "
-                "it out of on."
-            )
-        refuse_unknown(release, "on", X)
+        X, notes = _asked(release, y, on)
         part = with_missing(release, np.concatenate([[y], X]))
-        found = linear(part, width, shape)
+        found = linear(part, width, shape, limit)
     if not found.bounded:
         said.append(_UNBOUNDED if shape is None else _through_factors(release))
-    return _regression(release, part, found, level, said)
+    if found.hidden is not None:
+        said.append(_ridge_words(release, part.features[1:][found.hidden], limit))
+    return replace(_regression(release, part, found, level, said), notes=tuple(notes))
+
+
+def _asked(release: Release, y: int, on: Any) -> tuple[IntArray, list[str]]:
+    """Return the features to regress on, and notes on what was taken for them.
+
+    All are those that were found, without levels of the target's own category, and without one
+    level of each other.
+    """
+    names = feature_names(release)
+    if on is None or (isinstance(on, str) and on == "all" and on not in names):
+        every, lost = chosen(release, None, "on")
+        every = every[~release.exclude_each_other(every, np.array(y))]
+        X, notes = without_references(release, every)
+        return X, notes + say_left_out(tuple(name for name in lost if name != names[y]))
+    one = isinstance(on, str | int | np.integer)
+    given, notes = spelt_out(release, [on] if one else list(on))
+    X = positions(release, given)
+    if len(X) == 0:
+        raise ParameterError("on must name at least one feature, got none: or pass None.")
+    if y in X:
+        raise ParameterError(
+            f"on must not hold the target, got {names[y]!r} as both: leave it out of on."
+        )
+    refuse_unknown(release, "on", X)
+    X, more = without_references(release, X)
+    return X, notes + more
+
+
+def _ridge_words(release: Release, hidden: IntArray, limit: float) -> str:
+    return (
+        f"Noise hides what tells {in_words(release, hidden)} apart. All intervals are those of a "
+        "ridge: they count its bias, and hold if the squares of the standardized coefficients add "
+        f"up to at most {limit**2:.3g} (limit {limit:g}). For more, leave one of these out, take "
+        "squares about a public centre (the transform square:CENTRE), or release with more budget "
+        "or records."
+    )
 
 
 def _through_factors(release: Release) -> str:
@@ -323,29 +420,24 @@ def _through_factors(release: Release) -> str:
     )
 
 
-def _chosen(
-    release: Release, target: int, width: float, shape: FloatArray | None
-) -> tuple[IntArray, Uncertain, Linear, list[str]]:
-    """Features for a target: its partners, as many as noise lets apart."""
-    X = partners(release, target)
-    if shape is not None:
-        X = np.flatnonzero(~nothing_known(release))
-        X = X[target != X]
+def _told_apart(
+    release: Release, target: int, X: IntArray, width: float
+) -> tuple[Uncertain, Linear, list[str]]:
+    """Predict from features in their order, but those that noise does not let apart from others."""
     whole = with_missing(release, np.concatenate([[target], X]))
-    found = linear(whole, width, shape)
-    if found.bounded or shape is not None or len(X) < 2:
-        return X, whole, found, [] if len(X) else ["No partner of it was found."]
-
-    def unbounded(number: int) -> bool:
-        return not linear(whole.part(np.arange(1 + number)), width).bounded
-
-    few = 1 + bisect_left(range(2, len(X)), True, key=unbounded)
-    part = whole.part(np.arange(1 + few))
-    left_out = feature_names(release)[X[few:]].tolist()
+    found = linear(whole, width)
+    if found.bounded or len(X) < 2:
+        return whole, found, [] if len(X) else ["No partner of it was found."]
+    kept = np.arange(2)
+    for place in range(2, min(1 + len(X), _MOST_TRIED)):
+        more = np.append(kept, place)
+        kept = more if linear(whole.part(more), width).bounded else kept
+    part = whole.part(kept)
+    left_out = feature_names(release)[np.delete(X, kept[1:] - 1)].tolist()
     words = f"The {listed(left_out)} were left out: their effects cannot be told from those of"
     if len(left_out) == 1:
         words = f"{left_out[0]} was left out: its effect cannot be told from that of"
-    return X[:few], part, linear(part, width), [f"{words} the others."]
+    return part, linear(part, width), [f"{words} the others."]
 
 
 def _regression(
@@ -374,14 +466,16 @@ def _regression(
         intercept_lower=intercept[1],
         intercept_upper=intercept[2],
         residual_variance=left * own,
-        residual_variance_lower=max((left - of_variance) * own, 0.0),
+        residual_variance_lower=max((left - of_variance - found.gain) * own, 0.0),
         residual_variance_upper=min(left + of_variance, 1 + width * alone) * own,
         r_squared=1 - left,
         r_squared_lower=max(1 - left - half, 0.0),
-        r_squared_upper=min(1 - left + half, 1.0),
+        r_squared_upper=min(1 - left + half + found.gain, 1.0),
         n=part.n,
         n_assumed_zero=part.n_zero,
         warning=" ".join(said) or None,
+        ridge=np.zeros(len(X), dtype=bool) if found.hidden is None else found.hidden,
+        notes=(),
     )
 
 
@@ -498,6 +592,8 @@ def conditional(
         zeros += part.n_zero
         if not found.bounded and shape is not None:
             said = [_through_factors(release)]
+        if found.hidden is not None:
+            said = [_ridge_words(release, part.features[1:][found.hidden], LIMIT)]
     said += [*_beyond(release, X, values), *doubts(release, np.concatenate([X, Y]), zeros)]
     if not np.isfinite(noise[np.concatenate([X, Y])]).all():
         said.append(MEANS_UNSURE)
@@ -560,8 +656,9 @@ def _wanted(release: Release, X: IntArray, features: Any) -> IntArray:
         if release.n_features > MOST_ASKED:
             Y = paired_with(release, X)
             return Y[there[Y]]
-        Y = np.flatnonzero(there)
-        return Y[~np.isin(Y, X)]
+        for place in X:
+            there &= ~release.exclude_each_other(np.arange(release.n_features), place)
+        return np.flatnonzero(there)
     Y = positions(release, features)
     refuse_unknown(release, "features", Y)
     if np.isin(Y, X).any():
@@ -574,14 +671,15 @@ def _wanted(release: Release, X: IntArray, features: Any) -> IntArray:
 def _prediction(
     release: Release, target: int, X: IntArray, width: float, shape: FloatArray | None
 ) -> tuple[Uncertain, Linear]:
-    """From all that is given, or where noise does not let them apart, from partners alone."""
+    """From all that is given, where noise lets them apart; else from partners, or by a ridge."""
     part = with_missing(release, np.concatenate([[target], X]))
     found = linear(part, width, shape)
     if found.bounded or shape is not None:
         return part, found
     near = X[np.isin(X, partners(release, target))]
-    part = part.part(np.concatenate([[0], 1 + np.searchsorted(X, near)]))
-    return part, linear(part, width)
+    few = part.part(np.concatenate([[0], 1 + np.searchsorted(X, near)]))
+    found = linear(few, width)
+    return (few, found) if found.bounded else (part, linear(part, width, limit=LIMIT))
 
 
 # ---- means ----

@@ -94,16 +94,6 @@ def positions(release: Release, features: Any) -> npt.NDArray[np.int64]:
     return np.array(found, dtype=np.int64)
 
 
-def categories(release: Release) -> dict[str, npt.NDArray[np.int64]]:
-    """Places of columns that are named like department=sales, by what is before the sign."""
-    found: dict[str, list[int]] = {}
-    for place, name in enumerate(release.column_names or ()):
-        category, sign, _ = name.partition("=")
-        if sign:
-            found.setdefault(category, []).append(place)
-    return {name: np.array(places, dtype=np.int64) for name, places in found.items()}
-
-
 def released_among(release: Release, places: IntArray) -> BoolArray:
     """Which pairs among these features the release holds, and the diagonal."""
     n = len(places)
@@ -134,7 +124,7 @@ def paired_with(release: Release, features: IntArray) -> IntArray:
 def _cure(release: Release, given: object, names: list[str]) -> str:
     from difflib import get_close_matches
 
-    known = categories(release)
+    known = release.categories
     asked = [names[place] for place in known[str(given)]] if given in known else names
     words = some_of(asked, _MOST_IN_REFUSAL)
     words += ", as variances.csv beside it lists" * (len(asked) > _MOST_IN_REFUSAL)
@@ -247,21 +237,23 @@ def _texts(column: npt.NDArray[Any]) -> list[Any]:
 
 
 def correlation(release: Release) -> Matrix:
-    """Return the estimate over the released standard deviations; NaN for features without one.
+    """Return the estimate over the released standard deviations; NaN where it was not found.
 
-    Noise may put a correlation beyond 1: it is 1 then, and `pairs_table` calls it noise.
+    That is for features without a deviation, and where noise puts a correlation beyond 1.
     """
     found = view(release)
     unit = np.where(found.lost | (found.unit == 0), np.nan, found.unit)
     ones = np.where(np.isnan(unit), np.nan, 1.0)
     if is_sparse(release.integers):
         rows, columns, values = upper_pairs(found.matrix)
-        values = np.clip(values / (unit[rows] * unit[columns]), -1.0, 1.0)
+        size = found.deviation[rows] * found.deviation[columns]
+        values = found.within_1(values / (unit[rows] * unit[columns]), size)
         return symmetric_sparse((rows, columns), values, ones)
     matrix = found.matrix.toarray() if is_sparse(found.matrix) else found.matrix
-    result = np.clip(matrix / np.multiply.outer(unit, unit), -1.0, 1.0)
+    size = np.multiply.outer(found.deviation, found.deviation)
+    result = found.within_1(matrix / np.multiply.outer(unit, unit), size)
     np.fill_diagonal(result, ones)
-    return np.asarray(result)
+    return result
 
 
 def named_pairs(release: Release, pairs: PairTable) -> dict[str, Column]:
@@ -455,6 +447,7 @@ def around(release: Release, column: Any, reach: Any = None, *, level: float = L
     """
     (place,) = positions(release, column).tolist()
     others = paired_with(release, np.array([place]))
+    others = others[~release.exclude_each_other(others, np.array(place))]
     if reach is not None:
         cure = "give how many columns to look at on each side."
         most = check_integer("window", reach, at_least=1, cure=cure)

@@ -18,7 +18,6 @@ from hushcov._validation import check_level, listed
 from hushcov._words import counted, some_of
 from hushcov.answers.tables import (
     MOST_ASKED,
-    categories,
     feature_names,
     paired_with,
     positions,
@@ -36,7 +35,7 @@ from hushcov.postprocess import (
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.estimate import factors_of, in_scales, scales_of
-from hushcov.release.pairs import interval_holds, rule_of
+from hushcov.release.pairs import rule_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,9 +223,10 @@ def partners(release: Release, target: int) -> IntArray:
     """Features whose pair with the target was found beyond doubt, the strongest first."""
     d = release.n_features
     _, threshold = rule_of(release)
-    others = np.delete(np.arange(d), target)
+    others = np.arange(d)
     if release.of_candidates:  # no other pair was looked at
         others = paired_with(release, np.array([target]))
+    others = others[~release.exclude_each_other(others, np.array(target))]
     others = others[~nothing_known(release)[others]]
     values = values_at(release.integers, np.full(len(others), target), others) * release.unit
     variance = release.variances
@@ -300,13 +300,22 @@ def missing_sd(release: Release) -> float:
     return min(weak, float(noise), 1.0)
 
 
+def _tails(release: Release, features: IntArray) -> list[str]:
+    """Return a remark on features whose values far away were cut down, where there are any."""
+    known = coverage(release)
+    fails = features[(known.heavy | ~known.holds)[features]].tolist()
+    if not fails:
+        return []
+    names = some_of(feature_names(release)[fails].tolist(), _MOST_LISTED)
+    return [
+        f"Values far away were cut down, of {names}: intervals may miss. Transforms of such "
+        "columns (log, winsorise, rank) lose less."
+    ]
+
+
 def doubts(release: Release, features: IntArray, n_zero: int) -> list[str]:
     """Return remarks, in sentences, on an answer that uses these features."""
-    said = []
-    fails = features[~interval_holds(release)[features]].tolist()
-    if fails:
-        names = listed(feature_names(release)[fails])
-        said.append(f"Too much was taken off large values of {names}: intervals may miss.")
+    said = _tails(release, features)
     if n_zero:
         said.append(
             f"{counted(n_zero, 'pair')} of these features did not stand out, and count as "
@@ -338,10 +347,16 @@ def adds_up(release: Release, places: IntArray) -> bool:
     return doubt < _UNSURE and float(part.values.sum()) / size < _CONSTANT + _WIDTH * doubt
 
 
-def full_categories(release: Release, places: IntArray) -> list[IntArray]:
-    """Categories among these features that add up."""
-    inside = [np.intersect1d(each, places) for each in categories(release).values()]
-    return [each for each in inside if adds_up(release, each)]
+def without_references(release: Release, places: IntArray) -> tuple[IntArray, list[str]]:
+    """Leave out the last level of each category that adds up, and say so."""
+    said = []
+    for each in release.categories.values():
+        inside = np.intersect1d(each, places)
+        if adds_up(release, inside):
+            places = places[places != inside[-1]]
+            last, others = in_words(release, inside[-1:]), in_words(release, inside[:-1])
+            said.append(f"{last} is left out, as what to compare {others} with.")
+    return places, said
 
 
 def in_words(release: Release, places: IntArray) -> str:
@@ -352,27 +367,19 @@ def in_words(release: Release, places: IntArray) -> str:
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + f" and {names[-1]}"
 
 
-def spelt_out(
-    release: Release, features: list[str], *, every: bool = False
-) -> tuple[list[str], list[str]]:
+def spelt_out(release: Release, features: list[Any]) -> tuple[list[Any], list[str]]:
     """Features, with the columns of a category in the place of its name; and what must be said.
 
-    Where these add up, the last is left out, unless `every` is wanted: it is what the others are
-    compared with. So are answers of which nothing is known.
+    Levels of which nothing is known are left out.
     """
-    names, known, said = feature_names(release), categories(release), []
-    found: list[str] = []
+    names, found, said = feature_names(release), list[Any](), list[str]()
     for each in features:
-        if each in names or each not in known:
+        if each in names or each not in release.categories:
             found.append(each)
             continue
-        places = _known_places(release, known[each])
-        words = f"{each} stands for {in_words(release, places)}"
-        if not every and adds_up(release, places):
-            words += f". {names[places[-1]]} is left out: the others are compared with it"
-            places = places[:-1]
+        places = _known_places(release, release.categories[each])
         found += [str(name) for name in names[places] if name not in found]
-        said.append(f"{words}.")
+        said.append(f"{each} stands for {in_words(release, places)}.")
     return found, said
 
 
@@ -387,7 +394,7 @@ def answered(release: Release, category: str, answer: str) -> dict[str, float] |
 
     A category of two answers may have one column: remote=no is remote=yes at 0.
     """
-    names, places = feature_names(release), categories(release).get(category)
+    names, places = feature_names(release), release.categories.get(category)
     if places is None:
         return None
     column = f"{category}={answer}"
@@ -433,7 +440,7 @@ class AskedMatrix:
     notes: tuple[str, ...]
 
 
-def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
+def chosen(release: Release, features: Any, name: str) -> tuple[IntArray, tuple[str, ...]]:
     """Places of the features asked for, all that can be used if None, and who is left out."""
     names, good = feature_names(release), np.ones(release.n_features, dtype=bool)
     if release.noise_sd is not None:  # a variance beyond what noise makes of a constant
@@ -441,7 +448,7 @@ def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
         good[list(release.making.unresolved)] = False
     if features is None and np.count_nonzero(good) > MOST_ASKED:
         raise ParameterError(
-            f"features is required for a release of more than {MOST_ASKED:,} features, got None of "
+            f"{name} is required for a release of more than {MOST_ASKED:,} features, got None of "
             f"{release.n_features:,}: name those to look at, such as a window of columns."
         )
     if features is None:
@@ -457,9 +464,17 @@ def chosen(release: Release, features: Any) -> tuple[IntArray, tuple[str, ...]]:
     return found, ()
 
 
+def say_left_out(names: tuple[str, ...]) -> list[str]:
+    """Name features that were asked for with all others, and were not found."""
+    words = "left out, whose variance does not stand out of the noise"
+    named = f"{counted(len(names), 'feature')} {words}: {some_of(names, _MOST_LISTED)}."
+    return [named] if names else []
+
+
 def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2) -> AskedMatrix:
-    """The part of a release for a question."""
-    places, left_out = chosen(release, features)
+    """The part of a release for a question, without levels that follow from others."""
+    places, left_out = chosen(release, features, "features")
+    places, said = without_references(release, places)
     if len(places) < fewest:
         raise ParameterError(
             f"features must be at least {fewest} that vary beyond the noise, got {len(places)}: "
@@ -489,18 +504,8 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
     matrix, noise = matrix.copy(), noise.copy()
     multiply_outer(matrix, 1 / unit)
     multiply_outer(noise, 1 / unit)
-    said = []
-    if left_out:
-        said.append(
-            f"{counted(len(left_out), 'feature')} left out, whose variance does not stand out of "
-            f"the noise: {some_of(left_out, _MOST_LISTED)}."
-        )
-    doubtful = feature_names(release)[places[~interval_holds(release)[places]]]
-    if len(doubtful):
-        said.append(
-            "Intervals do not hold: bounds on records took off too much, or tails are heavy, of "
-            f"{some_of(doubtful.tolist(), _MOST_LISTED)}."
-        )
+    said += say_left_out(left_out)
+    said += _tails(release, places)
     return AskedMatrix(
         features=places,
         names=feature_names(release)[places],

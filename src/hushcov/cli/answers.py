@@ -27,7 +27,7 @@ from hushcov.cli.output import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.release import Release
-from hushcov.release.description import ERROR, Description, counted_facts
+from hushcov.release.description import ERROR, UNRESOLVED, Description, counted_facts
 from hushcov.release.files import read_release
 from hushcov.release.pairs import LEVEL, ShownPair
 
@@ -115,9 +115,7 @@ def pair_table(pairs: Sequence[ShownPair], *, names: Sequence[str] | None = None
     for pair in pairs:
         features = [str(i) if names is None else short_name(names[i]) for i in pair.features]
         value, ends, between = pair.correlation, pair.correlation_interval, "none"
-        text = "none: noise"
-        if value is not None:
-            text = f"{number(value, 3)}: noise" if pair.noise else f"{value:.3f}"
+        text = UNRESOLVED if value is None else f"{value:.3f}"
         if ends is not None:
             between = f"{number(ends[0], 3)} to {number(ends[1], 3)}"
             between += _OUTSIDE * pair.correlation_outside
@@ -129,12 +127,10 @@ def pair_table(pairs: Sequence[ShownPair], *, names: Sequence[str] | None = None
 def pair_remarks(pairs: Sequence[ShownPair], *, projected: bool = False) -> str:
     """Explain the marks in a table of these pairs."""
     words = []
-    if any(pair.correlation is not None and pair.noise for pair in pairs):
+    if any(pair.noise for pair in pairs):
         words.append(
-            "Only noise puts a correlation beyond 1: it is as large as what it was added to."
+            "A correlation was not found where noise put it beyond 1, or a variance below zero."
         )
-    if any(pair.correlation is None for pair in pairs):
-        words.append("There is none where noise made a variance zero or negative.")
     if any(pair.outside or pair.correlation_outside for pair in pairs):
         reason = (
             "the estimate was moved when the matrix was made positive semidefinite, or barely "

@@ -73,6 +73,7 @@ def command(ctx: click.Context) -> None:
     \b
     Examples:
       hushcov ask regression patients-release weight --on age,height
+      hushcov ask association patients-release region weight
       hushcov ask predict patients-release weight --given age=40,height=180
       hushcov ask components patients-release
       hushcov ask partial patients-release -o partial.csv
@@ -87,10 +88,20 @@ def command(ctx: click.Context) -> None:
 @click.option(
     "--on",
     metavar="A,B,C",
-    help="Columns to regress on, or categories of a codebook.  [default: found partners]",
+    help="Columns to regress on, or categories of a codebook; all takes every column that was "
+    "found.  [default: found partners]",
+)
+@click.option(
+    "--limit",
+    type=NUMBER,
+    default=2.0,
+    show_default=True,
+    help="Largest root of the sum of squared standardized coefficients, where a ridge is needed.",
 )
 @_asked
-def regression(_: Path, read: Read, target: str, on: str | None, level: float, **out: Any) -> None:
+def regression(
+    _: Path, read: Read, target: str, on: str | None, level: float, limit: float, **out: Any
+) -> None:
     """Regress one column on others: coefficients, R^2 and residual deviation.
 
     \b
@@ -100,8 +111,8 @@ def regression(_: Path, read: Read, target: str, on: str | None, level: float, *
     from hushcov.answers.regression import regress
 
     release = _read(read, out)
-    names, notes = _columns(release, on)
-    found = regress(release, target, names, level=level)
+    names = on if on is None or on.strip() == "all" else _split(on)
+    found = regress(release, target, names, level=level, limit=limit)
     ends = _figure(found.r_squared_lower), _figure(found.r_squared_upper)
     residual = math.sqrt(max(found.residual_variance, 0.0))
     lines = [
@@ -122,10 +133,41 @@ def regression(_: Path, read: Read, target: str, on: str | None, level: float, *
         f"coefficient: how much more {found.target} to expect for one more of the feature, the "
         f"others being equal; {_between(level)}. standardized: the same in standard deviations."
     )
+    if found.ridge.any():
+        legend += " ridge: noise does not let this column apart from others."
     if found.noise.any():
         legend += " noise: nothing is known of this coefficient."
-    said: dict[str, Any] = {"legend": legend, "notes": notes}
+    said: dict[str, Any] = {"legend": legend, "notes": found.notes}
     _tell("Regression", lines, found.table(), found.warning, summary, **said, **out)
+
+
+@command.command(cls=Command)
+@reads_release
+@click.argument("category")
+@click.argument("other")
+@_asked
+def association(_: Path, read: Read, category: str, other: str, level: float, **out: Any) -> None:
+    """Hold the levels of a CATEGORY against a column or another category: means and differences.
+
+    \b
+    Example:
+      hushcov ask association patients-release region weight
+    """
+    from hushcov.answers.association import associate
+
+    found = associate(_read(read, out), category, other, level=level)
+    lines = [("category", clean(found.category)), ("other", clean(found.other))]
+    if found.explained is not None:
+        value, low, high = (f"{number(100 * each, 3)} %" for each in found.explained)
+        lines.append(("explains", f"{value} of its variance, between {low} and {high}"))
+    legend = (
+        "share: of the records that have the level. mean: of the column among them; of one of 0 "
+        "and 1 it is the share of 1. difference: how much larger that is than among all other "
+        f"records; {_between(level)}."
+    )
+    summary = {"category": found.category, "other": found.other, "explained": found.explained}
+    said: dict[str, Any] = {"legend": legend, "notes": found.notes}
+    _tell("Association", lines, found.table(), found.warning, summary, **said, **out)
 
 
 @command.command(cls=Command)
@@ -149,7 +191,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
 
     release = _read(read, out)
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
-    names = spelt_out(release, _split(features), every=True)[0]
+    names = spelt_out(release, _split(features))[0]
     found = conditional(release, values, names, level=level)
     lines = [("given", ", ".join(f"{clean(k)} = {v:,.10g}" for k, v in found.given.items()))]
     legend = (
@@ -342,7 +384,7 @@ def _text(table: Table) -> Any:
     """Return the table in words. Names are broken where a line is too short, numbers never."""
     found, columns = plain_table(), []
     for name, column in table.items():
-        if name == "noise" and not column.any():
+        if name in ("noise", "ridge") and not column.any():
             continue
         title, names = _SHORT.get(name, name.replace("_", " ")), column.dtype == object
         found.add_column(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hushcov._words import counted
-from hushcov.exceptions import DataError, MissingPackageError, ParameterError
+from hushcov.exceptions import DataError, HushcovError, MissingPackageError, ParameterError
 from hushcov.release import SigningKey
 from hushcov.release.files import RELEASE_FILES, check_free, check_place
 
@@ -32,7 +32,7 @@ PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
 def opened(
     path: Path,
     *,
-    columns: str | None,
+    columns: str | Sequence[str] | None,
     scheduler: str | None,
     names: str | None = None,
     delimiter: str | None = None,
@@ -72,8 +72,34 @@ def sign_of(delimiter: str | None) -> str | None:
     return "\t" if delimiter in ("\\t", "tab") else delimiter
 
 
-def _split(names: str | None) -> list[str] | None:
-    return None if names is None else [name.strip() for name in names.split(",")]
+def _split(names: str | Sequence[str] | None) -> list[str] | None:
+    if isinstance(names, str):
+        return [name.strip() for name in names.split(",")]
+    return None if names is None else list(names)
+
+
+def chosen_columns(
+    path: Path, options: Mapping[str, Any], leave_out: Sequence[str], described: Sequence[str]
+) -> tuple[str | Sequence[str] | None, dict[str, str]]:
+    """Return the columns to read, and those left out because they are no measurements, with why.
+
+    That goes by names and stated types alone, and no record is read. `leave_out` are columns that
+    are no features in any case, and `described` those of a codebook, which are taken as it says.
+    """
+    from hushcov.tables.files import read_header
+
+    if options["columns"] is not None:
+        return options["columns"], {}
+    names = _split(options["names"])
+    sign = sign_of(options["delimiter"])
+    try:
+        found = read_header(path, delimiter=sign, header=options["header"], names=names)
+    except HushcovError:
+        return None, {}  # whatever opens the file says it better
+    aside = {*leave_out, *described}
+    out = {name: why for name, why in found.no_measurements.items() if name not in aside}
+    left = [name for name in found.names or () if name not in out and name not in leave_out]
+    return (left, out) if out and left else (None, {})
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from importlib import import_module
@@ -20,6 +20,7 @@ from hushcov.accounting.ledger import Ledger
 from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
 from hushcov.cli.answers import show_pairs
 from hushcov.cli.files import (
+    chosen_columns,
     holds_release,
     known_pairs,
     opened,
@@ -57,7 +58,8 @@ from hushcov.postprocess import released_correlations
 from hushcov.report import write_release_heatmap
 from hushcov.sums.grids import check_bounds
 from hushcov.sums.records import Records
-from hushcov.tables.codebook import read_codebook
+from hushcov.sums.transforms import check_transforms
+from hushcov.tables.codebook import Codebook, read_codebook
 from hushcov.tables.sources import WILDCARDS
 
 # Slices with a way to fit of their own, by their name for --mechanism; one line each.
@@ -69,7 +71,9 @@ SLICES: dict[str, Slice] = {name: import_module(module).SLICE for name, module i
 _AUTO = "auto"
 _SUBTRACT = "Subtract means that are public from the records."
 _NO_DELTA = "its guarantee has no delta, which"
-_PURE_REFUSED = {"drop_nulls": f"{_NO_DELTA} the count of complete records needs."}
+_PURE_REFUSED = {
+    "drop_nulls": f"{_NO_DELTA} a count of complete records needs. Nulls are an error."
+}
 _PURE_NEEDED = {
     "assume_centered": f"{_NO_DELTA} finding means needs. {_SUBTRACT}",
     "feature_scale": f"{_NO_DELTA} estimating scales needs. Give standard deviations that are "
@@ -98,7 +102,7 @@ def command(**options: Any) -> None:
     \b
     Examples:
       hushcov fit patients.npy --epsilon 1 --delta 1e-6
-      hushcov fit 'visits/*.parquet' --columns age,pulse --drop-nulls --epsilon 1 --delta 1e-6
+      hushcov fit 'visits/*.parquet' --columns age,pulse --epsilon 1 --delta 1e-6
       hushcov fit survey.csv --codebook codebook.csv --epsilon 1 --delta 1e-6
       hushcov fit visits.parquet --unit patient_id --epsilon 1 --delta 1e-6
       hushcov fit cohort.bed --bandwidth 20 --epsilon 3 --delta 1e-6
@@ -178,8 +182,10 @@ def settle(
         check_parquet()
     key = read_signing_key(options["sign"])
     book = None if options["codebook"] is None else read_codebook(options["codebook"])
-    reading = ("columns", "drop_nulls", "scheduler", "header", "names", "delimiter", "scratch")
+    reading = ("columns", "scheduler", "header", "names", "delimiter", "scratch")
     lines = {name: options[name] for name in reading}
+    described = () if book is None else book.names
+    lines["columns"], left_out = chosen_columns(file, lines, apart, described)
     found = open_data(file, **lines, codebook=book, leave_out=apart)
     records = click.get_current_context().with_resource(found)
     if unit is not None and weight is not None:
@@ -196,7 +202,7 @@ def settle(
         others = others._replace(weights=weights)
     check_size(file, records, None if counts else n_records)
     folder = output_folder(file, options["output"])
-    parameters = {each.name for each in fields(PrivateSparseCovariance)} - {"drop_nulls"}
+    parameters = {each.name for each in fields(PrivateSparseCovariance)}
     known = {n: value for n, value in options.items() if n in parameters and value is not None}
     known |= {ALLOWED[each]: "warn" for each in options["allow"]}
     known |= {"max_sample_weight": most_weight}
@@ -206,10 +212,30 @@ def settle(
     ends = {} if book is None else {n: each for n, each in book.bounds.items() if n in names}
     if ends:
         known["bounds"] = check_bounds(ends, records.n_features, names)
+    columns: Sequence[str | int] = names or range(records.n_features)
+    maps = transforms_of(options["transforms"], book, columns)
+    check_transforms(maps, records.n_features, names or None, known.get("bounds"))
+    known["transforms"] = [maps.get(each) for each in columns] if maps else None
     source = Source(
-        file, folder, records, options["assume_centered"], key, options["tables"], counts
+        file, folder, records, options["assume_centered"], key, options["tables"], counts, left_out
     )
     return source, known, others
+
+
+def transforms_of(
+    texts: Sequence[str], book: Codebook | None, columns: Sequence[str | int]
+) -> dict[str | int, str]:
+    """Return transforms by column: those of a codebook, and COLUMN=NAME, or NAME for all others."""
+    found: dict[str | int, str] = {}
+    if book is not None:
+        found |= {name: each for name, each in book.transforms.items() if name in columns}
+    every = [text for text in texts if "=" not in text]
+    for text in texts:
+        column, equals, name = text.rpartition("=")
+        if equals:
+            by_place = column not in columns and column.isdecimal()
+            found[int(column) if by_place else column] = name
+    return dict.fromkeys(columns, every[-1]) | found if every else found
 
 
 def _weight(text: str | None) -> tuple[str | None, float | None]:
@@ -248,7 +274,7 @@ def _announce(out: Console, job: Job) -> Guarantee:
         quoted(ledger, dataset, job.certify())
     heading(out, "What will be released")
     charged = ("ledger", f"{ledger}, dataset {dataset}: charged before any record is read")
-    lines = [("from", str(job.source)), *job.announcement()]
+    lines = [("from", str(job.source)), *job.source.left_words(), *job.announcement()]
     facts(out, [*lines, *([] if ledger is None else [charged]), ("into", f"{job.source.folder}/")])
     warn(out, job)
     guarantee = job.certify()

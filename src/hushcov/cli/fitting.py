@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from rich.console import Console
 
-from hushcov._words import counted, memory, number
+from hushcov._words import counted, memory, number, some_of
 from hushcov.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.answers import complete_facts, structure_facts
@@ -40,13 +40,25 @@ from hushcov.planning import (
 )
 from hushcov.planning.registry import COMPILING, reader_memory
 from hushcov.release import Making, Release, SigningKey
-from hushcov.release.description import Description, describe, noise_words, structure_dict, verdict
+from hushcov.release.description import (
+    MOST_NAMED,
+    Description,
+    describe,
+    noise_words,
+    structure_dict,
+    verdict,
+)
 from hushcov.steps.counting import Counted
 from hushcov.sums.grids import Bounds, check_feature_scale
 from hushcov.sums.records import CountedRecords, Records, check_enough, default_block_rows
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns
+
+NULLS_LEFT_OUT = (
+    "records with a null in any column are left out: see that no column is known to be mostly empty"
+)
+NULLS_REFUSED = "there must be none: one that is found stops the fit, and the budget is spent"
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,7 @@ class Source:
     key: SigningKey | None = None  # to sign the release with
     tables: str = "csv"  # what tables beside it are written as
     about: bool = False  # how many records there are is not public: released, or guessed
+    left_out: Mapping[str, str] = field(default_factory=dict)  # columns that are no features, why
 
     def __post_init__(self) -> None:
         if not self.about:
@@ -70,10 +83,17 @@ class Source:
         about = "about " * self.about
         return f"{self.file}: {about}{counted(n, 'record')} of {counted(d, 'feature')}"
 
+    def left_words(self) -> list[tuple[str, str]]:
+        """Return a labelled sentence on columns that were left out without being asked to."""
+        listed = some_of([f"{name} ({why})" for name, why in self.left_out.items()], MOST_NAMED)
+        take = "--columns takes them in, and --unit says whose rows are whose"
+        return [("left out", f"{listed}. {take}")] if self.left_out else []
+
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
         return {
             "file": str(self.file),
+            "left_out": dict(self.left_out),
             "n_records": self.records.n_records,
             "n_features": self.records.n_features,
             "known_mean": self.known_mean,
@@ -188,8 +208,7 @@ class Job:
             if opened is not None:
                 plan = estimator.plan_opened(opened)
             else:
-                size = records.n_records, records.n_features
-                plan = estimator.fit_plan(*size, gaps=records.gaps, whose=whose)
+                plan = estimator.fit_plan(records.n_records, records.n_features, whose=whose)
         return cls(source, estimator, plan, whose, opened)
 
     @property
@@ -211,7 +230,7 @@ class Job:
         epsilon = self.certify().epsilon  # with what a count before it spends
         delta = 0.0 if mechanism.pure else inputs.delta
         unknown = []
-        for stage in self.plan.stages:
+        for stage in filter(lambda stage: stage.cost, self.plan.stages):
             share = number(100 * stage.cost**2 / 2 / inputs.rho, 2)
             unknown.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         needed, reading = self._memory()
@@ -225,6 +244,7 @@ class Job:
             *self._protected(),
             ("public inputs", self._public()),
             ("not known", "; ".join(unknown) or "nothing else that is needed"),
+            ("nulls", NULLS_LEFT_OUT if self.plan.request.drop_nulls else NULLS_REFUSED),
             ("mechanism", self._mechanism()),
             *self._expected(),
             ("memory", f"at most about {memory(needed + reading)}{files} ({first})"),
@@ -239,7 +259,7 @@ class Job:
             words = "one record, whatever its weight"
         elif whose.identifiers is None:
             words = "one record"
-        elif whose.estimand != ESTIMANDS[0]:
+        elif whose.estimand == ESTIMANDS[1]:
             words = f"all rows of one {whose.unit}, whose mean counts"
         else:
             words = f"all rows of one {whose.unit}, of which at most {most:,} are summed"
@@ -268,6 +288,10 @@ class Job:
         known = 0 if bounds is None else int((np.isfinite([bounds.low, bounds.high])).any(0).sum())
         if known:
             parts.append(f"bounds of {counted(known, 'feature')}")
+        transforms = self.plan.request.transforms
+        if transforms is not None:
+            mapped = sum(own is not None for own in transforms.columns)
+            parts.append(f"transforms of {counted(mapped, 'feature')}")
         return ", ".join([*parts, *["mean zero"] * self.source.known_mean])
 
     @property
@@ -362,7 +386,8 @@ class Job:
     def summary(self) -> list[tuple[str, str]]:
         """Return pairs and noise, in labelled sentences."""
         release, selected = self.release, self.release.selected
-        dropped = 0 if selected is None else selected.shape[1] - self.found.number
+        apart = () if selected is None else ~release.exclude_each_other(*selected)
+        dropped = int(np.sum(apart)) - self.found.number if selected is not None else 0
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
         lines = structure_facts(self.found) + complete_facts(release) + self.found.lines(note)
         noise = noise_words(release)

@@ -162,11 +162,11 @@ def _click_option(entry: Option, choices: tuple[str, ...]) -> Callable[[Function
         return click.option(*names, **more)
     if entry.kind in ("choice", "choices"):
         more["type"] = click.Choice(choices or entry.choices)
-        more["multiple"] = entry.kind == "choices"
     elif entry.kind in _TYPES:
         more["type"] = _TYPES[entry.kind]
     if entry.default is not None:
         more |= {"default": entry.default, "show_default": True}
+    more["multiple"] = entry.kind in ("texts", "choices")
     return click.option(*names, metavar=entry.metavar, **more)
 
 
@@ -209,7 +209,7 @@ _TABLES = {
     "plan": (INTEGER, ("records", "features", MOST_ROWS)),
     "budget": (NUMBER, ("epsilon", "delta")),
 }
-_LISTS = {entry.key for entry in TABLE if entry.kind in ("names", "choices")}
+_LISTS = {entry.key for entry in TABLE if entry.kind in ("names", "texts", "choices")}
 _COMMENTS = {
     DATA: "the records, and where the release goes",
     "unit": "whom it protects",
@@ -366,7 +366,7 @@ def arguments(settings: Settings) -> list[str]:
     options = dict(settings.options)
     data = str(options.pop(DATA))
     found = [f"./{data}" if data.startswith("-") else data]
-    repeated = {entry.key for entry in TABLE if entry.kind == "choices"}
+    repeated = {entry.key for entry in TABLE if entry.kind in ("texts", "choices")}
     for key, value in options.items():
         if value is True:
             found.append(f"--{key}")

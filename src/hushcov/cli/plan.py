@@ -187,6 +187,7 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
         bounds=bounds,
         neighbours=neighbours,
         candidates=candidates,
+        drop_nulls=options["drop_nulls"],
     )
     for name in mechanisms:
         check_told(name, candidates)

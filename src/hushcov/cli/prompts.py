@@ -12,7 +12,7 @@ import io
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,9 +28,10 @@ from hushcov.cli.files import free_path
 from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_number
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
 from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.sums.transforms import Transform
 from hushcov.tables import codebook as books
 from hushcov.tables.codebook import SEPARATOR, CodebookColumn, read_codebook
-from hushcov.tables.files import OTHER, TEXT, TRUTH, Header
+from hushcov.tables.files import IDENTIFIER, TEXT, TRUTH, Header
 
 Answer = TypeVar("Answer")
 NOTHING_HAPPENED = "No record was looked at, and nothing was charged."
@@ -172,11 +173,6 @@ def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = No
 FIND, COUNT = "find", "count"
 _USUAL_ROWS = 4  # of one unit, where nobody says
 _MOST_LISTED = 60
-# Names by which identifiers go. Names are public; values are not looked at.
-_IDENTIFIER = re.compile(
-    r"(.*[_ .-])?(id|uuid|guid|key|name|surname|email|e-mail|phone|address|ssn|mrn)|.*[a-z]I[Dd]"
-)
-_IDENTIFIER_START = re.compile(r"(id|uuid|guid)[_ .-].*", re.IGNORECASE)
 
 
 @dataclass
@@ -232,16 +228,6 @@ class Draft:
         return self.known("unit") is None and not is_counted(self.known("neighbours"))
 
 
-def looks_like_identifier(name: str) -> bool:
-    """Return whether a column goes by the name of an identifier."""
-    plain = name.strip()
-    return bool(
-        _IDENTIFIER.fullmatch(plain)
-        or _IDENTIFIER.fullmatch(plain.casefold())
-        or _IDENTIFIER_START.fullmatch(plain)
-    )
-
-
 def ask_whose(draft: Draft) -> None:
     """Ask whom a row is about, and whether the number of rows is public."""
     heading(draft.out, "1. Whom it protects")
@@ -266,7 +252,7 @@ def ask_whose(draft: Draft) -> None:
         draft.put("neighbours", None if public else ONE_REMOVED.relation)
         return
     before = draft.known("unit")
-    likely = [name for name in draft.names if looks_like_identifier(name)]
+    likely = [n for n, why in draft.header.no_measurements.items() if why == IDENTIFIER]
     _list_columns(draft)
 
     def check(text: str) -> str:
@@ -365,30 +351,30 @@ def ask_columns(draft: Draft) -> list[str]:
         paragraph(draft.out, f"All {counted(len(names), 'column')} are used, as numbers.")
         return names
     _list_columns(draft)
-    before, kinds = draft.known("columns") or [], draft.header.kinds
+    before, noticed = draft.known("columns") or [], draft.header.no_measurements
     before = before.split(",") if isinstance(before, str) else before
     if not before or not set(before) <= set(names):  # or the answers were of another file
-        out = [n for n in names if looks_like_identifier(n) or kinds.get(n) == OTHER]
+        out = [name for name in names if name in noticed]
     else:
         out = [name for name in names if name not in before]
     left = draft.ask.ask(
         "Which columns are to be left out? (names, numbers such as 1,4-6, or none)",
-        lambda text: _left_out(columns_in(text, draft.names, names), names),
+        lambda text: _left_out(columns_in(text, draft.names, names), names, noticed),
         default=", ".join(out) or NONE,
         help="Identifiers, names, dates and free text: what is no measurement has no covariance, "
         "and numbers such as postcodes are none either. lab_* stands for all that begin so. The "
-        "default goes by the names of the columns alone.",
+        "default goes by the names of the columns, and by types that the file states.",
     )
     used = [name for name in names if name not in left]
-    draft.put("columns", used if left else None)
+    draft.put("columns", used if left or set(noticed) & set(names) else None)
     return used
 
 
-def _left_out(left: list[str], names: Sequence[str]) -> list[str]:
+def _left_out(left: list[str], names: Sequence[str], noticed: Container[str]) -> list[str]:
     if len(names) - len(left) < 2:
         raise ParameterError("leave at least two columns: a covariance needs them.")
     awkward = [n for n in names if n not in left and ("," in n or n != n.strip())]
-    if left and awkward:
+    if awkward and (left or any(name in noticed for name in names)):
         raise ParameterError(
             f"{listed(awkward)} cannot be chosen, having commas, or blanks at the ends, in the "
             "name: rename in the file, leave these out, or leave none out."
@@ -403,10 +389,7 @@ _UNKNOWN = "-"
 # A line of a codebook: name, low, high, kind, values.
 Line = tuple[str, str, str, str, str]
 Described = Mapping[str, CodebookColumn]  # what a codebook said before, by the name of a column
-_ALL_BUT_ONE = (
-    "List all answers but one. The one you leave out is what the others are compared with; with "
-    "all of them, partial correlations cannot be computed."
-)
+_USUAL_LAST = "List all answers, the usual one last: regressions compare the others with it."
 
 
 class ToFillIn(Exception):
@@ -513,19 +496,22 @@ def _usual(among: Sequence[str], *found: Sequence[str]) -> str:
 def _ask_truths(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
     if not names:
         return []
-    word, stated = "1", {draft.header.kinds.get(name) for name in names}
-    more = f" and {len(names) - 3} more" * (len(names) > 3)
-    if stated & {None, TEXT}:
-        word = draft.ask.ask(
-            f"How is yes written in {', '.join(map(short_name, names[:3]))}{more}?",
-            str.strip,
-            default=next((value for n in names if n in before for value in before[n].values), word),
-            help="1 for 1 and 0, true for true and false; or the word itself, as yes or Y. Any "
-            "other value then counts as no.",
-        )
-    if word.casefold() in _ONES and TEXT not in stated:
-        return [(name, "", "", books.BINARY, "") for name in names]
-    return [(name, "", "", books.CATEGORY, word) for name in names]
+    lines: list[Line] = []
+    word = "1"
+    for name in names:
+        stated = draft.header.kinds.get(name)
+        known = before[name].values if name in before else ()
+        if stated in (None, TEXT):
+            word = draft.ask.ask(
+                f"How is yes written in {short_name(name)}?",
+                str.strip,
+                default=next(iter(known), "1" if name in before else word),
+                help="1 for 1 and 0, true for true and false; or the word itself, as yes or Y. Any "
+                "other value then counts as no. The default is the answer for the column before.",
+            )
+        one = stated not in (None, TEXT) or (word.casefold() in _ONES and stated is None)
+        lines.append((name, "", "", *((books.BINARY, "") if one else (books.CATEGORY, word))))
+    return lines
 
 
 def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, first: bool) -> Line:
@@ -543,8 +529,8 @@ def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, fir
         default=LATER if before is None else SEPARATOR.join(before.values) or LATER,
         help=f"Answers with {SEPARATOR} between them, from a questionnaire or a manual. Do not "
         "look them up in the records: rare answers give people away. An answer that is not in the "
-        f"list counts as the one you leave out. {LATER}: leave it to be filled in by hand.",
-        note=_ALL_BUT_ONE if first else "",
+        f"list counts as none of them. {LATER}: leave it to be filled in by hand.",
+        note=_USUAL_LAST if first else "",
     )
     return name, "", "", books.CATEGORY, values
 
@@ -592,6 +578,35 @@ def _ask_ends(draft: Draft, name: str, before: CodebookColumn | None) -> Line:
         help=f"Two numbers with a blank between them. '0 {_UNKNOWN}' says: not negative.",
     )
     return name, low, high, books.NUMBER, ""
+
+
+def ask_transforms(draft: Draft, used: Sequence[str]) -> None:
+    """Ask which columns are to be mapped first."""
+    before = draft.known("transform") or []
+    before = [before] if isinstance(before, str) else before
+
+    def check(text: str) -> list[str]:
+        found = []
+        for part in (part.strip() for part in text.split(",") if text.casefold() != NONE):
+            column, equals, name = map(str.strip, part.rpartition("="))
+            for each in columns_in(column, draft.names, used) if equals else [""]:
+                if name != NONE:
+                    Transform.read(name, each or "all", 1.0, 2.0)  # 'fit' knows the bounds
+                found.append(f"{each}={name}" if equals else name)
+        return found
+
+    made = draft.ask.ask(
+        "Which columns are to be transformed? (as fee=log1p, age=rank; or none)",
+        check,
+        default=", ".join(before) or NONE,
+        help="Skewed columns, as incomes, counts or concentrations, have correlations that few "
+        "records decide. log1p and sqrt keep the sign; log:0.01 is the logarithm of at least 0.01. "
+        "square:20 adds the square of the column less 20. "
+        "winsorise caps a column at quantiles that are released, and rank takes its normal scores, "
+        "with which skew and outliers do no harm: rank alone is for all columns. Results are of "
+        "the transformed columns. Choose by what columns are, without looking at the records.",
+    )
+    draft.put("transform", made or None)
 
 
 def _write(draft: Draft, lines: Sequence[Line]) -> None:

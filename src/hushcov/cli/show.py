@@ -50,7 +50,13 @@ from hushcov.cli.output import (
 )
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
-from hushcov.release.description import Description, describe, structure_dict, verdict
+from hushcov.release.description import (
+    UNRESOLVED,
+    Description,
+    describe,
+    structure_dict,
+    verdict,
+)
 from hushcov.release.files import StoredRelease
 
 _SIGNATURE = {
@@ -212,8 +218,9 @@ _MOST_NAMED = 20  # columns of a name that are listed
 _MOST_LINES = 60  # pairs of a column
 _MOST_SQUARE = 12  # columns whose matrix a screen has room for
 _LEGEND = (
-    "Correlations with 95 % intervals, which count privacy noise and sampling. noise: the "
-    "correlation is beyond 1, or none."
+    "Correlations with 95 % intervals, which count privacy noise and sampling. not found: noise "
+    "puts it beyond 1, or a variance below zero, or a threshold left it at zero, which its "
+    "interval excludes."
 )
 
 
@@ -319,8 +326,7 @@ def _print_pairs(out: Console, table: Any) -> None:
             cells = {"columns": ", ".join(both)}
         value, low, high = (line["correlation" + end] for end in ("", "_lower", "_upper"))
         known = not math.isnan(low) and not math.isnan(high)
-        cells["correlation"] = "none" if math.isnan(value) else f"{value:.3f}"
-        cells["correlation"] += ": noise" * line["noise"]
+        cells["correlation"] = UNRESOLVED if math.isnan(value) else f"{value:.3f}"
         cells[f"{LEVEL_WORDS} interval"] = f"{low:.3f} to {high:.3f}" if known else "none"
         cells |= {"found": "yes" if line["found"] else "no"} if of_one else {}
         rows.append(cells)

@@ -42,24 +42,21 @@ from hushcov.cli.prompts import (
     ask_codebook,
     ask_columns,
     ask_rows,
+    ask_transforms,
     ask_whose,
 )
-from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
-from hushcov.inputs import LARGEST_EPSILON
+from hushcov.exceptions import DataError, HushcovError, ParameterError
+from hushcov.inputs import LARGEST_EPSILON, OF_COMPLETE
 from hushcov.sums.records import Records
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import Header, may_be_record, read_header
 from hushcov.tables.sources import DeclaredRecords
 
 # The order in which options are printed and kept; others come before the promise.
-_FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook")
+_FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook", "transform")
 _LAST = ("epsilon", "delta", "ledger", "dataset")
 _RUN, _CHANGE, _LEAVE = "yes", "change", "no"
 Commands = list[tuple[click.Command, list[str]]]
-_TOO_FEW = (
-    "{} are too few to leave out those with gaps, as about how many are complete would be noise. "
-    "Use more rows or a larger epsilon; or say that no value is missing, if that is certain."
-)
 _EPSILONS = (0.5, 1.0, 2.0)  # of which the table tells the odds
 _USUAL_EPSILON, _USUAL_DELTA = 1.0, 1e-6
 _LEDGER, _COMMON = "budget.db", "1 is a common choice."
@@ -261,6 +258,7 @@ def _answered(draft: Draft) -> Commands | None:
         rows = ask_rows(draft)
         used = ask_columns(draft)
         n_features = ask_codebook(draft, used)
+        ask_transforms(draft, used)
     except ToFillIn as stop:
         _keep(draft)
         heading(draft.out, "Something to fill in first")
@@ -285,9 +283,7 @@ def _answered(draft: Draft) -> Commands | None:
         if draft.ask.defaults:
             raise
         show(draft.out, "")
-        few = isinstance(error, TooFewCompleteError)
-        why = _TOO_FEW.format(counted(rows, "row")) if few else error
-        warning(draft.out, f"this would be refused: {why}")
+        warning(draft.out, f"this would be refused: {error}")
         if not draft.ask.yes(
             "Go through the questions again, with your answers as defaults?",
             default=True,
@@ -336,13 +332,14 @@ def _ask_missing(draft: Draft) -> None:
     """Ask whether values may be missing."""
     missing = draft.ask.yes(
         "May values be missing?",
-        default=draft.known("drop-nulls") is not None or not draft.answered,
-        help="yes: rows with a gap are left out, and about how many are complete is released, for "
-        "a small part of the budget. Do not remove such rows yourself: that breaks the promise.",
+        default=draft.known("no-nulls") is None,
+        help="yes: rows with a gap are left out, and about how many are complete is released, from "
+        f"{100 * OF_COMPLETE:g} % of the budget. Do not remove such rows yourself: that breaks the "
+        "promise.",
         note="In doubt say yes. If you say no and there is a gap, the release stops there, and its "
         "budget is spent all the same.",
     )
-    draft.put("drop-nulls", missing)
+    draft.put("no-nulls", not missing)
 
 
 def _ask_promise(draft: Draft, rows: int) -> None:
@@ -515,8 +512,8 @@ def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] 
         features = tuple(each for name in names for each in known.get(name, (name,)))
 
     @contextmanager
-    def declared(_: Path, *, drop_nulls: bool, **__: Any) -> Iterator[Records]:
-        yield DeclaredRecords(rows, n_features, features, gaps=drop_nulls)
+    def declared(*_: Any, **__: Any) -> Iterator[Records]:
+        yield DeclaredRecords(rows, n_features, features)
 
     group = click.get_current_context().parent
     with fit.make_context("fit", arguments(draft.settings), parent=group) as context:
@@ -526,6 +523,7 @@ def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] 
         options["max_rows_per_unit"] = options["max_rows_per_unit"] or guess
         job = prepare(options, open_data=declared)
         heading(draft.out, f"5. The plan, for about {counted(rows, 'row')}")
+        n_features = job.plan.inputs.n_features
         plain = names is None or n_features == len(names)
         made = "" if plain else f", from {len(names or ())} columns"
         lines = [("release", f"covariance of {counted(n_features, 'feature')}{made}")]

@@ -24,6 +24,7 @@ from hushcov.release.estimate import estimate, noise_deviation
 from hushcov.release.pairs import covariance_intervals, interval_holds
 
 if TYPE_CHECKING:
+    from hushcov.answers.association import Association
     from hushcov.answers.components import Components, PartialCorrelations
     from hushcov.answers.export import Exported
     from hushcov.answers.regression import Conditional, Regression
@@ -94,9 +95,9 @@ class Answers:
 
     @property
     def correlation_(self) -> Matrix:
-        """The estimate as correlations; NaN for features whose variance is not positive.
+        """The estimate as correlations; NaN where they were not found.
 
-        Noise may put a correlation beyond 1: it is 1 then, and `pairs` calls it noise.
+        That is for features whose variance is not positive, and where noise puts one beyond 1.
         """
         from hushcov.answers.tables import correlation
 
@@ -118,7 +119,7 @@ class Answers:
             feature_1, feature_2; covariance with lower and upper; correlation with
             correlation_lower and correlation_upper; noise_sd, the standard deviation of the
             privacy noise of the covariance; found, whether the pair stands out; noise, whether
-            its correlation is beyond 1 or none; holds, whether its interval can be believed.
+            its correlation was not found; holds, whether its interval can be believed.
             Intervals count noise and sampling, are those of `covariance_interval`, and are about
             the released value where a pair was not found. They are NaN where the mechanism has no
             single level of noise. Pairs that were not released have no row; of more than 600,000
@@ -167,7 +168,9 @@ class Answers:
 
         return window(self._released(), first, last, level=check_level(level)).of(self._frames)
 
-    def regression(self, target: str | int, on: Any = None, *, level: float = 0.95) -> Regression:
+    def regression(
+        self, target: str | int, on: Any = None, *, level: float = 0.95, limit: float = 2.0
+    ) -> Regression:
         """Regress one feature on others, with intervals; see `docs/questions.md`.
 
         Parameters
@@ -175,13 +178,34 @@ class Answers:
         target : str or int
             Name or position of the feature to explain.
         on : names or positions, optional
-            The features to regress on; None takes those whose pair with the target was found.
+            The features to regress on, where a category stands for all its levels but one. None
+            takes those whose pair with the target was found, "all" every other one that was found.
         level : float, default=0.95
             Of each interval.
+        limit : float, default=2.0
+            Root of the sum of squared standardized coefficients up to which a ridge is right.
         """
         from hushcov.answers.regression import regress
 
-        return regress(self._released(), target, on, level=level).of(self._frames)
+        return regress(self._released(), target, on, level=level, limit=limit).of(self._frames)
+
+    def association(
+        self, category: str | int, other: str | int, *, level: float = 0.95
+    ) -> Association:
+        """Mean of a column in each level of a category, and how much it differs from all others.
+
+        Parameters
+        ----------
+        category : str or int
+            Name of a category, or a column of 0 and 1 by its public bounds.
+        other : str or int
+            Name of a column or of another category.
+        level : float, default=0.95
+            Of each interval.
+        """
+        from hushcov.answers.association import associate
+
+        return associate(self._released(), category, other, level=level).of(self._frames)
 
     def conditional(
         self,
@@ -367,7 +391,8 @@ class Answers:
         usual = self._frames or LIBRARIES[0]
         library = check_choice("library", usual if library is None else library, LIBRARIES)
         d = self.covariance_.shape[0]
-        names = [str(n) for n in getattr(self, "feature_names_in_", [f"x{i}" for i in range(d)])]
+        named = self.release_.column_names
+        names = [f"x{i}" for i in range(d)] if named is None else list(named)
         if library == "pandas":
             import pandas as pd
 
@@ -408,9 +433,9 @@ class Answers:
 
         They count privacy noise and sampling error, and each covers the true entry with probability
         `level`, given that the entry passed the threshold. Where means were found, the sampling
-        error is that of the columns' released fourth moments, what bounding the records took off is
-        put back, and where that is too much to believe, `interval_holds_` says so. Entries of
-        features that were not found have infinite intervals.
+        error is that of the columns' released fourth moments, and the far end is moved by what may
+        have been cut off values far away; where even that is not enough, `interval_holds_` says so.
+        Entries of features that were not found have infinite intervals.
 
         **With `assume_centered=True` they are those of normal columns. Skewed columns,
         heavy tails and rare events are covered less often, and the less the more records there
@@ -433,10 +458,10 @@ class Answers:
     def interval_holds_(self) -> BoolArray:
         """For every feature, whether intervals of its entries can be believed.
 
-        False where bounding the records took off more than the intervals can bear, by what was
-        released of the records: heavy tails, rare events, strong skew. An entry has an interval to
-        be believed where both of its features do. With too few records to tell heavy tails, about
-        9,300 at epsilon = 1, the default says False of all. With `assume_centered=True`
+        False where most of a feature's variance may have been cut off with values far away, and for
+        all features where a few records are so long that nobody knows how much was cut off them; by
+        what was released of the records. Lesser losses make intervals wider instead. An entry has
+        an interval to be believed where both of its features do. With `assume_centered=True`
         nothing of that was released, and all are True. `docs/questions.md` says how it is found.
         """
         self._released()

@@ -22,16 +22,17 @@ from hushcov._words import number
 from hushcov.accounting import ONE_REPLACED, Guarantee
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
-from hushcov.exceptions import DataError, ParameterError
-from hushcov.options import check_parameters
+from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
+from hushcov.options import RANK, check_parameters
 from hushcov.release import Release
 from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
-from hushcov.tables.sources import ArrayRecords, open_records
+from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 
 if TYPE_CHECKING:
     from hushcov.planning import Caution
     from hushcov.sums.statistics import RecordMap, Statistics
+    from hushcov.sums.transforms import Transforms
 
 # What a fit leaves beside public attributes.
 _PRIVATE = ("_stores_precision", "_precision", "_compared", "_frames", "_frames_in")
@@ -97,8 +98,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     ledger: Any = None
     dataset: str | None = None
 
-    drop_nulls = False  # options of some estimators
-    bounds: ClassVar[Any] = None
+    bounds: ClassVar[Any] = None  # options of some estimators
+    transforms: ClassVar[Any] = None
 
     @property
     def score(self) -> Any:
@@ -154,19 +155,22 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         found = vars(self).items()
         return {name: each for name, each in found if name.endswith("_") or name in _PRIVATE}
 
-    def _open(self, X: Any, *, counts: bool = False) -> Records:
+    def _open(self, X: Any, *, counts: bool = False, drop_nulls: bool = False) -> Records:
         """Rows as Records. Shape and names are read; values are not, beyond conversion.
 
-        `counts` says that how many there are is not public, and released first.
+        `counts` says that how many there are is not public, and released first; `drop_nulls` that
+        records which miss a value are left out.
         """
         check_parameters(self)
-        records = open_named(self, X, drop_nulls=self.drop_nulls)
+        records = open_named(self, X, drop_nulls=drop_nulls)
         if not counts:
             check_enough("X", records)
         if self.device is not None:
             records = DeviceRecords(records, self.device)
         bounds = self._public_bounds(records.n_features)
-        return records if bounds is None else ClippedRecords(records, bounds)
+        transforms = self._transforms(records.n_features)
+        records = records if bounds is None else ClippedRecords(records, bounds)
+        return records if transforms is None else transforms.view(records)
 
     def _public_bounds(self, n_features: int) -> Bounds | None:
         """Return the bounds of features that were given; checked."""
@@ -174,6 +178,17 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             return None
         names = getattr(self, "feature_names_in_", None)
         return check_bounds(self.bounds, n_features, None if names is None else list(names))
+
+    def _transforms(self, n_features: int) -> Transforms | None:
+        """Return the transforms of columns that were given; checked."""
+        ranks = getattr(self, "estimand", None) == RANK
+        if self.transforms is None and not ranks:
+            return None
+        from hushcov.sums.transforms import check_transforms
+
+        names = getattr(self, "feature_names_in_", None)
+        known: Any = (None if names is None else list(names), self._public_bounds(n_features))
+        return check_transforms(self.transforms, n_features, *known, others=RANK if ranks else None)
 
     def _need_known_mean(self, where: str, why: str) -> None:
         """Refuse means that are not known where they cannot be found privately."""
@@ -187,6 +202,9 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     def _store(self, release: Release, **making: Any) -> Self:
         """Complete the document, keep it, and the estimate that it gives."""
         names = getattr(self, "feature_names_in_", None)
+        transforms = self._transforms(self.n_features_in_)
+        if transforms is not None:
+            names = transforms.named(names)
         about = replace(
             release.making,
             made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -240,23 +258,21 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 self.receipt_ = ledger.charge(self.dataset, guarantee, label=label, whole=whole)
             yield
         except DataError as error:
-            if self.ledger is None:
-                before = getattr(self, "counted_", None)
-                nothing = "There is no ledger: nothing was charged, and nothing was released."
-                error.add_note(nothing if before is None else before.paid)
+            before = getattr(self, "counted_", None)
+            if self.ledger is None and before is not None:
+                error.add_note(before.paid)
+            elif self.ledger is None and not isinstance(error, TooFewCompleteError):
+                error.add_note("There is no ledger: nothing was charged, and nothing was released.")
             raise
 
 
 def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) -> Records:
     """Open rows, and keep their number and the names of their features as scikit-learn does."""
-    if isinstance(X, Records):
-        if drop_nulls and not X.gaps:
-            raise ParameterError(
-                "drop_nulls must be False for a Records that was made without it, got True: pass "
-                "drop_nulls=True where the Records is made, as open_records(..., drop_nulls=True)."
-            )
-        drop_nulls = False  # done where it was made
-    records = open_records(X, drop_nulls=bool(drop_nulls))
+    records = open_records(X)
+    if records.gaps != drop_nulls:
+        records = records.with_gaps(drop_nulls)
+    if not drop_nulls:
+        refuse_stated_nulls(X, records)
     if not isinstance(records, ArrayRecords) or isinstance(X, Records):
         estimator.n_features_in_ = records.n_features
         if records.feature_names is not None:
@@ -329,12 +345,6 @@ class SummedCovariance(PrivateCovariance):
                     "columns."
                 )
             total = self._total(total_records, declared)
-            if records.gaps:
-                raise ParameterError(
-                    "drop_nulls must be left out with partial_fit: use fit of an estimator that "
-                    "counts the complete records privately, or impute each value by a rule that "
-                    "uses its own record alone."
-                )
             names = getattr(self, "feature_names_in_", None)
             named = None if names is None else tuple(str(name) for name in names)
             record_map = self._record_map(total, records.n_features, feature_names=named)
@@ -366,11 +376,13 @@ class SummedCovariance(PrivateCovariance):
                     f"{name} must be left out for partial_fit and fit_statistics: sums of several "
                     "sites are of all pairs. Use fit on all records at once."
                 )
-        if self.bounds is not None:
-            raise ParameterError(
-                "bounds must be None for partial_fit and fit_statistics, got some: sums of several "
-                "sites do not say how their records were clipped. Use fit on all records at once."
-            )
+        for name, done in (("bounds", "clipped"), ("transforms", "mapped")):
+            if getattr(self, name) is not None:
+                raise ParameterError(
+                    f"{name} must be None for partial_fit and fit_statistics, got some: sums of "
+                    f"several sites do not say how their records were {done}. Use fit on all "
+                    "records at once."
+                )
 
     @abstractmethod
     def fit_statistics(self, statistics: Any = None) -> Self:

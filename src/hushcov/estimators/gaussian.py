@@ -130,7 +130,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
         with self._fresh():
             self._check_ledger()
             record_map, n_records = statistics.record_map, statistics.n_records
-            request = self.request(statistics.n_features)
+            request = replace(self.request(statistics.n_features), drop_nulls=False)
             inputs, stages = request.divide(n_records, statistics.n_features)
             self._name_features(statistics)
             parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
@@ -151,7 +151,8 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
 
     def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)
-        inputs = self.request(n_features).inputs(n_records, n_features)
+        request = replace(self.request(n_features), drop_nulls=False)
+        inputs = request.inputs(n_records, n_features)
         parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)
         return RecordMap(n_features, grid, parameters.norm_bound, **known)

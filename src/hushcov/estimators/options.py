@@ -127,6 +127,7 @@ class CentreOptions(ForecastOptions):
     """
 
     bounds: Any = None
+    transforms: Any = None
 
 
 @with_options

@@ -24,7 +24,7 @@ from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.noise import entropy_source
-from hushcov.options import ESTIMANDS, check_given, check_parameters
+from hushcov.options import ESTIMANDS, RANK, check_given, check_parameters
 from hushcov.planning.registry import LARGEST_DENSE
 from hushcov.release import Release
 from hushcov.sums.grids import check_feature_scale
@@ -74,8 +74,9 @@ class Whose:
         check_parameters(options)
         most = None if options.max_rows_per_unit is None else int(options.max_rows_per_unit)
         if identifiers is None:
-            for name, usual in (("max_rows_per_unit", None), ("estimand", ESTIMANDS[0])):
-                if getattr(options, name) != usual:
+            usual: tuple[Any, ...] = (None, ESTIMANDS[0], RANK)
+            for name in ("max_rows_per_unit", "estimand"):
+                if getattr(options, name) not in usual:
                     raise ParameterError(
                         f"{name} must be left out without a unit, got "
                         f"{getattr(options, name)!r}: pass unit to fit, a column of identifiers."
@@ -87,7 +88,7 @@ class Whose:
                     "largest weight that any record can have, a public number."
                 )
             if weights is None:
-                return cls(options.neighbours)
+                return cls(options.neighbours, estimand=options.estimand)
             from hushcov.tables.units import WEIGHT_LEVELS
 
             weighted = {"weights": weights, "most_weight": float(most_weight)}
@@ -118,7 +119,7 @@ class Whose:
     @property
     def neighbours(self) -> Neighbours:
         """The relation, as far as it is public."""
-        combined = self.identifiers is not None and self.estimand == ESTIMANDS[0]
+        combined = self.identifiers is not None and self.estimand != ESTIMANDS[1]
         return Neighbours(self.relation, self.most_rows or 1, self.unit, combined)
 
     def counting(self, epsilon: float) -> Counting | None:
@@ -187,8 +188,6 @@ class OpenedRecords:
         """Refuse a plan that was made for another request, or for records of another size."""
         asked, planned = vars(self.request), vars(plan.request)
         differing = [name for name, value in asked.items() if planned[name] != value]
-        if self.records.gaps != plan.gaps:
-            differing.append("drop_nulls")
         if differing:
             raise ParameterError(
                 f"plan must be made for the records and options that it is run with, got one that "
@@ -238,7 +237,7 @@ class ScaledCovariance(PrivateCovariance):
     estimand: str = ESTIMANDS[0]
     max_sample_weight: float | None = None
 
-    sparse_output = False  # options of some estimators
+    drop_nulls = sparse_output = False  # options of some estimators
     bandwidth: ClassVar[int | None] = None
     candidate_pairs: ClassVar[Any] = None
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
@@ -262,16 +261,15 @@ class ScaledCovariance(PrivateCovariance):
         with self._fresh(X):
             self._check_ledger()
             check_parameters(self)
-            identifiers, word, gaps = None, RECORD, bool(self.drop_nulls)
+            identifiers, word = None, RECORD
             if unit is not None:
                 from hushcov.tables.units import split_columns
 
-                X, identifiers, word = split_columns(X, unit, drop_nulls=gaps)
+                X, identifiers, word = split_columns(X, unit)
             elif sample_weight is not None:
                 from hushcov.tables.units import split_columns
 
-                kind: Any = {"what": "sample_weight", "drop_nulls": gaps}
-                X, sample_weight, _ = split_columns(X, sample_weight, **kind)
+                X, sample_weight, _ = split_columns(X, sample_weight, what="sample_weight")
             opened = self._opened(X, Whose.checked(self, word, identifiers, sample_weight))
             with paid_count(self):
                 plan = self.plan_opened(opened)
@@ -320,18 +318,18 @@ class ScaledCovariance(PrivateCovariance):
                 "which was not proved for them: use PrivateSparseCovariance, ScreenedCovariance or "
                 "GaussianCovariance."
             )
-        records = self._open(X, counts=whose.counts)
+        records = self._open(X, counts=whose.counts, drop_nulls=self._counts_complete)
         self.counted_: Counted | None = None
         whose.check_length(records.n_records)
         check_given(self, "epsilon")
         most = LARGEST_EPSILON
         check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
         counting = whose.counting(float(self.epsilon))  # type: ignore[arg-type]
-        request = self._request_for(records.n_features, whose)
+        request = self._request_for(self.n_features_in_, whose)
         if counting is None:
             return OpenedRecords(records, request, fitted=self._fitted())
         # Options that are refused whatever the number of records are refused before the charge.
-        self._plan(request, _TRIAL_RECORDS, records.n_features, gaps=records.gaps)
+        self._plan(request, _TRIAL_RECORDS, records.n_features)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         budget = counting.budget(private=entropy.private)
         with self._charged(budget.certificate, counting.epsilon):
@@ -340,38 +338,47 @@ class ScaledCovariance(PrivateCovariance):
         request = replace(request, neighbours=found.neighbours)
         return OpenedRecords(found.records, request, self.counted_, entropy, self._fitted())
 
-    def fit_plan(
-        self, n_records: int, n_features: int, *, gaps: bool = False, whose: Whose | None = None
-    ) -> Plan:
+    def fit_plan(self, n_records: int, n_features: int, *, whose: Whose | None = None) -> Plan:
         """Settle everything that a fit of this size settles before it reads a record.
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
         what would be charged (`certify`), run, and warned of or refused (`cautions`). `n_records`
-        counts rows; where their number is not public, the plan is for a count of so many. `gaps`:
-        records with nulls are left out. `whose`: units and weights, where `fit` gets them.
+        counts rows; where their number is not public, the plan is for a count of so many. `whose`:
+        units and weights, where `fit` gets them.
         """
         whose = Whose.checked(self) if whose is None else whose
-        return self._plan(self._request_for(n_features, whose), n_records, n_features, gaps=gaps)
+        transforms = self._transforms(n_features)
+        size = n_records, n_features if transforms is None else len(transforms)
+        return self._plan(self._request_for(n_features, whose), *size)
 
     def plan_opened(self, opened: OpenedRecords) -> Plan:
         """Settle the rest of a fit for records that `count` returned."""
         records = opened.records
-        size = records.n_records, records.n_features
-        return self._plan(opened.request, *size, gaps=records.gaps)
+        return self._plan(opened.request, records.n_records, records.n_features)
 
-    def _plan(self, request: Request, n_records: int, n_features: int, *, gaps: bool) -> Plan:
-        inputs, stages = request.divide(n_records, n_features, gaps=gaps)
+    def _plan(self, request: Request, n_records: int, n_features: int) -> Plan:
+        inputs, stages = request.divide(n_records, n_features)
         scale = self._public_scale(n_features)
         chosen = self._planned(inputs)
         return request.plan(inputs, stages, chosen, scale, sparse=self._sparse(n_features))
 
     def _request_for(self, n_features: int, whose: Whose) -> Request:
         """Return the request for these units, with the budget that counting them leaves."""
-        request = self.request(n_features)
+        bounds, transforms = self._public_bounds(n_features), self._transforms(n_features)
+        request = self.request(n_features if transforms is None else len(transforms))
         counting = whose.counting(request.epsilon)
+        if transforms is not None:
+            bounds = transforms.bounds(bounds)
+            if len(transforms.by_quantiles) and (request.known_mean or request.known_scale):
+                raise ParameterError(
+                    "transforms must not be 'rank' or 'winsorise', nor estimand 'rank', with "
+                    "assume_centered=True or a feature_scale: means and scales of such columns "
+                    "follow from quantiles that are released. Leave these options out."
+                )
         return replace(
             request,
-            bounds=self._public_bounds(n_features),
+            bounds=bounds,
+            transforms=transforms,
             epsilon=request.epsilon if counting is None else counting.left,
             neighbours=whose.neighbours,
         )
@@ -388,10 +395,15 @@ class ScaledCovariance(PrivateCovariance):
             release = plan.release(opened.records, budget, entropy)
             before = opened.counted
             self._estimate(release if before is None else completed(release, before))
-        if self.release_.making.unresolved:
-            from hushcov.release.description import UNRESOLVED, preparation_words
+        making, sentences = self.release_.making, []
+        if making.few_complete:
+            sentences.append(making.complete_words)
+        if making.unresolved:
+            from hushcov.release.description import CONSTANT, UNRESOLVED, preparation_words
 
-            sentence = dict(preparation_words(self.release_))[UNRESOLVED]
+            words = dict(preparation_words(self.release_))
+            sentences += [words[label] for label in (UNRESOLVED, CONSTANT) if label in words]
+        for sentence in sentences:
             warnings.warn(f"{sentence}. {_SPENT}", AccuracyWarning, stacklevel=_WARNED)
         return self
 
@@ -490,7 +502,18 @@ class ScaledCovariance(PrivateCovariance):
             known_scale=self.feature_scale is not None,
             pure=not hasattr(self, "delta"),
             candidates=candidates,
+            drop_nulls=self._counts_complete,
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = bool(self.drop_nulls)
+        return tags
+
+    @property
+    def _counts_complete(self) -> bool:
+        """Whether records with nulls are left out; a count of the others needs a delta."""
+        return bool(self.drop_nulls) and not self._pure
 
     @property
     def _pure(self) -> bool:
@@ -506,4 +529,4 @@ class ScaledCovariance(PrivateCovariance):
 class ApproximateCovariance(CentreOptions, DeltaOptions, ScaledCovariance):
     """Base of (epsilon, delta)-private estimators on scaled features; not for use by itself."""
 
-    drop_nulls: bool = False
+    drop_nulls: bool = True

@@ -21,18 +21,11 @@ from hushcov.release.estimate import factors_of
 if TYPE_CHECKING:
     from hushcov.mechanisms.room import MechanismPlan
     from hushcov.planning import Comparison, Plan
+    from hushcov.release.description import ErrorEstimate
 
 
 # What to do about a mechanism that there is not.
 _CURE = "leave it out, and 'auto' chooses."
-
-
-class ErrorEstimate(NamedTuple):
-    """An error over the norm of the covariance, and an interval for it."""
-
-    error: float
-    least: float
-    most: float
 
 
 class Factors(NamedTuple):
@@ -75,8 +68,9 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     structure_ : str
         What the covariance was found to be (sparse, factors or dense), and why.
     error_estimate_ : ErrorEstimate
-        About the error over the norm of the covariance, with an interval: noise, sampling, what
-        was shrunk, and what may have been missed. From released numbers.
+        About the error of the correlations over their norm, with an interval that is to hold nine
+        times out of ten: noise, what was cut off large values, and what may have been missed. From
+        released numbers.
     factors_ : Factors
         Loadings, variances and a sparse remainder; no factor where none was found.
     components_ : ndarray of shape (n_factors, n_features)
@@ -190,8 +184,12 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     @property
     def error_estimate_(self) -> ErrorEstimate:
         """About the error over the norm of the covariance, with an interval."""
-        found = self._structure()
-        return ErrorEstimate(found.error, found.least, found.most)
+        from hushcov.release.description import error_estimate
+
+        self._structure()
+        found = error_estimate(self.release_)
+        assert found is not None
+        return found
 
     @property
     def factors_(self) -> Factors:

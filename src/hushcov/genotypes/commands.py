@@ -195,7 +195,8 @@ def plan(
         )
     others = dict(options, mechanisms=options["mechanisms"][1:], n_features=None)
     for param in click.get_current_context().command.params:
-        given = others.get(str(param.name)) not in (None, False, ())
+        usual = getattr(param, "flag_value", None) is False  # where a flag says no
+        given = others.get(str(param.name)) not in (None, usual, ())
         if given and param.name not in _PLANNED:
             option = max(param.opts, key=len)
             raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")

@@ -550,11 +550,19 @@ def _structure(run: _CandidateRun, values: PairValues, choice: Choice) -> Struct
     noise = float(band_norm(choice.row, run.d) * values.noise_sd[0])
     typical = max(0.0, float(values.diagonal.mean()))
     sampling = 2 * math.sqrt(norm * typical * choice.row / run.sampled)
-    cut = 0.0 if run.given.norm is None else run.given.norm.cut * norm
-    every = np.count_nonzero(run.scale) == run.d
-    errors, why = (noise, choice.lost, cut), _why(run, values, choice)
-    kept = kept_of(noise, norm)
-    return with_errors("sparse", why, errors, sampling, norm, kept=kept, every=every)
+    return with_errors(
+        "sparse",
+        _why(run, values, choice),
+        (noise, choice.lost),
+        sampling,
+        norm,
+        matrix=matrix,
+        noise_sd=values.noise_sd[1],
+        n_records=run.sampled,
+        given=run.given,
+        kept=kept_of(noise, norm),
+        told=True,
+    )
 
 
 def _why(run: _CandidateRun, values: PairValues, choice: Choice) -> str:

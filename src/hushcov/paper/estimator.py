@@ -159,12 +159,6 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
         with self._fresh(X):
             self._check_ledger()
             records = self._open(X)
-            if records.gaps:
-                raise ParameterError(
-                    "drop_nulls must be left out with MultiscaleCovariance: use "
-                    "PrivateSparseCovariance, which counts the complete records privately, or "
-                    "impute each value by a rule that uses its own record alone."
-                )
             parameters = self.public_parameters(records.n_records, records.n_features)
             guarantee = self._certified(parameters)
             self._heed(*self.cautions(parameters))

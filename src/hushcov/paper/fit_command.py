@@ -28,8 +28,9 @@ _ALL_PAIRS = "the theorem is about all pairs."
 _ONE_RECORD = "the theorem is about one record for each."
 _REFUSED = {
     "positive_semidefinite": "the theorem is about the estimate as it is.",
-    "drop_nulls": "the theorem is about complete records.",
+    "drop_nulls": "the theorem is about complete records, and nobody counts them.",
     "codebook": "the theorem is about records of mean zero and one scale; code them before.",
+    "transforms": "the theorem is about records as they are; map them before.",
     "bandwidth": _ALL_PAIRS,
     "candidate_pairs": _ALL_PAIRS,
     "adaptive_width": _ALL_PAIRS,

@@ -35,6 +35,7 @@ from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.sums.transforms import Transforms
 
 
 _USUAL_DELTA = 1e-6
@@ -172,11 +173,15 @@ class Request:
     pure : bool
         Whether there is to be no delta, which is 0 then. Means and scales are known then.
     bounds : Bounds, optional
-        Public bounds of the features, within which the records are.
+        Public bounds of the features, within which the records are; after public transforms.
+    transforms : Transforms, optional
+        Transforms of the columns; a share of the budget finds the quantiles that some follow.
     neighbours : Neighbours
         Whose privacy it is.
     candidates : Candidates, optional
         The pairs that may covary, where that is public.
+    drop_nulls : bool
+        Whether records that miss a value are left out, and the others counted.
     """
 
     row_sparsity: int
@@ -186,8 +191,10 @@ class Request:
     known_scale: bool = False
     pure: bool = False
     bounds: Bounds | None = None
+    transforms: Transforms | None = None
     neighbours: Neighbours = ONE_REPLACED
     candidates: Candidates | None = None
+    drop_nulls: bool = False
 
     def __post_init__(self) -> None:
         if not self.pure:
@@ -195,18 +202,17 @@ class Request:
 
     @property
     def found_before(self) -> str:
-        """Name of what the steps find of complete records."""
+        """Name of what the steps before the mechanism find."""
+        from hushcov.steps.complete import CompleteParameters
         from hushcov.steps.preparation import Preparation
 
-        return SCALES if self.known_mean else Preparation.released
+        found = [f"the {CompleteParameters.released}"] * self.drop_nulls
+        if not (self.known_mean and self.known_scale):
+            found.append(SCALES if self.known_mean else Preparation.released)
+        return " and ".join(found)
 
-    def divide(
-        self, n_records: int, n_features: int, *, gaps: bool = False
-    ) -> tuple[ReleaseInputs, tuple[Stage, ...]]:
-        """The stages before the mechanism, and the inputs that say what they leave of the budget.
-
-        `gaps` says that some records may miss a value.
-        """
+    def divide(self, n_records: int, n_features: int) -> tuple[ReleaseInputs, tuple[Stage, ...]]:
+        """Return the inputs of the mechanism, and the stages before it, which share the budget."""
         from hushcov.steps.complete import complete_parameters
         from hushcov.steps.preparation import Preparation
         from hushcov.steps.scales import scale_parameters
@@ -215,19 +221,28 @@ class Request:
         size = n_records, n_features, self.row_sparsity
         inputs = ReleaseInputs(*size, *budget, neighbours=neighbours, candidates=self.candidates)
         stages: list[Stage] = []
-        if gaps:
-            counted = complete_parameters(inputs)
-            counted.check_possible()
-            stages.append(counted)
+        if self.drop_nulls:
+            stages.append(complete_parameters(inputs))
         if not self.known_mean:
             cost = math.hypot(*(stage.cost for stage in stages))
             total = replace(inputs, before=cost).largest_mu()
             # A table of plans is for other numbers of features, too.
             same = self.bounds is not None and len(self.bounds) == n_features
             bounds = self.bounds if same else None
-            known = self.known_scale
-            args = (n_records, n_features, total, known)
-            stages.append(Preparation(*args, bounds=bounds, neighbours=neighbours))
+            transforms, located = self.transforms, False
+            if transforms is not None and len(transforms) == n_features:
+                located = len(transforms.by_quantiles) > 0
+            if located and transforms is not None:
+                from hushcov.steps.quantiles import Quantiles
+
+                told: Any = {"bounds": bounds, "neighbours": neighbours}
+                stages.append(Quantiles(n_records, n_features, total, transforms, **told))
+                cost = math.hypot(cost, stages[-1].cost)
+                total = replace(inputs, before=cost).largest_mu()
+                bounds = transforms.score_bounds(bounds)
+            known: Any = {"bounds": bounds, "located": located, "neighbours": neighbours}
+            args = (n_records, n_features, total, self.known_scale)
+            stages.append(Preparation(*args, **known))
         elif not self.pure and not self.known_scale:
             rho = inputs.rho
             # What errors of scales cost is balanced against what is left.
@@ -240,7 +255,7 @@ class Request:
         return replace(inputs, before=before, most_before=most, found=found), tuple(stages)
 
     def inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
-        """Inputs of the mechanism, where no record misses a value."""
+        """Inputs of the mechanism."""
         return self.divide(n_records, n_features)[0]
 
     def cautions(
@@ -311,11 +326,6 @@ class Plan:
     feature_scale: FloatArray
     cautions: tuple[Caution, ...] = ()
 
-    @property
-    def gaps(self) -> bool:
-        """Whether records with nulls are left out, and the others counted."""
-        return any(stage.drops_nulls for stage in self.stages)
-
     def budget(self, *, private: bool = True) -> Budget:
         """Certify the budget of stages and mechanism, or raise; before any record is read."""
         return self.chosen.budget(private=private)
@@ -328,14 +338,16 @@ class Plan:
         Stages and mechanism spend the same budget, each step before its noise is drawn, and the
         mechanism has what the stages leave: `docs/proofs/preparation.md`.
         """
+        transforms = self.request.transforms
         prepared = Prepared(records, self.feature_scale, making={"scales": "given"})
         for stage in self.stages:
             prepared = stage.run(prepared, budget, entropy)
         release = self.chosen.release(prepared, budget, entropy)
         if prepared.share != 1.0:  # of the complete records alone: all others counted as zeros
             share, noise_sd, making = prepared.share, release.noise_sd, release.making
-            if noise_sd is not None:
-                noise_sd = noise_sd[0] / share, noise_sd[1] / share
+            if noise_sd is not None:  # variances, about 1, have that of the share, too
+                doubt = prepared.making["complete"]["noise_sd"] / (share * records.n_records)
+                noise_sd = noise_sd[0] / share, math.hypot(noise_sd[1] / share, doubt)
             making = replace(making, threshold=making.threshold / share)
             unit = release.unit / share
             release = replace(release, unit=unit, noise_sd=noise_sd, making=making)
@@ -344,7 +356,8 @@ class Plan:
             n_records=records.n_records,
             threshold=self.chosen.threshold(release),
             bounds=None if self.request.bounds is None else self.request.bounds.plain(),
-            **prepared.making,
+            **{"transforms": None if transforms is None else transforms.columns}
+            | dict(prepared.making),
         )
         if release.making.shrunk is not None:  # at a bound that the mechanism chose later
             making = replace(making, shrunk=release.making.shrunk)

@@ -46,11 +46,11 @@ if TYPE_CHECKING:
         signal_norm,
         split,
     )
-    from hushcov.postprocess.tails import lost_beyond
+    from hushcov.postprocess.tails import KnownErrors, estimate_error, lost_beyond
 
 __getattr__ = lazy(
     __name__,
     structure="Candidate Split beside best_candidate coherent_norm entry_deviation largest "
     "largest_of leading_direction signal_norm split",
-    tails="lost_beyond",
+    tails="KnownErrors estimate_error lost_beyond",
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -311,6 +311,9 @@ _MOST_FACTORS = 8
 _CLEAR = 1.065  # an eigenvalue, less what noise adds, of so many times that of noise is a factor
 _BEYOND_EDGE = 1.5  # what the largest eigenvalue of noise fluctuates by, times d^(-2/3)
 _SURE = 2.5  # deviations that a mean must exceed
+# Below a low threshold parts of factors that stand out are lost in noise: at most up to its edge,
+# and usually about this share of it.
+_LOW_THRESHOLD, _UNSEEN = 2.75, 0.6
 
 
 @dataclass(frozen=True)
@@ -402,6 +405,13 @@ def best_candidate(
         loadings, values = settled(matrix, top[:, :rank], _edge(d, deviation))
         rest = _without(matrix, loadings, _shrunk(values, d, deviation))
         found += _candidates(rest, rank, thresholds, (noise_sd, deviation), size)
+    unseen = _UNSEEN * _edge(d, deviation)
+    found = [
+        replace(each, hidden=max(each.hidden, unseen))
+        if each.rank < clear and 0 < each.threshold < _LOW_THRESHOLD * deviation
+        else each
+        for each in found
+    ]
     return min(found, key=lambda each: each.error)
 
 
@@ -500,8 +510,23 @@ def _candidates(
             total = float(seen.total[at])
             along = coherent_norm(total / d, (whole - total) / d, noise_sd, size[0])
             hidden = max(hidden, along)
-        found.append(Candidate(rank, level, max(deviation * float(seen.noise[at]), least), hidden))
+        kept = deviation * float(seen.noise[at])
+        kept *= _selected_noise(thresholds[len(found)], int(seen.counts[at].sum()), d)
+        found.append(Candidate(rank, level, max(kept, least), hidden))
     return found
+
+
+def _selected_noise(times: float, below: int, n_features: int) -> float:
+    """Return how much larger the noise of entries beyond a threshold is than that of all.
+
+    Some of them, at most as many as noise alone would have, are there because of their noise.
+    """
+    every = n_features * (n_features - 1)
+    if not math.isfinite(times) or below == every:
+        return 1.0
+    share = 2 * float(special.ndtr(-times))
+    beyond = 2 * times * math.exp(-(times**2) / 2) / math.sqrt(2 * math.pi) / share
+    return math.sqrt(1 + min(1.0, share * every / (every - below)) * beyond)
 
 
 def _shrunk(values: FloatArray, n_features: int, deviation: float) -> FloatArray:

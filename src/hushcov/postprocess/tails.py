@@ -1,16 +1,28 @@
-"""How much lies beyond a bound, read off noisy counts that end in noise.
+"""How much lies beyond a bound, read off noisy counts, and how far off an estimate is for it.
 
 A generalized Pareto tail is fitted to the last counts, and everything is averaged over the fits
 that are about as good. So what the counts do not tell is part of the answer's deviation.
+
+The error of an estimate is the norm of the difference between the correlation matrices, in standard
+deviations of the features, over the norm of that of the table. Noise and what is hidden below it
+are known; what bounds took off long tails, and features that were not found, are guessed. The
+constants are fitted to tables of many kinds by `benchmarks/studies/error_estimate.py`.
+
+Privacy
+-------
+Post-processing: what is computed from a release is covered by its guarantee.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import FloatArray, Matrix
+from hushcov.postprocess.matrices import is_sparse
+from hushcov.postprocess.structure import largest_of
 
 # Shapes and scales (in units of where the tail begins) that are tried.
 _SHAPES = np.linspace(-0.3, 0.9, 25)
@@ -104,3 +116,82 @@ def _survival(sizes: FloatArray) -> FloatArray:
         found = np.where(even, np.exp(-scaled), powers)
     found[..., np.isinf(sizes)] = 0.0
     return np.asarray(found)
+
+
+# How far off an estimate is.
+
+# Weights of features that were not found, and of sampling errors.
+_LOST, _SAMPLING = 0.65, 0.12
+# Chance correlations of the table that a threshold takes away count where features are few for the
+# records; where they are many, nobody wants them back.
+_FEW = 20.0
+_WIDE = 0.89  # half the width of an interval, as a logarithm: it covers nine times out of ten
+_FLOOR = 3.0  # deviations of noise that a variance counts with at least
+#: The error that nothing exceeds: that of zeros is 1, and estimates are hardly ever worse.
+LARGEST_ERROR = 1.05
+
+
+@dataclass(frozen=True)
+class KnownErrors:
+    """Norms of what a mechanism knows to be wrong, over the norm of its estimate.
+
+    `noise` is that of the noise, `hidden` of what it may hide, and `sampling` of sampling errors.
+    """
+
+    noise: float
+    hidden: float = 0.0
+    sampling: float = 0.0
+
+
+def estimate_error(
+    matrix: Matrix,
+    noise_sd: float,
+    n_records: int,
+    known: KnownErrors,
+    *,
+    tail: FloatArray | None,
+    lost: int = 0,
+    kept: float = 1.0,
+    told: bool = False,
+) -> tuple[float, float, float]:
+    """Return an error and the ends of an interval for it.
+
+    `matrix` is the estimate in units of the scales, and `noise_sd` the deviation of the noise of a
+    variance. `tail` has about the logarithm of what each variance is larger by than was released;
+    None where nothing is known of tails. `lost` features were not found, and count as if they were
+    like the others. The estimate was multiplied by `kept`. `told` says that it was public which
+    pairs are zero.
+    """
+    variance, d = np.asarray(matrix.diagonal(), dtype=np.float64), matrix.shape[0]
+    floored = np.maximum(variance, _FLOOR * noise_sd)
+    there = np.flatnonzero((variance != 0) & (floored > 0))
+    if not len(there):
+        return 1.0, 1.0, LARGEST_ERROR
+    factors = np.zeros(d)
+    factors[there] = 1 / np.sqrt(floored[there])
+    own = np.where(factors > 0, 1.0, 0.0) - variance * factors**2
+
+    def correlations(x: FloatArray) -> FloatArray:
+        """Multiply by the correlation matrix."""
+        return np.asarray(factors * (matrix @ (factors * x)) + own * x)
+
+    if not np.isfinite(correlations(np.ones(d))).all():
+        return math.nan, math.nan, math.nan
+    norm = largest_of(correlations, d)
+    tails = missing = chance = 0.0
+    if tail is not None and tail.any():
+        root = np.exp(-tail / 2)
+        tails = largest_of(lambda x: correlations(x) - root * correlations(root * x), d) / norm
+    if lost:
+        some = max(1, round(len(there) * lost / (len(there) + lost)))
+        others = np.ones(d)
+        others[there[np.linspace(0, len(there) - 1, some).astype(np.int64)]] = 0.0
+        missing = largest_of(lambda x: correlations(x) - others * correlations(others * x), d)
+        missing *= _LOST / norm
+    if is_sparse(matrix) and not told:
+        left_out = (len(there) - int(np.diff(matrix.indptr).min())) / n_records
+        chance = 2 * math.sqrt(max(left_out, 0.0)) * math.exp(-_FEW * max(left_out, 0.0)) / norm
+    sampling, wide = _SAMPLING * known.sampling, math.exp(_WIDE)
+    error = math.hypot(known.noise, known.hidden, sampling, chance, tails, missing)
+    error, least, most = (1 - kept + kept * each for each in (error, error / wide, error * wide))
+    return min(1.0, error), min(1.0, least), min(LARGEST_ERROR, most)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.accounting import Gaussian
 from hushcov.postprocess import normal_interval, thresholded_interval
-from hushcov.release.document import FOURTH_POWERS, Release, Tails
+from hushcov.release.document import Release, Tails
 
 #: The fourth moment of a normal column of variance 1.
 NORMAL = 3.0
@@ -25,22 +24,23 @@ _LONG, _LITTLE = 3.5, 0.05
 _MOST_OF_SHRUNK = 0.5  # mean share that records beyond the bound lose, at most
 # The mean of what is longer than the bound, over the bound.
 _BEYOND = 1.2
-# Most of half an interval: that was put back, by fourth moment, since tails are harder to follow;
-# that it may be off by; and that nobody put back.
-_MOST_PUT_BACK = ((3.4, 3.8), (0.75, 0.3))
-_MOST_DOUBT, _MOST_UNEXPLAINED = 0.45, 0.4
-# The same of an adaptive release, by fourth moment: of whole matrices, and of selected pairs, which
-# are put right by how much records shrank. Heavy tails lose more than counts of norms show, but
-# where hardly any record shrank.
-_LIGHT_TAILS, _LIGHT_TAILS_OF_PAIRS = (3.4, 3.8), (3.2, 3.35)
-_MOST_LEFT_OUT, _MOST_LEFT_OUT_OF_PAIRS, _MOST_OF_HEAVY = 0.6, 0.8, 0.4
-_HARDLY_ANY = 0.005
-# Records times the mu of their fourth powers, from which on heavy tails are told from normal ones:
-# about 9,300 records at epsilon = 1.
-_ENOUGH_TO_TELL = 220.0
+# The logarithm of what tails lose: so much for each of log(variance in first scales) and of
+# log(fourth moment over that of a normal one) beyond the start, less where there are more records,
+# whose bounds are wider; measured from `_USUAL` on. And what counts of norms say that all lose,
+# with so many of its deviations, at most.
+_STEEP, _FOURTH, _START, _MORE, _USUAL = 0.75, 0.83, 0.66, 0.22, 13_000
+_DEVIATIONS, _MOST_COMMON = 0.6, 0.85
+# How far beyond its released value a variance may be: nearly nothing for light tails, and the more
+# the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of
+# many kinds by `benchmarks/studies/error_estimate.py`.
+_HEAVY_TAIL, _BEND, _OTHERS, _SURE = 2.6, 0.6, 0.25, 2.0
+_LONGER, _LONGEST = 0.03, 6.0  # for each of a fourth moment beyond `_LONG`
+_TURNED, _OF_CUT = 0.07, 0.3
+# What may be missing of a variance beyond which no interval says anything, and which share of all
+# squared norms a bound may have cut off.
+_MOST_LOG, _MOST_COMMONLY = 3.0, 1.88
+_NOTED = 0.2  # from which on people are told that tails made an interval wider
 _MOST_LOST = 0.9
-_LIGHT, _MUCH = 2.8, 0.015
-_HEAVIEST = 8.0  # a fourth moment beyond which neither errors nor losses are known well
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,23 +53,23 @@ class Coverage:
         Fourth moment over the squared variance.
     lost, lost_sd : ndarray
         Which share of its variance each feature lost, and the deviation of that.
-    unexplained : ndarray
-        A share beyond what normal records lose, which was not put back.
-    most_unexplained : ndarray
-        The most of that, as a part of half an interval.
+    tail : ndarray
+        About the logarithm of what each variance is larger by than was released.
+    common : float
+        The same that all may have in common, at most.
+    cut : float
+        Which share of all squared norms a bound may have taken off without anybody knowing whose.
     alike : float
         Which part of the loss all entries have in common; the rest follows their fourth moments.
-    told : bool
-        Whether heavy tails would be told from normal ones; where not, no interval holds for sure.
     """
 
     kurtosis: FloatArray
     lost: FloatArray
     lost_sd: FloatArray
-    unexplained: FloatArray
-    most_unexplained: FloatArray
+    tail: FloatArray
+    common: float
+    cut: float
     alike: float
-    told: bool = True
 
     def sampling_sd(
         self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
@@ -120,42 +120,39 @@ class Coverage:
         pairs = self.alike + (1 - self.alike) * 2 / (1 + np.minimum(square, 1.0))
         return np.where(rows == columns, 1.0, pairs)
 
-    def holds(
-        self, release: Release, pairs: tuple[IntArray, IntArray], values: FloatArray, level: float
-    ) -> BoolArray:
-        """Features of whose variance and of these pairs no interval has to bear too much."""
-        assert release.n_sampled is not None
-        own = np.arange(release.n_features)
-        variance = release.variances
-        found = self.tame
-        for places, entries in ((pairs, values), ((own, own), variance)):
-            noise = noise_of(release, places)
-            sampling = self.sampling_sd(places, entries, variance, release.n_sampled)
-            half = _half_width(np.hypot(noise, sampling), level)
-            share = self._factor(places, entries, variance) * np.abs(entries)
-            for features in places:
-                most = np.interp(self.kurtosis[features], *_MOST_PUT_BACK)
-                fails = share * self.lost[features] > most * half
-                fails |= 2 * share * self.lost_sd[features] > _MOST_DOUBT * half
-                most = self.most_unexplained[features]
-                fails |= share * self.unexplained[features] > most * half
-                found[features[fails]] = False
-        return found
+    @property
+    def holds(self) -> BoolArray:
+        """Features whose intervals can be believed."""
+        return np.asarray((self.tail <= _MOST_LOG) & (self.common <= _MOST_COMMONLY))
 
     @property
-    def tame(self) -> BoolArray:
-        """Features whose tails are known: neither too heavy, nor cut off."""
-        # Light tails that lose much are heavy ones whose fourth powers were cut off.
-        cut_off = (self.kurtosis < _LIGHT) & (self.lost > _MUCH)
-        return np.asarray(self.told & (self.kurtosis <= _HEAVIEST) & ~cut_off)
+    def heavy(self) -> BoolArray:
+        """Features whose tails make intervals wider, by much."""
+        return np.asarray(self.tail > _NOTED)
 
-    def smallest(self, release: Release, level: float) -> float:
-        """No pair whose value is smaller fails by itself; infinite where none can."""
-        worst = max(self.lost.max(), 2 * self.lost_sd.max(), self.unexplained.max())
-        if worst == 0 or release.noise_sd is None or release.n_sampled is None:
-            return np.inf
-        least = min(*_MOST_PUT_BACK[1], _MOST_DOUBT, float(self.most_unexplained.min()))
-        return float(least * _half_width(np.array(release.noise_sd[0]), level) / (2 * worst))
+    def widen(self, ends: FloatArray, places: tuple[IntArray, IntArray]) -> FloatArray:
+        """Move the ends of intervals of covariances, or variances, by what may be missing.
+
+        Values beyond a bound were cut down, so that truths are larger in size than what was
+        released, by the root of what each of the two variances may be; and where a bound was made
+        up for in all features alike, truths of some are smaller.
+        """
+        longer = _LONGER * np.clip(self.kurtosis - _LONG, 0.0, _LONGEST)
+        beyond = _HEAVY_TAIL * self._bent + longer + self.common + 2 * self.cut
+        larger = np.exp((beyond[places[0]] + beyond[places[1]]) / 2)
+        outwards = np.array([ends[0] < 0, ends[1] > 0])
+        return np.asarray(ends * np.where(outwards, larger, math.exp(-self.cut)))
+
+    def turned(self, places: tuple[IntArray, IntArray]) -> FloatArray:
+        """By which deviation values cut down may move correlations."""
+        bent = self._bent
+        turned = _TURNED * np.maximum(bent[places[0]], bent[places[1]])
+        return np.asarray(turned + _OF_CUT * self.cut)
+
+    @property
+    def _bent(self) -> FloatArray:
+        """Tails by feature, with a little of those that the others have."""
+        return np.asarray(self.tail**_BEND + _OTHERS * np.mean(self.tail > 0))
 
 
 def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
@@ -164,50 +161,54 @@ def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
     return np.where(places[0] == places[1], release.noise_sd[1], release.noise_sd[0])
 
 
-def _half_width(deviation: FloatArray, level: float) -> FloatArray:
-    return normal_interval(np.zeros_like(deviation), deviation, level)[1]
+def missing_logarithm(
+    tails: Tails, variance: FloatArray, noise_sd: float, n_records: int
+) -> FloatArray:
+    """Return about the logarithm of the true variances over the released ones, not below 0.
+
+    Scales are where most values lie, and hardly moved by few values far away, which variances
+    follow: how much larger these are tells how heavy tails are, and so what was cut off. Fourth
+    moments tell it, too, where they are not cut off themselves.
+    """
+    stretch = np.ones(len(variance)) if tails.stretch is None else np.array(tails.stretch)
+    seen = np.maximum(variance - noise_sd, 1e-300) * stretch**2
+    fewer = _MORE * math.log(max(n_records, 1) / _USUAL)
+    longer = np.log(np.maximum(_kurtosis(tails, variance, noise_sd) / NORMAL, 1.0))
+    found = _STEEP * np.log(seen) + _FOURTH * longer - _START - fewer
+    return np.asarray(np.maximum(0.0, found))
+
+
+def common_logarithm(tails: Tails, put_back: float, deviations: float = _DEVIATIONS) -> float:
+    """Return what counts of norms say that is missing of all variances, as a logarithm.
+
+    `put_back` is the share of all squared norms that was cut off and put back.
+    """
+    share = tails.lost + deviations * tails.lost_sd - put_back
+    return -math.log1p(-min(max(share, 0.0), _MOST_COMMON))
 
 
 def coverage(release: Release) -> Coverage:
     """Return the coverage of a release."""
-    d, tails = release.n_features, release.making.tails
-    none, most = np.zeros(d), np.full(d, _MOST_UNEXPLAINED)
-    if tails is None or release.noise_sd is None:
-        return Coverage(np.full(d, NORMAL), none, none, none, most, 1.0)
-    variance = release.variances
-    kurtosis = _kurtosis(tails, variance, release.noise_sd[1])
+    d, tails, n = release.n_features, release.making.tails, release.n_sampled
+    none = np.zeros(d)
+    if tails is None or release.noise_sd is None or n is None:
+        return Coverage(np.full(d, NORMAL), none, none, none, 0.0, 0.0, 1.0)
+    variance, noise = release.variances, release.noise_sd[1]
+    kurtosis = _kurtosis(tails, variance, noise)
     unexplained = release.parameters.get("unexplained")
-    if isinstance(unexplained, float):
-        if "shrinkage" in release.parameters:  # which says what was lost
-            part = _parts(kurtosis, variance, 0.0)
-            return Coverage(kurtosis, none, none, unexplained * part, most, 1.0)
-        # An adaptive release puts back what is surely beyond its bound, twice what is unexplained.
-        # Long records hide in the noise of their counts: what a tail through these counts has
-        # beyond is left out.
-        left_out = np.full(d, max(unexplained, tails.lost - 2 * unexplained))
-        most = _most_left_out(release, kurtosis)
-        return Coverage(kurtosis, none, none, left_out, most, 1.0, _told(release))
-    alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
-    part = _parts(kurtosis, variance, alike)
-    return Coverage(kurtosis, tails.lost * part, tails.lost_sd * part, none, most, alike)
-
-
-def _told(release: Release) -> bool:
-    """Whether the noise of fourth powers lets heavy tails stand out; by public numbers."""
-    parts = (part for part in release.making.parts if part.name == FOURTH_POWERS)
-    mus = [event.mu for part in parts for event in part.events if isinstance(event, Gaussian)]
-    n = release.n_sampled
-    return n is not None and n * max(mus, default=math.inf) >= _ENOUGH_TO_TELL
-
-
-def _most_left_out(release: Release, kurtosis: FloatArray) -> FloatArray:
-    """How much of half an interval that may be, for each feature."""
-    tail = np.maximum(kurtosis, np.median(kurtosis))  # that of one is noisier than that of all
-    heavy = _MOST_OF_HEAVY if (release.making.shrunk or 0.0) <= _HARDLY_ANY else 0.0
-    whole = release.selected is None
-    light = _LIGHT_TAILS if whole else _LIGHT_TAILS_OF_PAIRS
-    most = _MOST_LEFT_OUT if whole else _MOST_LEFT_OUT_OF_PAIRS
-    return np.asarray(np.interp(tail, light, (most, heavy)))
+    if isinstance(unexplained, float):  # half of what is surely beyond a bound, and was put back
+        lost, put_back, alike = none, 2 * unexplained, 1.0
+    else:
+        alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
+        lost, put_back = _parts(kurtosis, variance, alike), tails.lost
+        unexplained = 0.0
+    tail = missing_logarithm(tails, variance, noise, n)
+    common = common_logarithm(tails, put_back, _SURE)
+    tail[list(release.making.unresolved)] = 0.0  # their intervals are infinite
+    scored = [i for i, own in enumerate(release.making.transforms or ()) if own and own.shares]
+    tail[scored] = 0.0  # normal scores are bounded, and none is cut down
+    part = tails.lost * lost, tails.lost_sd * lost
+    return Coverage(kurtosis, *part, tail, common, min(unexplained, 1.0), alike)
 
 
 def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
@@ -285,7 +286,8 @@ class PairEnds:
     def covariances(self, level: float) -> FloatArray:
         """Return lower and upper ends for covariances."""
         errors, kept = self.known.errors(self.release, self.places, self.values, self.variance)
-        return self._ends(self.values, errors, np.ones(len(self.values)), level) / kept
+        ends = self._ends(self.values, errors, np.ones(len(self.values)), level)
+        return self.known.widen(ends / kept, self.places)
 
     def correlations(self, level: float) -> FloatArray:
         """Return lower and upper ends for correlations; NaN where a variance is not positive.
@@ -305,7 +307,14 @@ class PairEnds:
             noise = noise + 0.25 * values**2 * shares
         longer = np.maximum(self.known.kurtosis[rows], self.known.kurtosis[columns]) / NORMAL
         sampling = np.maximum(1 - values**2, 0.0) ** 2 * np.maximum(longer, 1.0)
-        deviation = np.sqrt(noise + sampling / self.release.n_sampled)
+        transforms = self.release.making.transforms
+        if transforms is not None:
+            from hushcov.release.scores import score_variances
+
+            scored = score_variances(transforms, self.places, values)
+            sampling = np.where(np.isnan(scored), sampling, scored)
+        turned = self.known.turned(self.places)
+        deviation = np.sqrt(noise + sampling / self.release.n_sampled + turned**2)
         return np.clip(self._ends(values, deviation, unit, level), -1.0, 1.0)
 
     def _ends(

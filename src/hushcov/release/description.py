@@ -9,11 +9,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from hushcov._words import counted, noise_level, number, some_of
-from hushcov.postprocess import largest
+from hushcov.postprocess import KnownErrors, estimate_error, largest
 from hushcov.release.coverage import coverage
 from hushcov.release.document import Release, Structure
 from hushcov.release.estimate import estimate, factors_of
@@ -25,31 +26,46 @@ from hushcov.release.pairs import (
     STRONGEST,
     ShownPair,
     View,
-    interval_holds,
     ratio,
     view,
 )
 
 #: The label of features whose mean or scale could not be found.
 UNRESOLVED = "not found"
-#: The label of features whose intervals do not hold.
-UNCOVERED = "not covered"
-_MOST_NAMED = 10  # features in a sentence
+#: The label of features without variation beyond noise.
+CONSTANT = "constant"
+#: The labels of features whose intervals are wider for their tails, and of those that do not hold.
+HEAVY, UNCOVERED = "heavy tails", "not covered"
+#: Features in a sentence.
+MOST_NAMED = 10
+_CURE = "Transforms of such columns (log, winsorise, rank) lose less"
+# Deviations of the noise within which a variance may be zero, and the most, in squared scales, that
+# they may be for that to say anything: usual columns have variances about 1.
+_DEVIATIONS, _MOST_UNSURE = 3.0, 0.25
 
 
 def preparation_words(release: Release) -> list[tuple[str, str]]:
     """Describe the released means, scales and norms, in labelled sentences."""
     making, found = release.making, []
-    if making.unresolved:
-        listed = _listed(release, making.unresolved)
+    lost = not_found(release)
+    if lost:
+        listed = _listed(release, lost)
         found.append(
             (
                 UNRESOLVED,
-                f"mean and scale of {len(making.unresolved):,} of {release.n_features:,} features "
+                f"mean and scale of {len(lost):,} of {release.n_features:,} features "
                 f"could not be told from noise, and their entries are zero: {listed}. "
-                "Leave out columns that are constant; more records may find others",
+                f"{_CHECK}; more records may find others",
             )
         )
+    constant = constant_features(release)
+    if constant:
+        sentence = (
+            f"{len(constant):,} of {release.n_features:,} features came out constant, without any "
+            f"variation beyond noise: {_listed(release, constant)}. {_CHECK}; rare answers look "
+            "alike"
+        )
+        found.append((CONSTANT, sentence))
     if making.bounds is not None:
         known = sum(ends != (None, None) for ends in making.bounds)
         found.append(
@@ -59,40 +75,104 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
                 "values beyond them were moved to them",
             )
         )
+    several = [name for name, places in release.categories.items() if len(places) > 1]
+    if several:
+        sentence = f"levels of one category ({some_of(several, MOST_NAMED)}) exclude each other: "
+        found.append(("categories", f"{sentence}their pairs are no findings, and are not listed"))
+    if making.transforms is not None:
+        found.append(("transforms", transform_words(release)))
     if making.shrunk is not None:
         share = f"{100 * making.shrunk:.2g} %"
         done = "left out" if "kept" in release.parameters else "moved towards the middle"
         sentence = f"about {share} of the records lay far out and were {done}, so that none counts "
         found.append(("shrunk", f"{sentence}too much"))
-    if release.noise_sd is None or release.n_sampled is None:
-        return found
-    fails = np.flatnonzero(~interval_holds(release)).tolist()
-    if fails and not coverage(release).told:
+    if release.noise_sd is not None and release.n_sampled is not None:
+        found += _tail_words(release)
+    return found
+
+
+def _tail_words(release: Release) -> list[tuple[str, str]]:
+    """Name the features whose values far away were cut down, and those whose intervals fail."""
+    seen, found = coverage(release), []
+    heavy, fails = (np.flatnonzero(each).tolist() for each in (seen.heavy, ~seen.holds))
+    if heavy:
         sentence = (
-            "intervals hold if the columns are like normal ones, with few values far away; there "
-            "are too few records at this budget to tell"
+            f"{len(heavy):,} of {release.n_features:,} features have values far away that were cut "
+            f"down, and wider intervals for it: {_listed(release, heavy)}. {_CURE}"
+        )
+        found.append((HEAVY, sentence))
+    if fails and len(fails) == release.n_features:
+        sentence = (
+            "intervals may not hold: a few records are so long that nobody knows how much was cut "
+            "off them. More records tell it, or leave out columns with values far away"
         )
         found.append((UNCOVERED, sentence))
     elif fails:
         sentence = (
-            f"intervals may not hold for {len(fails):,} of {release.n_features:,} features, of "
-            f"which too much may have been taken off large values: {_listed(release, fails)}"
+            f"intervals may not hold for {len(fails):,} of {release.n_features:,} features, most "
+            f"of whose variance may have been cut off: {_listed(release, fails)}. {_CURE}"
         )
         found.append((UNCOVERED, sentence))
     return found
 
 
+def transform_words(release: Release) -> str:
+    """Say which columns were mapped, how, and by which released numbers."""
+    known: dict[str, list[int]] = {}
+    for i, own in enumerate(release.making.transforms or ()):
+        if own is not None:
+            given = number(own.number or 0.0)
+            ends = " and ".join(number(end, 4) for end in own.edges[:2]) or "nothing, not found"
+            words = {
+                "log": f"logarithms of at least {given}",
+                "log1p": "sign(x) log(1 + |x|)",
+                "sqrt": "sign(x) sqrt(|x|)",
+                "square": f"squares about {given}",
+                "winsorise": f"capped at {ends}",
+                "rank": "normal scores by released quantiles",
+            }
+            known.setdefault(words[own.name], []).append(i)
+    listed = "; ".join(f"{words}: {_listed(release, each)}" for words, each in known.items())
+    return f"{listed}. Results are of these columns, not of the columns before"
+
+
+def not_found(release: Release) -> list[int]:
+    """Return the features of which no mean and no scale was found; others have one value."""
+    lost, location = release.making.unresolved, release.location
+    return [i for i in lost if location is None or location[i] == 0]
+
+
+def constant_features(release: Release) -> list[int]:
+    """Return the features whose released variance is zero, or cannot be told from zero.
+
+    Not those that were not found, or that were given as constant.
+    """
+    scale, making = release.feature_scale, release.making
+    lost = np.isin(np.arange(release.n_features), not_found(release))
+    still = np.isin(np.arange(release.n_features), making.unresolved)
+    if scale is not None and making.scales == "released":
+        still |= scale == 0
+    if release.noise_sd is not None and _DEVIATIONS * release.noise_sd[1] <= _MOST_UNSURE:
+        varies = np.ones_like(still) if scale is None else scale > 0
+        still |= varies & (release.variances <= _DEVIATIONS * release.noise_sd[1])
+    given = [] if making.bounds is None else making.bounds
+    lost[[i for i, (low, high) in enumerate(given) if low is not None and low == high]] = True
+    found: list[int] = np.flatnonzero(still & ~lost).tolist()
+    return found
+
+
 def _listed(release: Release, features: Sequence[int]) -> str:
     names = release.column_names or range(release.n_features)
-    return some_of([names[i] for i in features], _MOST_NAMED)
+    return some_of([names[i] for i in features], MOST_NAMED)
 
 
+_CHECK = "Check how values of these columns are written and coded, or leave out constant ones"
 #: Labels of what is said.
 STRUCTURE, ERROR, VERDICT = "structure", "error estimate", "verdict"
 #: How far an estimate can be relied on.
 GOOD, ROUGH, HOPELESS, UNKNOWN = "good", "rough", "hopeless", "not known"
-#: Errors up to which an estimate is called good, and rough; beyond, it is hopeless.
-MOST_GOOD, MOST_ROUGH = 0.1, 0.5
+#: Errors up to which an estimate is called good, and rough, if it is surely below; else hopeless.
+MOST_GOOD, MOST_ROUGH = 0.2, 0.8
 _MOST_FOLLOWERS = 5  # features of a factor in a sentence
 _LISTED = 20  # and in data
 _AS_ZEROS = 0.9  # an error at which the zero matrix, whose error is 1, does as well
@@ -157,8 +237,9 @@ class Description:
     @cached_property
     def candidates(self) -> int:
         """How many pairs could be found: those that were named beforehand, or all."""
-        known = self.release.n_candidates
-        return math.comb(self.release.n_features, 2) if known is None else known
+        known, sizes = self.release.n_candidates, map(len, self.release.categories.values())
+        every = math.comb(self.release.n_features, 2) - sum(math.comb(each, 2) for each in sizes)
+        return every if known is None else known
 
     @cached_property
     def negative(self) -> int:
@@ -225,7 +306,9 @@ class Description:
         elif found.kind == "dense":
             meaning = "many pairs of features go together"
         else:
-            kept = self.number if self.view.thresholded else self.view.shown.total
+            at, total = self.view.shown.pairs, self.view.shown.total
+            total -= int(self.release.exclude_each_other(at.rows, at.columns).sum())
+            kept = self.number if self.view.thresholded else total
             meaning = f"{kept:,} of {self._of_pairs()} {'is' if kept == 1 else 'are'} kept"
             if not kept:  # there are no strong pairs to speak of
                 meaning, why = "no pair stands out of the noise", ""
@@ -260,20 +343,29 @@ def counted_facts(release: Release) -> list[tuple[str, str]]:
     return found + preparation_words(release)
 
 
+class ErrorEstimate(NamedTuple):
+    """An error over the norm of the covariance, and an interval for it."""
+
+    error: float
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        """Say all three in words."""
+        error, least, most = (number(each, 2) for each in self)
+        return f"{error} of the covariance's size (its norm), between {least} and {most}"
+
+
 def error_words(release: Release) -> str:
     """How far off the estimate is, about, and what that means; nothing where it is not known."""
-    found = release.making.structure
-    if found is None:
+    found, structure = error_estimate(release), release.making.structure
+    if found is None or structure is None:
         return ""
     among = " among the candidate pairs" * release.told_pairs
-    counts = f"noise, sampling and what may have been missed{among}"
-    counts += "; zeros for all entries would have 1"
-    about = (
-        f"{number(found.error, 2)}, between {number(found.least, 2)} and {number(found.most, 2)}"
-    )
-    sentences = [f"{about} of the covariance's size (its norm): {counts}"]
-    if release.making.unresolved:
-        sentences.append("Features that were not found do not count")
+    counts = f"noise, what was cut off large values, and what may have been missed{among}"
+    sentences = [f"{found}: {counts}; zeros for all entries would have 1"]
+    if not_found(release):
+        sentences.append("Features that were not found count as if they were like the others")
     if as_zeros(found):
         sentences.append(
             "Zeros for all entries, which need no data, would do as well: do not rely on this "
@@ -281,10 +373,10 @@ def error_words(release: Release) -> str:
         )
     elif found.most >= _NOT_BELOW:
         sentences.append("It may be no better than zeros for all entries")
-    return ". ".join(filter(None, [*sentences, multiplied_words(found)]))
+    return ". ".join(filter(None, [*sentences, multiplied_words(structure)]))
 
 
-def as_zeros(found: Structure) -> bool:
+def as_zeros(found: ErrorEstimate) -> bool:
     """Whether the zero matrix would do as well."""
     return found.error >= _AS_ZEROS
 
@@ -303,79 +395,85 @@ def multiplied_words(found: Structure) -> str:
 class Verdict:
     """How far an estimate can be relied on: a word, a sentence, and the error behind both.
 
-    `word` is "good" up to an error of 0.1 that is surely below 1, "rough" up to 0.5, and
-    "hopeless" beyond; "not known" where nothing tells noise.
+    `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, and "hopeless" beyond;
+    "not known" where nothing tells noise.
     """
 
     word: str
     sentence: str
     error: float | None
+    least: float | None = None
+    most: float | None = None
 
 
 def verdict(release: Release) -> Verdict:
-    """Return the verdict on a release from its error estimate, or from its noise and size."""
-    found, lost = release.making.structure, len(release.making.unresolved)
-    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        error = _error_of_noise(release) if found is None else found.error
-    if error is None:
+    """Return the verdict on a release from its error estimate."""
+    found, lost = error_estimate(release), len(not_found(release))
+    if found is None:
         words = "how far off the estimate is cannot be told, as its noise has no single level"
         return Verdict(UNKNOWN, words, None)
-    about = f"off by about {number(error, 2)} of the covariance's size (its norm)"
-    if found is None:
-        about += ", by noise and sampling alone"
-    else:
-        about += f", between {number(found.least, 2)} and {number(found.most, 2)}"
+    about = f"off by about {found}"
+    if release.making.structure is None and release.making.tails is None:
+        about += ", by noise and sampling alone, as nothing is known of values far away"
     about += ", if all pairs but the candidates are zero" * release.told_pairs
     if lost:
         about += f"; {lost:,} of {counted(release.n_features, 'feature')} could not be found"
-    if error > MOST_ROUGH or lost == release.n_features:
-        words = "even strong relations may be noise"
-        if error >= _AS_ZEROS or lost == release.n_features:
+    if found.most > MOST_ROUGH or lost == release.n_features:
+        words = "even strong relations may be wrong"
+        if as_zeros(found) or lost == release.n_features:
             words = "zeros for all entries, which need no data, do as well"
-        return Verdict(HOPELESS, f"do not rely on this estimate, {about}: {words}", error)
-    most = error if found is None else found.most
-    if error <= MOST_GOOD and most < _NOT_BELOW:
-        return Verdict(
-            GOOD, f"the estimate is {about}; zeros for all entries would be off by 1", error
-        )
+        elif found.most >= _NOT_BELOW:
+            words += ", and it may be no better than zeros for all entries (off by 1)"
+        return Verdict(HOPELESS, f"do not rely on this estimate, {about}: {words}", *found)
     words = "strong relations can be used and weak ones cannot"
-    if found is not None and most >= _NOT_BELOW:
-        words += ", and it may be no better than zeros for all entries (off by 1)"
-    return Verdict(ROUGH, f"the estimate is {about}: {words}", error)
+    if found.most <= MOST_GOOD:
+        return Verdict(
+            GOOD, f"the estimate is {about}; zeros for all entries would be off by 1", *found
+        )
+    return Verdict(ROUGH, f"the estimate is {about}: {words}", *found)
 
 
-def _error_of_noise(release: Release) -> float | None:
-    """The norm of noise and sampling errors of what is kept, over that of the estimate; about.
+def error_estimate(release: Release) -> ErrorEstimate | None:
+    """Return the error that a release states, or what its noise and tails make; None without noise.
 
     Noise of independent entries has about twice the largest root of a row's summed variances as
-    its norm, and sampling errors about 2 sqrt(norm trace / n). What was missed does not count.
+    its norm, and sampling errors about 2 sqrt(norm trace / n).
     """
-    n = release.n_sampled
+    structure, n = release.making.structure, release.n_sampled
+    if structure is not None:
+        return ErrorEstimate(structure.error, structure.least, structure.most)
     if release.noise_sd is None or n is None:
         return None
     ones, scale = np.ones(release.n_features), release.feature_scale
     varies = None if scale is None else np.where(scale > 0, ones, 0.0)
-    matrix = estimate(replace(release, feature_scale=varies))  # in units of the scales
-    partners = np.asarray((matrix != 0).astype(np.float64) @ ones)
-    pair, own = np.array(release.noise_sd)
-    noise = 2 * float(np.sqrt((partners * pair**2 + own**2).max()))
-    norm = largest(matrix) if np.isfinite(matrix @ ones).all() else np.nan
-    if norm <= noise:
-        return 1.0
-    norm = (norm + np.sqrt(norm * norm - noise * noise)) / 2  # without what noise adds to it
-    variances = np.maximum(matrix.diagonal(), 0.0)
-    trace = float(variances.sum())
-    if release.told_pairs:  # others count as zero, so that errors stay among those released
-        trace = min(trace, float(np.asarray((matrix != 0).astype(np.float64) @ variances).max()))
-    sampling = 2 * np.sqrt(norm * trace / n)
-    error = float(np.hypot(noise, sampling) / norm)
-    return min(1.0, error) if np.isfinite(error) else None
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        matrix = estimate(replace(release, feature_scale=varies))  # in units of the scales
+        partners = np.asarray((matrix != 0).astype(np.float64) @ ones)
+        pair, own = np.array(release.noise_sd)
+        noise = 2 * float(np.sqrt((partners * pair**2 + own**2).max()))
+        norm = largest(matrix) if np.isfinite(matrix @ ones).all() else np.nan
+        if not np.isfinite(norm):
+            return None
+        if norm <= noise:
+            return ErrorEstimate(1.0, 1.0, 1.0)
+        norm = (norm + np.sqrt(norm * norm - noise * noise)) / 2  # without what noise adds to it
+        variances = np.maximum(matrix.diagonal(), 0.0)
+        trace = float(variances.sum())
+        if release.told_pairs:  # others count as zero, so that errors stay among those released
+            beside = np.asarray((matrix != 0).astype(np.float64) @ variances)
+            trace = min(trace, float(beside.max()))
+        known = KnownErrors(noise / norm, 0.0, 2 * float(np.sqrt(trace / (n * norm))))
+        lost = len(not_found(release))
+        tail = None if release.making.tails is None else coverage(release).tail
+        args = (matrix, float(own), n, known)
+        found = estimate_error(*args, tail=tail, lost=lost, told=True)
+    return ErrorEstimate(*found) if np.isfinite(found).all() else None
 
 
 def structure_dict(release: Release) -> dict[str, object] | None:
     """Return the structure as plain, JSON-ready data."""
-    found = release.making.structure
-    if found is None:
+    found, error = release.making.structure, error_estimate(release)
+    if found is None or error is None:
         return None
     names = release.column_names
     factors = [
@@ -393,8 +491,8 @@ def structure_dict(release: Release) -> dict[str, object] | None:
         "why": found.why,
         "n_factors": found.rank,
         "factors": factors,
-        "error_estimate": found.error,
-        "error_interval": [found.least, found.most],
+        "error_estimate": error.error,
+        "error_interval": [error.least, error.most],
         "multiplied_by": found.kept,
-        "as_bad_as_zeros": as_zeros(found),
+        "as_bad_as_zeros": as_zeros(error),
     }

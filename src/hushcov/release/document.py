@@ -6,6 +6,7 @@ attributes, `hushcov show`, the report and the pictures read nothing else.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,14 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._words import NULL_CURES, number
 from hushcov._words import counted as number_of
-from hushcov._words import number
 from hushcov.accounting import RECORD, Budget, Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
 if TYPE_CHECKING:
     from hushcov.release.signature import PublicKey, SigningKey
+    from hushcov.sums.transforms import Transform
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ FOURTH_POWERS = "fourth powers of the features"
 UNNAMED = "a part released before"
 #: What the part is called that released means.
 MEANS = "means of the features, refined"
+#: Deviations of the noise within which a count of complete records is taken for that of all.
+ALL_WITHIN = 2
+_MOST_COMPLETE = 0.9  # share of complete records below which people are warned
 
 
 def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ...]:
@@ -75,10 +80,12 @@ class Structure:
     why : str
         The reason, in a sentence.
     error, least, most : float
-        The estimated error over the norm of the estimate, and an interval for it.
+        The estimated error over the norm of the covariance, and an interval for it.
     kept : float
         What the estimate was multiplied by so that it is hardly ever worse than zeros; 1 where
         noise is far below it.
+    noise : float
+        The part of the error that noise, sampling and what they hide make.
     """
 
     kind: str
@@ -88,6 +95,7 @@ class Structure:
     least: float
     most: float
     kept: float = 1.0
+    noise: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -96,13 +104,16 @@ class Tails:
 
     `fourth` has the mean fourth power of each feature about its centre, large values cut down, and
     `noise_sd` the deviation of its noise. `lost` is about which share of the squared norms the
-    bound that was chosen for them takes off, with `lost_sd`.
+    bound that was chosen for them takes off, with `lost_sd`. `stretch` has the scales of the
+    features over those that were found first, by where most values lie; None where they are the
+    same.
     """
 
     fourth: tuple[float, ...]
     noise_sd: float
     lost: float
     lost_sd: float
+    stretch: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +148,9 @@ class Making:
     bounds : tuple of pairs, optional
         Public bounds of every feature, low and high, None where there is none; None where nobody
         gave any.
+    transforms : tuple of Transform, optional
+        The transform of every feature, with its released edges, None for those as they are; None
+        where nobody asked for any.
     tails : Tails, optional
         How far records and features reach, where that was released: intervals follow it.
     parts : tuple of Part
@@ -158,6 +172,7 @@ class Making:
     shrunk: float | None = None
     structure: Structure | None = None
     bounds: tuple[tuple[float | None, float | None], ...] | None = None
+    transforms: tuple[Transform | None, ...] | None = None
     tails: Tails | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
@@ -192,17 +207,40 @@ class Making:
         )
 
     @property
+    def few_complete(self) -> bool:
+        """Whether so many records miss a value, by the released number, that people should know."""
+        if self.complete is None:
+            return False
+        found, of = self.complete["released"], self.complete["of"]
+        surely = 2 * ALL_WITHIN * math.hypot(self.complete["noise_sd"], self._noise_of_number)
+        return of - found > max((1 - _MOST_COMPLETE) * of, surely)
+
+    @property
+    def _noise_of_number(self) -> float:
+        """Deviation of the noise of the number of records; 0 where it is public."""
+        return 0.0 if self.counted is None else float(self.counted["noise_sd"])
+
+    @property
     def complete_words(self) -> str | None:
         """The released number of complete records, in words; None where none may be incomplete."""
-        return None if self.complete is None else complete_words(self.complete)
+        found = self.complete
+        return None if found is None else complete_words(found, self._noise_of_number)
 
 
-def complete_words(found: Mapping[str, int]) -> str:
-    """Say how many records are complete, by the released number."""
-    return (
+def complete_words(found: Mapping[str, int], doubt: float = 0.0) -> str:
+    """Say how many records are complete, by the released number; `doubt` is the noise of all."""
+    if not found["noise_sd"]:
+        return (
+            "too few records to count those that miss a value: such a record counts as zeros, "
+            "which makes variances too small"
+        )
+    words = (
         f"about {found['released']:,} of {found['of']:,} records are complete, released with "
         f"noise of standard deviation {found['noise_sd']:,}"
     )
+    if found["of"] - found["released"] <= ALL_WITHIN * math.hypot(found["noise_sd"], doubt):
+        return words
+    return f"{words}. To use more of them, {NULL_CURES}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,6 +330,28 @@ class Release:
         inputs = self.parameters.get("inputs")
         known = isinstance(inputs, Mapping) and inputs.get("bandwidth") is not None
         return known or self.positions is not None
+
+    @cached_property
+    def categories(self) -> dict[str, IntArray]:
+        """Places of columns that are named like region=north, by what is before the sign."""
+        found: dict[str, list[int]] = {}
+        for place, name in enumerate(self.column_names or ()):
+            category, sign, _ = name.partition("=")
+            if sign:
+                found.setdefault(category, []).append(place)
+        return {name: np.array(places, dtype=np.int64) for name, places in found.items()}
+
+    def exclude_each_other(self, rows: IntArray, columns: IntArray) -> BoolArray:
+        """Return which pairs are levels of one category: their covariance is no finding."""
+        return np.asarray(self._category_codes[rows] == self._category_codes[columns])
+
+    @cached_property
+    def _category_codes(self) -> IntArray:
+        """A number for each feature, which levels of one category have in common."""
+        codes = np.arange(self.n_features)
+        for places in self.categories.values():
+            codes[places] = places[0]
+        return codes
 
     @cached_property
     def bandwidth(self) -> int | None:

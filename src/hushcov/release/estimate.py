@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from hushcov.postprocess import Split
 
 _STANDS_OUT = 4.0  # deviations of noise, of what a feature has of the factors
-_FAR_BELOW = 0.5  # of the median variance
-_NO_BETTER = 0.6  # an error estimate from which on zeros may be as good
+_FAR_BELOW, _LIKELY = 0.5, 3.0  # of the median variance; deviations of noise
+_NO_BETTER = 0.6  # an error by noise from which on zeros may be as good
 
 
 def estimate(release: Release) -> Matrix:
@@ -92,8 +92,8 @@ def _without_lost(release: Release) -> Matrix:
 def _structured(release: Release) -> Matrix:
     """The matrix in units of the scales by the structure found, kept from being worse than zero.
 
-    Features whose variances cannot be told from zero, and that have no strong pair, are left out;
-    where pairs were known beforehand, only those whose variance is far below that of others.
+    Features whose variances cannot be told from zero and are far below those of others are left
+    out, unless they have a strong pair.
     A whole matrix that may be no better than zeros is left to the guard.
     """
     structure, noise_sd = release.making.structure, release.noise_sd
@@ -101,13 +101,15 @@ def _structured(release: Release) -> Matrix:
     assert noise_sd is not None
     factors = factors_of(release)
     matrix = kept_entries(release, factors)
-    if release.selected is None and structure.error >= _NO_BETTER:
+    if release.selected is None and structure.noise >= _NO_BETTER:
         matrix = _guarded(replace(release, making=replace(release.making, structure=None)))
     else:
-        lost = lost_features(matrix.diagonal(), noise_sd[1])
-        lost &= ~_standing_out(matrix, factors, noise_sd)
-        if release.parameters.get("known_pairs") is True:
-            lost &= ~_as_usual(matrix.diagonal(), noise_sd[1])
+        variance = matrix.diagonal()
+        likely = (variance >= _LIKELY * noise_sd[1]) | (
+            release.parameters.get("known_pairs") is True
+        )
+        lost = lost_features(variance, noise_sd[1]) & ~_standing_out(matrix, factors, noise_sd)
+        lost &= ~(likely & _as_usual(variance, noise_sd[1]))
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     if "taper" in release.parameters:
@@ -132,7 +134,6 @@ def _standing_out(
     if factors is not None:
         parts = np.linalg.norm(factors.loadings * factors.values, axis=1)
         found |= parts > _STANDS_OUT * noise_sd[0] * math.sqrt(len(factors.values))
-        found |= _as_usual(variance, noise_sd[1])
     return found
 
 

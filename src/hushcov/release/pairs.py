@@ -36,6 +36,9 @@ MOST_INTERVALS = 20_000  # of the pairs found, in a page or a sentence
 _UNTHRESHOLDED = 2  # pairs for each feature that are listed where nothing says which are noise
 _LARGEST_NOISE = 1e100  # of which doubles hold the square, in units of the scales
 
+# A correlation beyond 1 by so many deviations of noise, and by no more than that, is one of 1.
+_WITHIN, _BARELY = 2.0, 0.1
+
 #: What makes a correlation noise.
 NOISE = "a correlation beyond 1, or none because a variance is not positive"
 #: How pairs came to count as found.
@@ -152,7 +155,7 @@ def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
 class ShownPair:
     """Two features, by their columns counted from 0, with everything that is shown of them.
 
-    A `correlation` may be beyond 1, which is noise; None says that a variance is not positive.
+    A `correlation` is None where it was not found: noise put it beyond 1, or a variance below zero.
     Intervals are None where the release has no single level of noise.
     """
 
@@ -168,7 +171,7 @@ class ShownPair:
     @property
     def noise(self) -> bool:
         """Whether noise drowns the correlation."""
-        return self.correlation is None or bool(is_noise(np.array(self.correlation)))
+        return self.correlation is None
 
     @property
     def correlation_outside(self) -> bool:
@@ -203,9 +206,10 @@ class PairTable:
         The two features of each pair, counted from 0.
     covariance, lower, upper : ndarray
         The estimate and its interval. Ends are NaN without a single level of noise, and infinite
-        for features that were not found.
+        for features that were not found. An estimate is NaN where it was not found: a threshold
+        left it at zero, which its interval excludes.
     correlation, correlation_lower, correlation_upper : ndarray
-        NaN where a variance is not positive; noise may put a correlation beyond 1.
+        NaN where it was not found, too: a variance is not positive, or noise puts it beyond 1.
     noise_sd : ndarray
         Standard deviation of the privacy noise of the covariance.
     found, holds : ndarray of bool
@@ -233,8 +237,8 @@ class PairTable:
 
     @property
     def noise(self) -> BoolArray:
-        """Pairs whose correlation is beyond 1, or that have none."""
-        return is_noise(self.correlation)
+        """Pairs whose correlation was not found."""
+        return np.isnan(self.correlation)
 
     def pairs(self) -> list[ShownPair]:
         """Return the pairs one by one; a number that is not finite is None."""
@@ -370,8 +374,10 @@ class View:
     def _found(self) -> tuple[Pairs, int]:
         release, most = self.release, MOST_PAIRS
         if self.rule == STRONGEST:
+            found = scan(self.matrix, self.factors, most=most).pairs
+            found = found.at(~release.exclude_each_other(found.rows, found.columns))
             most = max(1, _UNTHRESHOLDED * release.n_features)
-            return scan(self.matrix, self.factors, most=most).pairs.strongest_first(), 0
+            return strongest(found, most).strongest_first(), 0
         if release.selected is not None:
             rows, columns = released_places(release)
             passed = np.abs(values_at(release.integers, rows, columns)) * release.unit
@@ -387,15 +393,27 @@ class View:
         found = Pairs(rows, columns, np.asarray(values, dtype=np.float64))
         # Constants have no covariance, and a projection may move a pair to zero.
         there = np.isfinite(found.values) & (found.values != 0)
+        there &= ~release.exclude_each_other(rows, columns)
         total -= int(np.count_nonzero(~there))
         found = strongest(found.at(there), most)
         sizes = np.abs(found.values)  # what only noise puts beyond 1 comes last
         return found.at(np.lexsort((-sizes, sizes > 1))), total
 
+    def within_1(self, correlation: FloatArray, size: FloatArray) -> FloatArray:
+        """Return correlations, NaN where noise puts them beyond 1, and 1 where it is little noise.
+
+        `size` has the products of the two standard deviations, in units of the scales.
+        """
+        noise = 0.0 if self.release.noise_sd is None else self.release.noise_sd[0]
+        little = np.minimum(_WITHIN * ratio(np.full(size.shape, noise), size), _BARELY)
+        found = ~is_noise(np.abs(correlation) - little)
+        return np.clip(np.where(found, correlation, np.nan), -1.0, 1.0)
+
     def correlations(self, pairs: Pairs) -> FloatArray:
-        """Return values of pairs, NaN where a variance is not positive."""
-        lost = self.lost[pairs.rows] | self.lost[pairs.columns]
-        return np.where(lost, np.nan, pairs.values)
+        """Return values of pairs, NaN where they were not found."""
+        rows, columns = pairs.rows, pairs.columns
+        found = self.within_1(pairs.values, self.deviation[rows] * self.deviation[columns])
+        return np.where(self.lost[rows] | self.lost[columns], np.nan, found)
 
     def listed(self, most: int, level: float = LEVEL) -> PairTable:
         """Return the first of the pairs found."""
@@ -415,6 +433,7 @@ class View:
         released *= release.unit
         lost = self.lost[rows] | self.lost[columns] | (unit == 0)
         there = (np.abs(released) > self.threshold) & (values != 0) & (unit > 0)
+        there &= ~release.exclude_each_other(rows, columns)
         ends, of_correlations = np.full((2, 2, len(rows)), np.nan)
         if self.has_intervals:
             limit = release.making.threshold if self.thresholded else 0.0
@@ -425,6 +444,8 @@ class View:
             ends[:, unresolved] = np.array([[-np.inf], [np.inf]])
         with np.errstate(invalid="ignore"):  # no end is infinite times a scale of 0
             lower, upper = ends * size
+        values[(values == 0) & ((lower > 0) | (upper < 0))] = np.nan
+        correlation = np.divide(values, unit, out=np.full(len(unit), np.nan), where=~lost)
         noise = np.nan if release.noise_sd is None else release.noise_sd[0]
         return PairTable(
             rows=rows,
@@ -432,7 +453,7 @@ class View:
             covariance=values,
             lower=lower,
             upper=upper,
-            correlation=np.divide(values, unit, out=np.full(len(unit), np.nan), where=~lost),
+            correlation=self.within_1(correlation, self.deviation[rows] * self.deviation[columns]),
             correlation_lower=of_correlations[0],
             correlation_upper=of_correlations[1],
             noise_sd=noise * size,
@@ -468,6 +489,8 @@ class View:
             columns = np.concatenate([found.columns, others.columns])
             _, first = np.unique(rows * d + columns, return_index=True)
             rows, columns = rows[first], columns[first]
+        apart = ~release.exclude_each_other(rows, columns)
+        rows, columns = rows[apart], columns[apart]
         if len(rows) > most:
             chosen = np.isin(rows * d + columns, found.rows * d + found.columns)
             size = np.abs(values_at(release.integers, rows, columns)).astype(np.float64)
@@ -484,7 +507,8 @@ class View:
             own = np.arange(release.n_features)
             variance = release.variances
             deviation, kept = self.coverage.errors(release, (own, own), variance, variance)
-            ends = np.array(normal_interval(variance, deviation, level)) / kept * size
+            ends = np.array(normal_interval(variance, deviation, level)) / kept
+            ends = self.coverage.widen(ends, (own, own)) * size
             ends[:, list(release.making.unresolved)] = np.array([[0.0], [np.inf]])
         noise = np.nan if release.noise_sd is None else release.noise_sd[1]
         variance = np.asarray(self.matrix.diagonal(), dtype=np.float64)
@@ -528,23 +552,13 @@ def rule_of(release: Release) -> tuple[str, float]:
 
 
 def interval_holds(release: Release, known: Coverage | None = None) -> BoolArray:
-    """Return for every feature whether intervals of its entries can be believed, at level 0.95.
+    """Return for every feature whether intervals of its entries can be believed.
 
     None can where there are no intervals.
     """
     if release.noise_sd is None or release.n_sampled is None:
         return np.zeros(release.n_features, dtype=bool)
-    found = coverage(release) if known is None else known
-    least = found.smallest(release, LEVEL)
-    if least == np.inf:
-        return found.tame
-    above = max(least, release.making.threshold) / release.unit
-    ones = np.ones(release.n_features)
-    pairs = scan(release.integers, ones, most=MOST_PAIRS, above=above).pairs
-    values = pairs.values * release.unit
-    holds = found.holds(release, (pairs.rows, pairs.columns), values, LEVEL)
-    holds[list(release.making.unresolved)] = True  # infinite
-    return holds
+    return (coverage(release) if known is None else known).holds
 
 
 def covariance_intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:

@@ -18,7 +18,7 @@ from hushcov.exceptions import DamagedReleaseError, HushcovError, ReleaseError
 from hushcov.postprocess import Matrix, is_sparse, stored_above, symmetric_sparse, values_at
 from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
 
-FORMAT = 7
+FORMAT = 8
 #: The longest list that `release.json` holds by itself.
 LONGEST = 10_000
 BANDWIDTH, WINDOWS = "bandwidth", "windows"
@@ -269,6 +269,32 @@ def _bounds(name: str, listed: Any, d: int) -> tuple[tuple[float | None, float |
     return tuple((low, high) for low, high in listed)
 
 
+def _transforms(name: str, listed: Any, d: int) -> tuple[Any, ...]:
+    from hushcov.sums.transforms import NAMES, RANK, Transform
+
+    def numbers(name: str, value: Any, d: int) -> tuple[float, ...]:
+        length = len(value) if isinstance(value, list) else 0
+        return tuple(_numbers(length, signed=True)(name, value, d).tolist())
+
+    fields: dict[str, Reader] = dict.fromkeys(("edges", "shares"), numbers)
+    fields |= {"number": _or_null(lambda name, value, d: numbers(name, [value], d)[0])}
+    read = _or_null(_object({"name": _one_of(*NAMES), **fields}, Transform))
+    if not isinstance(listed, list) or len(listed) != d or not any(listed):
+        wrong(name, "null, or a transform or null for every feature")
+    found = tuple(read(name, each, d) for each in listed)
+    for each in filter(None, found):
+        whole = each.name != RANK or len(each.shares) == len(each.edges) + 1
+        whole &= min(each.shares, default=0.0) >= 0 and sum(each.shares) <= 1 + 1e-3
+        if not whole or list(each.edges) != sorted(each.edges):
+            wrong(name, "of edges in their order, and for ranks of one more share")
+    return found
+
+
+def _tails(fourth: FloatArray, stretch: FloatArray | None, **others: float) -> Tails:
+    listed = None if stretch is None else tuple(stretch.tolist())
+    return Tails(tuple(fourth.tolist()), stretch=listed, **others)
+
+
 def _unresolved(name: str, listed: Any, d: int) -> tuple[int, ...]:
     listed = listed.tolist() if isinstance(listed, np.ndarray) else listed
     if not isinstance(listed, list) or not all(type(i) is int and 0 <= i < d for i in listed):
@@ -344,8 +370,8 @@ _MAKING: dict[str, Reader] = {
     "tails": _or_null(
         _object(
             {"fourth": _numbers(signed=True), "noise_sd": _number, "lost": _number}
-            | {"lost_sd": _number},
-            lambda fourth, **others: Tails(tuple(fourth.tolist()), **others),
+            | {"lost_sd": _number, "stretch": _or_null(_numbers())},
+            _tails,
         )
     ),
     "structure": _or_null(
@@ -358,11 +384,13 @@ _MAKING: dict[str, Reader] = {
                 "why": _rule("text", lambda value, d: isinstance(value, str)),
                 **dict.fromkeys(("error", "least", "most"), _number),
                 "kept": _share,
+                "noise": _number,
             },
             Structure,
         )
     ),
     "bounds": _or_null(_bounds),
+    "transforms": _or_null(_transforms),
     "parts": _parts,
     "made": _or_null(_TIME),
     "dataset": _or_null(_NAME),
@@ -423,6 +451,10 @@ def _describe_making(making: Making) -> dict[str, Any]:
         plain[name] = None if plain[name] is None else asdict(plain[name])
     if making.bounds is not None:
         plain["bounds"] = [list(pair) for pair in making.bounds]
+    if making.transforms is not None:
+        made = [None if each is None else asdict(each) for each in making.transforms]
+        lists = ("edges", "shares")
+        plain["transforms"] = [each and each | {n: list(each[n]) for n in lists} for each in made]
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     return plain | {"parts": parts, "unresolved": list(making.unresolved)}
 

@@ -22,7 +22,7 @@ from hushcov._words import number as plain_number
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
-from hushcov.release.description import Description, describe
+from hushcov.release.description import UNRESOLVED, Description, describe
 from hushcov.release.pairs import View
 from hushcov.report.style import EXTRA, new_figure
 
@@ -120,10 +120,9 @@ def percent(share: float) -> str:
 
 
 def correlation(value: float | None, digits: int = 3) -> str:
-    """A correlation, said to be noise if it is beyond 1, or if there is none."""
-    if value is None or np.isnan(value):
-        return "none: noise"
-    return number(value, digits) + (": noise" if is_noise(np.array(value)) else "")
+    """A correlation, unless noise puts it beyond 1 or there is none."""
+    lost = value is None or is_noise(np.array(value))
+    return UNRESOLVED if value is None or lost else number(value, digits)
 
 
 def pixels(value: float) -> str:
@@ -178,14 +177,9 @@ class Subject:
     @property
     def why_not(self) -> str:
         """Why some intervals are not to be believed, in words."""
-        if self.view.coverage.told:
-            return (
-                "The interval may not hold: bounding the records may have taken too much off the "
-                "large values of a feature, as of one with long tails or of mostly zeros"
-            )
         return (
-            "intervals hold if the columns are like normal ones; there are too few records at this "
-            "budget to tell"
+            "The interval may not hold: most of the variance of a feature with values far away may "
+            "have been cut off. Transforms of such columns (log, winsorise, rank) lose less"
         )
 
     @property

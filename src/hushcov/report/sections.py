@@ -48,6 +48,8 @@ from hushcov.postprocess import Matrix, is_noise, is_sparse, multiply_outer, upp
 from hushcov.postprocess.structure import tridiagonals
 from hushcov.release import Part, Release, named_parts
 from hushcov.release.description import (
+    UNRESOLVED,
+    error_estimate,
     error_words,
     preparation_words,
     released_factors,
@@ -83,7 +85,6 @@ _OPENED = 120  # columns of a known order that a map shows at first
 _SEARCHED = 4_000  # pairs in which names are looked for, where there are very many features
 _LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
 _NARROWEST = 0.1  # correlation that the bars of the table reach at least
-_FARTHEST = 1.5  # and at most: noise puts some beyond 1
 _HALF_BAR = 118.0  # pixels from zero to the end of a bar
 
 Array = npt.NDArray[Any]
@@ -102,7 +103,7 @@ def largest_pairs(subject: Subject) -> dict[str, Any]:
     for pair in pairs:
         sizes += [abs(end) for end in pair.correlation_interval or ()]
     noisy = any(pair.noise for pair in pairs)
-    reach = min(_FARTHEST if noisy else 1.0, max(_NARROWEST, *sizes, 0.0))
+    reach = min(1.0, max(_NARROWEST, *sizes, 0.0))
     rows = []
     for pair in pairs:
         i, j = pair.features
@@ -134,7 +135,8 @@ def heat_data(subject: Subject) -> dict[str, Any]:
     pairs = pairs.at(np.lexsort((pairs.columns, pairs.rows)))
     narrow, noise = d <= 2**16, subject.release.noise_sd
     starts = np.searchsorted(pairs.rows, np.arange(d + 1))
-    good = ~is_noise(view.correlations(pairs))
+    known = view.correlations(pairs)
+    good = ~is_noise(known)
     strongest = np.abs(pairs.values[good]).max(initial=0.0)
     order, opened = np.arange(d), min(d, _OPENED)
     if not subject.release.in_order:  # a known order is kept
@@ -148,7 +150,7 @@ def heat_data(subject: Subject) -> dict[str, Any]:
         "narrow": narrow,
         "starts": _text(starts, "<u4"),
         "columns": _text(pairs.columns, "<u2" if narrow else "<u4"),
-        "values": _text(pairs.values, "<f4"),
+        "values": _text(np.where(good, known, pairs.values), "<f4"),
         "limit": min(1.0, float(strongest or 1.0)),
         "cutoff": view.shown.cutoff,
         "units": _text(view.unit, "<f8"),
@@ -222,10 +224,10 @@ def spreads(subject: Subject) -> list[Spread]:
     for i in range(min(subject.n_features, MOST_LISTED)):
         name, value, low, high = subject.names[i], table.variance[i], table.lower[i], table.upper[i]
         if i in lost:
-            found.append(Spread(i, name, "not found", _NONE, "not found", _NONE))
+            found.append(Spread(i, name, UNRESOLVED, _NONE, UNRESOLVED, _NONE))
             continue
         words = number(value) + (": noise" if value < 0 else "")
-        root = number(roots[i]) if value >= 0 else "none: noise"
+        root = number(roots[i]) if value >= 0 else UNRESOLVED
         ends = root_ends = _NONE
         if np.isfinite([low, high]).all():
             mark = "" if table.holds[i] else _UNCOVERED
@@ -536,8 +538,8 @@ def outlook(subject: Subject, error: float | None) -> dict[str, Any] | None:
     """Return what other numbers of records would bring; None where the planner cannot say.
 
     `error` is that of the release, by its verdict; without one the prediction itself is returned.
-    With other numbers of records it changes in the proportion that the planner predicts for
-    `mechanism`, which is not always the one that was run.
+    With other numbers of records its noise changes in the proportion that the planner predicts for
+    `mechanism`, which is not always the one that was run; what was cut off large values stays.
     """
     listed, selected = subject.inputs.get("candidate_pairs"), subject.release.selected
     lost = listed is not None and (selected is None or selected.shape[1] != listed)
@@ -552,9 +554,12 @@ def outlook(subject: Subject, error: float | None) -> dict[str, Any] | None:
         found = [forecast(each, mechanism, rough=rough) for each in at]
     except HushcovError:
         return None
-    unit = 1.0 if error is None else error / found[_HERE].typical_error
+    structure = subject.release.making.structure
+    by_noise = error if structure is None or error is None else min(error, structure.noise)
+    unit = 1.0 if by_noise is None else by_noise / found[_HERE].typical_error
+    rest = 0.0 if error is None or by_noise is None else math.sqrt(error**2 - by_noise**2)
     records = [each.n_records for each in at]
-    errors = [unit * each.typical_error for each in found]
+    errors = [min(1.0, math.hypot(unit * each.typical_error, rest)) for each in found]
     limits = [each.detection_limit for each in found]  # correlations found nine times out of ten
     rows = []
     for multiple, n, off, limit in zip(MULTIPLES, records, errors, limits, strict=True):
@@ -607,6 +612,7 @@ def _inputs(subject: Subject) -> Callable[[float], ReleaseInputs]:
             here.delta,
             known_scale=scales == "given",
             candidates=here.candidates,
+            drop_nulls=release.making.complete is not None,
         )
         return lambda multiple: sought.inputs(number_of(multiple), here.n_features)
     # The share for scales falls with the number of records, unless it was given.
@@ -763,8 +769,8 @@ def assumed(subject: Subject) -> dict[str, Any]:
 
 def structure(subject: Subject) -> dict[str, Any] | None:
     """Kind, reason, factors and error estimate; None where no structure was looked for."""
-    found = subject.release.making.structure
-    if found is None:
+    found, error = subject.release.making.structure, error_estimate(subject.release)
+    if found is None or error is None:
         return None
     factors = [
         [f"{place}", percent(each.share), each.named(tuple(subject.names))]
@@ -776,7 +782,7 @@ def structure(subject: Subject) -> dict[str, Any] | None:
         "short": printable(subject.found.kind(short=True)),
         "factors": factors,
         "error_words": error_words(subject.release),
-        "chart": estimate_chart(found.error, found.least, found.most),
+        "chart": estimate_chart(*error),
     }
 
 

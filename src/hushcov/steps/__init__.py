@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Budget
 from hushcov.inputs import Found
 from hushcov.noise import Entropy
 
 if TYPE_CHECKING:
+    from hushcov.steps.location import Location
     from hushcov.steps.norms import NormBound
     from hushcov.sums.records import Records
 
@@ -34,6 +37,8 @@ class Prepared:
         About which share of the records is complete; sums count the others as zeros.
     location : ndarray, optional
         What was taken off the features, where that was released.
+    place : Location, optional
+        Centres, scales and reaches of the features, where these were released before.
     norm : NormBound, optional
         What was released of the norms of records.
     tilt : ndarray of int, optional
@@ -46,22 +51,28 @@ class Prepared:
     feature_scale: FloatArray
     share: float = 1.0
     location: FloatArray | None = None
+    place: Location | None = None
     norm: NormBound | None = None
     tilt: IntArray | None = None
     making: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def not_found(self) -> int:
+        """How many features were not found; those found in one place are constant instead."""
+        lost = list(self.making.get("unresolved", ()))
+        known = 0 if self.location is None else int(np.count_nonzero(self.location[lost]))
+        return len(lost) - known
 
 
 class Stage(ABC):
     """One private step with its public parameters, fixed before any record is read.
 
     `released` says what it releases in a few words, and `unknown` what is not known without it.
-    `drops_nulls` says that records with nulls are left out from here on.
     The proof is a page of `docs/proofs/` of the name of its module.
     """
 
     released: ClassVar[str]
     unknown: ClassVar[str]
-    drops_nulls: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -8,16 +8,14 @@ from typing import ClassVar
 
 from hushcov._validation import check_integer
 from hushcov.accounting import Budget
-from hushcov.exceptions import ParameterError, TooFewCompleteError
-from hushcov.inputs import ReleaseInputs
+from hushcov.exceptions import TooFewCompleteError
+from hushcov.inputs import OF_COMPLETE, ReleaseInputs
 from hushcov.noise import Entropy, check_entropy, rounded_normal
-from hushcov.release.document import complete_words
+from hushcov.release.document import ALL_WITHIN, complete_words
 from hushcov.steps import Prepared, Stage
 from hushcov.sums.counts import count_complete
 from hushcov.sums.records import CompleteRecords, Records
 
-# Of the budget. At epsilon 1 the count is off by about 60, whatever the number of records.
-_SHARE = 0.005
 _FEWEST = 0.01  # a share of complete records below this is taken for it: it divides the estimate
 # Deviations of the noise that a count must have to be of use: 2 of what is found, which leaves it
 # wrong by half, and 5 of all records, so that complete ones fall below 2 once in 700 times.
@@ -26,34 +24,38 @@ _FEWEST_DEVIATIONS, _FEWEST_POSSIBLE = 2, 5
 
 @dataclass(frozen=True)
 class CompleteParameters(Stage):
-    """The stage that counts complete records: their number and the deviation of the noise."""
+    """The stage that leaves out records with nulls: the number of all, and the count's noise.
+
+    `sigma` is the deviation of the noise; 0 says that all are too few for a count, and none is
+    made. Then estimates are of all records, of which those with nulls count as zeros.
+    """
 
     released: ClassVar[str] = "number of complete records"
     unknown: ClassVar[str] = "the number of complete records"
-    drops_nulls: ClassVar[bool] = True
 
     n_records: int
     sigma: int
 
     def __post_init__(self) -> None:
         check_integer("n_records", self.n_records, at_least=1, cure="give the number of records.")
-        check_integer("sigma", self.sigma, at_least=1, cure="use complete_parameters.")
+        check_integer("sigma", self.sigma, at_least=0, cure="use complete_parameters.")
 
     @property
     def cost(self) -> float:
         """See `Stage.cost`."""
-        return 1 / self.sigma  # proof: step 1
+        return 1 / self.sigma if self.sigma else 0.0  # proof: step 1
 
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release the count, and hand on the complete records alone."""
-        budget.gaussian(self.cost, self.released)
-        count = release_complete_count(prepared.records, self, entropy)
+        count = CompleteCount(self.n_records, self)
+        if self.sigma:
+            budget.gaussian(self.cost, self.released)
+            count = release_complete_count(prepared.records, self, entropy)
         found = count.to_dict()
         if not count.enough:
             raise TooFewCompleteError(
-                f"{complete_words(found)}: too few to release anything useful. "
-                "This count is a release by itself, and it is paid for. Use columns that have more "
-                "values, or impute each value by a rule that uses its own record alone."
+                f"{complete_words(found)}. These are too few to release anything useful. The count "
+                "is a release by itself, and it is paid for."
             )
         return replace(
             prepared,
@@ -61,17 +63,6 @@ class CompleteParameters(Stage):
             share=count.share,
             making={**prepared.making, "complete": found},
         )
-
-    def check_possible(self) -> None:
-        """Refuse records that are too few for a count of use, whatever is in them."""
-        fewest = _FEWEST_POSSIBLE * self.sigma
-        if self.n_records < fewest:
-            raise TooFewCompleteError(
-                f"drop_nulls must have at least {fewest:,} records at this budget, got "
-                f"{self.n_records:,}: the count of complete ones would be noise. Use more records, "
-                "a larger budget, or impute each value by a rule that uses its own record alone. "
-                "Nothing was charged for it."
-            )
 
 
 @dataclass(frozen=True)
@@ -88,8 +79,14 @@ class CompleteCount:
 
     @property
     def share(self) -> float:
-        """About which share of the records is complete, from 0.01 to 1."""
-        return min(1.0, max(self.noisy / self.parameters.n_records, _FEWEST))  # proof: step 2
+        """About which share of the records is complete, from 0.01 to 1.
+
+        It is 1 where the count lies within two deviations of all: mostly, no record misses a value.
+        """
+        n, sigma = self.parameters.n_records, self.parameters.sigma
+        if self.noisy >= n - ALL_WITHIN * sigma:
+            return 1.0
+        return max(self.noisy / n, _FEWEST)  # proof: step 2
 
     @property
     def enough(self) -> bool:
@@ -104,15 +101,12 @@ class CompleteCount:
 
 
 def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:
-    """Noise for a small share of the budget."""
-    if inputs.delta == 0:
-        raise ParameterError(
-            "drop_nulls must be left out where delta is 0: the count of complete records has "
-            "normal noise, which no pure guarantee covers. Use an estimator that takes a delta, or "
-            "impute each value by a rule that uses its own record alone."
-        )
-    rho = _SHARE * inputs.rho
-    return CompleteParameters(inputs.n_records, math.ceil(1 / math.sqrt(2 * rho)))
+    """Return noise for a small share of the budget; no count where it could be of no use."""
+    # At epsilon 1 the count is off by about 60, whatever the number of records.
+    rho = OF_COMPLETE * inputs.rho
+    sigma = math.ceil(1 / math.sqrt(2 * rho))
+    enough = inputs.n_records >= _FEWEST_POSSIBLE * sigma
+    return CompleteParameters(inputs.n_records, sigma if enough else 0)
 
 
 def release_complete_count(

@@ -44,6 +44,7 @@ LEAST_RATIO = 12.0
 _RAREST = (0.01, 0.005, 0.005, 0.005, 0.005)
 _RARE_DEVIATIONS = 5.0
 _RARE_SHARES = (0.08, 0.10, 0.04, 0.02, 0.02)
+_RARE_WORTH = 5.0  # in proportion to the part of the columns that they are, from a fifth on all
 # Measured on normal columns a few scales from zero, whatever their number: which share of them is
 # found, how likely all are, and how much larger errors are, by n / sigma of a first look that takes
 # all it may.
@@ -151,7 +152,8 @@ class LocationParameters:
         share = max(needed(aim), _LEAST_REFINED * units.refined / self.n_features)
         if units.octaves:
             rare = needed(_RARE_DEVIATIONS / _RAREST[look - 1])
-            share = max(share, min(_RARE_SHARES[look - 1], rare))
+            worth = min(1.0, _RARE_WORTH * units.octaves / self.n_features)
+            share = max(share, min(worth * _RARE_SHARES[look - 1], rare))
         return min(share, _LATER_LOOK)
 
 
@@ -244,6 +246,14 @@ class Column:
             return ANYWHERE
         return moments(self.centre - self.low, self.high - self.centre)
 
+    def constant(self, n: int) -> bool:
+        """Whether it was found in one place, and no records beside it."""
+        return (
+            self.depth > 0
+            and self.counts is not None
+            and n - float(self.counts[-1]) < _SURELY * self.precision**-0.5
+        )
+
     def count_about(self, centre: float, nothing: float = 0.0) -> None:
         """Count octaves about a new centre: what was counted before says nothing of them."""
         self.centre, self.nothing = centre, nothing
@@ -290,6 +300,9 @@ _ABOVE = 2.0
 # A column in which nothing is seen is not looked at again once a share of the records at its
 # largest value has noise of this deviation.
 _ENOUGH = 0.004
+# Deviations by which records that have another value than most show that a column varies, and
+# those in a bin of many other columns that they are there.
+_SURELY, _FITTING = 4.0, 3.5
 
 
 def start_columns(n_features: int, bounds: Bounds | None) -> list[Column]:
@@ -316,6 +329,29 @@ def settle_columns(columns: list[Column], n: int, *, last: bool) -> None:
             and (last or (unseen and _noise(column) <= _ENOUGH * n))
         ):
             column.settle(_by_bounds(column, n))
+
+
+def settle_by_others(columns: list[Column], popular: Counter[int], n: int) -> None:
+    """Settle columns of which few records surely vary: in a bin that many others have.
+
+    Flags and counts share their values, so that what a few records have is in the octave of the
+    others with the largest noisy count, if most of it can be there.
+    """
+    known = [each for each, k in popular.items() if k >= _POPULAR]
+    for column in columns:
+        if column.found is not None or column.way is None or column.counts is None or not known:
+            continue
+        sigma = column.precision**-0.5
+        apart = n - float(column.counts[-1])
+        if not _SURELY * sigma <= apart <= n / 2:
+            continue
+        counts = octaves.signed(column.counts).ravel()
+        best = max(known, key=lambda each: float(counts[each]))
+        held, square = float(counts[best]), float(column.moments.square.ravel()[best])
+        share = min(held + sigma, apart, float(n)) / n
+        if held > _FITTING * sigma and held + _FITTING * sigma > apart / 2 and square > 0:
+            reach = octaves.bounded_reach(2 / math.sqrt(share), _LOW_REACH)
+            column.settle(ColumnPlace(column.centre, math.sqrt(share * square), reach))
 
 
 def _noise(column: Column) -> float:
@@ -431,7 +467,10 @@ class _Level:
             column.count_about(centre)
 
     def take_place(self, i: int) -> None:
-        """Take in a column that lies in two cells: it may be constant, or nearly."""
+        """Take in a column that lies in two cells: it may be constant, or nearly.
+
+        Where some of it surely lies elsewhere, narrower cells would not show its spread.
+        """
         column = self.columns[i]
         first, width = octaves.first_opened(self.counts[i]), float(self.widths[i])
         column.count_about(
@@ -440,7 +479,11 @@ class _Level:
         column.window = CellWindow(self._position(i, first), octaves.N_OPENED * width)
         column.depth += 1
         column.in_one_place, column.fallback = True, None
-        column.way = Way.BOTH if column.depth < _DEEPEST else Way.OCTAVES
+        held = float((self.counts[i][1:] + self.counts[i][:-1]).max())
+        z = self.look.offset_deviations(2 * self.n_tested)
+        elsewhere = self.look.n - held > z * math.sqrt(2) * self.look.sigma
+        deeper = column.depth < _DEEPEST and not elsewhere
+        column.way = Way.BOTH if deeper else Way.OCTAVES
 
     def _position(self, i: int, cell: float) -> float:
         """Where a cell of this level begins."""
@@ -515,13 +558,14 @@ def find_location(
         )
         settle_columns(columns, n, last=False)
     settle_columns(columns, n, last=True)  # proof: step 5
-    return _location(columns, bounds)  # proof: step 4
+    settle_by_others(columns, popular, n)  # proof: step 4
+    return _location(columns, bounds, n)  # proof: step 4
 
 
-def _location(columns: Sequence[Column], bounds: Bounds | None) -> Location:
+def _location(columns: Sequence[Column], bounds: Bounds | None, n: int) -> Location:
     """Return what was found: centres inside their bounds, scales and reaches limited by them."""
     places = [
-        column.found or ColumnPlace(column.centre if column.depth else 0.0, 0.0, 0.0)
+        column.found or ColumnPlace(column.centre if column.constant(n) else 0.0, 0.0, 0.0)
         for column in columns
     ]
     centre, scale = np.array([each.centre for each in places]), np.array([p.scale for p in places])

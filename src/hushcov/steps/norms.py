@@ -281,12 +281,6 @@ class UnitBound:
     cut: float
     lost: tuple[float, float] = (0.0, 0.0)
 
-    @property
-    def doubt(self) -> float:
-        """About which share may still be missing, or be too much."""
-        mean, deviation = self.lost
-        return abs(mean - self.cut) + deviation
-
     def alike(self, row: float, together: int) -> float:
         """How many records of a unit are worth one that is independent, at most.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -40,8 +40,8 @@ _TAIL_NOISE, _LEAST_TAIL, _MOST_TAIL = 0.4, 32.0, 1024.0
 _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 # Scales are refined by mean squares of values within a few scales, where these are not too noisy.
 _MOST_SQUARE_NOISE = 0.3
-_SQUARE_RADIUS, _SQUARE_WIDTH = 8.0, 2**10 - 1
-_SQUARE_NOISE = 0.1  # that is aimed at
+_SQUARE_RADIUS, _SQUARE_WIDTH = 16.0, 2**10 - 1
+_SQUARE_NOISE = 0.2  # that is aimed at
 _TILT_EVIDENCE = 4.0
 # What mean squares may say that the variance of a feature is, in squared scales.
 _LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
@@ -55,10 +55,10 @@ _NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
 #: Of tilts, of tails and of mean squares.
 OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.02
 #: Bounds on the norms of squares, over typical ones.
-SQUARE_NORMS = (1.5, 8.0)
-# The mean square below which a scale is moved, the factor by which it may be, and how much too
-# large it is left: those of heavy-tailed columns rather are, which makes long records shorter.
-_LOW_SQUARE, _LEAST_FACTOR, _TOO_LARGE, _SQUARE_DOUBT = 0.3, 0.5, 1.5, 2.0
+SQUARE_NORMS = (1.5, 16.0)
+# The factors by which a scale may be moved, how many deviations of noise a mean square is at
+# least taken to be, and how far off the logarithm of a scale usually is before.
+_FACTORS, _SQUARE_DOUBT, _USUALLY_OFF = (0.3, 4.0), 2.0, 0.35
 
 SQUARES = "scales of the features, refined"
 NORMS = "bound on the norms of records"
@@ -74,8 +74,8 @@ class Preparation(Stage):
     `total` is the mu of the whole release. Steps take shares of what is left of the budget when
     they begin, or of `total` where they are `alone` on the clock. Public scales are used as they
     are where `known_scale` says so. `tilts` asks how often features lie above their centre.
-    `bounds` are public bounds of the features; records are to be within them. `neighbours` says
-    whose privacy it is.
+    `bounds` are public bounds of the features; records are to be within them. `located` says that
+    centres and scales are found before it. `neighbours` says whose privacy it is.
     """
 
     released: ClassVar[str] = "centres, scales and norms"
@@ -88,6 +88,7 @@ class Preparation(Stage):
     tilts: bool = False
     alone: bool = False
     bounds: Bounds | None = None
+    located: bool = False
     neighbours: Neighbours = ONE_REPLACED
 
     def __post_init__(self) -> None:
@@ -103,6 +104,7 @@ class Preparation(Stage):
         """See `Stage.cost`."""
         n, d, total = self.n_records, self.n_features, self.total
         look = min(_MOST_LOOK, max(_LOOK, 2 * d * (_LOOK_RATIO / (n * total)) ** 2))
+        look = 0.0 if self.located else look
         share = look + centre_share(n, d, total) + norm_share(n, d, total) + OF_TAILS + OF_SQUARES
         return math.sqrt(share) * total
 
@@ -111,7 +113,7 @@ class Preparation(Stage):
         """See `Stage.most_cost`; where no tilts are asked for."""
         size = self.n_records, self.n_features, self.total
         share = centre_share(*size) + (norm_share(*size) + OF_TAILS + OF_SQUARES)
-        looks = self._looks.largest_mu
+        looks = 0.0 if self.located else self._looks.largest_mu
         return math.hypot(looks, math.sqrt(share) * self.total) * _ABOVE  # proof: step 7
 
     @property
@@ -143,19 +145,22 @@ class Preparation(Stage):
         from hushcov.tables.compact import CompactRecords
 
         step = self if self.alone else replace(self, total=budget.mu_left)  # proof: step 1
-        found = find_location(
-            prepared.records, step._looks, budget, entropy, share=prepared.share, bounds=self.bounds
-        )
+        found = prepared.place
+        if found is None:
+            looked: Any = {"share": prepared.share, "bounds": self.bounds}
+            found = find_location(prepared.records, step._looks, budget, entropy, **looked)
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
         some = bool(scale.any())
-        compact = CompactRecords(prepared.records, found.centre, reach, scale)  # proof: step 9
+        wide = np.maximum(reach, WIDEST * scale)
+        compact = CompactRecords(prepared.records, found.centre, wide, scale)  # proof: step 9
         records, centre = CentredRecords(compact, np.zeros_like(scale), reach), found.centre
         bound = tilt = typical = None
         if some:
             args = (compact, found, scale, prepared.share, budget, entropy)
-            centre, scale, typical = step._refined(*args)
+            centre, scale, typical, factor = step._refined(*args)
+            reach = np.minimum(reach * np.maximum(factor, 1.0), wide)
             records = CentredRecords(compact, centre - found.centre, reach)
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
@@ -164,6 +169,9 @@ class Preparation(Stage):
         if some:
             ready = replace(prepared, records=records, feature_scale=scale)
             bound, tilt, tails = step._measured(ready, typical, budget, entropy)
+            moved = np.divide(scale, found.scale, out=np.ones_like(scale), where=found.scale > 0)
+            if not self.known_scale and (moved != 1).any():
+                tails = replace(tails, stretch=tuple(moved.tolist()))
             making |= {"shrunk": bound.shrunk, "tails": tails}
         return replace(
             prepared,
@@ -183,10 +191,11 @@ class Preparation(Stage):
         share: float,
         budget: Budget,
         entropy: Entropy,
-    ) -> tuple[FloatArray, FloatArray, float | None]:
+    ) -> tuple[FloatArray, FloatArray, float | None, FloatArray]:
         """Centres and scales nearer to means and deviations, from one reading of the records.
 
-        And about the variance of a feature in squared scales, where squares were released.
+        And about the variance of a feature in squared scales, where squares were released, and the
+        factors by which scales were moved.
         """
         from hushcov.steps.location import inside
         from hushcov.sums.bounded import sum_together
@@ -214,7 +223,7 @@ class Preparation(Stage):
             mean = np.zeros_like(mean)
         centre = inside(found.centre + mean, self.bounds)
         if not rescaled:
-            return centre, scale, None
+            return centre, scale, None, np.ones_like(scale)
         budget.gaussian(square_mu, SQUARES)
         squares, doubt = release_squares(
             compact, scale, square_mu, self.neighbours, entropy, sums=sums[-1]
@@ -223,13 +232,13 @@ class Preparation(Stage):
         # About the mean rather than the centre of the looks; its noise has a square too.
         off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
         squares = squares - np.maximum(off**2 - noise**2, 0.0)
-        # Scales come nearer to deviations where they are too large beyond doubt.
-        unsure = _SQUARE_DOUBT * doubt
-        moved = _TOO_LARGE * np.sqrt(np.maximum(squares, unsure))
-        moved = np.clip(moved, _LEAST_FACTOR, 1.0)
-        factor = np.where(squares + unsure < _LOW_SQUARE, moved, 1.0)
+        # Scales come nearer to deviations, by as much as the noise of their squares allows.
+        seen = np.maximum(squares, _SQUARE_DOUBT * doubt)
+        trust = 1 / (1 + (doubt / seen / (2 * _USUALLY_OFF)) ** 2)
+        factor = np.where(scale > 0, np.clip(seen ** (trust / 2), *_FACTORS), 1.0)
         typical = float(np.median((squares / factor**2)[scale > 0]))
-        return centre, scale * factor, min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
+        typical = min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
+        return centre, scale * factor, typical, factor
 
     def _measured(
         self, prepared: Prepared, typical: float | None, budget: Budget, entropy: Entropy

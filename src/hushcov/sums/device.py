@@ -123,6 +123,13 @@ def count_cells(
     return total
 
 
+def count_between(block: Tensor, columns: Any, edges: Any) -> Tensor:
+    """Count values between edges."""
+    columns, edges = _on_device_of(block, columns, edges)
+    bins = torch.searchsorted(edges, block[:, columns].T.contiguous(), side="right")
+    return _counts(bins.T, edges.shape[1] + 1)
+
+
 def _octaves(values: Tensor) -> Tensor:
     """Return exponents from the bits of doubles; that of the smallest octave is 1."""
     return ((values.contiguous().view(torch.int64) >> 52) & 0x7FF) + OCTAVE_SHIFT

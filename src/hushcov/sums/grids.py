@@ -330,7 +330,7 @@ def _of_mapping(
     places = {} if names is None else {str(name): i for i, name in enumerate(names)}
     seen: set[int] = set()
     for key, pair in given.items():
-        i = _place(key, places, n_features)
+        i = place_of("bounds", key, places, n_features, _SHAPE)
         if i in seen:
             raise ParameterError(
                 f"bounds must have each column once, got {shown(key)} again: use its name or its "
@@ -348,26 +348,29 @@ def _of_mapping(
     return low, high
 
 
-def _place(key: object, places: Mapping[str, int], n_features: int) -> int:
-    """Return the column that a key of a mapping stands for."""
+def place_of(
+    parameter: str, key: object, places: Mapping[str, int], n_features: int, cure: str
+) -> int:
+    """Return the column that a key of a mapping stands for, of a parameter of this name."""
     if isinstance(key, Integral) and not isinstance(key, bool):
         index = int(key)
         if 0 <= index < n_features:
             return index
         raise ParameterError(
-            f"bounds must be of columns 0 to {n_features - 1}, got {shown(index)}: count from 0."
+            f"{parameter} must be of columns 0 to {n_features - 1}, got {shown(index)}: count "
+            "from 0."
         )
     if not isinstance(key, str):
         raise ParameterError(
-            f"bounds must be by name or index of a column, got {shown(key)}: {_SHAPE}"
+            f"{parameter} must be by name or index of a column, got {shown(key)}: {cure}"
         )
     if not places:
         raise ParameterError(
-            f"bounds must be by index where columns have no names, got {shown(key)}: use 0 for "
-            "the first column, or pass records with names, such as a DataFrame."
+            f"{parameter} must be by index where columns have no names, got {shown(key)}: use 0 "
+            "for the first column, or pass records with names, such as a DataFrame."
         )
     if key not in places:
-        refuse_name("bounds", key, tuple(places))
+        refuse_name(parameter, key, tuple(places))
     return places[key]
 
 

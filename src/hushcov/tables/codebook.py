@@ -28,13 +28,14 @@ from hushcov.sums.records import (
     check_finite,
     default_block_rows,
 )
-from hushcov.tables.sources import check_frame, check_frame_complete, names_of, numbers_of
+from hushcov.sums.transforms import Transform
+from hushcov.tables.sources import check_frame, filled, names_of, numbers_of
 
 NUMBER, BINARY, CATEGORY = "number", "binary", "category"
 #: What a column can be.
 KINDS = (NUMBER, "integer", BINARY, CATEGORY)
 HEADER = ("name", "low", "high", "kind")
-VALUES, SEPARATOR = "values", "|"
+VALUES, TRANSFORM, SEPARATOR, MISSING = "values", "transform", "|", "missing"
 _TRUTHS = ("true", "false")
 _IN_NO_LIST = object()
 
@@ -44,7 +45,9 @@ class CodebookColumn:
     """One column: its name, its kind, and the bounds or the list of values that go with it.
 
     A binary column lies between 0 and 1 unless bounds say otherwise. A category has values and no
-    bounds; if all of them are numbers, it is compared by number, else by text.
+    bounds; if all of them are numbers, it is compared by number, else by text. `transform` is as in
+    the estimators' option, empty for none. `missing` is what empty fields are filled with: a
+    number, or for a category one of its values or any other text.
     """
 
     name: str
@@ -52,6 +55,8 @@ class CodebookColumn:
     low: float | None = None
     high: float | None = None
     values: tuple[str, ...] = ()
+    transform: str = ""
+    missing: str | None = None
 
     def __post_init__(self) -> None:
         where = f"column {shown(self.name)} of the codebook"
@@ -62,11 +67,16 @@ class CodebookColumn:
             if getattr(self, end) is not None:
                 cure = "write a number, or leave it out where it is not known."
                 check_real(f"{end} of {where}", getattr(self, end), cure=cure)
+        if self.missing is not None and self.kind != CATEGORY and _number(self.missing) is None:
+            raise ParameterError(
+                f"missing must be a number for {where}, got {shown(self.missing)}: write the one "
+                "that empty fields are to have, or leave it out, and their records are left out."
+            )
         if self.kind == CATEGORY:
-            if self.low is not None or self.high is not None:
+            if self.low is not None or self.high is not None or self.transform:
                 raise ParameterError(
-                    f"low and high must be left out for {where}, which is a category: its one-hot "
-                    "columns lie between 0 and 1."
+                    f"low and high must be left out for {where}, which is a category, and so must "
+                    "transform: its one-hot columns lie between 0 and 1."
                 )
             if not self.values or not all(isinstance(v, str) and v.strip() for v in self.values):
                 raise ParameterError(
@@ -88,6 +98,8 @@ class CodebookColumn:
             object.__setattr__(self, "low", 0.0 if self.low is None else self.low)
             object.__setattr__(self, "high", 1.0 if self.high is None else self.high)
         low, high = self.bounds
+        ends = -math.inf if low is None else low, math.inf if high is None else high
+        Transform.read(self.transform or None, self.name, *ends)
         if low is not None and high is not None and low > high:
             raise ParameterError(
                 f"low must be at most high, got {low:g} and {high:g} for {where}: swap them."
@@ -104,6 +116,13 @@ class CodebookColumn:
     def bounds(self) -> tuple[float | None, float | None]:
         """Low and high."""
         return self.low, self.high
+
+    @property
+    def fill(self) -> float:
+        """The number that stands for an empty field; NaN where its record is left out."""
+        if self.missing is None:
+            return math.nan
+        return self.code(self.missing) if self.kind == CATEGORY else float(self.missing)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -217,6 +236,11 @@ class Codebook:
                 found |= dict.fromkeys(column.features, ends)
         return found
 
+    @property
+    def transforms(self) -> dict[str, str]:
+        """Transforms of the columns that have one, as the `transforms` of estimators."""
+        return {each.name: each.transform for each in self.columns if each.transform}
+
     def only(self, names: Sequence[str]) -> Codebook:
         """Return the codebook of some columns; others of these names are no part of it."""
         return Codebook(tuple(column for column in self.columns if column.name in set(names)))
@@ -228,16 +252,22 @@ class Codebook:
                 refuse_name("codebook", name, names)
 
     @property
+    def fills(self) -> dict[str, float]:
+        """Numbers that empty fields are filled with, by column."""
+        return {each.name: each.fill for each in self.columns if each.missing is not None}
+
+    @property
     def categories(self) -> dict[str, CodebookColumn]:
         """Columns of categories, by name."""
         return {column.name: column for column in self.columns if column.kind == CATEGORY}
 
 
 def read_codebook(path: str | Path) -> Codebook:
-    """Read a codebook: a CSV file with the header name, low, high, kind and, optionally, values.
+    """Read a codebook: a CSV file with the header name, low, high, kind and, optionally, others.
 
     Kinds are number, integer, binary (0 and 1 unless low and high say otherwise) and category,
-    whose values are separated by "|". Other columns of the file are not read.
+    whose `values` are separated by "|". `transform` says how a column is mapped, as log1p, and
+    `missing` what its empty fields are filled with. Other columns of the file are not read.
     """
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -264,7 +294,7 @@ def read_codebook(path: str | Path) -> Codebook:
 
 
 def _column(row: dict[str, Any]) -> CodebookColumn:
-    fields = {name: (row.get(name) or "").strip() for name in (*HEADER, VALUES)}
+    fields = {name: (row.get(name) or "").strip() for name in (*HEADER, VALUES, TRANSFORM, MISSING)}
     ends = {}
     for end in ("low", "high"):
         ends[end] = _number(fields[end])
@@ -274,7 +304,9 @@ def _column(row: dict[str, Any]) -> CodebookColumn:
                 f"{shown(fields[end])}: write one, or leave the field empty."
             )
     values = tuple(fields[VALUES].split(SEPARATOR)) if fields[VALUES] else ()
-    return CodebookColumn(fields["name"], fields["kind"], **ends, values=values)
+    given: Any = ends | {"values": values, "transform": fields[TRANSFORM]}
+    given["missing"] = fields[MISSING] or None
+    return CodebookColumn(fields["name"], fields["kind"], **given)
 
 
 class CodedRecords(WrappedRecords):
@@ -355,7 +387,7 @@ class FrameRecords(Records):
 
     block_rows: int
 
-    def __init__(self, frame: Any, codebook: Codebook, *, gaps: bool) -> None:
+    def __init__(self, frame: Any, codebook: Codebook) -> None:
         names = None if type(frame).__module__.startswith("dask") else names_of(frame)
         if names is None:
             raise ParameterError(
@@ -367,15 +399,13 @@ class FrameRecords(Records):
             raise DataError(
                 "X must have column names that all differ, got some twice: rename columns."
             )
-        self._frame, self._categories = frame, codebook.categories
+        self.frame, self._categories, self.fills = frame, codebook.categories, codebook.fills
         check_frame(frame, texts=tuple(self._categories))
-        if not gaps:
-            check_frame_complete(frame)
         self.n_records, self.n_features = frame.shape
-        self.feature_names, self.gaps = names, gaps
+        self.feature_names = names
 
     def _blocks(self) -> Iterator[FloatArray]:
-        frame, names = self._frame, self.feature_names or ()
+        frame, names = self.frame, self.feature_names or ()
         pandas = hasattr(frame, "iloc")
         for start in range(0, self.n_records, self.block_rows):
             stop = start + self.block_rows
@@ -391,18 +421,19 @@ class FrameRecords(Records):
             yield block
 
     def _numbers(self, column: Any, name: str) -> FloatArray:
-        category = self._categories.get(name)
-        if category is not None:
-            if not hasattr(column, "combine_chunks"):
-                return category.codes(_values_of(column))
+        category, gaps = self._categories.get(name), self.gaps or name in self.fills
+        if category is not None and not hasattr(column, "combine_chunks"):
+            found = category.codes(_values_of(column))
+        elif category is not None:
             while hasattr(column, "combine_chunks"):  # an Arrow column, made one array
                 column = column.combine_chunks()
-            return category.codes_of_arrow(column)
-        values = np.asarray(column)
-        if values.dtype.kind == "O":
-            return numbers_of(values[:, None], self.gaps, (name,))[:, 0]
-        with np.errstate(all="ignore"):
-            return values.astype(np.float64)
+            found = category.codes_of_arrow(column)
+        elif (values := np.asarray(column)).dtype.kind == "O":
+            found = numbers_of(values[:, None], gaps, (name,))[:, 0]
+        else:
+            with np.errstate(all="ignore"):
+                found = values.astype(np.float64)
+        return filled(found, self.fills.get(name))
 
 
 def _values_of(column: Any) -> list[Any]:

@@ -11,6 +11,7 @@ import ctypes
 import difflib
 import glob
 import os
+import re
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -32,7 +33,6 @@ from hushcov.tables.formats import (
     FileSpan,
     arrow,
     changed,
-    check_files_complete,
     cut,
     no_numbers,
     read_batches,
@@ -42,6 +42,7 @@ from hushcov.tables.formats import (
 from hushcov.tables.sources import (
     FORMATS,
     WILDCARDS,
+    filled,
     format_of,
     is_arrow_number,
     is_file_source,
@@ -66,6 +67,20 @@ Blocks = Generator[FloatArray, None, None]
 
 #: Kinds of columns by the types that files state, beside numbers.
 TRUTH, TEXT, OTHER = "truth", "text", "other"
+#: Why a column is no measurement.
+IDENTIFIER = "an identifier by its name"
+# Names by which identifiers and dates go.
+_IDENTIFIER = (
+    re.compile(r"(.*[_ .-])?(id|uuid|guid|key|name|surname|email|e-mail|phone|address|ssn|mrn)"),
+    re.compile(r"(id|uuid|guid)[_ .-].*|.*[a-z]I[Dd]"),
+)
+_DATE = (
+    re.compile(
+        r"(.*[_ .-])?(date|datetime|timestamp|dob|birthdate|birthday)([_ .-](of|time)([_ .-].*)?)?",
+        re.IGNORECASE,
+    ),
+    re.compile(r".*[a-z](Date|DateTime|Timestamp)"),
+)
 _NOT_RECORDS = ("_", ".")  # names of files and folders that begin so hold no records
 # Bytes decoded at a time: pyarrow spends some microseconds on each column of each batch.
 _BATCH_BYTES = 16 * 2**20
@@ -124,7 +139,7 @@ class FileRecords(Records):
     leave_out : sequence of str or int, optional
         Columns that are no features, by name or by their position in the file: identifiers of
         units, or weights. They may be of any type.
-    drop_nulls, block_rows
+    block_rows
         As for `open_records`.
     header : bool, default=True
         Whether the first line of CSV files has the names of the columns. Names that read as
@@ -170,7 +185,6 @@ class FileRecords(Records):
         *,
         columns: Sequence[str] | None = None,
         leave_out: Sequence[str | int] = (),
-        drop_nulls: bool = False,
         header: bool = True,
         names: Sequence[str] | None = None,
         delimiter: str | None = None,
@@ -178,8 +192,6 @@ class FileRecords(Records):
         codebook: Codebook | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
-        if not isinstance(drop_nulls, bool):
-            raise ParameterError("drop_nulls must be True or False: choose one.")
         for argument, value in (("columns", columns), ("leave_out", leave_out)):
             if isinstance(value, str):
                 words = "must be a sequence of names, got one string: pass a list, even of one."
@@ -191,6 +203,7 @@ class FileRecords(Records):
         self.scratch = None if scratch is None else os.fspath(scratch)
         text = TextOptions.checked(delimiter, header, names)
         self._categories = {} if codebook is None else codebook.categories
+        self.fills = {} if codebook is None else codebook.fills
         paths = find_files(source)
         file_format = format_of(paths[0]) or ""
         if file_format == "csv":
@@ -213,9 +226,6 @@ class FileRecords(Records):
             paths, schemas, columns, texts=texts, left_out=self.left_out, options=text
         )
         self.n_features = len(self.feature_names)
-        if not drop_nulls:
-            check_files_complete(paths, file_format, self.feature_names)
-        self.gaps = drop_nulls
         self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
 
     def schemas(self) -> dict[str, Any]:
@@ -291,18 +301,19 @@ class FileRecords(Records):
     def _converted(self, batch: Any) -> Columns:
         named = list(zip(self.feature_names, batch.columns, strict=True))
         if not self.gaps:
-            refuse_nulls([name for name, column in named if column.null_count])
+            refuse_nulls([n for n, column in named if column.null_count and n not in self.fills])
         return Columns([self._numbers(name, column) for name, column in named])
 
     def _numbers(self, name: str, column: Any) -> FloatArray:
         if name in self._categories:
-            return self._categories[name].codes_of_arrow(column)
+            return filled(self._categories[name].codes_of_arrow(column), self.fills.get(name))
         types = arrow().types
         if column.null_count or not (
             types.is_integer(column.type) or types.is_floating(column.type)
         ):
             column = column.cast(arrow().float64(), safe=False)
-        return np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
+        found = np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
+        return filled(found, self.fills.get(name))
 
 
 def _within(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[Any]:
@@ -534,6 +545,22 @@ class Header:
     names: tuple[str, ...] | None = None
     kinds: dict[str, str] = field(default_factory=dict)
     text: TextOptions = field(default_factory=TextOptions)
+
+    @property
+    def no_measurements(self) -> dict[str, str]:
+        """Columns that are identifiers or dates by their names, or neither numbers nor text.
+
+        With why, from names and the types that files state: both are public, and nothing is read.
+        """
+        found = {}
+        for name in self.names or ():
+            plain, other = name.strip(), self.kinds.get(name) == OTHER
+            cases = plain, plain.casefold()
+            if any(each.fullmatch(text) for each in _IDENTIFIER for text in cases):
+                found[name] = IDENTIFIER
+            elif other or any(each.fullmatch(plain) for each in _DATE):
+                found[name] = "neither numbers nor text" if other else "a date by its name"
+        return found
 
     @property
     def states_rows(self) -> bool:

@@ -29,7 +29,7 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
-from hushcov.tables.sources import format_of, refuse_nulls
+from hushcov.tables.sources import format_of
 from hushcov.tables.text import TextLayout, TextOptions, find_layout, first_fields, read_blocks
 
 # Without a buffer size pyarrow holds a whole group of rows, and many writers make groups of a
@@ -276,10 +276,10 @@ def no_numbers(
     return (
         f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
         f"type {', '.join(dict.fromkeys(types))}: make single values that are none, such as "
-        "typos, empty by a rule that uses their own record alone, and leave these records out "
-        "privately by drop_nulls=True (--drop-nulls). If columns are no numbers by their "
-        "description, choose the other columns by columns=[...] (--columns a,b,c), or turn answers "
-        "into numbers by codebook=... (--codebook FILE.csv), which lists them."
+        "typos, empty by a rule that uses their own record alone, and these records are left out. "
+        "If columns are no numbers by their description, choose the other columns by columns=[...] "
+        "(--columns a,b,c), or turn answers into numbers by codebook=... (--codebook FILE.csv), "
+        "which lists them."
     ) + (_DECIMAL_COMMA if comma else "")
 
 
@@ -291,17 +291,17 @@ def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:
         del batch  # before the next one is made
 
 
-def check_files_complete(paths: Sequence[str], file_format: str, names: Sequence[str]) -> None:
-    """Refuse columns with nulls by the statistics of Parquet files, without reading their rows."""
+def stated_nulls(spans: Sequence[FileSpan]) -> set[str]:
+    """Return columns with nulls by the statistics of Parquet files, without reading their rows."""
     found = set()
-    for path in paths if file_format == "parquet" else ():
+    for path in dict.fromkeys(span.path for span in spans if span.format == "parquet"):
         with readable(path), _open_parquet(path) as file:
             for group in _groups(file.metadata):
                 for chunk in (group.column(i) for i in range(group.num_columns)):
                     counts = chunk.statistics
                     if counts is not None and counts.has_null_count and counts.null_count:
                         found.add(chunk.path_in_schema)
-    refuse_nulls([name for name in names if name in found])
+    return found
 
 
 @dataclass

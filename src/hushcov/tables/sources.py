@@ -37,6 +37,7 @@ from hushcov.sums.records import (
     device_block_rows,
     import_torch,
     is_tensor,
+    source_of,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +67,6 @@ def open_records(
     *,
     columns: Sequence[str] | None = None,
     leave_out: Sequence[str | int] = (),
-    drop_nulls: bool = False,
     header: bool = True,
     names: Sequence[str] | None = None,
     delimiter: str | None = None,
@@ -85,9 +85,6 @@ def open_records(
         Features to read from files, by name.
     leave_out
         Columns of files that are no features, such as identifiers of units.
-    drop_nulls
-        Whether to leave out records that miss a value (NaN, None, null), which otherwise are an
-        error. They still count in `n_records`; `fit` estimates privately how many are complete.
     header, names, delimiter
         How CSV files are read; see `FileRecords`.
     block_rows
@@ -98,10 +95,6 @@ def open_records(
     scratch
         For files: a folder where a copy without a name may be written; see `FileRecords`.
     """
-    if not isinstance(drop_nulls, bool):
-        raise ParameterError(
-            f"drop_nulls must be True or False, got {shown(drop_nulls)}: choose one."
-        )
     if codebook is not None:
         from hushcov.tables.codebook import FrameRecords, check_codebook, code_categories
 
@@ -111,7 +104,7 @@ def open_records(
     if is_file_source(source):
         from hushcov.tables.files import FileRecords
 
-        for_files |= {"drop_nulls": drop_nulls, "block_rows": block_rows, "codebook": codebook}
+        for_files |= {"block_rows": block_rows, "codebook": codebook}
         files = FileRecords(source, leave_out=leave_out, **for_files)
         return files if codebook is None else code_categories(files, codebook, block_rows)
     for name, value in (for_files | {"leave_out": leave_out or None}).items():
@@ -122,12 +115,8 @@ def open_records(
                 "indexing it."
             )
     if codebook is not None:
-        frame = FrameRecords(source, codebook, gaps=drop_nulls)
-        return code_categories(frame, codebook, block_rows)
-    if not drop_nulls:
-        check_frame_complete(source)
-    records = _open_other(source, block_rows)
-    return records.with_gaps() if drop_nulls else records
+        return code_categories(FrameRecords(source, codebook), codebook, block_rows)
+    return _open_other(source, block_rows)
 
 
 def _open_other(source: object, block_rows: int | None) -> Records:
@@ -285,11 +274,9 @@ class DeclaredRecords(Records):
         n_records: int,
         n_features: int,
         names: tuple[str, ...] | None = None,
-        *,
-        gaps: bool = False,
     ) -> None:
         self.n_records, self.n_features = n_records, n_features
-        self.feature_names, self.gaps = names, gaps
+        self.feature_names = names
 
     def column(self) -> NoReturn:
         """Stand in for a column of identifiers or weights, which is never read."""
@@ -307,9 +294,7 @@ def numeric_table(source: object) -> NDArray[Any]:
         )
     if isinstance(source, np.ma.MaskedArray):
         raise DataError(
-            "X must not be masked, got a masked array: pass "
-            "open_records(X.astype(float).filled(numpy.nan), drop_nulls=True), or impute each "
-            "masked value by a rule that uses its own record alone."
+            "X must not be masked, got a masked array: pass X.astype(float).filled(numpy.nan)."
         )
     check_frame(source)
     try:
@@ -350,8 +335,13 @@ def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -
         "X must hold real numbers, got dtype object with something else in "
         f"it{_where(wrong, names)} (an argument must be neither string nor other than a number): "
         "set each value that is no number to NaN by a rule that uses its own record alone, as "
-        "pandas.to_numeric(X[column], errors='coerce'), and use open_records(X, drop_nulls=True)."
+        "pandas.to_numeric(X[column], errors='coerce'), and its record is left out."
     )
+
+
+def filled(values: FloatArray, fill: float | None) -> FloatArray:
+    """Return values with a public one for those that are missing, each record on its own."""
+    return values if fill is None else np.where(np.isnan(values), fill, values)
 
 
 def _nearest_double(value: Any) -> float:
@@ -462,18 +452,25 @@ def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
             f"X must hold numbers, but {listed([name for name, _ in bad])} "
             f"{'has' if len(bad) == 1 else 'have'} type {kinds}: set single values that are "
             "none, such as typos, to NaN by a rule that uses their own record alone, as "
-            "pandas.to_numeric(X[column], errors='coerce'), and use drop_nulls=True. If columns "
-            "are no numbers by their description, leave them out, or encode answers by a public "
-            "rule, as X['smoker'].eq('yes').astype(float), or a codebook; or, if a column says "
-            "whose a row is, name it: fit(X, unit='id')."
+            "pandas.to_numeric(X[column], errors='coerce'), and their records are left out. If "
+            "columns are no numbers by their description, leave them out, or encode answers by a "
+            "public rule, as X['smoker'].eq('yes').astype(float), or a codebook; or, if a column "
+            "says whose a row is, name it: fit(X, unit='id')."
         )
 
 
-def check_frame_complete(source: Any) -> None:
-    """Refuse a polars DataFrame with nulls, which polars has counted already."""
-    if _is_from(source, "polars") and hasattr(source, "shape"):
+def refuse_stated_nulls(source: Any, records: Records) -> None:
+    """Refuse nulls that a polars frame has counted, or that Parquet files state; read no record."""
+    inner: Any = source_of(records)
+    source, fills, found = getattr(inner, "frame", source), getattr(inner, "fills", {}), set()
+    if hasattr(inner, "spans"):
+        from hushcov.tables.formats import stated_nulls
+
+        found = stated_nulls(inner.spans) & set(inner.feature_names)
+    elif _is_from(source, "polars") and hasattr(source, "shape"):
         counts = source.null_count()
-        refuse_nulls([name for name in counts.columns if counts[name][0]])
+        found = {name for name in counts.columns if counts[name][0]}
+    refuse_nulls(sorted(found - set(fills)))
 
 
 def refuse_nulls(names: Sequence[str]) -> None:

@@ -195,6 +195,8 @@ def weighted(records: Records, weights: object, most: float) -> Records:
     except (TypeError, ValueError):
         rule = "convert each by a rule that uses its own row alone; 0 leaves a row out."
         raise_alone(DataError(f"sample_weight must have numbers, got something else: {rule}"))
+    if records.gaps:  # a row without a weight is left out, as one without a value
+        found = np.where(np.isnan(found), 0.0, found)
     if found.shape != (records.n_records,) or not np.isfinite(found).all() or (found < 0).any():
         raise DataError(
             "sample_weight must have one number for each row, finite and not negative: replace "
@@ -297,8 +299,8 @@ def missing_identifiers() -> DataError:
     return DataError(
         "unit must have an identifier in every row, but some are missing: give all of these rows "
         "one identifier, so that they are protected together, or each one of its own if they are "
-        "of different units. To leave them out as well, set all their values to NaN and use "
-        "drop_nulls=True (--drop-nulls). Do not remove rows yourself."
+        "of different units. To leave them out as well, set all their values to NaN. Do not remove "
+        "rows yourself."
     )
 
 
@@ -323,9 +325,7 @@ def plain(values: object) -> Any:
         return make()
 
 
-def split_columns(
-    X: Any, column: object, *, what: str = "unit", drop_nulls: bool = False
-) -> tuple[Any, Any, str]:
+def split_columns(X: Any, column: object, *, what: str = "unit") -> tuple[Any, Any, str]:
     """Return the records without a column that is no feature, that column, and its name or `what`.
 
     `X` is whatever `fit` takes, `column` a name, a position in the file or table, or the values
@@ -346,9 +346,9 @@ def split_columns(
     named = column if isinstance(column, str) else int(column)
     word = named if isinstance(named, str) else what
     if is_file_source(X):
-        X = open_records(X, leave_out=[named], drop_nulls=drop_nulls)
+        X = open_records(X, leave_out=[named])
     elif isinstance(X, str | os.PathLike):
-        X = open_records(X, drop_nulls=drop_nulls)
+        X = open_records(X)
     if isinstance(X, Records):
         source = source_of(X)
         if not isinstance(source, TableRecords):
@@ -371,7 +371,7 @@ def split_columns(
 
         place = _place_of([str(name) for name in X.columns], named, (0, len(X.columns)), what)
         records = UnitPartitions(X, list(X.columns)[place])
-        return records.with_gaps() if drop_nulls else records, records.units, word
+        return records, records.units, word
     X = X if hasattr(X, "shape") else numeric_table(X)
     names: Any = getattr(X, "column_names", None) or getattr(X, "columns", ())
     return *_without(X, _place_of([str(name) for name in names], named, X.shape, what)), word

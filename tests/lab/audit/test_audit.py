@@ -61,7 +61,7 @@ def test_an_audit_is_repeatable_and_its_attacks_do_not_depend_on_each_other():
         ("eigen-sampling", "huge or 0, 1 feat.", 3_000, 0.6),
         *(("eigen-sampling", "copies, 2 feat.", 3_000, 0.2), slow("gaussian", "axes", 20_000, 0.7)),
         *(slow("location", None, 8_000, 0.7), slow("centre", None, 8_000, 0.7)),
-        slow("norms", None, 8_000, 0.55),
+        *(slow("norms", None, 8_000, 0.55), slow("quantiles", None, 8_000, 0.7)),
         slow("candidates", "pair among real ones", 16_000, 0.6),
         slow("candidates-width", "pair among real ones", 16_000, 0.5),
     ],

@@ -26,13 +26,14 @@ from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
 from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
 from hushcov.peers.coinpress import coinpress_parameters
-from hushcov.steps import norms, preparation, scales
+from hushcov.steps import norms, preparation, quantiles, scales
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 WITH_NOISE = (
-    *(gaussian, genotypes, norms, preparation, row_top_k, scales, screened, separate, values),
+    *(gaussian, genotypes, norms, preparation, quantiles, row_top_k, scales, screened, separate),
+    values,
     *(hushcov.lab.audit.gaussian, hushcov.lab.audit.selection),
 )
 
@@ -64,6 +65,8 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
         ("location", None, 1200, 2),
         ("centre", None, 1200, 2),
         ("norms", None, 1200, 2),
+        ("quantiles", None, 400, 3),
+        slow("quantiles", None, 3000, 2),  # 5 becomes 3
         ("row-top-k", "one pair, flips", 1200, 2),
         ("coinpress", "axes, equal bounds", 1600, 2),
         slow("coinpress", "axes among others", 2000, 2),

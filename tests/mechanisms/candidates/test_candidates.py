@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -200,7 +201,7 @@ def test_slow_decay_is_tapered_and_the_estimate_says_so(rows):
     ):
         np.testing.assert_array_equal(one.toarray(), other.toarray())
     for odd in ([3, 1], "1, 3", [1], None, [0.5, 2]):
-        whole = Release(**vars(tapered) | {"parameters": made | {"taper": odd}})
+        whole = replace(tapered, parameters=made | {"taper": odd})
         np.testing.assert_array_equal(estimate(whole).toarray(), before)
 
 

@@ -64,6 +64,7 @@ from hushcov.peers.separate import SeparateChoice, SeparateParameters, separate_
 from hushcov.steps.counting import CountedHere, Counting
 from hushcov.steps.norms import HALF_WIDTH, WIDEST, release_norms, squared_norms
 from hushcov.steps.preparation import centre_bound, release_centre
+from hushcov.steps.quantiles import bin_edges, count_square, level_counts, release_counts
 from hushcov.steps.scales import ScaleParameters, release_scales, scale_parameters
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import log2_histogram, norm_histogram, signed_octaves
@@ -242,6 +243,22 @@ def _octaves(name: str) -> tuple[Attack, ...]:
 
     pairs = octaves(RECORDS, FEATURES), opposite(RECORDS, FEATURES, HUGE)
     return tuple(_step_attack(name, pair, exact, step, sigma, mu) for pair in pairs)
+
+
+def _quantiles(name: str) -> tuple[Attack, ...]:
+    every, ones = np.arange(FEATURES), np.ones(FEATURES)
+    edges = bin_edges(0 * ones, ones)
+    sigma, mu = _noise(count_square(FEATURES, ONE_REPLACED))
+
+    def exact(rows: FloatArray) -> IntArray:
+        return level_counts(ArrayRecords(rows), every, edges).ravel()
+
+    def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
+        args = (ArrayRecords(rows), every, edges, mu, ONE_REPLACED, entropy)
+        return release_counts(*args)[0].ravel()
+
+    pair = opposite(RECORDS, FEATURES, HUGE)
+    return (_step_attack(name, pair, exact, step, sigma, mu),)
 
 
 # Attacks on a number of records that is not public: the count, and what is planned by it.
@@ -577,6 +594,7 @@ REPLACED: dict[str, Builder] = {
     "location": _octaves,
     "centre": _centre,
     "norms": _norms,
+    "quantiles": _quantiles,
 }
 #: Those that need a number of records that is not public.
 COUNTS: dict[str, Builder] = {"counts": _counts}

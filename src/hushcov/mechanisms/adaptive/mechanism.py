@@ -247,9 +247,13 @@ def missing_share(seen: Probe, norm: NormBound) -> float:
     return normal * top**2 / energy + (1 - normal) * min(1.0, top / max(trace, 1e-300))
 
 
-_WORTH = 1.4  # noise of the whole matrix over that of few pairs, from which pairs are selected
+_WORTH = 1.6  # noise of the whole matrix over that of few pairs, from which pairs are selected
 _CLEANED = 4.0  # deviations beyond which an entry of the probe is left to the ladder
 _NARROWED, _FULL_LADDER, _DEAR = 2, 0.1, 0.01  # when the whole matrix may be taken early
+# Squared bound on norms over typical ones, from which single pairs lose their tails, and up to
+# which noise of the whole matrix over that of few pairs it is taken instead.
+_HEAVY, _WORTH_HEAVY = 4.5, 12.0
+_BLIND = 6.0  # noise of a first look, over that of the whole matrix, from which it shows nothing
 _CLEARLY = 1.2  # pairs not selected yet may be hidden, too
 _LEAN = 0.75  # a whole matrix is cleaned afterwards, and better than its noise by about this
 _FARTHER = 1.05  # a bound on norms moved by more is worth another pass over the records
@@ -340,9 +344,15 @@ def release_adaptive(
     all_pairs = _entry_noise(run, budget.mu_left)
     few = value_noise(run.d, inputs, 0.6 * budget.mu_left, run.alike)
     all_pairs, few = (detection_deviation(noise, run.sampled) for noise in (all_pairs, few))
-    if not sparse and all_pairs <= _WORTH * few:
+    heavy = norm.norm**2 > _HEAVY * run.d * norm.typical
+    if not sparse and all_pairs <= (_WORTH_HEAVY if heavy else _WORTH) * few:
         return _of_whole(run, None)
     ladder, probe = _scored(run, probed=not sparse)
+    if probe is not None:
+        deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
+        # Factors that such a look does not show would be hidden beside any pairs.
+        if 2 * math.sqrt(run.d) * deviation > _BLIND * _whole_noise(run):
+            return _of_whole(run, probe)
     if _climb(run, ladder, probe):
         return _of_whole(run, probe)
     hidden = 0.0 if probe is None else _hidden(run, ladder.pairs, probe)
@@ -542,19 +552,19 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
         kind, why = "sparse", "what is left beside the strong pairs looks like noise"
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
-    # What bounding norms may have taken off the trace.
-    lost, units = max(sum(run.norm.lost), run.norm.cut), run.units
-    lost = lost if units is None else max(units.doubt, units.cut)
-    cut = lost * run.d * run.norm.typical * missing_share(Probe(whole.mean, noise_sd[0]), run.norm)
     # How much larger the noise is over the norm in deviations of the features than in scales.
-    factors = 1 / np.sqrt(np.maximum(np.diag(whole.mean), 3 * noise_sd[1]))
-    factors /= factors.max()
-    in_deviations = noise_norm(factors, *noise_sd) / largest_of(
-        lambda x: factors * (whole.mean @ (factors * x)), run.d
-    )
+    factors = np.sqrt(np.maximum(np.diag(whole.mean), 3 * noise_sd[1]))
+    factors = np.where(run.scale > 0, 1 / factors, 0.0)  # constant ones have no deviations
+    factors /= factors.max(initial=0.0) or 1.0
+    scaled = largest_of(lambda x: factors * (whole.mean @ (factors * x)), run.d) or 1.0
+    in_deviations = noise_norm(factors, *noise_sd) / scaled
     uneven = max(1.0, in_deviations * norm / noise_norm(np.ones(run.d), *noise_sd))
-    errors = found.noise * uneven, found.hidden, cut
-    return _structure(run, kind, found.rank, why, errors, norm)
+    errors, matrix = (found.noise * uneven, found.hidden), whole.mean
+    if not found.rank and found.threshold > 0:
+        strong = pairs_beyond(whole.mean, found.threshold)
+        places = pair_of(strong, run.d)
+        matrix = symmetric_sparse(places, whole.mean[places], np.diag(whole.mean))
+    return _structure(run, kind, found.rank, why, errors, norm, matrix, noise_sd[1])
 
 
 def _structure(
@@ -562,8 +572,10 @@ def _structure(
     kind: str,
     rank: int,
     why: str,
-    errors: tuple[float, float, float],
+    errors: tuple[float, float],
     norm: float,
+    matrix: Matrix,
+    noise_sd: float,
     kept: float = 1.0,
 ) -> Structure:
     """Return what was found; the guard stands behind whole matrices, `kept` behind pairs.
@@ -571,8 +583,19 @@ def _structure(
     Sampling errors of related features add up: their norm is about 2 sqrt(norm trace / n).
     """
     sampling = 2 * math.sqrt(max(norm, 0.0) * run.d * run.norm.typical / run.sampled)
-    every = np.count_nonzero(run.scale) == run.d
-    return with_errors(kind, why, errors, sampling, norm, rank=rank, kept=kept, every=every)
+    return with_errors(
+        kind,
+        why,
+        errors,
+        sampling,
+        norm,
+        matrix=matrix,
+        noise_sd=noise_sd,
+        n_records=run.sampled,
+        given=run.given,
+        rank=rank,
+        kept=kept,
+    )
 
 
 def _of_pairs(
@@ -602,8 +625,10 @@ def _of_pairs(
         f"{n_kept:,} pairs stand out, of those with a correlation of {number(missed, 2)} or more, "
         f"and {beside}"
     )
-    errors = noise, max(hidden, missed / 2), run.norm.cut * norm
-    structure = _structure(run, "sparse", 0, why, errors, norm, kept_of(noise, norm))
+    errors = noise, max(hidden, missed / 2)
+    kept = kept_of(noise, norm)
+    own = values.noise_sd[1]
+    structure = _structure(run, "sparse", 0, why, errors, norm, kept_pairs, own, kept)
     return _document(
         run,
         integers=matrix if sparse else matrix.toarray(),

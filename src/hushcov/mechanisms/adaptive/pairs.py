@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov.accounting import UP, Budget, Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened.mechanism import pair_of
@@ -35,8 +35,9 @@ from hushcov.mechanisms.screened.values import (
     widest_norm,
 )
 from hushcov.noise import TAKEN, Entropy, gumbel_top, rounded_normal
-from hushcov.postprocess import detection_deviation
+from hushcov.postprocess import KnownErrors, detection_deviation, estimate_error
 from hushcov.release import Structure
+from hushcov.release.coverage import common_logarithm, missing_logarithm
 from hushcov.steps import Prepared
 from hushcov.steps.norms import release_counts
 from hushcov.sums.grids import FeatureGrid
@@ -117,7 +118,7 @@ def clock_dict(budget: Budget, prepared: Prepared) -> dict[str, object]:
 # Error estimates, from norms of what is wrong with a release.
 
 FINE = 1024  # steps of the released integers in a deviation of their noise
-_SAMPLING, _SURELY, _LEAST, _MISSED = 0.7, 1.6, 0.4, 2.3  # of error estimates; measured
+_SAMPLED = 0.7  # of sampling errors beside noise; measured
 _BARELY = 1.15  # how far the norm of noise may be from what is expected
 _HARMLESS = 0.05  # by which an estimate may be worse than zeros
 
@@ -125,33 +126,43 @@ _HARMLESS = 0.05  # by which an estimate may be worse than zeros
 def with_errors(
     kind: str,
     why: str,
-    errors: tuple[float, float, float],
+    errors: tuple[float, float],
     sampling: float,
     norm: float,
     *,
+    matrix: Matrix,
+    noise_sd: float,
+    n_records: int,
+    given: Prepared,
     rank: int = 0,
     kept: float = 1.0,
-    every: bool,
+    told: bool = False,
 ) -> Structure:
     """Return a structure with its error over the norm, and an interval for it.
 
-    `errors` are norms: of noise, of what is hidden, and of what bounding records may have cut off;
-    `sampling` is that of sampling errors. `every` says that all features were found.
+    `errors` are norms: of noise, and of what is hidden; `sampling` is that of sampling errors.
+    `matrix` is the estimate, and `noise_sd` the noise of a variance; `given` says which features
+    were found, and what is known of their tails. `told` says that it was public which pairs are
+    zero.
     """
-    noise, hidden, cut = errors
-    both, whole = math.hypot(noise, _SAMPLING * sampling), max(norm, 1e-300)
-    most = (_SURELY * both + _MISSED * (hidden + cut)) / whole
-    if not every:
-        most = math.inf  # nothing is known of features that were not found
-    return Structure(
-        kind,
-        rank,
-        why,
-        error=min(1.0, math.hypot(both, hidden) / whole),
-        least=min(1.0, _LEAST * noise / whole),
-        most=min(1 + _HARMLESS, most),
+    noise, hidden, sampling = (each / max(norm, 1e-300) for each in (*errors, sampling))
+    tail, tails = None, given.making.get("tails")
+    if tails is not None and given.norm is not None:
+        variance = np.asarray(matrix.diagonal())
+        tail = missing_logarithm(tails, variance, noise_sd, n_records)
+        tail += common_logarithm(tails, given.norm.cut)
+    known = estimate_error(
+        matrix,
+        noise_sd,
+        n_records,
+        KnownErrors(noise, hidden, sampling),
+        tail=tail,
+        lost=given.not_found,
         kept=kept,
+        told=told,
     )
+    by_noise = min(1.0, math.hypot(noise, _SAMPLED * sampling, hidden))
+    return Structure(kind, rank, why, *known, kept, by_noise)
 
 
 def kept_of(noise: float, norm: float) -> float:

@@ -21,7 +21,7 @@ function rowOf([one, other, value, ends, places]) {
   });
   head.append(names[0], " \u00d7 ", names[1]);
   const minus = (number) => number.toFixed(3).replace("-", "\u2212");
-  row.append(head, cellOf(value === null ? "none: noise" : minus(value), "correlation"));
+  row.append(head, cellOf(value === null ? "not found" : minus(value), "correlation"));
   row.append(cellOf(ends ? `${minus(ends[0])} to ${minus(ends[1])}` : "\u2013",
     columnRows.dataset.interval));
   if (places) {

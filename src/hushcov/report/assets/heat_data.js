@@ -109,8 +109,8 @@ function hasCorrelation(i, j) {
 }
 
 function correlationLine(i, j, value) {
-  if (!hasCorrelation(i, j)) return "no correlation: a variance is not positive, which is noise";
-  if (isNoise(i, j, value)) return `correlation ${number(value)}: beyond 1, where only noise puts it`;
+  if (!hasCorrelation(i, j)) return "correlation not found: noise makes a variance not positive";
+  if (isNoise(i, j, value)) return "correlation not found: noise puts it beyond 1";
   return `correlation ${number(value)}`;
 }
 

@@ -14,7 +14,7 @@ function spreadCells(feature) {
   const mark = data.uncovered.includes(feature) ? " \u2020" : "";
   const between = (low, high) => (known ? `${number(low)} to ${number(high)}${mark}` : "\u2013");
   return [
-    noisy ? "none: noise" : number(Math.sqrt(variance)),
+    noisy ? "not found" : number(Math.sqrt(variance)),
     known ? between(...ends.map(Math.sqrt)) : "\u2013",
     number(variance) + (noisy ? ": noise" : ""),
     known ? between(...ends) : "\u2013",

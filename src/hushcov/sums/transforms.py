@@ -1,0 +1,233 @@
+"""Transforms of columns: public maps of single values, caps, and scores between edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov._validation import check_real, shown
+from hushcov.exceptions import ParameterError
+from hushcov.sums.grids import Bounds, check_bounds, place_of
+from hushcov.sums.records import MappedRecords, Records, View, like
+
+LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
+SQUARE = "square"
+NAMES = (LOG, LOG1P, SQRT, SQUARE, WINSORISE, RANK)
+#: No normal score is further from zero.
+LARGEST_SCORE = 3.5
+_SMALLEST, _LARGEST_ROOT = 1e-100, 1e150
+# What the number after a colon is, and its limits.
+_NUMBERS: dict[str, tuple[str, dict[str, Any]]] = {
+    LOG: (
+        "the smallest value that counts, as which others do; log1p needs none",
+        {"above": 0},
+    ),
+    SQUARE: ("the centre that is taken off first", {}),
+    WINSORISE: ("the share that is capped at each end", {"above": 0, "at_most": 0.25}),
+}
+_CURE = (
+    "pass one name for all columns, one for each, or a mapping from columns to names, as "
+    "{'income': 'log1p'}."
+)
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Map of the values of one column; there for every number, and but for squares increasing.
+
+    Parameters
+    ----------
+    name : {"log", "log1p", "sqrt", "square", "winsorise", "rank"}
+        The logarithm, where values below `number` count as that; sign(x) log(1 + |x|); sign(x)
+        sqrt(|x|); the square of the column less `number`; the column capped where about a share of
+        `number` of the records lies beyond, on each side; or its normal scores.
+    number : float, optional
+        The smallest value of a logarithm, the centre of a square, or the share that is capped.
+    edges, shares : tuple of float
+        What was released for it: two caps, or the edges between which records have the same score,
+        and about the share of the records between them, one more than edges. Empty until then.
+    """
+
+    name: str
+    number: float | None = None
+    edges: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+
+    @classmethod
+    def read(
+        cls, text: object, column: object, low: float = -math.inf, high: float = math.inf
+    ) -> Transform | None:
+        """Return the transform that a text such as "log:0.01" says, of a column in these bounds."""
+        if text is None or text == "none":
+            return None
+        name, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
+        where = f"column {shown(column)}"
+        if name not in NAMES or (colon and name not in _NUMBERS):
+            raise ParameterError(
+                f"transforms must be one of {', '.join(NAMES)}, got {shown(text)} for {where}: "
+                f"only {', '.join(_NUMBERS)} take a number, as log:0.01."
+            )
+        if name not in _NUMBERS:
+            return cls(name)
+        words, limits = _NUMBERS[name]
+        usual = {LOG: low if low > 0 else math.nan, SQUARE: low / 2 + high / 2, WINSORISE: 0.001}
+        try:
+            number = float(rest) if colon else usual[name]
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise ParameterError(
+                f"transforms must have a number after {name} for {where}, got {shown(text)}: it is "
+                f"{words}. Write it as {name}:0.01, or give public bounds, which say it."
+            )
+        number = check_real("transforms", number, **limits, cure=f"of {where} it is {words}.")
+        return cls(name, max(number, _SMALLEST) if name == LOG else number)
+
+    @property
+    def needs_quantiles(self) -> bool:
+        """Whether it follows released quantiles."""
+        return self.name in (WINSORISE, RANK)
+
+    @cached_property
+    def scores(self) -> FloatArray:
+        """Normal quantiles of the middle of each share."""
+        shares = np.array(self.shares)
+        middle = np.clip(np.cumsum(shares) - shares / 2, _SMALLEST, 1 - 1e-12)
+        return np.clip(special.ndtri(middle), -LARGEST_SCORE, LARGEST_SCORE)
+
+    def mapped(self, x: Any, xp: Any) -> Any:
+        """Return values mapped by NumPy or PyTorch; as they are before quantiles are released."""
+        if self.name == LOG:
+            return xp.log(xp.clip(x, self.number, None))
+        if self.name == SQUARE:
+            return xp.clip(x - self.number, -_LARGEST_ROOT, _LARGEST_ROOT) ** 2
+        if self.name in (LOG1P, SQRT):
+            return xp.sign(x) * (xp.log1p if self.name == LOG1P else xp.sqrt)(xp.abs(x))
+        if self.shares:  # NaN stays: a record that misses a value still does
+            places = xp.searchsorted(like(np.array(self.edges), x), x, side="right")
+            return xp.where(xp.isnan(x), x, like(self.scores, x)[places])
+        return xp.clip(x, *self.edges) if self.edges else x
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """A transform for each column, None for those that stay as they are.
+
+    The last ones are columns that are added: squares of those in these places.
+    """
+
+    columns: tuple[Transform | None, ...]
+    squares: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @property
+    def by_quantiles(self) -> IntArray:
+        """Columns whose quantiles are released."""
+        places = [i for i, own in enumerate(self.columns) if own and own.needs_quantiles]
+        return np.array(places, dtype=np.int64)
+
+    def named(self, names: Sequence[object] | None) -> tuple[str, ...]:
+        """Return the names of all columns, x0, x1, .. where they have none."""
+        known = [f"x{i}" for i in range(len(self))] if names is None else list(names)
+        every = known[: len(self) - len(self.squares)] + [known[i] for i in self.squares]
+        pairs = zip(self.columns, every, strict=True)
+        return tuple(f"{own.name}({name})" if own else str(name) for own, name in pairs)
+
+    def bounds(self, bounds: Bounds | None) -> Bounds | None:
+        """Return public bounds of the columns under public maps."""
+        if bounds is None:
+            return None
+        ends = np.stack([bounds.lows, bounds.highs], axis=1)
+        ends = np.concatenate([ends, ends[list(self.squares)]])
+        for own, pair in zip(self.columns, ends, strict=True):
+            pair[:] = pair if own is None else own.mapped(pair.copy(), np)
+            if own is not None and own.name == SQUARE:
+                pair[:] = 0.0, pair.max()
+        return check_bounds(ends, len(self))
+
+    def score_bounds(self, bounds: Bounds | None) -> Bounds | None:
+        """Return these bounds with those of normal scores in their place."""
+        ranked = np.array([own is not None and own.name == RANK for own in self.columns])
+        low, high = (-math.inf, math.inf) if bounds is None else (bounds.lows, bounds.highs)
+        ends = np.where(ranked, -LARGEST_SCORE, low), np.where(ranked, LARGEST_SCORE, high)
+        return check_bounds(np.stack(ends, axis=1), len(self))
+
+    def view(self, records: Records) -> Records:
+        """Return the records under all maps that are known: public ones, or with edges released."""
+        known = any(own and (own.edges or not own.needs_quantiles) for own in self.columns)
+        return RemappedRecords(records, self) if known else records
+
+
+class RemappedRecords(MappedRecords):
+    """The records with transformed columns.
+
+    Privacy
+    -------
+    Each row is mapped on its own, by numbers that are public or were released, so neighbours stay
+    neighbours.
+    """
+
+    def __init__(self, records: Records, transforms: Transforms) -> None:
+        super().__init__(records)
+        self._transforms, self.n_features = transforms, len(transforms)
+        if self.feature_names is not None and transforms.squares:
+            self.feature_names = transforms.named(self.feature_names)
+
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        rows = xp.concatenate([block, block[:, list(self._transforms.squares)]], 1)
+        for i, own in enumerate(self._transforms.columns):
+            if own is not None:
+                column = rows[:, i] if xp is np else rows[:, i].contiguous()
+                rows[:, i] = own.mapped(column, xp)
+        return rows
+
+    def _view(self) -> View:
+        return partial(RemappedRecords, transforms=self._transforms)
+
+
+def check_transforms(
+    given: object,
+    n_features: int,
+    names: Sequence[str] | None = None,
+    bounds: Bounds | None = None,
+    *,
+    others: str | None = None,
+) -> Transforms | None:
+    """Return the transforms that are given: one name, one for each column, or a mapping; or raise.
+
+    `others` is for columns without one. None where no column has one.
+    """
+    if given is None or isinstance(given, Mapping):
+        listed: list[object] = [others] * n_features
+        places = {} if names is None else {str(name): i for i, name in enumerate(names)}
+        for key, text in (given or {}).items():
+            listed[place_of("transforms", key, places, n_features, _CURE)] = text
+    elif isinstance(given, str):
+        listed = [given] * n_features
+    elif isinstance(given, Sequence | np.ndarray) and len(given) == n_features:
+        listed = list(given)
+    else:
+        raise ParameterError(
+            f"transforms must be a name, {n_features} names or a mapping, got {shown(given)}: "
+            + _CURE
+        )
+    every = (-math.inf, math.inf)
+    ends = [every] * n_features if bounds is None else zip(bounds.low, bounds.high, strict=True)
+    called = range(n_features) if names is None else names
+    rows = zip(listed, called, ends, strict=True)
+    columns = [Transform.read(text, name, *pair) for text, name, pair in rows]
+    squares = tuple(i for i, own in enumerate(columns) if own and own.name == SQUARE)
+    if not any(columns):
+        return None
+    kept = Transform.read(others, "others")
+    replaced = [kept if i in squares else own for i, own in enumerate(columns)]
+    return Transforms((*replaced, *(columns[i] for i in squares)), squares)
