@@ -32,7 +32,7 @@ from hushcov.steps.norms import NormBound
 BUDGET = {"delta": 1e-6, "on_hopeless": "warn", "store_precision": False}
 MOST_ENTRIES = 4e6
 FITTED = {
-    coverage: ("_STEEP", "_FOURTH", "_START", "_MORE", "_DEVIATIONS"),
+    coverage: ("_STEEP", "_START", "_MORE", "_DEVIATIONS"),
     errors: ("_LOST", "_SAMPLING"),
 }
 Matrix = npt.NDArray[np.float64]

@@ -13,7 +13,9 @@ from estimators.settings import BUDGET, ESTIMATORS, TRUTH, D, fit, make
 from hushcov import (
     GaussianCovariance,
     MultiscaleCovariance,
+    PrivateSparseCovariance,
     ScreenedCovariance,
+    load,
 )
 from hushcov.accounting import Gaussian
 from hushcov.accounting.ledger import Ledger
@@ -222,3 +224,12 @@ def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):
     assert fits[0].n_records_ == fits[1].n_records_ == N
     difference = np.abs(fits[0].covariance_ - fits[1].covariance_).max()
     assert 0 < difference < 0.01  # one record of 20,000, of norm below 7
+
+
+def test_a_release_of_records_too_few_to_be_counted_is_written_and_read(tmp_path):
+    """It has no part for a count that was not made."""
+    X = np.random.default_rng(0).normal(size=(300, 40))
+    est = fit(make(PrivateSparseCovariance, epsilon=0.5), X, hopeless=True)
+    assert est.release_.making.complete["noise_sd"] == 0
+    est.save(tmp_path / "release")
+    assert load(tmp_path / "release").release_ == est.release_

@@ -121,7 +121,7 @@ def _survival(sizes: FloatArray) -> FloatArray:
 # How far off an estimate is.
 
 # Weights of features that were not found, and of sampling errors.
-_LOST, _SAMPLING = 0.65, 0.12
+_LOST, _SAMPLING = 0.78, 0.023
 # Chance correlations of the table that a threshold takes away count where features are few for the
 # records; where they are many, nobody wants them back.
 _FEW = 20.0

@@ -24,12 +24,11 @@ _LONG, _LITTLE = 3.5, 0.05
 _MOST_OF_SHRUNK = 0.5  # mean share that records beyond the bound lose, at most
 # The mean of what is longer than the bound, over the bound.
 _BEYOND = 1.2
-# The logarithm of what tails lose: so much for each of log(variance in first scales) and of
-# log(fourth moment over that of a normal one) beyond the start, less where there are more records,
-# whose bounds are wider; measured from `_USUAL` on. And what counts of norms say that all lose,
-# with so many of its deviations, at most.
-_STEEP, _FOURTH, _START, _MORE, _USUAL = 0.75, 0.83, 0.66, 0.22, 13_000
-_DEVIATIONS, _MOST_COMMON = 0.6, 0.85
+# The logarithm of what tails lose: so much of log(variance in the scales before the last looks)
+# beyond the start, less where there are more records, whose bounds are wider; measured from
+# `_USUAL` on. And what counts of norms say that all lose, with so many of its deviations, at most.
+_STEEP, _START, _MORE, _USUAL = 0.67, 0.71, 0.7, 13_000
+_DEVIATIONS, _MOST_COMMON = 0.03, 0.85
 # How far beyond its released value a variance may be: nearly nothing for light tails, and the more
 # the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of
 # many kinds by `benchmarks/studies/error_estimate.py`.
@@ -166,15 +165,13 @@ def missing_logarithm(
 ) -> FloatArray:
     """Return about the logarithm of the true variances over the released ones, not below 0.
 
-    Scales are where most values lie, and hardly moved by few values far away, which variances
-    follow: how much larger these are tells how heavy tails are, and so what was cut off. Fourth
-    moments tell it, too, where they are not cut off themselves.
+    Scales start where most values lie, and come nearer to deviations look by look. Where tails are
+    heavy they go on growing: by how much tells what is still cut off.
     """
     stretch = np.ones(len(variance)) if tails.stretch is None else np.array(tails.stretch)
     seen = np.maximum(variance - noise_sd, 1e-300) * stretch**2
     fewer = _MORE * math.log(max(n_records, 1) / _USUAL)
-    longer = np.log(np.maximum(_kurtosis(tails, variance, noise_sd) / NORMAL, 1.0))
-    found = _STEEP * np.log(seen) + _FOURTH * longer - _START - fewer
+    found = _STEEP * np.log(seen) - _START - fewer
     return np.asarray(np.maximum(0.0, found))
 
 

@@ -31,6 +31,7 @@ _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must 
 # Bins that are looked at together, until surely no more than a share of the records is above.
 _WINDOWS, _MOST_ABOVE, _SURE = (1, 2, 4, 8), 0.2, 2.0
 _TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
+_DOUBTED = 0.3  # deviations of noise by which they may have more than was counted in them
 _FINER_FIRST = 2  # bounds that are tried at first, for each bin
 _BINS_BEYOND = 2  # that go on beyond the last one seen; measured
 _LEAST_BOUND = 0.5  # of the median norm
@@ -193,7 +194,8 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
         return NormBound(math.sqrt(n_found), 0.0, 1.0)
     mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
     mass[last + 1 :] = 0.0
-    mass /= mass.sum()
+    seen = float(mass.sum())
+    mass /= seen
     trace = float(mass @ middle)
     finest = np.arange(_FINER_FIRST * min(last + 1, _BINS - 1) + 1) / (_FINER_FIRST * _PER_OCTAVE)
     squares = n_found * np.exp2(_LOWEST + finest)
@@ -203,21 +205,26 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     typical = middle[int(np.searchsorted(np.cumsum(mass), 0.5))] / n_found
     shrunk = float(mass[middle > best].sum())
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, best)
-    mass = with_tail(mass, last)
+    above = counts[last + 1 : last + 1 + _TAIL_BINS]
+    most = max(float(above.sum()), 0.0) + _DOUBTED * math.sqrt(_TAIL_BINS) * sigma
+    mass = with_tail(mass, last, most=most / seen)
     histogram = tuple(middle[: len(mass)].tolist()), tuple(mass.tolist())
     return NormBound(math.sqrt(best), shrunk, float(typical), lost, *histogram, last + 1)
 
 
-def with_tail(mass: FloatArray, last: int, bins: int = _TAIL_BINS) -> FloatArray:
+def with_tail(
+    mass: FloatArray, last: int, bins: int = _TAIL_BINS, most: float = math.inf
+) -> FloatArray:
     """The histogram of norms, going on for some bins beyond its last sure one as it fell before.
 
-    Noise hides bins of few records, and those have the longest.
+    Noise hides bins of few records, and those have the longest; together they have at most `most`.
     """
     end = min(len(mass), last + 1 + bins)
     mass = mass[:end].copy()
     if last > 0 and mass[last - 1] > 0:
         ratio = min(_SLOWEST_FALL, mass[last] / mass[last - 1])
-        mass[last + 1 :] = mass[last] * ratio ** np.arange(1, end - last)
+        beyond = mass[last] * ratio ** np.arange(1, end - last)
+        mass[last + 1 :] = beyond * min(1.0, most / max(float(beyond.sum()), 1e-300))
         mass /= mass.sum()
     return mass
 

@@ -42,6 +42,7 @@ _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 _MOST_SQUARE_NOISE = 0.3
 _SQUARE_RADIUS, _SQUARE_WIDTH = 16.0, 2**10 - 1
 _SQUARE_NOISE = 0.2  # that is aimed at
+_SQUARE_LOOKS = 3  # at most
 _TILT_EVIDENCE = 4.0
 # What mean squares may say that the variance of a feature is, in squared scales.
 _LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
@@ -58,7 +59,7 @@ OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.02
 SQUARE_NORMS = (1.5, 16.0)
 # The factors by which a scale may be moved, how many deviations of noise a mean square is at
 # least taken to be, and how far off the logarithm of a scale usually is before.
-_FACTORS, _SQUARE_DOUBT, _USUALLY_OFF = (0.3, 4.0), 2.0, 0.35
+_FACTORS, _SQUARE_DOUBT, _USUALLY_OFF = (0.3, 4.0), 2.0, (0.35, 0.25, 0.2)
 
 SQUARES = "scales of the features, refined"
 NORMS = "bound on the norms of records"
@@ -159,8 +160,9 @@ class Preparation(Stage):
         bound = tilt = typical = None
         if some:
             args = (compact, found, scale, prepared.share, budget, entropy)
-            centre, scale, typical, factor = step._refined(*args)
-            reach = np.minimum(reach * np.maximum(factor, 1.0), wide)
+            centre, moved, typical, stretch = step._refined(*args)
+            grown = np.divide(moved, scale, out=np.ones_like(scale), where=scale > 0)
+            scale, reach = moved, np.minimum(reach * np.maximum(grown, 1.0), wide)
             records = CentredRecords(compact, centre - found.centre, reach)
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
@@ -169,9 +171,8 @@ class Preparation(Stage):
         if some:
             ready = replace(prepared, records=records, feature_scale=scale)
             bound, tilt, tails = step._measured(ready, typical, budget, entropy)
-            moved = np.divide(scale, found.scale, out=np.ones_like(scale), where=found.scale > 0)
-            if not self.known_scale and (moved != 1).any():
-                tails = replace(tails, stretch=tuple(moved.tolist()))
+            if (stretch != 1).any():
+                tails = replace(tails, stretch=tuple(stretch.tolist()))
             making |= {"shrunk": bound.shrunk, "tails": tails}
         return replace(
             prepared,
@@ -195,20 +196,25 @@ class Preparation(Stage):
         """Centres and scales nearer to means and deviations, from one reading of the records.
 
         And about the variance of a feature in squared scales, where squares were released, and the
-        factors by which scales were moved.
+        factors by which looks after the first moved scales: where a first scale was wrong, the
+        first look mends it, and heavy tails go on.
         """
         from hushcov.steps.location import inside
         from hushcov.sums.bounded import sum_together
 
         n_found = int(found.found.sum())
         mu = math.sqrt(centre_share(self.n_records, n_found, self.total)) * self.total
-        square_mu = math.sqrt(OF_SQUARES) * self.total
         n_scaled = int(np.count_nonzero(scale))
-        noise_there = square_noise(self.n_records * share, n_scaled, square_mu)
-        rescaled = not self.known_scale and noise_there <= _MOST_SQUARE_NOISE
+        looks = 0 if self.known_scale else _SQUARE_LOOKS
+        square_mu = math.sqrt(OF_SQUARES) * self.total
+        while looks:
+            square_mu = math.sqrt(OF_SQUARES / looks) * self.total
+            if square_noise(self.n_records * share, n_scaled, square_mu) <= _MOST_SQUARE_NOISE:
+                break
+            looks -= 1
         of_units = self.neighbours.together > 1
         wanted = [] if of_units else [centre_sums(compact, scale)]
-        if rescaled:
+        if looks:
             wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
         sums = sum_together(compact, wanted) if wanted else []
         budget.gaussian(mu, MEANS)
@@ -222,23 +228,32 @@ class Preparation(Stage):
         if noise > _MOST_CENTRE_NOISE:
             mean = np.zeros_like(mean)
         centre = inside(found.centre + mean, self.bounds)
-        if not rescaled:
+        if not looks:
             return centre, scale, None, np.ones_like(scale)
-        budget.gaussian(square_mu, SQUARES)
-        squares, doubt = release_squares(
-            compact, scale, square_mu, self.neighbours, entropy, sums=sums[-1]
-        )
-        squares, doubt = squares / share, doubt / share
-        # About the mean rather than the centre of the looks; its noise has a square too.
-        off = np.divide(mean, scale, out=np.zeros_like(mean), where=scale > 0)
-        squares = squares - np.maximum(off**2 - noise**2, 0.0)
-        # Scales come nearer to deviations, by as much as the noise of their squares allows.
-        seen = np.maximum(squares, _SQUARE_DOUBT * doubt)
-        trust = 1 / (1 + (doubt / seen / (2 * _USUALLY_OFF)) ** 2)
-        factor = np.where(scale > 0, np.clip(seen ** (trust / 2), *_FACTORS), 1.0)
+        factor, first = np.ones_like(scale), np.ones_like(scale)
+        for look in range(looks):
+            now, first = scale * factor, factor if look == 1 else first
+            budget.gaussian(square_mu, SQUARES)
+            squares, doubt = release_squares(
+                compact,
+                now,
+                square_mu,
+                self.neighbours,
+                entropy,
+                sums=sums[-1] if look == 0 else None,
+            )
+            squares, doubt = squares / share, doubt / share
+            # About the mean rather than the centre of the looks; its noise has a square too.
+            off = np.divide(mean, now, out=np.zeros_like(mean), where=now > 0)
+            squares = squares - np.maximum(off**2 - (noise / factor) ** 2, 0.0)
+            # Scales come nearer to deviations, by as much as the noise of their squares allows.
+            seen = np.maximum(squares, _SQUARE_DOUBT * doubt)
+            trust = 1 / (1 + (doubt / seen / (2 * _USUALLY_OFF[look])) ** 2)
+            moved = np.where(scale > 0, np.clip(seen ** (trust / 2), *_FACTORS), 1.0)
+            squares, factor = squares * factor**2, factor * moved
         typical = float(np.median((squares / factor**2)[scale > 0]))
         typical = min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
-        return centre, scale * factor, typical, factor
+        return centre, scale * factor, typical, factor / first
 
     def _measured(
         self, prepared: Prepared, typical: float | None, budget: Budget, entropy: Entropy
