@@ -48,7 +48,7 @@ function draw() {
   const left = names + 12;
   const size = Math.max(40, width - left - 8);
   plot = { left, top: 10, size };
-  const bottom = names + 68;
+  const bottom = names + 48;
   const height = plot.top + size + bottom;
   const sharp = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * sharp);
@@ -57,7 +57,7 @@ function draw() {
   const palette = colours();
   drawCells(palette);
   drawNames(palette, small, names);
-  drawLegend(palette, plot.top + size + bottom - 44);
+  drawLegend(palette, plot.top + size + bottom - 32);
   drawCursor(palette);
   // What is shown, for whoever reads the page by a program.
   canvas.dataset.view = `${view.row} ${view.column} ${view.size}`;
@@ -185,7 +185,7 @@ function drawNames(palette, small, room) {
 }
 
 function drawLegend(palette, top) {
-  const width = Math.min(260, plot.size);
+  const width = Math.min(220, 0.6 * plot.size);
   for (let x = 0; x < width; x += 1) {
     const value = data.limit * (2 * (x / (width - 1)) - 1);
     context.fillStyle = `rgb(${mixed(palette, value).join(" ")})`;
@@ -201,7 +201,7 @@ function drawLegend(palette, top) {
     context.fillText(number((at - 1) * data.limit, 2), plot.left + (at * width) / 2, top + 16);
   });
   context.textAlign = "left";
-  context.fillText("correlation (no unit)", plot.left, top + 31);
+  context.fillText("correlation", plot.left + width + 12, top);
 }
 
 function drawCursor(palette) {
