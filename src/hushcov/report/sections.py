@@ -677,7 +677,7 @@ def report_page(release: Release) -> str:
             structure=structure(subject),
             ordered=data.get("order") is not None,
             opened=data.get("opened"),
-            negative_variances=subject.found.negative,
+            negative="".join(words for _, words in subject.found.lines()[1:]),
             shown_noise=int(is_noise(view.correlations(view.shown.pairs)).sum()),
             graph=None if large else graph(subject),
             largest=largest_pairs(subject),
