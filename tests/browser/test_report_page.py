@@ -1,5 +1,6 @@
 """The report of a release in a real browser: by mouse, touch and keyboard, large and small."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -483,9 +484,14 @@ def test_printed_pages_are_light_whole_and_without_controls(open_page, report):
     assert cut == []
     frame = page.locator(".tall").first
     assert frame.evaluate("each => each.scrollHeight <= each.clientHeight + 1")
-    until(page, lambda: page.locator("#promise").is_visible())  # details are printed
+    assert page.locator("#promise").is_visible()  # details are printed, and stay closed
     page.emulate_media(media="screen")
-    until(page, lambda: not page.locator("#promise").is_visible())
+    assert not page.locator("#promise").is_visible()
+    sheets = re.compile(rb"/Type\s*/Page\b")
+    printed = len(sheets.findall(page.pdf()))
+    assert not page.locator("#promise").is_visible()
+    page.locator("#details").evaluate("each => each.remove()")
+    assert printed > len(sheets.findall(page.pdf()))
 
 
 @pytest.mark.parametrize("d", [1, 2])

@@ -118,7 +118,7 @@ def test_the_guarantee_in_words_and_formulas():
         "What the records of others tell about you",
         "Other releases from the same records",
         "Conditions: rows are bounded.",
-        "2 nonzeros in a row of the covariance, at most",
+        "2 nonzeros in a row of the covariance were expected, at most",
     ):
         assert part in page.text, part
 

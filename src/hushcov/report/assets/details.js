@@ -16,9 +16,9 @@ document.addEventListener("click", (event) => {
 window.addEventListener("hashchange", () => follow(location.hash));
 follow(location.hash);
 
-let forPaper = false;
-const paper = matchMedia("print");
-paper.addEventListener("change", () => {
-  if (paper.matches) forPaper = !details.open;
-  if (forPaper) details.open = paper.matches;
+// For browsers in which the style sheet cannot show what is closed.
+window.addEventListener("beforeprint", () => {
+  if (details.open) return;
+  details.open = true;
+  window.addEventListener("afterprint", () => { details.open = false; }, { once: true });
 });

@@ -6,7 +6,7 @@ const APART = 26; // pixels between names where not every feature has one
 const WIDEST = 0.34; // of the canvas, that names beside the cells may take
 const LONGEST = 40; // names that are measured, of those with the most letters
 const SIGNED = 9; // pixels of a cell from which on a sign says what its colour says
-const WRITTEN = 36; // pixels of a cell from which on its correlation is written in it
+const WRITTEN = 32; // pixels of a cell from which on its correlation is written in it
 const FAINT = 0.6; // below 1: weak correlations get more colour than their share
 
 const canvas = document.getElementById("heat");
@@ -120,7 +120,8 @@ function drawValues(palette, best, noisy, n) {
   if (side < SIGNED) return;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.font = side < WRITTEN ? `${Math.min(14, side)}px system-ui` : "12px system-ui";
+  const letters = side < WRITTEN ? Math.min(14, side) : side < 44 ? 11 : 12;
+  context.font = `${letters}px system-ui`;
   for (let cell = 0; cell < n * n; cell += 1) {
     const value = best[cell];
     if (value === 0) continue;
