@@ -32,12 +32,8 @@ from hushcov.report import write_report
 
 Table = tuple[np.ndarray, list[str], dict[str, Any]]
 
-_DESKTOP, _PHONE = (1440, 1100), (390, 1300)
-_PARTS = {  # that are kept beside the first screens
-    "health": ("variances",),
-    "laboratory": ("correlations", "graph"),
-    "expression": ("correlations",),
-}
+_DESKTOP, _PHONE = (1280, 800), (390, 844)
+_PARTS = {"health": ("variances", "details"), "laboratory": ("graph",)}  # beside the first screens
 _FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 _COLOURS = 128  # of a picture, to keep its file small
 
@@ -145,6 +141,7 @@ def on_screens(browser: Any, page: Path, name: str) -> Iterator[tuple[str, Any]]
         print(f"{name}, {kind}: opened in {spent:.2f} s, {across} px wide")
         yield f"report-{name}-{kind}", Image.open(io.BytesIO(tab.screenshot()))
         if kind == "desktop":
+            tab.evaluate("document.getElementById('details').open = true")
             for part in _PARTS.get(name, ()):
                 shot = tab.locator(f"#{part}").screenshot()
                 yield f"report-{name}-{part}", Image.open(io.BytesIO(shot))

@@ -186,8 +186,8 @@ def of_sentences(found: Numbers, where, text) -> None:
         ("error",): rf"off by about {number} of the covariance",
         ("error_least",): rf"of the covariance's size \(its norm\), between {number} and",
         ("error_most",): rf"of the covariance's size \(its norm\), between \S+ and {number}",
-        ("found",): rf"(?:pairs|Found) {number} of [\d,]+ (?:candidate )?pairs",
-        ("pairs",): rf"(?:pairs|Found) [\d,]+ of {number} (?:candidate )?pairs",
+        ("found",): rf"(?:pairs|relations) {number} of [\d,]+ (?:candidate )?pairs",
+        ("pairs",): rf"(?:pairs|relations) [\d,]+ of {number} (?:candidate )?pairs",
         ("kept",): rf"sparse: {number} of [\d,]+ (?:candidate )?pairs? (?:is|are) kept",
         ("kept of",): rf"sparse: [\d,]+ of {number} (?:candidate )?pairs? (?:is|are) kept",
         ("noise of pairs",): rf"standard deviation {number} on a (?:pair|correlation)",
@@ -245,13 +245,17 @@ def of_report(found: Numbers, page: str) -> None:
                 of_report_row(found, ends, row)
         elif label.startswith("Features in the order"):
             for name, *rest in rows[1:]:
-                columns = rest if len(rest) == 4 else [rest[0], "", rest[1], ""]
-                of_report_variance(found, ends, name.strip(), *columns[:2], "sd")
-                of_report_variance(found, ends, name.strip(), *columns[2:], "variance")
+                mean, deviation, interval, variance = (
+                    rest if len(rest) == 4 else (*rest[:2], "", rest[2])
+                )
+                found.add(("mean", name.strip()), mean, "report", 3)
+                of_report_variance(found, ends, name.strip(), deviation, interval, "sd")
+                of_report_variance(found, ends, name.strip(), variance, "", "variance")
         elif label.startswith("Error by the number of records"):
             here = next(row for row in rows if row[0].strip() == "\N{MULTIPLICATION SIGN} 1")
             found.add(("error",), here[2], "report, other numbers of records", 2)
-    for section in ("header", "structure", "error"):
+    of_relations(found, cells.words["largest"])
+    for section in ("header", "largest", "pairs", "structure", "error"):
         words = " ".join(cells.words[section].split())
         of_sentences(found, f"report, {section}", words.replace("\N{MINUS SIGN}", "-"))
     said = re.search(
@@ -263,8 +267,23 @@ def of_report(found: Numbers, page: str) -> None:
     ):
         found.add((label,), text, "report, structure", 2)
     head = " ".join(cells.words["header"].split())
-    for label in ("Features", "Epsilon", "Delta"):
-        found.add((label.lower(),), re.search(rf"{label} ([\d.,e-]+)", head)[1], "report", 3)
+    said = re.search(r"([\d,]+) features\..* epsilon (\S+), delta (\S+)", head)
+    for label, text in zip(("features", "epsilon", "delta"), said.groups(), strict=True):
+        found.add((label,), text, "report", 3)
+
+
+def of_relations(found: Numbers, text: str) -> None:
+    """Sentences of the report: what they call higher or lower has the sign of the correlation."""
+    number = r"(\S+\d)"
+    sentence = (
+        r"Records with a higher (c\d) tend to have a (higher|lower) (c\d) ?: "
+        rf"correlation {number}(?:, between {number} and {number})?[.,]"
+    )
+    for one, way, other, *numbers in re.findall(sentence, " ".join(text.split())):
+        correlation, low, high = (each.replace("\N{MINUS SIGN}", "-") or None for each in numbers)
+        assert (way == "lower") == correlation.startswith("-")
+        ends = {"correlation_lower": low, "correlation_upper": high}
+        add_pair(found, "report, sentence", (one, other), 2, correlation=correlation, **ends)
 
 
 def of_report_row(found: Numbers, ends, row) -> None:
@@ -393,9 +412,9 @@ def collected(run, way: str) -> Numbers:
 def test_a_number_is_the_same_wherever_it_appears(run, way):
     found = collected(run, way)
     assert found.disagreements() == []
-    assert {"fit", "show", "show --json", "report", "pairs()", "pairs.csv"} <= found.places(
-        "correlation"
-    )
+    shown = {"fit", "show", "show --json", "report", "report, sentence", "pairs()", "pairs.csv"}
+    assert shown <= found.places("correlation")
+    assert {"report", "variances()", "variances.csv", "show --column"} <= found.places("mean")
     assert {"report", "variances()", "variances.csv", "show --column"} <= found.places("variance")
     if way != "no noise level":
         everywhere = {

@@ -17,8 +17,8 @@ from hushcov.planning import forecast
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Structure, named_parts
 from hushcov.release import pairs as findings_module
-from hushcov.release.description import describe, verdict
-from hushcov.release.pairs import BEYOND, KEPT, SELECTED, STRONGEST, scan, view
+from hushcov.release.description import describe, relation_words, verdict
+from hushcov.release.pairs import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, scan, view
 from hushcov.report import sections
 from hushcov.report.layout import layout
 from hushcov.report.pages import number, page_names, short, subject_of
@@ -63,9 +63,10 @@ def test_noise_is_said_to_be_noise(monkeypatch):
     for part in (
         "1 of 6 variances came out negative: noise",
         ">not found</td>",
-        "Grey cells with a question mark are noise, 2 pairs: a correlation beyond 1, or none",
-        "A dotted grey line is noise",
-        "A correlation was not found where noise puts it beyond 1",
+        "Grey cells (?) are noise, 2 pairs",
+        "Dotted grey: noise",
+        "Not found means a correlation beyond 1, or none because a variance is not positive",
+        "Noise hides how <bdi>2</bdi> and <bdi>3</bdi> go together: correlation not found.",
     ):
         assert part in page, part
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
@@ -73,8 +74,35 @@ def test_noise_is_said_to_be_noise(monkeypatch):
     sound = np.clip(NOISY, -900, 900)
     np.fill_diagonal(sound, 1000)
     page = report_page(made(sound)).split("<script")[0]
-    for part in (">not found<", ": noise", "are noise", "negative: noise"):
+    for part in (">not found<", ": noise<", "are noise", "negative: noise", "Noise hides"):
         assert part not in page, part
+
+
+def test_a_sentence_has_the_direction_of_its_relation():
+    """Numbers, levels of categories and flags, which are 0 or 1 by their public bounds."""
+    names = ("age", "weight", "region=north", "smoker=yes", "retired")
+    bounds = ((None, None),) * 4 + ((0.0, 1.0),)
+    making = Making(n_records=10_000, bounds=bounds)
+    release = made(np.eye(5, dtype=np.int64), column_names=names, making=making)
+
+    def said(i, j, correlation, ends=None):
+        pair = ShownPair((i, j), 1.0, correlation, None, ends)
+        return relation_words(release, pair).format(names[i], names[j])
+
+    for found, sentence in (
+        (said(0, 1, 0.432), "Records with a higher age tend to have a higher weight"),
+        (said(0, 1, -0.432), "Records with a higher age tend to have a lower weight"),
+        (said(0, 4, 0.432), "Records with retired tend to have a higher age"),
+        (said(2, 1, -0.432), "Records with region=north tend to have a lower weight"),
+        (said(2, 3, 0.432), "Records with region=north have smoker=yes more often"),
+        (said(3, 4, -0.432), "Records with smoker=yes have retired less often"),
+    ):
+        sign = "-" if "low" in sentence or "less" in sentence else ""
+        assert found == f"{sentence}: correlation {sign}0.43."
+    assert said(0, 1, 0.432, (0.3812, 0.4)).endswith("correlation 0.43, between 0.38 and 0.40.")
+    doubt = "correlation 0.02, between -0.0051 and 0.10, so that noise may explain it."
+    assert said(0, 1, 0.02, (-0.0051, 0.1)).endswith(doubt)
+    assert said(0, 1, None) == "Noise hides how age and weight go together: correlation not found."
 
 
 def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):

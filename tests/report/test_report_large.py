@@ -94,7 +94,7 @@ def test_a_known_order_is_kept(release):
     data = data_of(page)
     assert data["order"] is None
     assert data["opened"] == 120
-    assert "Columns stand in their order" in page
+    assert "The first 120 of 2,000 features are shown, in their order." in page
     assert '<section id="along"' in page
     unknown = replace(release, positions=None, chromosomes=None, parameters={})
     assert data_of(report_page(unknown))["order"] is not None

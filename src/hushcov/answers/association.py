@@ -109,7 +109,6 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
 
 def _levels(release: Release, name: Any) -> bool:
     """Whether this is a category or a level of one, or a column of 0 and 1 by its public bounds."""
-    if name in release.categories or "=" in str(name):
+    if name in release.categories:
         return True
-    bounds = release.making.bounds
-    return bounds is not None and bounds[positions(release, name)[0]] == (0.0, 1.0)
+    return release.is_indicator(positions(release, name)[0])

@@ -294,13 +294,13 @@ class Description:
             lines.append((f"factor {place}", words))
         return [*lines, (ERROR, error_words(release))]
 
-    def kind(self, *, short: bool = False) -> str:
+    def kind(self) -> str:
         """Structure that was found, and why."""
         found = self.release.making.structure
         assert found is not None
         if self.release.n_features == 1:
             return "a variance: one feature has no pairs"
-        why = "" if short else f". Why: {found.why}"
+        why = f". Why: {found.why}"
         if found.kind == "factors":
             meaning = f"{counted(found.rank, 'factor')} that many features follow"
         elif found.kind == "dense":
@@ -326,6 +326,33 @@ def describe(release: Release, at_most: int = 10) -> Description:
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         seen = view(release)
         return Description(seen, tuple(seen.listed(at_most).pairs()))
+
+
+def relation_words(release: Release, pair: ShownPair) -> str:
+    """Say in one sentence how two features go together, with {0} and {1} for their names."""
+    if pair.correlation is None:
+        return "Noise hides how {0} and {1} go together: correlation not found."
+    with_first, with_second = map(release.is_indicator, pair.features)
+    together = pair.correlation > 0
+    # Who has a 0 or a 1 is described by what they have, and everybody else by how much.
+    first, second = ("{1}", "{0}") if with_second and not with_first else ("{0}", "{1}")
+    if with_first and with_second:
+        sentence = f"Records with {first} have {second} {'more' if together else 'less'} often"
+    else:
+        higher = "" if with_first or with_second else "a higher "
+        more = "higher" if together else "lower"
+        sentence = f"Records with {higher}{first} tend to have a {more} {second}"
+    sentence += f": correlation {_two_digits(pair.correlation)}"
+    if pair.correlation_interval is None:
+        return f"{sentence}."
+    low, high = pair.correlation_interval
+    doubt = ", so that noise may explain it" if low <= 0 <= high else ""
+    return f"{sentence}, between {_two_digits(low)} and {_two_digits(high)}{doubt}."
+
+
+def _two_digits(value: float) -> str:
+    """Return a correlation to two digits, and zeros at the end where it is large."""
+    return f"{value:.2f}" if abs(value) >= 0.1 else number(value, 2)
 
 
 def noise_words(release: Release) -> str | None:

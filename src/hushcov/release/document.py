@@ -344,6 +344,12 @@ class Release:
         """Return which pairs are levels of one category: their covariance is no finding."""
         return np.asarray(self._category_codes[rows] == self._category_codes[columns])
 
+    def is_indicator(self, feature: int) -> bool:
+        """Return whether a column is a level of a category, or has the public bounds 0 and 1."""
+        names, bounds = self.column_names, self.making.bounds
+        level = names is not None and "=" in names[feature]
+        return level or (bounds is not None and bounds[feature] == (0.0, 1.0))
+
     @cached_property
     def _category_codes(self) -> IntArray:
         """A number for each feature, which levels of one category have in common."""

@@ -1,4 +1,4 @@
-"""The charts of a report: what took the budget, eigenvalues, estimated and expected errors."""
+"""The charts of a report: eigenvalues, and correlations along the columns."""
 
 from __future__ import annotations
 
@@ -18,41 +18,14 @@ if TYPE_CHECKING:
 
 _SIZE = (420.0, 320.0)  # pixels
 _SIDES = (52.0, 20.0, 52.0, 34.0)  # room left, right, below and above the axes
-_COLOURS = 6  # share-0 to share-5 of the style sheet
-_NARROW = 16  # pixels below which a part of the bar has no letter
 _FEW = 60  # dots that may be large
-
-
-def budget_chart(
-    shares: Sequence[float], letters: Sequence[str], label: str, titles: Sequence[str]
-) -> Markup:
-    """One bar of the shares of the budget; `titles` are said of what is pointed at."""
-    size = (420.0, 82.0)
-    identified = {f"share-{place}": title for place, title in enumerate(titles)}
-
-    def draw(figure: Figure) -> None:
-        axes = _axes(figure, size, (16, 26, 28, 24), label)
-        axes.set(xlim=(0, 1), ylim=(0, 1), yticks=[])
-        axes.spines[:].set_visible(False)
-        axes.set_xticks(np.linspace(0, 1, 6), [f"{share} %" for share in range(0, 101, 20)])
-        pixels, start = size[0] - 42, 0.0
-        for place, share in enumerate(shares):
-            width = max(share - 1.5 / pixels, 0.5 / pixels)  # a gap tells parts from each other
-            colour = ink(f"share-{place % _COLOURS}")
-            axes.barh(0.5, width, 1, start, color=colour)[0].set_gid(f"share-{place}")
-            if width * pixels >= _NARROW:
-                letter = axes.text(start + share / 2, 0.5, letters[place], weight="bold")
-                letter.set(color=ink("on-share"), ha="center", va="center_baseline")
-            start += share
-
-    return chart(size, "Shares of the privacy budget", draw, titles=identified)
 
 
 def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:
     """Eigenvalues by rank; shaded, how far errors reach from 1."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, _SIZE, _SIDES, "eigenvalue (no unit)")
+        axes = _axes(figure, "eigenvalue (no unit)")
         axes.set_xlabel("rank of the eigenvalue", color=ink("muted"))
         low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
         axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
@@ -70,59 +43,9 @@ def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:
     return chart(_SIZE, label, draw)
 
 
-def estimate_chart(error: float, least: float, most: float) -> Markup:
-    """An error with its interval, on a line from no error to that of the zero matrix."""
-    size = (420.0, 104.0)
-    ends = max(0.0, least), min(1.0, most)
-
-    def draw(figure: Figure) -> None:
-        axes = _axes(figure, size, (16, 26, 46, 34), "estimated error of this release")
-        axes.set(xlim=(-0.01, 1.05), ylim=(0, 1), yticks=[])
-        axes.set_xlabel("share of the covariance's norm", color=ink("muted"))
-        axes.spines[["left", "right", "top"]].set_visible(False)
-        axes.xaxis.set_major_formatter(_tick)
-        axes.axvline(1.0, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
-        # The name of the line, on the side where nothing is drawn.
-        _beside(axes, "the zero matrix", (1.0, 0.78), (-5, 0), ha="right")
-        axes.plot(ends, [0.4, 0.4], color=ink("link"), marker="|", markersize=12, linewidth=3)
-        (dot,) = axes.plot(min(error, 1.0), 0.4, "o", markersize=10, color=ink("link"))
-        dot.set(markeredgewidth=0, gid="error-estimate", zorder=3)
-
-    words = f"{number(error, 2)}, between {number(least, 2)} and {number(most, 2)}"
-    return chart(size, f"Estimated error: {words}", draw, titles={"error-estimate": words})
-
-
-def error_chart(records: Sequence[int], errors: Sequence[float], here: int) -> Markup:
-    """Draw errors against the number of records; the point `here` is that of the release."""
-
-    def draw(figure: Figure) -> None:
-        axes = _axes(figure, _SIZE, _SIDES, "error / norm of the covariance")
-        axes.set_xlabel("number of records", color=ink("muted"))
-        axes.set(xscale="log", yscale="log", xlim=(0.8 * min(records), 1.25 * max(records)))
-        axes.set_ylim(0.7 * min(errors), 1.6 * max(*errors, 1.0))
-        for axis in (axes.xaxis, axes.yaxis):
-            locator: Any = axis.get_major_locator()
-            locator.set_params(subs=(1.0, 3.0))
-        axes.minorticks_off()
-        _framed(axes)
-        _reference(axes, "the zero matrix")
-        axes.plot(records, errors, color=ink("link"), marker="o", markersize=6, linewidth=2)
-        point = (records[here], errors[here])
-        (dot,) = axes.plot(*point, "o", markersize=14, color=ink("link"))
-        dot.set(markeredgecolor=ink("page"), markeredgewidth=2)
-        _beside(axes, "this release", point, (9, 7), weight="bold")
-
-    return chart(_SIZE, "Error of this release, and with other numbers of records", draw)
-
-
-def _axes(
-    figure: Figure,
-    size: tuple[float, float],
-    sides: tuple[float, float, float, float],
-    label: str,
-) -> Axes:
-    """Axes with this room around them, in pixels, and what is upwards written above them."""
-    (width, height), (left, right, below, above) = size, sides
+def _axes(figure: Figure, label: str) -> Axes:
+    """Axes with room around them, and what is upwards written above them."""
+    (width, height), (left, right, below, above) = _SIZE, _SIDES
     box = (left / width, below / height)
     axes = figure.add_axes((*box, 1 - (left + right) / width, 1 - (below + above) / height))
     figure.text(4 / width, 1 - 14 / height, label, color=ink("muted"))
@@ -161,7 +84,7 @@ def decay_chart(lags: Sequence[int], means: Sequence[float], noise: float | None
     """Mean sizes of correlations by distance; dashed, what noise alone gives."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, _SIZE, _SIDES, "mean size of a correlation")
+        axes = _axes(figure, "mean size of a correlation")
         axes.set_xlabel("columns apart", color=ink("muted"))
         top = max(*means, noise or 0.0)
         axes.set(xlim=(min(lags) - 0.5, max(lags) + 0.5), ylim=(0, 1.15 * top or 1.0))
@@ -184,7 +107,7 @@ def order_chart(
     """Mean sizes of correlations along the columns, with the ends of chromosomes."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, _SIZE, _SIDES, "mean size of a correlation")
+        axes = _axes(figure, "mean size of a correlation")
         axes.set_xlabel(
             "column" if not borders else "column; lines: chromosomes", color=ink("muted")
         )

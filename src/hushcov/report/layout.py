@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,6 @@ from scipy.spatial.distance import squareform
 
 from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov.postprocess import is_noise
-from hushcov.release.pairs import View
 from hushcov.report.pages import Subject, short
 
 _MOST_CLUSTERED = 2_000  # features of a group of which all distances are computed
@@ -111,7 +109,6 @@ def condensed(
 
 
 _MOST_NODES, _MOST_EDGES = 120, 400
-_MOST_LISTED, _MOST_PARTNERS = 300, 20
 _EDGE, _MARGIN, _WIDTH = 74.0, 14.0, 1240.0  # pixels
 _LETTER, _WIDE_LETTER = 6.4, 12.0  # pixels of a letter of a label, about, and not less
 _LONGEST_LABEL = 22  # letters
@@ -129,20 +126,16 @@ _GAP = 0.6  # between components, in units of an edge
 
 @dataclass(frozen=True)
 class Graph:
-    """Features as nodes, found pairs as edges, and the same as a list.
+    """Features as nodes, and found pairs as edges.
 
     `nodes` are features with x, y, the foot of a label and the label; `edges` pairs of features
     with the four coordinates of their ends, their correlation, and what kind of line it is.
-    `partners` lists every feature that has any with its strongest partners, and how many more.
     """
 
     nodes: list[tuple[int, float, float, float, str]]
     edges: list[tuple[tuple[int, int], list[float], float, str]]
     width: float
     height: float
-    n_alone: int
-    partners: list[tuple[int, list[tuple[int, float]], int]]
-    partners_left_out: int
 
 
 def graph(subject: Subject) -> Graph | None:
@@ -167,7 +160,6 @@ def graph(subject: Subject) -> Graph | None:
     kinds = np.where(values < 0, "negative", "positive")
     kinds[is_noise(values)] = "noise"
     ends = [positions[list(edge)].ravel().tolist() for edge in edges]
-    partners = _partners(view)
     return Graph(
         nodes=[
             (node, *at, at[1] + foot, label)
@@ -178,23 +170,7 @@ def graph(subject: Subject) -> Graph | None:
         edges=list(zip(drawn, ends, values.tolist(), kinds.tolist(), strict=True)),
         width=width,
         height=height,
-        n_alone=subject.n_features - len(partners),
-        partners=partners[:_MOST_LISTED],
-        partners_left_out=max(0, len(partners) - _MOST_LISTED),
     )
-
-
-def _partners(view: View) -> list[tuple[int, list[tuple[int, float]], int]]:
-    """Every feature that has partners, those with the most first."""
-    found: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for (i, j), value in zip(
-        view.found.places, view.correlations(view.found).tolist(), strict=True
-    ):
-        found[i].append((j, value))
-        found[j].append((i, value))
-    ranked = sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
-    most = _MOST_PARTNERS
-    return [(node, others[:most], max(0, len(others) - most)) for node, others in ranked]
 
 
 def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float]:

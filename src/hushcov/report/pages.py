@@ -83,7 +83,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    for each in (number, count, counted, percent, correlation, pixels, short):
+    for each in (number, count, counted, correlation, pixels):
         environment.filters[each.__name__] = each
     # Numbers keep every digit; the filter `tojson` leaves nothing that a browser takes for a tag.
     environment.policies["json.dumps_kwargs"] = {
@@ -181,11 +181,6 @@ class Subject:
             "The interval may not hold: most of the variance of a feature with values far away may "
             "have been cut off. Transforms of such columns (log, winsorise, rank) lose less"
         )
-
-    @property
-    def pairs_word(self) -> str:
-        """Name of the pairs."""
-        return "candidate pairs" if self.release.told_pairs else "pairs of features"
 
     @property
     def theorem(self) -> bool:

@@ -7,9 +7,7 @@ public inputs, and from the sections that have modules of their own.
 from __future__ import annotations
 
 import base64
-import json
 import math
-import string
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -49,21 +47,16 @@ from hushcov.postprocess.structure import tridiagonals
 from hushcov.release import Part, Release, named_parts
 from hushcov.release.description import (
     UNRESOLVED,
-    error_estimate,
     error_words,
+    noise_words,
+    not_found,
     preparation_words,
+    relation_words,
     released_factors,
     verdict,
 )
 from hushcov.release.pairs import LEVEL, MOST_INTERVALS, NOISE, View, ratio
-from hushcov.report.charts import (
-    budget_chart,
-    decay_chart,
-    error_chart,
-    estimate_chart,
-    order_chart,
-    spectrum_chart,
-)
+from hushcov.report.charts import decay_chart, order_chart, spectrum_chart
 from hushcov.report.layout import BINS, condensed, graph, opened_features, related_order
 from hushcov.report.pages import (
     LARGEST,
@@ -80,12 +73,12 @@ from hushcov.report.pages import (
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-_FIRST_ROWS = 20
+_TOP = 10  # pairs in sentences
 _OPENED = 120  # columns of a known order that a map shows at first
 _SEARCHED = 4_000  # pairs in which names are looked for, where there are very many features
 _LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
 _NARROWEST = 0.1  # correlation that the bars of the table reach at least
-_HALF_BAR = 118.0  # pixels from zero to the end of a bar
+_HALF_BAR = 58.0  # pixels from zero to the end of a bar
 
 Array = npt.NDArray[Any]
 
@@ -94,15 +87,16 @@ Array = npt.NDArray[Any]
 
 
 def largest_pairs(subject: Subject) -> dict[str, Any]:
-    """Return the strongest pairs, how many are not listed, and the correlation that bars reach.
+    """Return the strongest pairs in sentences and numbers, and the correlation that bars reach.
 
     `bar` has the places of the ends and of the correlation in pixels from zero.
     """
-    view, pairs = subject.view, subject.found.strongest
-    sizes = [abs(pair.correlation) for pair in pairs if pair.correlation is not None]
-    for pair in pairs:
-        sizes += [abs(end) for end in pair.correlation_interval or ()]
-    noisy = any(pair.noise for pair in pairs)
+    from markupsafe import Markup, escape
+
+    view, pairs, release = subject.view, subject.found.strongest, subject.release
+    top = [pair for pair in pairs[:_TOP] if pair.correlation is not None]
+    sizes = [abs(pair.correlation or 0.0) for pair in top]
+    sizes += [abs(end) for pair in top for end in pair.correlation_interval or ()]
     reach = min(1.0, max(_NARROWEST, *sizes, 0.0))
     rows = []
     for pair in pairs:
@@ -113,12 +107,16 @@ def largest_pairs(subject: Subject) -> dict[str, Any]:
             bar = tuple((_HALF_BAR * ends / reach).tolist())
         noise = None if pair.noise_sd is None or unit == 0 else pair.noise_sd / unit
         names = subject.names[i], subject.names[j]
-        rows.append({"pair": pair, "names": names, "noise": noise, "bar": bar})
+        words = escape(relation_words(release, pair).replace(" -", " \N{MINUS SIGN}"))
+        said = words.format(*(Markup("<bdi>{}</bdi>").format(name) for name in names))
+        rows.append({"pair": pair, "names": names, "sentence": said, "noise": noise, "bar": bar})
     return {
-        "first": rows[:_FIRST_ROWS],
-        "more": rows[_FIRST_ROWS:],
+        "found": subject.found.lines()[0][1],
+        "first": rows[:_TOP],
+        "more": rows[_TOP:],
         "rest": max(len(view.found), view.n_found) - len(rows),
-        "noise": noisy,
+        "noise": any(pair.noise for pair in pairs),
+        "noise_words": noise_words(release),
         "reach": reach,
         "uncovered": any(not pair.holds for pair in pairs),
         "outside": any(pair.outside for pair in pairs),
@@ -165,8 +163,6 @@ def heat_data(subject: Subject) -> dict[str, Any]:
         },
         "order": None if np.array_equal(order, np.arange(d)) else _text(order, "<u4"),
         "opened": opened,
-        "unresolved": list(subject.release.making.unresolved),
-        "uncovered": np.flatnonzero(~view.holds).tolist(),
     }
 
 
@@ -196,7 +192,7 @@ def _text(values: Array, dtype: str) -> str:
 
 # ---- variances ----
 
-MOST_LISTED = 300  # features in the table; a search finds the others
+MOST_LISTED = 1_000  # features in the table
 _QUANTILES = (
     *((0.0, "the smallest"), (0.01, "1 % are below"), (0.25, "25 % are below")),
     *((0.5, "half are below"), (0.75, "75 % are below"), (0.99, "99 % are below")),
@@ -207,33 +203,33 @@ _NONE, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
 
 @dataclass(frozen=True)
 class Spread:
-    """A feature in words: its standard deviation and its variance, each with an interval."""
+    """A feature in words: its mean, its variance, and its standard deviation with an interval."""
 
-    feature: int
     name: str
+    mean: str
     deviation: str
     deviation_ends: str
     variance: str
-    variance_ends: str
 
 
 def spreads(subject: Subject) -> list[Spread]:
     """Return the first features, in the order of the table."""
-    lost, table, found = set(subject.release.making.unresolved), subject.view.variances(), []
+    release, table, found = subject.release, subject.view.variances(), []
+    lost, unresolved = set(not_found(release)), set(release.making.unresolved)
     roots, low_roots, high_roots = table.deviations
     for i in range(min(subject.n_features, MOST_LISTED)):
-        name, value, low, high = subject.names[i], table.variance[i], table.lower[i], table.upper[i]
-        if i in lost:
-            found.append(Spread(i, name, UNRESOLVED, _NONE, UNRESOLVED, _NONE))
+        name, value, mean = subject.names[i], table.variance[i], _NONE
+        if release.location is not None:
+            mean = UNRESOLVED if i in lost else number(float(release.location[i]))
+        if i in unresolved:
+            found.append(Spread(name, mean, UNRESOLVED, _NONE, UNRESOLVED))
             continue
         words = number(value) + (": noise" if value < 0 else "")
-        root = number(roots[i]) if value >= 0 else UNRESOLVED
-        ends = root_ends = _NONE
-        if np.isfinite([low, high]).all():
+        root, ends = number(roots[i]) if value >= 0 else UNRESOLVED, _NONE
+        if np.isfinite([table.lower[i], table.upper[i]]).all():
             mark = "" if table.holds[i] else _UNCOVERED
-            ends = f"{number(low)} to {number(high)}{mark}"
-            root_ends = f"{number(low_roots[i])} to {number(high_roots[i])}{mark}"
-        found.append(Spread(i, name, root, root_ends, words, ends))
+            ends = f"{number(low_roots[i])} to {number(high_roots[i])}{mark}"
+        found.append(Spread(name, mean, root, ends, words))
     return found
 
 
@@ -256,7 +252,6 @@ _ALL = 1_000  # features up to which every eigenvalue is computed
 _LARGEST, _SMALLEST = 30, 10  # eigenvalues that are looked for where there are more features
 _LANCZOS_STEPS = 60
 _PRECISE = 0.001  # of an eigenvalue, as a share of the largest
-_RANKED = 10
 _LARGEST_FACTOR = 1e150  # of variances; products of two stay in the range of doubles
 
 
@@ -336,11 +331,6 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
         return None
     reach = error_reach(view)
     values = np.concatenate([found.values, found.low])
-    rows = [[str(rank), number(value)] for rank, value in enumerate(found.values[:_RANKED], 1)]
-    if len(found.low):
-        rows.append(["smallest", number(float(found.low[-1]))])
-    elif found.n_features > _RANKED:
-        rows.append([f"{found.n_features:,} (smallest)", number(float(found.values[-1]))])
     return {
         "found": found,
         "reach": reach,
@@ -348,7 +338,6 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
         "above": 0 if reach is None else int(np.count_nonzero(found.values > 1 + reach)),
         "negative": int(np.count_nonzero(values < -1e-9)),
         "smallest": float(values.min()),
-        "rows": rows,
         "chart": spectrum_chart(found.values, reach),
     }
 
@@ -361,7 +350,6 @@ _DECAY = 500  # distances of the curve
 _SIDE = 40  # columns of a window
 _CELL = 9.0  # pixels of a cell of a window
 _WINDOWS = 4
-_LISTED = 12
 _HALF_NORMAL = math.sqrt(2 / math.pi)  # mean size of noise over its deviation
 
 
@@ -432,16 +420,6 @@ class Along:
         if len(found) < 2:
             return None
         return decay_chart([k for k, _, _ in found], [mean for _, _, mean in found], self.noise)
-
-    @property
-    def decay_rows(self) -> list[list[str]]:
-        """Return the decay as numbers, at some distances."""
-        found = self.by_distance
-        places = np.unique(np.linspace(0, len(found) - 1, _LISTED).round().astype(int))
-        return [
-            [count(found[i][0]), count(found[i][1]), number(found[i][2])]
-            for i in (places if found else ())
-        ]
 
     @property
     def order(self) -> Markup:
@@ -575,10 +553,7 @@ def outlook(subject: Subject, error: float | None) -> dict[str, Any] | None:
         "rough": any(each.rough for each in found),
         "rows": list(zip(records, errors, limits, strict=True)),
         "error": errors[_HERE],
-        "limit": limits[_HERE],
-        "saved": errors[_HERE] / errors[-1],
         "table": (head, rows, _HERE),
-        "chart": error_chart(records, errors, _HERE),
     }
 
 
@@ -644,9 +619,9 @@ def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
 
 
 _STYLES = ("colours.css", "base.css", "report.css", "screens.css")
-_PROGRAMS = ("heat_data.js", "heat_drawing.js", "heat_moving.js", "graph.js", "variances.js")
-_LARGE_PROGRAMS = ("columns.js",)
-_MOST_PARAMETERS = 20_000  # characters
+_HEAT = ("heat_data.js", "heat_drawing.js", "heat_moving.js")
+_PROGRAMS = ("details.js", *_HEAT, "graph.js", "variances.js")
+_LARGE_PROGRAMS = ("details.js", "columns.js")
 _LONGEST_PART = 120  # characters of the name of a part
 _LONGEST_DATASET = 80
 _GROUP = 4  # units of one family or firm
@@ -702,14 +677,13 @@ def report_page(release: Release) -> str:
             structure=structure(subject),
             ordered=data.get("order") is not None,
             opened=data.get("opened"),
-            negative_variances=subject.found.negative,
+            negative="".join(words for _, words in subject.found.lines()[1:]),
             shown_noise=int(is_noise(view.correlations(view.shown.pairs)).sum()),
             graph=None if large else graph(subject),
             largest=largest_pairs(subject),
             variances=[] if large else spreads(subject),
             spectrum=None if large else spectrum_section(view),
             outlook=None if release.of_candidates or large else outlook(subject, found.error),
-            parameters=parameters(release),
             made=None if made is None else printable(made[:19].replace("T", " ")),
             version=__version__,
             level=LEVEL,
@@ -736,9 +710,9 @@ def promise(subject: Subject) -> dict[str, Any]:
         "unit": unit,
         "grouped": unit != RECORD,
         "beliefs": [list(map(in_percent, each)) for each in odds.beliefs],
-        "tests": [[*[in_percent(alarm)] * 2, in_percent(power)] for alarm, power in odds.tests],
+        "tests": [list(map(in_percent, each)) for each in odds.tests],
         "group": (_GROUP, _GROUP * epsilon, min(1.0, of_groups)),
-        "conditions": conditions[:1].upper() + conditions[1:],
+        "conditions": conditions,
     }
 
 
@@ -769,8 +743,8 @@ def assumed(subject: Subject) -> dict[str, Any]:
 
 def structure(subject: Subject) -> dict[str, Any] | None:
     """Kind, reason, factors and error estimate; None where no structure was looked for."""
-    found, error = subject.release.making.structure, error_estimate(subject.release)
-    if found is None or error is None:
+    found = subject.release.making.structure
+    if found is None:
         return None
     factors = [
         [f"{place}", percent(each.share), each.named(tuple(subject.names))]
@@ -779,10 +753,8 @@ def structure(subject: Subject) -> dict[str, Any] | None:
     return {
         "kind": found.kind,
         "words": printable(subject.found.kind()),
-        "short": printable(subject.found.kind(short=True)),
         "factors": factors,
         "error_words": error_words(subject.release),
-        "chart": estimate_chart(*error),
     }
 
 
@@ -796,25 +768,15 @@ def budget(subject: Subject) -> dict[str, Any]:
     costs = [0.0 if unit is None else cost(part, unit) for part in parts]
     total = sum(costs)
     shares = [each / total if total > 0 else 0.0 for each in costs]
-    letters = [*string.ascii_uppercase, *map(str, range(27, len(parts) + 1))][: len(parts)]
     rows = []
-    for part, share, spent, letter in zip(parts, shares, costs, letters, strict=True):
-        row = [letter, part.name]
-        if unit is not None:
-            row += [percent(share), number(spent)]
+    for part, share, spent in zip(parts, shares, costs, strict=True):
+        row = [part.name] if unit is None else [part.name, percent(share), number(spent)]
         epsilon = alone(part, guarantee.transcript_delta)
         rows.append([*row, "\N{EN DASH}" if epsilon is None else number(epsilon)])
-    largest, drawn = max(range(len(parts)), key=shares.__getitem__, default=None), None
-    if unit is not None:
-        label = f"share of the {'cost in rho' if unit == ZCDP else 'epsilon'}"
-        titles = [f"{letter}: {name}, {share}" for letter, name, share, *_ in rows]
-        drawn = budget_chart(shares, letters, label, titles)
     return {
         "unit": unit,
         "rows": rows,
         "spent_delta": guarantee.transcript_delta + guarantee.numerical_delta,
-        "largest": None if largest is None else (parts[largest].name, shares[largest]),
-        "chart": drawn,
     }
 
 
@@ -859,20 +821,3 @@ def alone(part: Part, delta: float) -> float | None:
         return compose(charged, delta=delta).epsilon
     except HushcovError:
         return None
-
-
-# ---- every public parameter ----
-
-
-def parameters(release: Release) -> str:
-    """The numbers of a release as JSON, of bounded length."""
-    content = {
-        "mechanism": release.mechanism,
-        "unit": release.unit,
-        "noise_sd": release.noise_sd,
-        "guarantee": release.guarantee.to_dict(),
-        "parameters": dict(release.parameters),
-    }
-    text = json.dumps(content, indent=1, default=str, ensure_ascii=False)
-    more = "\n... the rest is in release.json" if len(text) > _MOST_PARAMETERS else ""
-    return "\n".join(map(printable, text[:_MOST_PARAMETERS].split("\n"))) + more

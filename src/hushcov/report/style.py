@@ -10,7 +10,7 @@ import importlib
 import io
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
@@ -87,7 +87,7 @@ def _matplotlib(module: str) -> Any:
 # ---- charts of a page ----
 
 # Colours of the style sheet, of which matplotlib sees stand-ins: #000001, #000002 and so on.
-_NAMES = ("text", "muted", "line", "link", "page", "on-share", *(f"share-{n}" for n in range(6)))
+_NAMES = ("text", "muted", "line", "link")
 _STAND_INS = {f"#{place:06x}": f"var(--{name})" for place, name in enumerate(_NAMES, 1)}
 _SETTINGS = {
     "svg.fonttype": "none",
@@ -109,29 +109,11 @@ def ink(name: str) -> str:
     return f"#{_NAMES.index(name) + 1:06x}"
 
 
-def chart(
-    size: tuple[float, float],
-    label: str,
-    draw: Callable[[Figure], None],
-    *,
-    texts: Mapping[str, str] | None = None,
-    titles: Mapping[str, str] | None = None,
-) -> Markup:
+def chart(size: tuple[float, float], label: str, draw: Callable[[Figure], None]) -> Markup:
     """Draw a figure as SVG to stand in a page. The same figure is the same text, always.
 
-    Parameters
-    ----------
-    size : tuple of float
-        Width and height in pixels.
-    label : str
-        What is said of the picture to those who do not see it.
-    draw : callable
-        Draws on an empty figure, in colours of `ink`.
-    texts : mapping of str to str
-        What is written in place of a text that was drawn. Names of features go here: a font may
-        lack their letters, and matplotlib reads $ as mathematics.
-    titles : mapping of str to str
-        What is said of a part of the picture that is pointed at, by the gid of its artist.
+    `size` is in pixels, `label` is said to those who do not see the picture, and `draw` draws on an
+    empty figure, in colours of `ink`.
     """
     settings = {**_SETTINGS, "svg.hashsalt": label}
     for key in ("text.color", "axes.labelcolor", "xtick.labelcolor", "ytick.labelcolor"):
@@ -144,16 +126,10 @@ def chart(
         draw(figure)
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(stream, format="svg", metadata=nothing)
-    return _inline(stream.getvalue(), size, label, texts or {}, titles or {})
+    return _inline(stream.getvalue(), size, label)
 
 
-def _inline(
-    svg: str,
-    size: tuple[float, float],
-    label: str,
-    texts: Mapping[str, str],
-    titles: Mapping[str, str],
-) -> Markup:
+def _inline(svg: str, size: tuple[float, float], label: str) -> Markup:
     """SVG without styles and names of its own, which would leave it or be refused by the page."""
     from markupsafe import Markup
 
@@ -163,24 +139,18 @@ def _inline(
         for child in list(parent):
             if child.tag.endswith(("style", "metadata")):
                 parent.remove(child)
-        _plain(parent, used, titles)
-        parent.text = texts.get(parent.text or "", parent.text)
+        _plain(parent, used)
     root.attrib.clear()
     box = f"0 0 {size[0]:g} {size[1]:g}"
     root.attrib |= {"viewBox": box, "role": "img", "aria-label": label, "class": "plot"}
     return Markup(re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode")))
 
 
-def _plain(element: ElementTree.Element, used: set[str], titles: Mapping[str, str]) -> None:
+def _plain(element: ElementTree.Element, used: set[str]) -> None:
     """Names without their namespaces, and styles as attributes of their own."""
     element.tag = element.tag.rpartition("}")[2]
     given = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
-    name = given.get("id", "")
-    if name in titles:
-        title = ElementTree.Element("title")
-        title.text = titles[name]
-        element.insert(0, title)
-    if name not in used:
+    if given.get("id") not in used:
         given.pop("id", None)
     for rule in filter(None, given.pop("style", "").split(";")):
         key, value = (part.strip() for part in rule.split(":", 1))

@@ -3,7 +3,7 @@
 const pairs = JSON.parse(document.getElementById("data").textContent).entries;
 const wantedColumn = document.getElementById("column-find");
 const columnRows = document.getElementById("column-rows");
-const SHOWN = 50;
+const SHOWN = 20;
 
 function cellOf(text, label) {
   const cell = Object.assign(document.createElement("td"), { textContent: text });

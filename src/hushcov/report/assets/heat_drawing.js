@@ -6,7 +6,7 @@ const APART = 26; // pixels between names where not every feature has one
 const WIDEST = 0.34; // of the canvas, that names beside the cells may take
 const LONGEST = 40; // names that are measured, of those with the most letters
 const SIGNED = 9; // pixels of a cell from which on a sign says what its colour says
-const WRITTEN = 36; // pixels of a cell from which on its correlation is written in it
+const WRITTEN = 32; // pixels of a cell from which on its correlation is written in it
 const FAINT = 0.6; // below 1: weak correlations get more colour than their share
 
 const canvas = document.getElementById("heat");
@@ -48,7 +48,7 @@ function draw() {
   const left = names + 12;
   const size = Math.max(40, width - left - 8);
   plot = { left, top: 10, size };
-  const bottom = names + 68;
+  const bottom = names + 48;
   const height = plot.top + size + bottom;
   const sharp = window.devicePixelRatio || 1;
   canvas.width = Math.round(width * sharp);
@@ -57,7 +57,7 @@ function draw() {
   const palette = colours();
   drawCells(palette);
   drawNames(palette, small, names);
-  drawLegend(palette, plot.top + size + bottom - 44);
+  drawLegend(palette, plot.top + size + bottom - 32);
   drawCursor(palette);
   // What is shown, for whoever reads the page by a program.
   canvas.dataset.view = `${view.row} ${view.column} ${view.size}`;
@@ -120,7 +120,8 @@ function drawValues(palette, best, noisy, n) {
   if (side < SIGNED) return;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.font = side < WRITTEN ? `${Math.min(14, side)}px system-ui` : "12px system-ui";
+  const letters = side < WRITTEN ? Math.min(14, side) : side < 44 ? 11 : 12;
+  context.font = `${letters}px system-ui`;
   for (let cell = 0; cell < n * n; cell += 1) {
     const value = best[cell];
     if (value === 0) continue;
@@ -185,7 +186,7 @@ function drawNames(palette, small, room) {
 }
 
 function drawLegend(palette, top) {
-  const width = Math.min(260, plot.size);
+  const width = Math.min(220, 0.6 * plot.size);
   for (let x = 0; x < width; x += 1) {
     const value = data.limit * (2 * (x / (width - 1)) - 1);
     context.fillStyle = `rgb(${mixed(palette, value).join(" ")})`;
@@ -201,7 +202,7 @@ function drawLegend(palette, top) {
     context.fillText(number((at - 1) * data.limit, 2), plot.left + (at * width) / 2, top + 16);
   });
   context.textAlign = "left";
-  context.fillText("correlation (no unit)", plot.left, top + 31);
+  context.fillText("correlation", plot.left + width + 12, top);
 }
 
 function drawCursor(palette) {

@@ -286,6 +286,14 @@ document.querySelectorAll("[data-pair]").forEach((link) => {
 
 // ---- start ----
 
+// All of the map is on the first screen where it stands beside the relations; it is this much higher
+// than wide.
+const HIGHER = 46;
+if (matchMedia("(min-width: 60rem)").matches) {
+  const room = window.innerHeight - canvas.getBoundingClientRect().top - window.scrollY - HIGHER;
+  document.documentElement.style.setProperty("--map", `${clamp(room, 288, 736)}px`);
+}
+
 ["(prefers-color-scheme: dark)", "print"].forEach((media) => {
   matchMedia(media).addEventListener("change", () => draw());
 });
