@@ -18,6 +18,7 @@ from scipy import sparse
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer
 from hushcov._words import some_of
+from hushcov.answers.printing import Page, between
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import (
     Matrix,
@@ -50,6 +51,16 @@ class Answer(ABC):
     @abstractmethod
     def table(self) -> Table:
         """The answer as named columns."""
+
+    @abstractmethod
+    def page(self) -> Page:
+        """The answer as it is shown."""
+
+    def __repr__(self) -> str:
+        return str(self.page())
+
+    def _repr_html_(self) -> str:
+        return self.page().html()
 
     def frame(self, library: str | None = None) -> Any:
         """The table as a DataFrame.
@@ -363,7 +374,7 @@ MOST_COLUMNS = 2_000
 _WILD = set("*?[")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Window(Answer):
     """Columns that stand side by side, with all that was released of them.
 
@@ -396,6 +407,22 @@ class Window(Answer):
     def table(self) -> Table:
         """A line for each pair that was released."""
         return self.pairs
+
+    def page(self) -> Page:
+        """The pairs with intervals of their correlations."""
+        first, last, n = self.features[0], self.features[-1], len(self.features)
+        names = {"correlation_lower": "lower", "correlation_upper": "upper"}
+        shown = ("feature_1", "feature_2", "correlation", *names, "found")
+        legend = f"{between(self.level)}. found: the pair stands out of the noise."
+        return Page(
+            title="Window",
+            facts=[
+                ("columns", f"{n:,}, from {first} to {last}"),
+                ("pairs", f"{len(self.pairs['found']):,} of {n * (n - 1) // 2:,} were released"),
+            ],
+            table={names.get(name, name): self.pairs[name] for name in shown},
+            legend=f"correlation: it has no unit; {legend}",
+        )
 
     def matrix(self, library: str | None = None) -> Any:
         """The correlations as a square frame with the names; polars has them in `feature`."""
