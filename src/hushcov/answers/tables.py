@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,8 @@ from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer
-from hushcov._words import some_of
-from hushcov.answers.printing import Page, between
+from hushcov._words import counted, some_of
+from hushcov.accounting.guarantee import promise_words
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import (
     Matrix,
@@ -27,9 +27,15 @@ from hushcov.postprocess import (
     upper_pairs,
 )
 from hushcov.release import Release
+from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks
 from hushcov.release.estimate import scales_of
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
+if TYPE_CHECKING:
+    from hushcov.answers.printing import Page
+
+#: The label of what must be known before all else.
+WARNING = "warning"
 #: Features up to which a question may be asked of all of them.
 MOST_ASKED = 20_000
 _MOST_IN_REFUSAL = 20  # features in a refusal
@@ -320,6 +326,39 @@ def covariance_table(release: Release, matrix: Matrix) -> Table:
     return {first: names} | {str(name): dense[:, i] for i, name in enumerate(names)}
 
 
+def _shown(pairs: Table) -> dict[str, Column]:
+    """Return pairs with their correlations, as they are shown."""
+    names = {"correlation_lower": "lower", "correlation_upper": "upper"}
+    kept = ("feature_1", "feature_2", "correlation", *names)
+    return {names.get(name, name): pairs[name] for name in kept}
+
+
+def overview(release: Release, most: int = 10) -> Page:
+    """Return verdict, guarantee and strongest pairs of a release, as they are shown."""
+    from hushcov.answers.printing import Page, between
+
+    found, promise = describe(release, most), release.guarantee
+    pairs = _shown(named_pairs(release, found.view.listed(most)))
+    if any(pair.correlation_outside for pair in found.strongest):
+        marks = [OUTSIDE * pair.correlation_outside for pair in found.strongest]
+        pairs[""] = np.array(marks, dtype=object)
+    words = promise_words(promise.epsilon, promise.delta, promise.adjacency, promise.unit)
+    remarks = pair_remarks(found.strongest, projected=release.making.projected)
+    between_words = f"; {between(LEVEL)}" if found.view.has_intervals else ""
+    if not between_words:
+        del pairs["lower"], pairs["upper"]
+    first = [*([] if promise.private else [NOT_PRIVATE]), *release.warnings]
+    return Page(
+        title=f"Private covariance of {counted(release.n_features, 'feature')}",
+        facts=[
+            *((WARNING, each) for each in first),
+            *(found.verdict(), *found.lines(), ("guarantee", words)),
+        ],
+        table=pairs,
+        legend=f"The strongest pairs. correlation: it has no unit{between_words}. {remarks}",
+    )
+
+
 # ---- files beside a release ----
 
 #: Names of the estimate's file, and what tables may be written as.
@@ -410,9 +449,9 @@ class Window(Answer):
 
     def page(self) -> Page:
         """The pairs with intervals of their correlations."""
+        from hushcov.answers.printing import Page, between
+
         first, last, n = self.features[0], self.features[-1], len(self.features)
-        names = {"correlation_lower": "lower", "correlation_upper": "upper"}
-        shown = ("feature_1", "feature_2", "correlation", *names, "found")
         legend = f"{between(self.level)}. found: the pair stands out of the noise."
         return Page(
             title="Window",
@@ -420,7 +459,7 @@ class Window(Answer):
                 ("columns", f"{n:,}, from {first} to {last}"),
                 ("pairs", f"{len(self.pairs['found']):,} of {n * (n - 1) // 2:,} were released"),
             ],
-            table={names.get(name, name): self.pairs[name] for name in shown},
+            table=_shown(self.pairs) | {"found": self.pairs["found"]},
             legend=f"correlation: it has no unit; {legend}",
         )
 

@@ -101,6 +101,20 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     bounds: ClassVar[Any] = None  # options of some estimators
     transforms: ClassVar[Any] = None
 
+    def _repr_html_inner(self) -> str:
+        """Show the release to a notebook; before the fit, what scikit-learn shows."""
+        shown: str = super()._repr_html_inner()
+        if not hasattr(self, "release_"):
+            return shown
+        from hushcov.report.notebook import release_html
+
+        return release_html(self.release_, more=shown)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return text, and HTML where `sklearn.set_config(display=...)` has it."""
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)
+        return shown | ({"text/html": self._repr_html_inner()} if "text/html" in shown else {})
+
     @property
     def score(self) -> Any:
         """Not there, so that scikit-learn scores no held-out rows: see `log_likelihood`."""

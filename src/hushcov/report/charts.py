@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ _SIDES = (52.0, 20.0, 52.0, 34.0)  # room left, right, below and above the axes
 _COLOURS = 6  # share-0 to share-5 of the style sheet
 _NARROW = 16  # pixels below which a part of the bar has no letter
 _FEW = 60  # dots that may be large
+EIGENVALUE = "eigenvalue (no unit)"
 
 
 def budget_chart(
@@ -52,22 +53,30 @@ def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:
     """Eigenvalues by rank; shaded, how far errors reach from 1."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, _SIZE, _SIDES, "eigenvalue (no unit)")
-        axes.set_xlabel("rank of the eigenvalue", color=ink("muted"))
-        low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
-        axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
-        axes.locator_params(axis="x", nbins=6, integer=True)
-        _framed(axes)
-        if reach is not None:
-            band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
-            axes.axhspan(*band, facecolor=ink("link"), edgecolor="none", alpha=0.14, zorder=0)
-        _reference(axes, "unrelated features: 1")
-        size = 7 if len(values) <= _FEW else 4
-        ranks = range(1, len(values) + 1)
-        axes.plot(ranks, values, "o", markersize=size, color=ink("link"), markeredgewidth=0)
+        axes = _axes(figure, _SIZE, _SIDES, EIGENVALUE)
+        draw_spectrum(axes, values, reach, ink)
 
     label = "Eigenvalues of the released correlations, the largest first"
     return chart(_SIZE, label, draw)
+
+
+def draw_spectrum(
+    axes: Axes, values: FloatArray, reach: float | None, colour: Callable[[str], str]
+) -> None:
+    """Draw eigenvalues by rank, in colours of the page by their names."""
+    axes.set_xlabel("rank of the eigenvalue", color=colour("muted"))
+    low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
+    axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
+    axes.locator_params(axis="x", nbins=6, integer=True)
+    _framed(axes, colour)
+    if reach is not None:
+        band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
+        axes.axhspan(*band, facecolor=colour("link"), edgecolor="none", alpha=0.14, zorder=0)
+    _reference(axes, "unrelated features: 1", colour)
+    size = 7 if len(values) <= _FEW else 4
+    ranks = range(1, len(values) + 1)
+    look: dict[str, Any] = {"markeredgewidth": 0, "clip_on": False, "zorder": 3}
+    axes.plot(ranks, values, "o", markersize=size, color=colour("link"), **look)
 
 
 def estimate_chart(error: float, least: float, most: float) -> Markup:
@@ -129,15 +138,15 @@ def _axes(
     return axes
 
 
-def _framed(axes: Axes) -> None:
-    tidy(axes, colour=ink("line"))
+def _framed(axes: Axes, colour: Callable[[str], str] = ink) -> None:
+    tidy(axes, colour=colour("line"))
     axes.xaxis.set_major_formatter(_tick)
     axes.yaxis.set_major_formatter(_tick)
 
 
-def _reference(axes: Axes, label: str) -> None:
+def _reference(axes: Axes, label: str, colour: Callable[[str], str] = ink) -> None:
     """A dashed line at 1, which the label above it explains."""
-    axes.axhline(1.0, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
+    axes.axhline(1.0, color=colour("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
     _beside(axes, label, (1.0, 1.0), (0, 5), xycoords=("axes fraction", "data"), ha="right")
 
 
