@@ -89,8 +89,9 @@ class Page:
             show(out, "")
             show(out, self._text_table())
             facts(out, self.left_out(where))
-            show(out, "")
-            paragraph(out, clean(self.legend))
+            if self.legend:
+                show(out, "")
+                paragraph(out, clean(self.legend))
         for note in self.notes:
             paragraph(out, clean(note))
         if self.warning:

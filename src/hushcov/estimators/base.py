@@ -112,8 +112,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         """Return text, and HTML where `sklearn.set_config(display=...)` has it."""
-        shown: dict[str, str] = super()._repr_mimebundle_(**options)
-        return shown | ({"text/html": self._repr_html_inner()} if "text/html" in shown else {})
+        html = getattr(self, "_repr_html_", None)
+        return {"text/plain": repr(self)} | ({} if html is None else {"text/html": html()})
 
     @property
     def score(self) -> Any:

@@ -292,7 +292,7 @@ def _band_panel(axes: Axes, correlation: Matrix) -> str:
 
 #: Pictures of a release.
 KINDS = ("heat", "pairs", "spectrum", "graph")
-_SIZES = {"pairs": (9.0, 7.4), "spectrum": (8.0, 5.6), "graph": (12.4, 7.0)}  # inches
+_SIZES = {"pairs": (9.0, 0.0), "spectrum": (8.0, 5.6), "graph": (12.4, 7.0)}  # inches
 _PANEL = (6.4, 4.4)  # inches of a graph beside other pictures
 _PER_INCH = 100.0  # pixels of a graph
 _LABEL_PIXELS = 11.5
@@ -353,6 +353,8 @@ def _alone(subject: Subject, kind: str) -> Figure:
     drawn = graph(subject) if kind == "graph" else None
     if drawn is not None:
         height = min(max(2 + drawn.height / _PER_INCH, 4.0), 2 * height)
+    elif kind == "pairs":
+        height = 1.8 + 0.28 * max(min(len(subject.found.strongest), _MOST_PAIRS), 5)
     figure = new_figure(width, height)
     axes = figure.subplots()
     if kind == "pairs":

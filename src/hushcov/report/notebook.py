@@ -71,11 +71,12 @@ def _heat(release: Release) -> str:
     words = "Correlations; columns are in the order of the rows. Red: together, blue: opposite, "
     words += f"white: zero, grey: not found. Strongest colour: {found.limit:.2g}."
     words += f" The {len(names)} of {d:,} features with the strongest pairs." * (len(names) < d)
+    frame = f"image-rendering: pixelated; outline: 1px solid {page_colours()['noise']}"
     return (
         '<div style="flex: none"><p><b>Heat map</b></p><div style="display: flex; gap: 6px">'
         f'<div style="font-size: {min(12, cell)}px">{listed}</div>'
         f'<img alt="heat map of the correlations" width="{side}" height="{side}" '
-        f'style="image-rendering: pixelated" src="data:image/png;base64,{image}"></div>'
+        f'style="{frame}" src="data:image/png;base64,{image}"></div>'
         f'<p style="max-width: {_SIDE + 120}px">{words}</p></div>'
     )
 
