@@ -51,6 +51,7 @@ _MOST_ORDERED = 100_000  # features of which all pairs are drawn
 _MOST_CELLS = 400  # cells a panel can show side by side
 _FEW_NAMES, _MOST_NAMES = 25, 60  # at an axis
 _LONGEST_NAME = 25  # letters
+_SEE = "What to see: "
 
 
 class HeatMap(NamedTuple):
@@ -164,6 +165,8 @@ def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
     width = _cell_width(n_shown)
     some = f" The {n_shown:,} of {d:,} features that are shown have all of them."
     left_out = some * (n_shown < d)
+    if drowned == pairs:
+        return f"{_SEE}no correlation was found. Grey is noise: beyond 1, or without a variance."
     pale = " Nothing is zero, so that pale colours may be noise." * (pairs == candidates)
     grey = f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
     grey *= drowned > 0
@@ -297,9 +300,8 @@ _PANEL = (6.4, 4.4)  # inches of a graph beside other pictures
 _PER_INCH = 100.0  # pixels of a graph
 _LABEL_PIXELS = 11.5
 _MOST_PAIRS, _FEW_PAIRS = 20, 10  # alone, and beside other pictures
-_FEW_NODES = 24
+_FEW_NODES = (24, 16, 10, 6)
 _LONGEST_OF_TWO = 18  # letters
-_SEE = "What to see: "
 
 
 def release_figure(release: Release, kind: str | None = None) -> Figure:
@@ -326,8 +328,11 @@ def _as_png(figure: Figure) -> bytes:
 
 def _overview(subject: Subject) -> Figure:
     found, figure = verdict(subject.release), new_figure(14, 12)
-    (heat, pairs), (eigenvalues, edges) = figure.subplots(2, 2)
-    drawn = graph(subject, width=_PANEL[0] * _PER_INCH, most=_FEW_NODES)
+    parts = np.ravel(
+        np.asarray(figure.subfigures(2, 2))
+    )  # names beside one panel take no room from another
+    heat, pairs, eigenvalues, edges = (part.subplots() for part in parts)
+    drawn = _small_graph(subject)
     words = {
         "Correlations": _draw_heat(heat, subject),
         "Pairs": _draw_pairs(pairs, subject, _FEW_PAIRS),
@@ -340,6 +345,15 @@ def _overview(subject: Subject) -> Figure:
     lines = [textwrap.fill(each, 185, break_on_hyphens=False) for each in said]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color="0.25")
     return figure
+
+
+def _small_graph(subject: Subject) -> Graph | None:
+    """Return the graph of so many features that their names can be read in a panel."""
+    for most in _FEW_NODES:
+        drawn = graph(subject, width=_PANEL[0] * _PER_INCH, most=most)
+        if drawn is None or drawn.height <= _PANEL[1] * _PER_INCH:
+            break
+    return drawn
 
 
 def _alone(subject: Subject, kind: str) -> Figure:
