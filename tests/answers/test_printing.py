@@ -7,7 +7,7 @@ import pytest
 
 from answers.answer_documents import document
 from hushcov._arrays import FloatArray
-from hushcov.answers.printing import Page
+from hushcov.answers.printing import AnswerPage
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.release.document import Making
 
@@ -68,7 +68,7 @@ def test_long_tables_and_values_that_are_not_there():
     value[1] = np.nan
     table = {"feature": np.array(["a\x1b"] * 40, dtype=object), "correlation": value}
     table |= {"lower": value - 0.1, "upper": value + np.inf, "noise": np.zeros(40, dtype=bool)}
-    page = Page("Title", [("fact", "sentence")], table, "legend", ["note"], "take care")
+    page = AnswerPage("Title", [("fact", "sentence")], table, "legend", ["note"], "take care")
     text = str(page)
     assert "10 more lines: frame() has all" in text
     assert "not found none" in " ".join(text.split())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._words import number
-from hushcov.answers.printing import Page, between, figure
+from hushcov.answers.printing import AnswerPage, between, figure
 from hushcov.answers.regression import linear, means_of, regress
 from hushcov.answers.tables import Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import doubts, refuse_unknown, spelt_out, width_of, with_missing
@@ -50,7 +50,7 @@ class Association(Answer):
         """A line for each level and column."""
         return self.lines
 
-    def page(self) -> Page:
+    def page(self) -> AnswerPage:
         """Differences of means in words and in a table."""
         facts = [("category", self.category), ("other", self.other)]
         if self.explained is not None:
@@ -71,7 +71,7 @@ class Association(Answer):
             "0 and 1 it is the share of 1. difference: how much larger that is than among all "
             f"other records, in the unit of the column; {between(self.level)}."
         )
-        return Page("Association", facts, self.lines, legend, self.notes, self.warning)
+        return AnswerPage("Association", facts, self.lines, legend, self.notes, self.warning)
 
 
 def associate(release: Release, category: Any, other: Any, *, level: float = LEVEL) -> Association:

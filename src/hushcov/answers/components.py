@@ -22,7 +22,7 @@ from scipy import sparse, special
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
 from hushcov._words import counted, number
-from hushcov.answers.printing import Page, between
+from hushcov.answers.printing import AnswerPage, between
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import AskedMatrix, part, width_of
 from hushcov.exceptions import ParameterError
@@ -315,7 +315,7 @@ class Components(Answer):
             "stands_out": self.stands_out,
         }
 
-    def page(self) -> Page:
+    def page(self) -> AnswerPage:
         """Shares and directions in words, and the loadings."""
         summary = self.summary()
         rows = zip(*(column.tolist() for column in summary.values()), strict=True)
@@ -326,7 +326,7 @@ class Components(Answer):
             "loading: how much of the feature is in the direction, from -1 to 1; "
             f"{between(self.level)}."
         )
-        return Page("Principal components", facts, self.table(), legend, self.notes)
+        return AnswerPage("Principal components", facts, self.table(), legend, self.notes)
 
     def transform(self, rows: Any) -> FloatArray:
         """Project rows on the components: a frame with these features, or columns in their order.
@@ -631,7 +631,7 @@ class PartialCorrelations(Answer):
             "noise": self.noise[at],
         }
 
-    def page(self) -> Page:
+    def page(self) -> AnswerPage:
         """The pairs that have a value, and how many are edges."""
         table, edges = self.table(), int(np.count_nonzero(np.triu(self.edges, 1)))
         pairs = counted(len(table["edge"]), "pair")
@@ -642,7 +642,7 @@ class PartialCorrelations(Answer):
             f"{between(self.level)}. edge: it is not zero, beyond doubt; all pairs together have a "
             f"wrong edge in at most {100 * (1 - self.level):.3g} % of releases."
         )
-        return Page(
+        return AnswerPage(
             "Partial correlations",
             [("edges", words)],
             {name: column[there] for name, column in table.items()},

@@ -30,7 +30,7 @@ _WHOLE = 1e4, 1e9  # numbers between these are written without an exponent
 
 
 @dataclass(frozen=True, eq=False)
-class Page:
+class AnswerPage:
     """An answer as it is shown: facts in labelled sentences, a table, and what its columns mean."""
 
     title: str
@@ -123,7 +123,7 @@ class Page:
         return stream.getvalue().strip("\n")
 
     def html(self) -> str:
-        """The same as HTML, for notebooks."""
+        """Return HTML, for notebooks."""
         columns = self.columns()
         side = ["left" if words else "right" for _, words, _ in columns]
 

@@ -20,7 +20,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_real, listed
 from hushcov._words import counted
 from hushcov.accounting import Gaussian
-from hushcov.answers.printing import Page, between, figure
+from hushcov.answers.printing import AnswerPage, between, figure
 from hushcov.answers.tables import (
     MOST_ASKED,
     Answer,
@@ -331,7 +331,7 @@ class Regression(Answer):
             "noise": self.noise[order],
         }
 
-    def page(self) -> Page:
+    def page(self) -> AnswerPage:
         """R^2, what is left of the variance, and the coefficients."""
         ends = figure(self.r_squared_lower), figure(self.r_squared_upper)
         residual = math.sqrt(max(self.residual_variance, 0.0))
@@ -352,7 +352,7 @@ class Regression(Answer):
             legend += " ridge: noise does not let this column apart from others."
         if self.noise.any():
             legend += " noise: nothing is known of this coefficient."
-        return Page("Regression", facts, self.table(), legend, self.notes, self.warning)
+        return AnswerPage("Regression", facts, self.table(), legend, self.notes, self.warning)
 
 
 def regress(
@@ -559,7 +559,7 @@ class Conditional(Answer):
             "used": self.n_used,
         }
 
-    def page(self) -> Page:
+    def page(self) -> AnswerPage:
         """Predictions beside what is expected without knowing anything."""
         given = ", ".join(f"{name} = {value:,.10g}" for name, value in self.given.items())
         legend = (
@@ -567,7 +567,9 @@ class Conditional(Answer):
             f"{between(self.level)}. Single records differ more: sd is their standard deviation, "
             "and most lie within two of it. used: how many of the given values count."
         )
-        return Page("Prediction", [("given", given)], self.table(), legend, warning=self.warning)
+        return AnswerPage(
+            "Prediction", [("given", given)], self.table(), legend, warning=self.warning
+        )
 
 
 def conditional(

@@ -32,7 +32,7 @@ from hushcov.release.estimate import scales_of
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
 if TYPE_CHECKING:
-    from hushcov.answers.printing import Page
+    from hushcov.answers.printing import AnswerPage
 
 #: The label of what must be known before all else.
 WARNING = "warning"
@@ -58,11 +58,11 @@ class Answer(ABC):
     def table(self) -> Table:
         """The answer as named columns."""
 
-    def page(self) -> Page:
+    def page(self) -> AnswerPage:
         """The answer as it is shown."""
-        from hushcov.answers.printing import Page
+        from hushcov.answers.printing import AnswerPage
 
-        return Page(type(self).__name__, [], self.table(), "")
+        return AnswerPage(type(self).__name__, [], self.table(), "")
 
     def __repr__(self) -> str:
         return str(self.page())
@@ -335,9 +335,9 @@ def _shown(pairs: Table) -> dict[str, Column]:
     return {names.get(name, name): pairs[name] for name in kept}
 
 
-def overview(release: Release, most: int = 10) -> Page:
+def overview(release: Release, most: int = 10) -> AnswerPage:
     """Return verdict, guarantee and strongest pairs of a release, as they are shown."""
-    from hushcov.answers.printing import Page, between
+    from hushcov.answers.printing import AnswerPage, between
 
     found, promise = describe(release, most), release.guarantee
     pairs = _shown(named_pairs(release, found.view.listed(most)))
@@ -350,7 +350,7 @@ def overview(release: Release, most: int = 10) -> Page:
     if not between_words:
         del pairs["lower"], pairs["upper"]
     first = [*([] if promise.private else [NOT_PRIVATE]), *release.warnings]
-    return Page(
+    return AnswerPage(
         title=f"Private covariance of {counted(release.n_features, 'feature')}",
         facts=[
             *((WARNING, each) for each in first),
@@ -449,13 +449,13 @@ class Window(Answer):
         """A line for each pair that was released."""
         return self.pairs
 
-    def page(self) -> Page:
+    def page(self) -> AnswerPage:
         """The pairs with intervals of their correlations."""
-        from hushcov.answers.printing import Page, between
+        from hushcov.answers.printing import AnswerPage, between
 
         first, last, n = self.features[0], self.features[-1], len(self.features)
         legend = f"{between(self.level)}. found: the pair stands out of the noise."
-        return Page(
+        return AnswerPage(
             title="Window",
             facts=[
                 ("columns", f"{n:,}, from {first} to {last}"),

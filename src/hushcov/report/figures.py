@@ -328,9 +328,8 @@ def _as_png(figure: Figure) -> bytes:
 
 def _overview(subject: Subject) -> Figure:
     found, figure = verdict(subject.release), new_figure(14, 12)
-    parts = np.ravel(
-        np.asarray(figure.subfigures(2, 2))
-    )  # names beside one panel take no room from another
+    # Parts of their own: names beside one panel take no room from another.
+    parts = np.ravel(np.asarray(figure.subfigures(2, 2)))
     heat, pairs, eigenvalues, edges = (part.subplots() for part in parts)
     drawn = _small_graph(subject)
     words = {
@@ -414,7 +413,8 @@ def _draw_pairs(axes: Axes, subject: Subject, most: int) -> str:
         else:
             at = axes.get_yaxis_transform()
             axes.text(0.98, place, UNRESOLVED, ha="right", va="bottom", color="0.35", transform=at)
-    names = [_both(subject, pair.features) for pair in pairs]
+    sides = ((subject.names[i] for i in pair.features) for pair in pairs)
+    names = [", ".join(short(name, _LONGEST_OF_TWO) for name in both) for both in sides]
     axes.set_yticks(range(len(pairs)), names, fontsize=9, parse_math=False)
     axes.set(ylim=(len(pairs) - 0.4, -0.6), xlabel="correlation (no unit)")
     drawn = np.concatenate([[0.0], *(line.get_xdata(orig=False) for line in axes.lines)])
@@ -429,10 +429,6 @@ def _draw_pairs(axes: Axes, subject: Subject, most: int) -> str:
     because = "because noise put them beyond 1 or a variance below zero"
     said += f" Grey, {lost:,}: not found, {because}." * (lost > 0)
     return said
-
-
-def _both(subject: Subject, features: tuple[int, int]) -> str:
-    return ", ".join(short(subject.names[i], _LONGEST_OF_TWO) for i in features)
 
 
 def _nothing(axes: Axes, said: str) -> str:
