@@ -16,7 +16,7 @@ from sklearn.utils import estimator_html_repr
 import hushcov
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.release.description import verdict
-from hushcov.report.style import page_colours
+from hushcov.report.pages import page_colours
 from report.report_releases import BUDGET, fitted, made
 
 

@@ -271,21 +271,6 @@ class Answers:
 
         return partial_correlations(self._released(), features, level=level).of(self._frames)
 
-    def plot(self, kind: str | None = None) -> Figure:
-        """Draw the release: a matplotlib Figure, which a notebook shows and `savefig` writes.
-
-        Needs the extra `report`.
-
-        Parameters
-        ----------
-        kind : {"heat", "pairs", "spectrum", "graph"}, optional
-            Heat map of the correlations, strongest pairs with their intervals, eigenvalues with
-            the level of the noise, or graph of the found pairs; None draws all of them.
-        """
-        from hushcov.report.figures import release_figure
-
-        return release_figure(self._released(), kind)
-
     def report(self, path: str | PathLike[str]) -> Path:
         """Write the report of the release, one HTML page, and return its path.
 
@@ -372,6 +357,21 @@ class Answers:
         from hushcov.answers.tables import frame
 
         return frame(table, self._frames if library is None else library)
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the release: a matplotlib Figure, which a notebook shows and `savefig` writes.
+
+        Needs the extra `report`.
+
+        Parameters
+        ----------
+        kind : {"heat", "pairs", "spectrum", "graph"}, optional
+            Heat map of the correlations, strongest pairs with their intervals, eigenvalues with
+            the level of the noise, or graph of the found pairs; None draws all of them.
+        """
+        from hushcov.report.figures import release_figure
+
+        return release_figure(self._released(), kind)
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of the released covariance; see `precision_`."""

@@ -336,26 +336,6 @@ def describe(release: Release, at_most: int = 10) -> Description:
         return Description(seen, tuple(seen.listed(at_most).pairs()))
 
 
-def pair_remarks(pairs: Sequence[ShownPair], *, projected: bool = False) -> str:
-    """Explain the marks in a table of these pairs."""
-    words = []
-    if any(pair.noise for pair in pairs):
-        words.append(
-            "A correlation was not found where noise put it beyond 1, or a variance below zero."
-        )
-    if any(pair.outside or pair.correlation_outside for pair in pairs):
-        reason = (
-            "the estimate was moved when the matrix was made positive semidefinite, or barely "
-            if projected
-            else "the estimate barely "
-        )
-        words.append(
-            f"{OUTSIDE} outside its interval: {reason}passed the threshold, which favours those "
-            "that noise made larger. Believe the interval."
-        )
-    return " ".join([*words, _TOO_STRONG])
-
-
 def noise_words(release: Release) -> str | None:
     """Hold the noise of a correlation against its sampling error; None where one is not known."""
     if release.noise_sd is None or release.n_sampled is None:
@@ -524,3 +504,23 @@ def structure_dict(release: Release) -> dict[str, object] | None:
         "multiplied_by": found.kept,
         "as_bad_as_zeros": as_zeros(error),
     }
+
+
+def pair_remarks(pairs: Sequence[ShownPair], *, projected: bool = False) -> str:
+    """Explain the marks in a table of these pairs."""
+    words = []
+    if any(pair.noise for pair in pairs):
+        words.append(
+            "A correlation was not found where noise put it beyond 1, or a variance below zero."
+        )
+    if any(pair.outside or pair.correlation_outside for pair in pairs):
+        reason = (
+            "the estimate was moved when the matrix was made positive semidefinite, or barely "
+            if projected
+            else "the estimate barely "
+        )
+        words.append(
+            f"{OUTSIDE} outside its interval: {reason}passed the threshold, which favours those "
+            "that noise made larger. Believe the interval."
+        )
+    return " ".join([*words, _TOO_STRONG])

@@ -21,7 +21,6 @@ _SIDES = (52.0, 20.0, 52.0, 34.0)  # room left, right, below and above the axes
 _COLOURS = 6  # share-0 to share-5 of the style sheet
 _NARROW = 16  # pixels below which a part of the bar has no letter
 _FEW = 60  # dots that may be large
-EIGENVALUE = "eigenvalue (no unit)"
 
 
 def budget_chart(
@@ -53,30 +52,12 @@ def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:
     """Eigenvalues by rank; shaded, how far errors reach from 1."""
 
     def draw(figure: Figure) -> None:
-        axes = _axes(figure, _SIZE, _SIDES, EIGENVALUE)
+        axes = _axes(figure, _SIZE, _SIDES, "eigenvalue (no unit)")
+        axes.set_xlabel("rank of the eigenvalue", color=ink("muted"))
         draw_spectrum(axes, values, reach, ink)
 
     label = "Eigenvalues of the released correlations, the largest first"
     return chart(_SIZE, label, draw)
-
-
-def draw_spectrum(
-    axes: Axes, values: FloatArray, reach: float | None, colour: Callable[[str], str]
-) -> None:
-    """Draw eigenvalues by rank, in colours of the page by their names."""
-    axes.set_xlabel("rank of the eigenvalue", color=colour("muted"))
-    low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
-    axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
-    axes.locator_params(axis="x", nbins=6, integer=True)
-    _framed(axes, colour)
-    if reach is not None:
-        band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
-        axes.axhspan(*band, facecolor=colour("link"), edgecolor="none", alpha=0.14, zorder=0)
-    _reference(axes, "unrelated features: 1", colour)
-    size = 7 if len(values) <= _FEW else 4
-    ranks = range(1, len(values) + 1)
-    look: dict[str, Any] = {"markeredgewidth": 0, "clip_on": False, "zorder": 3}
-    axes.plot(ranks, values, "o", markersize=size, color=colour("link"), **look)
 
 
 def estimate_chart(error: float, least: float, most: float) -> Markup:
@@ -214,3 +195,20 @@ def order_chart(
 def _dashed(axes: Axes, noise: float) -> None:
     axes.axhline(noise, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
     _beside(axes, "noise alone", (0.0, noise), (5, 5), xycoords=("axes fraction", "data"))
+
+
+def draw_spectrum(
+    axes: Axes, values: FloatArray, reach: float | None, colour: Callable[[str], str]
+) -> None:
+    """Draw eigenvalues by rank, in colours of the page by their names."""
+    low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
+    axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
+    axes.locator_params(axis="x", nbins=6, integer=True)
+    _framed(axes, colour)
+    if reach is not None:
+        band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
+        axes.axhspan(*band, facecolor=colour("link"), edgecolor="none", alpha=0.14, zorder=0)
+    _reference(axes, "unrelated features: 1", colour)
+    ranks, size = range(1, len(values) + 1), 7 if len(values) <= _FEW else 4
+    look: dict[str, Any] = {"markeredgewidth": 0, "clip_on": False, "zorder": 3}
+    axes.plot(ranks, values, "o", markersize=size, color=colour("link"), **look)

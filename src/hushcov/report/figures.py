@@ -25,19 +25,19 @@ from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.description import UNRESOLVED, verdict
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, STRONGEST, View, scan
-from hushcov.report.charts import EIGENVALUE, draw_spectrum
+from hushcov.report.charts import draw_spectrum
 from hushcov.report.layout import Graph, condensed, graph, opened_features, related_order
-from hushcov.report.pages import Subject, number, printable, short, subject_of
-from hushcov.report.sections import error_reach, spectrum
-from hushcov.report.style import (
-    LOOKS,
-    caption,
-    new_figure,
+from hushcov.report.pages import (
+    Subject,
+    number,
     page_colours,
-    tidy,
+    printable,
+    short,
+    subject_of,
     verdict_colours,
-    write_png,
 )
+from hushcov.report.sections import error_reach, spectrum
+from hushcov.report.style import LOOKS, caption, new_figure, tidy, write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -349,7 +349,7 @@ def _overview(subject: Subject) -> Figure:
 def _small_graph(subject: Subject) -> Graph | None:
     """Return the graph of so many features that their names can be read in a panel."""
     for most in _FEW_NODES:
-        drawn = graph(subject, width=_PANEL[0] * _PER_INCH, most=most)
+        drawn = graph(subject, wide=_PANEL[0] * _PER_INCH, most=most)
         if drawn is None or drawn.height <= _PANEL[1] * _PER_INCH:
             break
     return drawn
@@ -444,7 +444,7 @@ def _draw_spectrum(axes: Axes, view: View) -> str:
     axes.set_title(f"Eigenvalues of the correlations{level}", fontsize=11)
     if found is None:
         return _nothing(axes, _SEE + "no eigenvalues, as some variances are next to nothing.")
-    axes.set_ylabel(EIGENVALUE)
+    axes.set(xlabel="rank of the eigenvalue", ylabel="eigenvalue (no unit)")
     draw_spectrum(axes, found.values, reach, page_colours().__getitem__)
     said = (
         "What to see: unrelated features all have 1; a larger one is a direction that many share."
@@ -485,7 +485,9 @@ def _draw_graph(
     pair = f"whose pair was found{some}"
     if subject.view.rule == STRONGEST:
         pair = f"of a strong pair{some}, of which none is known not to be noise"
-    alone = f" {counted(drawn.n_alone, 'feature')} without a pair: not drawn." * (drawn.n_alone > 0)
+    found = subject.view.found
+    n_alone = subject.n_features - len(np.union1d(found.rows, found.columns))
+    alone = f" {counted(n_alone, 'feature')} without a pair: not drawn." * (n_alone > 0)
     grey = " Grey and dashed: not found." * any(kind == "noise" for *_, kind in drawn.edges)
     return (
         f"{_SEE}a line joins two features {pair}; red ones vary together, blue ones in opposite "

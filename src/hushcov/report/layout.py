@@ -112,7 +112,7 @@ def condensed(
 
 _MOST_NODES, _MOST_EDGES = 120, 400
 _MOST_LISTED, _MOST_PARTNERS = 300, 20
-WIDTH, _EDGE, _MARGIN = 1240.0, 74.0, 14.0  # pixels
+_EDGE, _MARGIN, _WIDTH = 74.0, 14.0, 1240.0  # pixels
 _LETTER, _WIDE_LETTER = 6.4, 12.0  # pixels of a letter of a label, about, and not less
 _LONGEST_LABEL = 22  # letters
 _TALL = 52.0  # pixels of a node with its label below or above it
@@ -145,7 +145,7 @@ class Graph:
     partners_left_out: int
 
 
-def graph(subject: Subject, *, width: float = WIDTH, most: int = _MOST_NODES) -> Graph | None:
+def graph(subject: Subject, *, wide: float = 0.0, most: int = _MOST_NODES) -> Graph | None:
     """The graph of the strongest pairs, of so many features at most; None if there is no pair."""
     view, drawn, seen = subject.view, [], set[int]()
     for pair in view.found.at(slice(0, _MOST_EDGES)).places:  # as many as a picture can show
@@ -160,9 +160,10 @@ def graph(subject: Subject, *, width: float = WIDTH, most: int = _MOST_NODES) ->
     edges = [(place[i], place[j]) for i, j in drawn]
     labels = [short(subject.names[node], _LONGEST_LABEL) for node in nodes]
     boxes = np.array([(_label_width(label), _TALL) for label in labels])
-    positions = layout(len(nodes), edges, (width - 2 * _MARGIN) / _EDGE, boxes / _EDGE) * _EDGE
+    room = ((wide or _WIDTH) - 2 * _MARGIN) / _EDGE
+    positions = layout(len(nodes), edges, room, boxes / _EDGE) * _EDGE
     positions += _MARGIN
-    across, height = ((positions + boxes / 2).max(axis=0) + _MARGIN).tolist()
+    width, height = ((positions + boxes / 2).max(axis=0) + _MARGIN).tolist()
     values = view.correlations(view.found)[: len(drawn)]
     kinds = np.where(values < 0, "negative", "positive")
     kinds[is_noise(values)] = "noise"
@@ -176,7 +177,7 @@ def graph(subject: Subject, *, width: float = WIDTH, most: int = _MOST_NODES) ->
             )
         ],
         edges=list(zip(drawn, ends, values.tolist(), kinds.tolist(), strict=True)),
-        width=across,
+        width=width,
         height=height,
         n_alone=subject.n_features - len(partners),
         partners=partners[:_MOST_LISTED],

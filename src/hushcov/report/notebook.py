@@ -20,8 +20,7 @@ from hushcov.release import Release
 from hushcov.release.description import VERDICT, verdict
 from hushcov.release.pairs import view
 from hushcov.report.figures import HeatMap, heat_map
-from hushcov.report.pages import printable, short
-from hushcov.report.style import page_colours, verdict_colours
+from hushcov.report.pages import page_colours, printable, short, verdict_colours
 
 _MOST_DRAWN = 30  # features of the map
 _SIDE, _WIDEST_CELL = 320, 26  # pixels

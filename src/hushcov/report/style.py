@@ -11,14 +11,11 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
 
 from hushcov.exceptions import MissingPackageError
-from hushcov.release.description import GOOD, HOPELESS, ROUGH
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -43,19 +40,6 @@ def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of this size in inches, or say how to install what it needs."""
     figure: Figure = _matplotlib("figure").Figure(figsize=(width, height), layout="constrained")
     return figure
-
-
-@cache
-def page_colours() -> dict[str, str]:
-    """Colours of the style sheet by day, by their names, for figures in files."""
-    sheet = resources.files("hushcov.report").joinpath("assets", "colours.css").read_text()
-    return dict(reversed(re.findall(r"--([\w-]+): (#\w{6});", sheet)))
-
-
-def verdict_colours(word: str) -> tuple[str, str]:
-    """Names of the colours of a verdict: of its word, and of what is behind it."""
-    known = {GOOD: "good", ROUGH: "notice", HOPELESS: "warn"}
-    return (known[word], f"{known[word]}-panel") if word in known else ("muted", "panel")
 
 
 def write_png(path: str | Path, figure: Figure) -> Path:
