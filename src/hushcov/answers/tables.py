@@ -255,21 +255,25 @@ def _texts(column: npt.NDArray[Any]) -> list[Any]:
 # ---- a release as tidy tables ----
 
 
-def correlation(release: Release) -> Matrix:
+def correlation(release: Release, places: IntArray | None = None) -> Matrix:
     """Return the estimate over the released standard deviations; NaN where it was not found.
 
-    That is for features without a deviation, and where noise puts a correlation beyond 1.
+    That is for features without a deviation, and where noise puts a correlation beyond 1. With
+    `places` it is that of some features, as an array.
     """
     found = view(release)
     unit = np.where(found.lost | (found.unit == 0), np.nan, found.unit)
+    matrix, deviation = found.matrix, found.deviation
+    if places is not None:
+        matrix, unit, deviation = matrix[places][:, places], unit[places], deviation[places]
     ones = np.where(np.isnan(unit), np.nan, 1.0)
-    if is_sparse(release.integers):
-        rows, columns, values = upper_pairs(found.matrix)
-        size = found.deviation[rows] * found.deviation[columns]
+    if is_sparse(release.integers) and places is None:
+        rows, columns, values = upper_pairs(matrix)
+        size = deviation[rows] * deviation[columns]
         values = found.within_1(values / (unit[rows] * unit[columns]), size)
         return symmetric_sparse((rows, columns), values, ones)
-    matrix = found.matrix.toarray() if is_sparse(found.matrix) else found.matrix
-    size = np.multiply.outer(found.deviation, found.deviation)
+    matrix = matrix.toarray() if is_sparse(matrix) else matrix
+    size = np.multiply.outer(deviation, deviation)
     result = found.within_1(matrix / np.multiply.outer(unit, unit), size)
     np.fill_diagonal(result, ones)
     return result

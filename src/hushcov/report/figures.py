@@ -278,6 +278,7 @@ def _band_panel(axes: Axes, correlation: Matrix) -> str:
     axes.set_xlabel("column, counted from 0")
     axes.set_ylabel("columns apart")
     axes.locator_params(axis="y", nbins=8, integer=True)
+    axes.set_ylim(reach + 0.5, 0.5)  # which the locator forgets
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     colour_bar(image, [axes], shrink=0.6)
     each = -(-d // cells.shape[1])
@@ -487,6 +488,7 @@ def _draw_graph(
         pair = f"of a strong pair{some}, of which none is known not to be noise"
     found = subject.view.found
     n_alone = subject.n_features - len(np.union1d(found.rows, found.columns))
+    n_alone *= len(found) >= total  # of very many pairs not all are at hand
     alone = f" {counted(n_alone, 'feature')} without a pair: not drawn." * (n_alone > 0)
     grey = " Grey and dashed: not found." * any(kind == "noise" for *_, kind in drawn.edges)
     return (

@@ -15,7 +15,6 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov.answers.tables import WARNING, correlation, feature_names, overview
-from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.description import VERDICT, verdict
 from hushcov.release.pairs import view
@@ -52,14 +51,12 @@ def release_html(release: Release, more: str = "") -> str:
 
 def _heat(release: Release) -> str:
     """Draw the map of all features, or of those of the strongest pairs."""
-    matrix, d = correlation(release), release.n_features
-    some = np.arange(d)
+    some, d = np.arange(release.n_features), release.n_features
     if d > _MOST_DRAWN:
         strongest = view(release).found.at(slice(0, _MOST_DRAWN)).places
         some = np.unique(list(dict.fromkeys(i for pair in strongest for i in pair))[:_MOST_DRAWN])
         some = some.astype(np.intp) if len(some) else np.arange(_MOST_DRAWN)
-    part = matrix[some][:, some]
-    found = heat_map(part.toarray() if is_sparse(part) else part, in_order=release.in_order)
+    found = heat_map(correlation(release, some), in_order=release.in_order)
     names = feature_names(release)[some][found.order]
     cell = min(_WIDEST_CELL, _SIDE // len(names))
     style = f"height: {cell}px; line-height: {cell}px; text-align: right"
