@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hushcov._words import number
+from hushcov.answers.printing import AnswerPage, between, figure
 from hushcov.answers.regression import linear, means_of, regress
 from hushcov.answers.tables import Answer, Table, feature_names, positions
 from hushcov.answers.uncertain import doubts, refuse_unknown, spelt_out, width_of, with_missing
@@ -15,7 +17,7 @@ from hushcov.release import Release
 from hushcov.release.pairs import LEVEL
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Association(Answer):
     """Means of a column in the levels of a category, each held against all other records.
 
@@ -48,13 +50,28 @@ class Association(Answer):
         """A line for each level and column."""
         return self.lines
 
-    def __str__(self) -> str:
-        lines = [
-            f"{level}: {column} is {abs(value):.3g} {'higher' if value >= 0 else 'lower'} than in "
-            f"the others ({low:.3g} to {high:.3g})"
-            for level, column, _, _, value, low, high in zip(*self.lines.values(), strict=True)
-        ]
-        return "\n".join([*lines, *self.notes, *([self.warning] if self.warning else [])])
+    def page(self) -> AnswerPage:
+        """Differences of means in words and in a table."""
+        facts = [("category", self.category), ("other", self.other)]
+        if self.explained is not None:
+            value, low, high = (f"{number(100 * each, 3)} %" for each in self.explained)
+            facts.append(("explains", f"{value} of its variance, between {low} and {high}"))
+        width = np.maximum(self.lines["upper"] - self.lines["lower"], 1e-300)
+        surest = int(np.argmax(np.abs(self.lines["difference"]) / width))
+        level, column, _, _, value, low, high = (each[surest] for each in self.lines.values())
+        facts.append(
+            (
+                "clearest",
+                f"{level}: {column} is {figure(abs(value))} {'higher' if value >= 0 else 'lower'} "
+                f"than in the others ({figure(low)} to {figure(high)})",
+            )
+        )
+        legend = (
+            "share: of the records that have the level. mean: of the column among them; of one of "
+            "0 and 1 it is the share of 1. difference: how much larger that is than among all "
+            f"other records, in the unit of the column; {between(self.level)}."
+        )
+        return AnswerPage("Association", facts, self.lines, legend, self.notes, self.warning)
 
 
 def associate(release: Release, category: Any, other: Any, *, level: float = LEVEL) -> Association:

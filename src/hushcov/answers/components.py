@@ -10,6 +10,7 @@ a free convolution), so that it can be taken off again.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,8 @@ from scipy import sparse, special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
-from hushcov._words import counted
+from hushcov._words import counted, number
+from hushcov.answers.printing import AnswerPage, between
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import AskedMatrix, part, width_of
 from hushcov.exceptions import ParameterError
@@ -235,7 +237,7 @@ _DOMINATES = 0.9  # the part of the summed variance from which on one feature is
 TOLD_APART = 45.0  # degrees: a direction that may be off by more is not told from others
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Components(Answer):
     """Principal components of released features, the largest first.
 
@@ -313,6 +315,19 @@ class Components(Answer):
             "stands_out": self.stands_out,
         }
 
+    def page(self) -> AnswerPage:
+        """Shares and directions in words, and the loadings."""
+        summary = self.summary()
+        rows = zip(*(column.tolist() for column in summary.values()), strict=True)
+        lines = [dict(zip(summary, row, strict=True)) for row in rows]
+        facts = [("stand out", counted(self.n_standing_out, "component"))]
+        facts += [(f"component {k}", _component_words(each)) for k, each in enumerate(lines, 1)]
+        legend = (
+            "loading: how much of the feature is in the direction, from -1 to 1; "
+            f"{between(self.level)}."
+        )
+        return AnswerPage("Principal components", facts, self.table(), legend, self.notes)
+
     def transform(self, rows: Any) -> FloatArray:
         """Project rows on the components: a frame with these features, or columns in their order.
 
@@ -333,6 +348,20 @@ class Components(Answer):
                 f"got shape {values.shape}: pass the features in their order."
             )
         return np.asarray(((values - self.centre) / self.unit) @ self.loadings)
+
+
+def _component_words(line: Mapping[str, float]) -> str:
+    """Say how much a component explains; what is nearly all or nothing is not rounded to it."""
+    words = []
+    for each in (line["share"], line["share_lower"], line["share_upper"]):
+        text = "below 0.1 %" if 0 < each < 1e-3 else f"{number(100 * each, 3)} %"
+        words.append("above 99.9 %" if 0 < 1 - each < 1e-3 else text)
+    share, low, high = words
+    angle = line["angle"]
+    off = f"direction off by {'at most ' if angle >= 1 else 'less than '}{max(angle, 1):.0f} degree"
+    off = "its direction is not known" if angle >= 90 else off + "s" * (angle >= 1.5)
+    between = "" if low in (high, share) else f", between {low} and {high}"
+    return f"{share} of the variance{between}; {off}"
 
 
 def components(
@@ -540,7 +569,7 @@ _FINDS = 0.25  # a correlation; groups need that such pairs are found
 _ROUNDS, _SETTLED = 200, 1e-10  # of the inverse without what noise adds
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PartialCorrelations(Answer):
     """Partial correlations, with intervals, and which of them are edges of the graph.
 
@@ -601,6 +630,26 @@ class PartialCorrelations(Answer):
             "edge": self.edges[at],
             "noise": self.noise[at],
         }
+
+    def page(self) -> AnswerPage:
+        """The pairs that have a value, and how many are edges."""
+        table, edges = self.table(), int(np.count_nonzero(np.triu(self.edges, 1)))
+        pairs = counted(len(table["edge"]), "pair")
+        there = ~np.isnan(table["partial_correlation"])
+        words = f"{edges:,} of {pairs} stand out" if there.any() else f"unknown, of {pairs}"
+        legend = (
+            "partial: correlation of two features among records that are alike in the others; "
+            f"{between(self.level)}. edge: it is not zero, beyond doubt; all pairs together have a "
+            f"wrong edge in at most {100 * (1 - self.level):.3g} % of releases."
+        )
+        return AnswerPage(
+            "Partial correlations",
+            [("edges", words)],
+            {name: column[there] for name, column in table.items()},
+            legend,
+            self.notes,
+            self.warning or None,
+        )
 
 
 def partial_correlations(

@@ -20,6 +20,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_real, listed
 from hushcov._words import counted
 from hushcov.accounting import Gaussian
+from hushcov.answers.printing import AnswerPage, between, figure
 from hushcov.answers.tables import (
     MOST_ASKED,
     Answer,
@@ -256,7 +257,7 @@ _UNBOUNDED = (
 _MOST_TRIED = 200  # partners, one after the other
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Regression(Answer):
     """Coefficients of the least-squares regression of `target` on `features`, with intervals.
 
@@ -330,17 +331,28 @@ class Regression(Answer):
             "noise": self.noise[order],
         }
 
-    def __str__(self) -> str:
-        head = (
-            f"{self.target}: R^2 {self.r_squared:.3g} "
-            f"({self.r_squared_lower:.3g} to {self.r_squared_upper:.3g}), {self.n:,} records"
-        )
-        columns = self.table()
-        lines = [
-            f"  {name}: {value:.4g} ({low:.4g} to {high:.4g})"
-            for name, value, low, high in zip(*list(columns.values())[:4], strict=True)
+    def page(self) -> AnswerPage:
+        """R^2, what is left of the variance, and the coefficients."""
+        ends = figure(self.r_squared_lower), figure(self.r_squared_upper)
+        residual = math.sqrt(max(self.residual_variance, 0.0))
+        facts = [
+            ("target", self.target),
+            ("R^2", f"{figure(self.r_squared)}, between {ends[0]} and {ends[1]}"),
+            ("residuals", f"standard deviation {figure(residual)}"),
+            ("records", f"{self.n:,}"),
         ]
-        return "\n".join([head, *lines, *self.notes, *([self.warning] if self.warning else [])])
+        if self.intercept is not None:
+            facts.insert(1, ("intercept", figure(self.intercept, 4)))
+        legend = (
+            f"coefficient: how much more {self.target} to expect for one more of the feature, the "
+            f"others being equal, in the units of the data; {between(self.level)}. standardized: "
+            "the same in standard deviations."
+        )
+        if self.ridge.any():
+            legend += " ridge: noise does not let this column apart from others."
+        if self.noise.any():
+            legend += " noise: nothing is known of this coefficient."
+        return AnswerPage("Regression", facts, self.table(), legend, self.notes, self.warning)
 
 
 def regress(
@@ -493,7 +505,7 @@ def intercept_of(
     return (mean + value, mean + low, mean + high), said
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Conditional(Answer):
     """Means and standard deviations of features among records with given values of others.
 
@@ -546,6 +558,18 @@ class Conditional(Answer):
             "unconditional_deviation": self.unconditional_deviation,
             "used": self.n_used,
         }
+
+    def page(self) -> AnswerPage:
+        """Predictions beside what is expected without knowing anything."""
+        given = ", ".join(f"{name} = {value:,.10g}" for name, value in self.given.items())
+        legend = (
+            f"mean: of all records with these values, in the unit of the feature; "
+            f"{between(self.level)}. Single records differ more: sd is their standard deviation, "
+            "and most lie within two of it. used: how many of the given values count."
+        )
+        return AnswerPage(
+            "Prediction", [("given", given)], self.table(), legend, warning=self.warning
+        )
 
 
 def conditional(

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,8 @@ from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer
-from hushcov._words import some_of
+from hushcov._words import counted, some_of
+from hushcov.accounting.guarantee import promise_words
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import (
     Matrix,
@@ -26,9 +27,15 @@ from hushcov.postprocess import (
     upper_pairs,
 )
 from hushcov.release import Release
+from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks
 from hushcov.release.estimate import scales_of
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
+if TYPE_CHECKING:
+    from hushcov.answers.printing import AnswerPage
+
+#: The label of what must be known before all else.
+WARNING = "warning"
 #: Features up to which a question may be asked of all of them.
 MOST_ASKED = 20_000
 _MOST_IN_REFUSAL = 20  # features in a refusal
@@ -50,6 +57,18 @@ class Answer(ABC):
     @abstractmethod
     def table(self) -> Table:
         """The answer as named columns."""
+
+    def page(self) -> AnswerPage:
+        """The answer as it is shown."""
+        from hushcov.answers.printing import AnswerPage
+
+        return AnswerPage(type(self).__name__, [], self.table(), "")
+
+    def __repr__(self) -> str:
+        return str(self.page())
+
+    def _repr_html_(self) -> str:
+        return self.page().html()
 
     def frame(self, library: str | None = None) -> Any:
         """The table as a DataFrame.
@@ -236,21 +255,25 @@ def _texts(column: npt.NDArray[Any]) -> list[Any]:
 # ---- a release as tidy tables ----
 
 
-def correlation(release: Release) -> Matrix:
+def correlation(release: Release, places: IntArray | None = None) -> Matrix:
     """Return the estimate over the released standard deviations; NaN where it was not found.
 
-    That is for features without a deviation, and where noise puts a correlation beyond 1.
+    That is for features without a deviation, and where noise puts a correlation beyond 1. With
+    `places` it is that of some features, as an array.
     """
     found = view(release)
     unit = np.where(found.lost | (found.unit == 0), np.nan, found.unit)
+    matrix, deviation = found.matrix, found.deviation
+    if places is not None:
+        matrix, unit, deviation = matrix[places][:, places], unit[places], deviation[places]
     ones = np.where(np.isnan(unit), np.nan, 1.0)
-    if is_sparse(release.integers):
-        rows, columns, values = upper_pairs(found.matrix)
-        size = found.deviation[rows] * found.deviation[columns]
+    if is_sparse(release.integers) and places is None:
+        rows, columns, values = upper_pairs(matrix)
+        size = deviation[rows] * deviation[columns]
         values = found.within_1(values / (unit[rows] * unit[columns]), size)
         return symmetric_sparse((rows, columns), values, ones)
-    matrix = found.matrix.toarray() if is_sparse(found.matrix) else found.matrix
-    size = np.multiply.outer(found.deviation, found.deviation)
+    matrix = matrix.toarray() if is_sparse(matrix) else matrix
+    size = np.multiply.outer(deviation, deviation)
     result = found.within_1(matrix / np.multiply.outer(unit, unit), size)
     np.fill_diagonal(result, ones)
     return result
@@ -309,6 +332,39 @@ def covariance_table(release: Release, matrix: Matrix) -> Table:
     return {first: names} | {str(name): dense[:, i] for i, name in enumerate(names)}
 
 
+def _shown(pairs: Table) -> dict[str, Column]:
+    """Return pairs with their correlations, as they are shown."""
+    names = {"correlation_lower": "lower", "correlation_upper": "upper"}
+    kept = ("feature_1", "feature_2", "correlation", *names)
+    return {names.get(name, name): pairs[name] for name in kept}
+
+
+def overview(release: Release, most: int = 10) -> AnswerPage:
+    """Return verdict, guarantee and strongest pairs of a release, as they are shown."""
+    from hushcov.answers.printing import AnswerPage, between
+
+    found, promise = describe(release, most), release.guarantee
+    pairs = _shown(named_pairs(release, found.view.listed(most)))
+    if any(pair.correlation_outside for pair in found.strongest):
+        marks = [OUTSIDE * pair.correlation_outside for pair in found.strongest]
+        pairs[""] = np.array(marks, dtype=object)
+    words = promise_words(promise.epsilon, promise.delta, promise.adjacency, promise.unit)
+    remarks = pair_remarks(found.strongest, projected=release.making.projected)
+    between_words = f"; {between(LEVEL)}" if found.view.has_intervals else ""
+    if not between_words:
+        del pairs["lower"], pairs["upper"]
+    first = [*([] if promise.private else [NOT_PRIVATE]), *release.warnings]
+    return AnswerPage(
+        title=f"Private covariance of {counted(release.n_features, 'feature')}",
+        facts=[
+            *((WARNING, each) for each in first),
+            *(found.verdict(), *found.lines(), ("guarantee", words)),
+        ],
+        table=pairs,
+        legend=f"The strongest pairs. correlation: it has no unit{between_words}. {remarks}",
+    )
+
+
 # ---- files beside a release ----
 
 #: Names of the estimate's file, and what tables may be written as.
@@ -363,7 +419,7 @@ MOST_COLUMNS = 2_000
 _WILD = set("*?[")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Window(Answer):
     """Columns that stand side by side, with all that was released of them.
 
@@ -396,6 +452,22 @@ class Window(Answer):
     def table(self) -> Table:
         """A line for each pair that was released."""
         return self.pairs
+
+    def page(self) -> AnswerPage:
+        """The pairs with intervals of their correlations."""
+        from hushcov.answers.printing import AnswerPage, between
+
+        first, last, n = self.features[0], self.features[-1], len(self.features)
+        legend = f"{between(self.level)}. found: the pair stands out of the noise."
+        return AnswerPage(
+            title="Window",
+            facts=[
+                ("columns", f"{n:,}, from {first} to {last}"),
+                ("pairs", f"{len(self.pairs['found']):,} of {n * (n - 1) // 2:,} were released"),
+            ],
+            table=_shown(self.pairs) | {"found": self.pairs["found"]},
+            legend=f"correlation: it has no unit; {legend}",
+        )
 
     def matrix(self, library: str | None = None) -> Any:
         """The correlations as a square frame with the names; polars has them in `feature`."""

@@ -27,7 +27,15 @@ from hushcov.cli.output import (
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.release import Release
-from hushcov.release.description import ERROR, UNRESOLVED, Description, counted_facts
+from hushcov.release.description import (
+    ERROR,
+    NOT_PRIVATE,
+    OUTSIDE,
+    UNRESOLVED,
+    Description,
+    counted_facts,
+    pair_remarks,
+)
 from hushcov.release.files import read_release
 from hushcov.release.pairs import LEVEL, ShownPair
 
@@ -35,12 +43,6 @@ if TYPE_CHECKING:
     from hushcov.answers.tables import Table
 
 LEVEL_WORDS = f"{number(100 * LEVEL)} %"
-NOT_PRIVATE = (
-    "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
-    "knows it. With secret noise the same mechanism would promise what follows."
-)
-_TOO_STRONG = "The strongest of many estimates tend to be too strong."
-_OUTSIDE = "*"  # marks an estimate that lies outside its interval
 
 
 # ---- releases ----
@@ -118,30 +120,10 @@ def pair_table(pairs: Sequence[ShownPair], *, names: Sequence[str] | None = None
         text = UNRESOLVED if value is None else f"{value:.3f}"
         if ends is not None:
             between = f"{number(ends[0], 3)} to {number(ends[1], 3)}"
-            between += _OUTSIDE * pair.correlation_outside
+            between += OUTSIDE * pair.correlation_outside
         intervals = [between] if interval else []
         rows.append([", ".join(features), text, *intervals, number(pair.covariance, 3)])
     return text_table(titles, rows, folded="features")
-
-
-def pair_remarks(pairs: Sequence[ShownPair], *, projected: bool = False) -> str:
-    """Explain the marks in a table of these pairs."""
-    words = []
-    if any(pair.noise for pair in pairs):
-        words.append(
-            "A correlation was not found where noise put it beyond 1, or a variance below zero."
-        )
-    if any(pair.outside or pair.correlation_outside for pair in pairs):
-        reason = (
-            "the estimate was moved when the matrix was made positive semidefinite, or barely "
-            if projected
-            else "the estimate barely "
-        )
-        words.append(
-            f"{_OUTSIDE} outside its interval: {reason}passed the threshold, which favours those "
-            "that noise made larger. Believe the interval."
-        )
-    return " ".join([*words, _TOO_STRONG])
 
 
 def show_pairs(out: Console, found: Description) -> None:

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
-from hushcov._words import counted, number
-from hushcov.answers.tables import Table, check_parquet, feature_names, write_table
+from hushcov.answers.tables import Answer, check_parquet, feature_names, write_table
 from hushcov.answers.uncertain import answered, spelt_out
 from hushcov.cli.answers import reads_release, records
 from hushcov.cli.files import check_paths
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function, output_option
-from hushcov.cli.output import (
-    clean,
-    console,
-    echo_json,
-    facts,
-    heading,
-    paragraph,
-    plain_table,
-    show,
-    warning,
-)
+from hushcov.cli.output import clean, console, echo_json, facts
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 
 Read = Callable[[], StoredRelease]
-_MOST_LINES = 30  # of a table on the screen
-_SHORT = {  # titles of columns on a screen of usual width
-    "deviation": "sd",
-    "unconditional_mean": "mean of all",
-    "unconditional_deviation": "sd of all",
-    "partial_correlation": "partial",
-}
-_WHOLE = 1e4, 1e9  # numbers between these are written without an exponent
 
 _LEVEL = click.option(
     "--level",
@@ -113,15 +94,6 @@ def regression(
     release = _read(read, out)
     names = on if on is None or on.strip() == "all" else _split(on)
     found = regress(release, target, names, level=level, limit=limit)
-    ends = _figure(found.r_squared_lower), _figure(found.r_squared_upper)
-    residual = math.sqrt(max(found.residual_variance, 0.0))
-    lines = [
-        ("target", clean(found.target)),
-        ("R^2", f"{_figure(found.r_squared)}, between {ends[0]} and {ends[1]}"),
-        ("residuals", f"standard deviation {_figure(residual)}"),
-    ]
-    if found.intercept is not None:
-        lines.insert(1, ("intercept", _figure(found.intercept, 4)))
     summary = {
         "target": found.target,
         "intercept": found.intercept,
@@ -129,16 +101,7 @@ def regression(
         "r_squared_interval": [found.r_squared_lower, found.r_squared_upper],
         "residual_variance": found.residual_variance,
     }
-    legend = (
-        f"coefficient: how much more {found.target} to expect for one more of the feature, the "
-        f"others being equal; {_between(level)}. standardized: the same in standard deviations."
-    )
-    if found.ridge.any():
-        legend += " ridge: noise does not let this column apart from others."
-    if found.noise.any():
-        legend += " noise: nothing is known of this coefficient."
-    said: dict[str, Any] = {"legend": legend, "notes": found.notes}
-    _tell("Regression", lines, found.table(), found.warning, summary, **said, **out)
+    _tell(found, summary, **out)
 
 
 @command.command(cls=Command)
@@ -156,18 +119,8 @@ def association(_: Path, read: Read, category: str, other: str, level: float, **
     from hushcov.answers.association import associate
 
     found = associate(_read(read, out), category, other, level=level)
-    lines = [("category", clean(found.category)), ("other", clean(found.other))]
-    if found.explained is not None:
-        value, low, high = (f"{number(100 * each, 3)} %" for each in found.explained)
-        lines.append(("explains", f"{value} of its variance, between {low} and {high}"))
-    legend = (
-        "share: of the records that have the level. mean: of the column among them; of one of 0 "
-        "and 1 it is the share of 1. difference: how much larger that is than among all other "
-        f"records; {_between(level)}."
-    )
     summary = {"category": found.category, "other": found.other, "explained": found.explained}
-    said: dict[str, Any] = {"legend": legend, "notes": found.notes}
-    _tell("Association", lines, found.table(), found.warning, summary, **said, **out)
+    _tell(found, summary, **out)
 
 
 @command.command(cls=Command)
@@ -193,14 +146,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
     names = spelt_out(release, _split(features))[0]
     found = conditional(release, values, names, level=level)
-    lines = [("given", ", ".join(f"{clean(k)} = {v:,.10g}" for k, v in found.given.items()))]
-    legend = (
-        f"mean: of all records with these values; {_between(level)}. Single records differ more: "
-        "sd is their standard deviation, and most lie within two of it. used: how many of the "
-        "given values count."
-    )
-    summary = {"given": found.given}
-    _tell("Prediction", lines, found.table(), found.warning, summary, legend=legend, **out)
+    _tell(found, {"given": found.given}, **out)
 
 
 @command.command(cls=Command)
@@ -238,29 +184,11 @@ def components(
     names, notes = _columns(release, features)
     options: dict[str, Any] = {"correlation": not covariance, "features": names}
     found = of(release, n_components, level=level, **options)
-    each = records(found.summary())
-    lines = [("stand out", f"{counted(found.n_standing_out, 'component')}")]
-    lines += [(f"component {k}", _component(line)) for k, line in enumerate(each, start=1)]
-    summary = {"components": each, "standing_out": found.n_standing_out}
-    legend = (
-        f"loading: how much of the feature is in the direction, from -1 to 1; {_between(level)}."
-    )
-    said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
-    _tell("Principal components", lines, found.table(), None, summary, **said, **out)
-
-
-def _component(line: Mapping[str, float]) -> str:
-    """Say how much a component explains; what is nearly all or nothing is not rounded to it."""
-    words = []
-    for each in (line["share"], line["share_lower"], line["share_upper"]):
-        text = "below 0.1 %" if 0 < each < 1e-3 else f"{number(100 * each, 3)} %"
-        words.append("above 99.9 %" if 0 < 1 - each < 1e-3 else text)
-    share, low, high = words
-    angle = line["angle"]
-    off = f"direction off by {'at most ' if angle >= 1 else 'less than '}{max(angle, 1):.0f} degree"
-    off = "its direction is not known" if angle >= 90 else off + "s" * (angle >= 1.5)
-    between = "" if low in (high, share) else f", between {low} and {high}"
-    return f"{share} of the variance{between}; {off}"
+    summary = {
+        "components": records(found.summary()),
+        "standing_out": found.n_standing_out,
+    }
+    _tell(found, summary, notes, **out)
 
 
 @command.command(cls=Command)
@@ -279,22 +207,8 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
     release = _read(read, out)
     names, notes = _columns(release, features)
     found = partial_correlations(release, names, level=level)
-    table, edges = found.table(), int(np.count_nonzero(np.triu(found.edges, 1)))
-    pairs = counted(len(table["edge"]), "pair")
-    known = bool(np.isfinite(table["lower"]).any())
-    lines = [("edges", f"{edges:,} of {pairs} stand out" if known else f"unknown, of {pairs}")]
-    caution, summary = found.warning or None, {"edges": edges}
-    legend = (
-        f"partial: correlation of two features among records that are alike in the others; "
-        f"{_between(level)}. edge: it is not zero, beyond doubt; all pairs together have a wrong "
-        f"edge in at most {100 * (1 - level):.3g} % of releases."
-    )
-    said: dict[str, Any] = {"legend": legend, "notes": (*notes, *found.notes)}
-    _tell("Partial correlations", lines, table, caution, summary, **said, **out)
-
-
-def _between(level: float) -> str:
-    return f"the true value is between lower and upper in {100 * level:.4g} % of releases"
+    edges = int(np.count_nonzero(np.triu(found.edges, 1)))
+    _tell(found, {"edges": edges}, notes, **out)
 
 
 # ---- reading what was asked, and telling what was found ----
@@ -341,66 +255,22 @@ def _value(release: Release, text: str) -> dict[str, float]:
 
 
 def _tell(
-    title: str,
-    lines: Sequence[tuple[str, str]],
-    table: Table,
-    caution: str | None,
+    found: Answer,
     summary: Mapping[str, Any],
-    *,
-    legend: str,
     notes: Sequence[str] = (),
+    *,
     output: Path | None,
     as_json: bool,
 ) -> None:
     """Print an answer, and write its table."""
+    page, table = found.page(), found.table()
+    page = replace(page, notes=(*notes, *page.notes))
     if output is not None:
         write_table(table, output)
     if as_json:
-        echo_json({**summary, "table": records(table), "warning": caution, "notes": notes})
+        said = {"warning": page.warning, "notes": page.notes}
+        echo_json({**summary, "table": records(table), **said})
         return
     out = console()
-    heading(out, title)
-    facts(out, lines)
-    value = table.get("partial_correlation")
-    kept = slice(None) if value is None else ~np.isnan(value)  # lines that have a value
-    table = {name: column[kept] for name, column in table.items()}
-    n = len(next(iter(table.values())))
-    if n:
-        show(out, "")
-        show(out, _text({name: column[:_MOST_LINES] for name, column in table.items()}))
-        rest = [("left out", f"{n - _MOST_LINES:,} more lines: -o FILE.csv writes all")]
-        facts(out, rest if n > _MOST_LINES else [])
-        show(out, "")
-        paragraph(out, clean(legend))
-    for note in notes:
-        paragraph(out, clean(note))
-    if caution:
-        show(out, "")
-        warning(out, clean(caution))
+    page.write(out, "-o FILE.csv writes all")
     facts(out, [] if output is None else [("written", clean(str(output)))])
-
-
-def _text(table: Table) -> Any:
-    """Return the table in words. Names are broken where a line is too short, numbers never."""
-    found, columns = plain_table(), []
-    for name, column in table.items():
-        if name in ("noise", "ridge") and not column.any():
-            continue
-        title, names = _SHORT.get(name, name.replace("_", " ")), column.dtype == object
-        found.add_column(
-            title, justify="left" if names else "right", no_wrap=not names, overflow="fold"
-        )
-        if column.dtype == bool:
-            columns.append(["yes" if value else "no" for value in column])
-        else:
-            columns.append([clean(str(x)) if names else _figure(float(x)) for x in column])
-    for row in zip(*columns, strict=True):
-        found.add_row(*row)
-    return found
-
-
-def _figure(value: float, digits: int = 3) -> str:
-    """A number to some digits, as people write it: 49,800."""
-    if not _WHOLE[0] <= abs(value) < _WHOLE[1]:
-        return number(value, digits)
-    return f"{float(f'{value:.{digits}g}'):,.0f}"

@@ -9,14 +9,12 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich import box
-from rich.console import Console, RenderableType
-from rich.padding import Padding
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -26,15 +24,24 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
+
+from hushcov._printing import (  # the others are for commands
+    WIDEST,
+    clean,
+    facts,
+    heading,
+    paragraph,
+    plain_table,
+    short_name,
+    show,
+    text_table,
+    warning,
+)
 
 if TYPE_CHECKING:
     from hushcov.sums.records import Records
 
-_WIDEST = 100  # longer lines are hard to read
-_INDENT = (0, 0, 0, 2)
-_LONGEST_NAME = 40
 _EVERY = 10.0  # seconds between lines of progress where there is no terminal
 
 
@@ -51,35 +58,8 @@ def console(*, stderr: bool = False) -> Console:
     Markup is off: file names may contain brackets.
     """
     result = _Console(stderr=stderr, markup=False, highlight=False, emoji=False)
-    result.width = min(result.width, _WIDEST)
+    result.width = min(result.width, WIDEST)
     return result
-
-
-def show(out: Console, what: RenderableType) -> None:
-    """Print, without the blanks that rich leaves at line ends unless a terminal hides them."""
-    if out.is_terminal:
-        out.print(what)
-        return
-    with out.capture() as captured:
-        out.print(what)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip(), file=out.file)
-
-
-def heading(out: Console, text: str) -> None:
-    """Print a heading after an empty line."""
-    show(out, "")
-    show(out, Text(text, style="bold"))
-
-
-def paragraph(out: Console, text: str, *, style: str = "") -> None:
-    """Print indented text, wrapped at words."""
-    show(out, Padding(Text(text, style=style), _INDENT))
-
-
-def warning(out: Console, text: str) -> None:
-    """Print what people should heed."""
-    paragraph(out, f"WARNING: {text}", style="bold red")
 
 
 def echo_json(result: object) -> None:
@@ -93,44 +73,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
-    """Print labels and values in two aligned columns."""
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style="cyan")
-    grid.add_column(overflow="fold")
-    for label, value in rows:
-        grid.add_row(label, value)
-    show(out, Padding(grid, _INDENT))
-
-
-def plain_table(*, gap: int = 1) -> Table:
-    """Return a table in the style of all commands."""
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
-
-
-def text_table(
-    titles: Iterable[str], rows: Iterable[Iterable[str]], *, folded: str | None = None
-) -> Table:
-    """A table of numbers; the column that is `folded` takes more lines where there is no room."""
-    table = plain_table()
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=title != folded, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def clean(text: str) -> str:
-    """Return text in one line, without characters that a terminal would obey."""
-    return "".join(each if each.isprintable() else "?" for each in text)
-
-
-def short_name(name: str) -> str:
-    """Return the name of a feature for a table: of one line and of moderate length."""
-    name = clean(name)
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
 @contextmanager

@@ -24,6 +24,8 @@ from hushcov.release.estimate import estimate, noise_deviation
 from hushcov.release.pairs import covariance_intervals, interval_holds
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from hushcov.answers.association import Association
     from hushcov.answers.components import Components, PartialCorrelations
     from hushcov.answers.export import Exported
@@ -356,6 +358,21 @@ class Answers:
 
         return frame(table, self._frames if library is None else library)
 
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the release: a matplotlib Figure, which a notebook shows and `savefig` writes.
+
+        Needs the extra `report`.
+
+        Parameters
+        ----------
+        kind : {"heat", "pairs", "spectrum", "graph"}, optional
+            Heat map of the correlations, strongest pairs with their intervals, eigenvalues with
+            the level of the noise, or graph of the found pairs; None draws all of them.
+        """
+        from hushcov.report.figures import release_figure
+
+        return release_figure(self._released(), kind)
+
     def get_precision(self) -> FloatArray:
         """Return the inverse of the released covariance; see `precision_`."""
         self._released()
@@ -493,6 +510,17 @@ class LoadedCovariance(Answers):
             f"<release of {self.n_features_in_:,} features by {self.release_.name}, "
             f"epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}>"
         )
+
+    def __str__(self) -> str:
+        from hushcov.answers.tables import overview
+
+        with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+            return str(overview(self.release_))
+
+    def _repr_html_(self) -> str:
+        from hushcov.report.notebook import release_html
+
+        return release_html(self.release_)
 
 
 def load(

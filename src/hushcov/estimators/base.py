@@ -101,6 +101,20 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     bounds: ClassVar[Any] = None  # options of some estimators
     transforms: ClassVar[Any] = None
 
+    def _repr_html_inner(self) -> str:
+        """Show the release to a notebook; before the fit, what scikit-learn shows."""
+        shown: str = super()._repr_html_inner()
+        if not hasattr(self, "release_"):
+            return shown
+        from hushcov.report.notebook import release_html
+
+        return release_html(self.release_, more=shown)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return text, and HTML where `sklearn.set_config(display=...)` has it."""
+        html = getattr(self, "_repr_html_", None)
+        return {"text/plain": repr(self)} | ({} if html is None else {"text/html": html()})
+
     @property
     def score(self) -> Any:
         """Not there, so that scikit-learn scores no held-out rows: see `log_likelihood`."""

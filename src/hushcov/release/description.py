@@ -36,6 +36,14 @@ UNRESOLVED = "not found"
 CONSTANT = "constant"
 #: The labels of features whose intervals are wider for their tails, and of those that do not hold.
 HEAVY, UNCOVERED = "heavy tails", "not covered"
+#: Said before all else of a release without privacy.
+NOT_PRIVATE = (
+    "NOT PRIVATE: the noise came from a seed or a simulation, and can be subtracted by anyone who "
+    "knows it. With secret noise the same mechanism would promise what follows."
+)
+_TOO_STRONG = "The strongest of many estimates tend to be too strong."
+#: Marks an estimate that lies outside its interval.
+OUTSIDE = "*"
 #: Features in a sentence.
 MOST_NAMED = 10
 _CURE = "Transforms of such columns (log, winsorise, rank) lose less"
@@ -523,3 +531,23 @@ def structure_dict(release: Release) -> dict[str, object] | None:
         "multiplied_by": found.kept,
         "as_bad_as_zeros": as_zeros(error),
     }
+
+
+def pair_remarks(pairs: Sequence[ShownPair], *, projected: bool = False) -> str:
+    """Explain the marks in a table of these pairs."""
+    words = []
+    if any(pair.noise for pair in pairs):
+        words.append(
+            "A correlation was not found where noise put it beyond 1, or a variance below zero."
+        )
+    if any(pair.outside or pair.correlation_outside for pair in pairs):
+        reason = (
+            "the estimate was moved when the matrix was made positive semidefinite, or barely "
+            if projected
+            else "the estimate barely "
+        )
+        words.append(
+            f"{OUTSIDE} outside its interval: {reason}passed the threshold, which favours those "
+            "that noise made larger. Believe the interval."
+        )
+    return " ".join([*words, _TOO_STRONG])

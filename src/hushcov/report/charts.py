@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,17 +27,7 @@ def spectrum_chart(values: FloatArray, reach: float | None) -> Markup:
     def draw(figure: Figure) -> None:
         axes = _axes(figure, "eigenvalue (no unit)")
         axes.set_xlabel("rank of the eigenvalue", color=ink("muted"))
-        low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
-        axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
-        axes.locator_params(axis="x", nbins=6, integer=True)
-        _framed(axes)
-        if reach is not None:
-            band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
-            axes.axhspan(*band, facecolor=ink("link"), edgecolor="none", alpha=0.14, zorder=0)
-        _reference(axes, "unrelated features: 1")
-        size = 7 if len(values) <= _FEW else 4
-        ranks = range(1, len(values) + 1)
-        axes.plot(ranks, values, "o", markersize=size, color=ink("link"), markeredgewidth=0)
+        draw_spectrum(axes, values, reach, ink)
 
     label = "Eigenvalues of the released correlations, the largest first"
     return chart(_SIZE, label, draw)
@@ -52,15 +42,15 @@ def _axes(figure: Figure, label: str) -> Axes:
     return axes
 
 
-def _framed(axes: Axes) -> None:
-    tidy(axes, colour=ink("line"))
+def _framed(axes: Axes, colour: Callable[[str], str] = ink) -> None:
+    tidy(axes, colour=colour("line"))
     axes.xaxis.set_major_formatter(_tick)
     axes.yaxis.set_major_formatter(_tick)
 
 
-def _reference(axes: Axes, label: str) -> None:
+def _reference(axes: Axes, label: str, colour: Callable[[str], str] = ink) -> None:
     """A dashed line at 1, which the label above it explains."""
-    axes.axhline(1.0, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
+    axes.axhline(1.0, color=colour("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
     _beside(axes, label, (1.0, 1.0), (0, 5), xycoords=("axes fraction", "data"), ha="right")
 
 
@@ -128,3 +118,20 @@ def order_chart(
 def _dashed(axes: Axes, noise: float) -> None:
     axes.axhline(noise, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
     _beside(axes, "noise alone", (0.0, noise), (5, 5), xycoords=("axes fraction", "data"))
+
+
+def draw_spectrum(
+    axes: Axes, values: FloatArray, reach: float | None, colour: Callable[[str], str]
+) -> None:
+    """Draw eigenvalues by rank, in colours of the page by their names."""
+    low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
+    axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
+    axes.locator_params(axis="x", nbins=6, integer=True)
+    _framed(axes, colour)
+    if reach is not None:
+        band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
+        axes.axhspan(*band, facecolor=colour("link"), edgecolor="none", alpha=0.14, zorder=0)
+    _reference(axes, "unrelated features: 1", colour)
+    ranks, size = range(1, len(values) + 1), 7 if len(values) <= _FEW else 4
+    look: dict[str, Any] = {"markeredgewidth": 0, "clip_on": False, "zorder": 3}
+    axes.plot(ranks, values, "o", markersize=size, color=colour("link"), **look)

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import io
 import math
+import textwrap
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray
+from hushcov._validation import check_choice
+from hushcov._words import counted
+from hushcov.answers.tables import correlation as released_correlation
+from hushcov.answers.tables import feature_names
 from hushcov.exceptions import DataError
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
-from hushcov.release.pairs import MOST_PAIRS, scan
-from hushcov.report.layout import condensed, opened_features, related_order
-from hushcov.report.pages import printable, short
+from hushcov.release import Release
+from hushcov.release.description import UNRESOLVED, verdict
+from hushcov.release.pairs import LEVEL, MOST_PAIRS, STRONGEST, View, scan
+from hushcov.report.charts import draw_spectrum
+from hushcov.report.layout import Graph, condensed, graph, opened_features, related_order
+from hushcov.report.pages import (
+    Subject,
+    number,
+    page_colours,
+    printable,
+    short,
+    subject_of,
+    verdict_colours,
+)
+from hushcov.report.sections import error_reach, spectrum
 from hushcov.report.style import LOOKS, caption, new_figure, tidy, write_png
 
 if TYPE_CHECKING:
@@ -31,21 +51,23 @@ _MOST_ORDERED = 100_000  # features of which all pairs are drawn
 _MOST_CELLS = 400  # cells a panel can show side by side
 _FEW_NAMES, _MOST_NAMES = 25, 60  # at an axis
 _LONGEST_NAME = 25  # letters
+_SEE = "What to see: "
 
 
-def release_heatmap(
-    correlation: Matrix,
-    names: Sequence[str] | None = None,
-    *,
-    in_order: bool = False,
-    chosen_of: int | None = None,
-) -> Figure:
-    """Return a figure of released correlations, with a caption that says what to see.
+class HeatMap(NamedTuple):
+    """Features in the order of a map, its cells (NaN: noise), its strongest colour, and words."""
+
+    order: IndexArray
+    cells: FloatArray
+    limit: float
+    words: str
+
+
+def heat_map(correlation: Matrix, *, in_order: bool = False) -> HeatMap:
+    """Return what a map of released correlations shows, and a caption that says what to see.
 
     Related features stand side by side, unless they are `in_order`; of very many, those of the
-    strongest pairs are drawn. `names` are those of the features, which are counted from 0 without
-    them; where there are many, some of them are at the axes. Noise, which is a correlation beyond 1
-    or none at all (NaN), is grey.
+    strongest pairs are drawn. Noise, which is a correlation beyond 1 or none at all, is NaN.
     """
     check_square(correlation)
     d = correlation.shape[0]
@@ -53,33 +75,53 @@ def release_heatmap(
     if is_sparse(correlation) and d > _MOST_ORDERED:
         few = pairs.strongest_first().at(slice(0, _MOST_CELLS // 2))
         some = np.union1d(few.rows, few.columns)
-        listed = [str(i) if names is None else names[i] for i in some.tolist()]
-        return release_heatmap(correlation[some][:, some].toarray(), listed, chosen_of=d)
+        part = heat_map(correlation[some][:, some].toarray())
+        more = f" Of {d:,} features, those of the strongest pairs are drawn."
+        return part._replace(order=some[part.order], words=part.words + more)
     order = np.arange(d)
     if not in_order:
         order = related_order(d, pairs.rows, pairs.columns, pairs.values)
         order = order[: opened_features(d, pairs.rows, pairs.columns)]
-    large = len(order) > _FEW_NAMES
-    figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
-    axes = figure.subplots()
     cells = _condensed(correlation, order)
     cells[is_noise(cells)] = np.nan
-    image = panel(axes, cells, min(1.0, colour_limit(correlation)), "Released correlations")
-    end = len(order) - 0.5
+    words = describe_release(correlation, len(order))
+    words = words.replace("; related ones stand side by side.", ".") if in_order else words
+    return HeatMap(order, cells, min(1.0, colour_limit(correlation)), words)
+
+
+def release_heatmap(
+    correlation: Matrix, names: Sequence[str] | None = None, *, in_order: bool = False
+) -> Figure:
+    """Return a figure of released correlations, with a caption that says what to see.
+
+    It shows what `heat_map` returns. `names` are those of the features, which are counted from 0
+    without them; where there are many, some of them are at the axes. Noise is grey.
+    """
+    found = heat_map(correlation, in_order=in_order)
+    large = len(found.order) > _FEW_NAMES
+    figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
+    _heat_panel(figure.subplots(), found, names, shrink=0.8)
+    return caption(figure, found.words, width=115 if large else 90)
+
+
+def _heat_panel(
+    axes: Axes,
+    found: HeatMap,
+    names: Sequence[str] | None,
+    *,
+    most_names: int = _MOST_NAMES,
+    **bar: Any,
+) -> None:
+    image = panel(axes, found.cells, found.limit, "Released correlations")
+    end = len(found.order) - 0.5
     image.set_extent((-0.5, end, end, -0.5))
-    _name_axes(axes, order, names)
-    colour_bar(image, [axes], shrink=0.8)
-    shown = describe_release(correlation, len(order))
-    shown = shown.replace("; related ones stand side by side.", ".") if in_order else shown
-    if chosen_of is not None:
-        shown += f" Of {chosen_of:,} features, those of the strongest pairs are drawn."
-    caption(figure, shown, width=115 if large else 90)
-    return figure
+    _name_axes(axes, found.order, names, most_names)
+    colour_bar(image, [axes], **bar)
 
 
-def _name_axes(axes: Axes, order: IndexArray, names: Sequence[str] | None) -> None:
+def _name_axes(axes: Axes, order: IndexArray, names: Sequence[str] | None, most: int) -> None:
     """Names at both axes: all of them, or as many as can be read."""
-    places = np.arange(0, len(order), math.ceil(len(order) / _MOST_NAMES))
+    places = np.arange(0, len(order), math.ceil(len(order) / most))
     listed = [str(i) if names is None else names[i] for i in order[places].tolist()]
     shown = [short(printable(name[:_LONGEST_NAME]), _LONGEST_NAME - 1) for name in listed]
     size = 9 if len(shown) <= _FEW_NAMES else 7
@@ -123,6 +165,8 @@ def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
     width = _cell_width(n_shown)
     some = f" The {n_shown:,} of {d:,} features that are shown have all of them."
     left_out = some * (n_shown < d)
+    if drowned == pairs:
+        return f"{_SEE}no correlation was found. Grey is noise: beyond 1, or without a variance."
     pale = " Nothing is zero, so that pale colours may be noise." * (pairs == candidates)
     grey = f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
     grey *= drowned > 0
@@ -157,8 +201,8 @@ def panel(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage
     return image
 
 
-def colour_bar(image: AxesImage, axes: list[Axes], *, shrink: float) -> None:
-    """Put a colour bar below `axes`; pointed ends say that some values pass the scale."""
+def colour_bar(image: AxesImage, axes: list[Axes], *, shrink: float, side: str = "bottom") -> None:
+    """Put a colour bar beside `axes`; pointed ends say that some values pass the scale."""
     values, top = image.get_array(), image.get_clim()[1]
     largest = 0.0 if values is None else np.abs(np.ma.filled(values, 0.0)).max()
     extend = "both" if largest > top else "neither"
@@ -166,12 +210,12 @@ def colour_bar(image: AxesImage, axes: list[Axes], *, shrink: float) -> None:
         image,
         ax=axes,
         label="correlation (no unit)",
-        location="bottom",
+        location=side,
         shrink=shrink,
         aspect=30,
         extend=extend,
     )
-    bar.ax.locator_params(nbins=8)
+    bar.ax.locator_params(axis="x" if side == "bottom" else "y", nbins=8)
 
 
 def check_square(matrix: Matrix) -> None:
@@ -215,14 +259,18 @@ def band_figure(correlation: Matrix) -> Figure:
 
     Columns go from left to right and distances downwards; a cell shows the strongest of its pairs.
     """
+    figure = new_figure(11, 5.2)
+    return caption(figure, _band_panel(figure.subplots(), correlation), width=135)
+
+
+def _band_panel(axes: Axes, correlation: Matrix) -> str:
+    """Draw a band, and say what to see."""
     check_square(correlation)
     d = correlation.shape[0]
     rows, columns, values = upper_pairs(correlation)
     good = ~is_noise(values)
     reach = int((columns - rows).max(initial=1))
     cells = condensed(rows[good], columns[good], values[good], d, reach)
-    figure = new_figure(11, 5.2)
-    axes = figure.subplots()
     limit = float(np.abs(cells).max(initial=0.0)) or 1.0
     image = panel(axes, cells, min(1.0, limit), "Released correlations along the columns")
     image.set_extent((-0.5, d - 0.5, reach + 0.5, 0.5))
@@ -230,19 +278,223 @@ def band_figure(correlation: Matrix) -> Figure:
     axes.set_xlabel("column, counted from 0")
     axes.set_ylabel("columns apart")
     axes.locator_params(axis="y", nbins=8, integer=True)
+    axes.set_ylim(reach + 0.5, 0.5)  # which the locator forgets
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     colour_bar(image, [axes], shrink=0.6)
     each = -(-d // cells.shape[1])
     dots = f" A dot shows the strongest pair of {each:,} columns." if each > 1 else ""
     lost = int(np.count_nonzero(~good))
     grey = f" {lost:,} that are noise, beyond 1 or without a variance, are left out." * (lost > 0)
-    words = (
+    return (
         f"What to see: {len(values):,} pairs at most {reach:,} columns apart, neighbours on top. "
         "Red ones vary together, blue ones in opposite directions, the stronger the darker; white "
         f"is zero or was not released.{dots}{grey}"
     )
-    caption(figure, words, width=135)
+
+
+# ---- a release in one figure ----
+
+#: Pictures of a release.
+KINDS = ("heat", "pairs", "spectrum", "graph")
+_SIZES = {"pairs": (9.0, 0.0), "spectrum": (8.0, 5.6), "graph": (12.4, 7.0)}  # inches
+_PANEL = (6.4, 4.4)  # inches of a graph beside other pictures
+_PER_INCH = 100.0  # pixels of a graph
+_LABEL_PIXELS = 11.5
+_MOST_PAIRS, _FEW_PAIRS = 20, 10  # alone, and beside other pictures
+_FEW_NODES = (24, 16, 10, 6)
+_LONGEST_OF_TWO = 18  # letters
+
+
+def release_figure(release: Release, kind: str | None = None) -> Figure:
+    """Return pictures of a release, each of `KINDS` or all of them in one figure.
+
+    Notebooks show it as it is; elsewhere `savefig` writes it.
+    """
+    if kind is not None:
+        check_choice("kind", kind, KINDS)
+    named = replace(release, column_names=tuple(feature_names(release)))  # as answers have them
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        figure = _overview(subject_of(named)) if kind is None else _alone(subject_of(named), kind)
+    vars(figure)["_repr_png_"] = partial(_as_png, figure)
     return figure
+
+
+def _as_png(figure: Figure) -> bytes:
+    stream = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
+        figure.savefig(stream, format="png", dpi=80)
+    return stream.getvalue()
+
+
+def _overview(subject: Subject) -> Figure:
+    found, figure = verdict(subject.release), new_figure(14, 12)
+    # Parts of their own: names beside one panel take no room from another.
+    parts = np.ravel(np.asarray(figure.subfigures(2, 2)))
+    heat, pairs, eigenvalues, edges = (part.subplots() for part in parts)
+    drawn = _small_graph(subject)
+    words = {
+        "Correlations": _draw_heat(heat, subject),
+        "Pairs": _draw_pairs(pairs, subject, _FEW_PAIRS),
+        "Eigenvalues": _draw_spectrum(eigenvalues, subject.view),
+        "Graph": _draw_graph(edges, subject, drawn, _PANEL),
+    }
+    title = textwrap.fill(f"{found.word.capitalize()}: {found.sentence}.", 145)
+    figure.suptitle(title, fontsize=12, color=page_colours()[verdict_colours(found.word)[0]])
+    said = [f"{name}: {each.removeprefix(_SEE)}" for name, each in words.items()]
+    lines = [textwrap.fill(each, 185, break_on_hyphens=False) for each in said]
+    figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color="0.25")
+    return figure
+
+
+def _small_graph(subject: Subject) -> Graph | None:
+    """Return the graph of so many features that their names can be read in a panel."""
+    for most in _FEW_NODES:
+        drawn = graph(subject, wide=_PANEL[0] * _PER_INCH, most=most)
+        if drawn is None or drawn.height <= _PANEL[1] * _PER_INCH:
+            break
+    return drawn
+
+
+def _alone(subject: Subject, kind: str) -> Figure:
+    release = subject.release
+    if kind == "heat":
+        matrix = released_correlation(release)
+        if _is_band(release):
+            return band_figure(matrix)
+        return release_heatmap(matrix, release.column_names, in_order=release.in_order)
+    width, height = _SIZES[kind]
+    drawn = graph(subject) if kind == "graph" else None
+    if drawn is not None:
+        height = min(max(2 + drawn.height / _PER_INCH, 4.0), 2 * height)
+    elif kind == "pairs":
+        height = 1.8 + 0.28 * max(min(len(subject.found.strongest), _MOST_PAIRS), 5)
+    figure = new_figure(width, height)
+    axes = figure.subplots()
+    if kind == "pairs":
+        words = _draw_pairs(axes, subject, _MOST_PAIRS)
+    elif kind == "spectrum":
+        words = _draw_spectrum(axes, subject.view)
+    else:
+        words = _draw_graph(axes, subject, drawn, (width, height - 1.5))
+    return caption(figure, words, width=int(12.5 * width))
+
+
+def _is_band(release: Release) -> bool:
+    return release.in_order and is_sparse(release.integers) and release.n_features > _MOST_NAMES
+
+
+def _draw_heat(axes: Axes, subject: Subject) -> str:
+    release, matrix = subject.release, released_correlation(subject.release)
+    if _is_band(release):
+        return _band_panel(axes, matrix)
+    found = heat_map(matrix, in_order=release.in_order)
+    look: dict[str, Any] = {"most_names": _MOST_NAMES // 2, "shrink": 0.8, "side": "right"}
+    _heat_panel(axes, found, release.column_names, **look)
+    return found.words
+
+
+def _draw_pairs(axes: Axes, subject: Subject, most: int) -> str:
+    """Draw the strongest pairs with the intervals of their correlations, and say what to see."""
+    view, pairs, colours = subject.view, subject.found.strongest[:most], page_colours()
+    inside = any(pair.correlation_interval for pair in pairs)
+    with_words = f", with {100 * LEVEL:g} % intervals" * inside
+    axes.set_title(f"Strongest pairs{with_words}", fontsize=11)
+    said = f"{_SEE}{subject.found.lines()[0][1]}."
+    if not pairs:
+        return _nothing(axes, said)
+    for place, pair in enumerate(pairs):
+        value, ends = pair.correlation, pair.correlation_interval
+        kind = "positive" if value is None or value > 0 else "negative"
+        colour = _NOISE_COLOUR if value is None else colours[kind]
+        if ends is not None:
+            axes.plot(np.clip(ends, -1, 1), [place, place], color=colour, linewidth=3, alpha=0.55)
+        if value is not None:
+            axes.plot(value, place, "o", color=colour, markersize=7)
+        else:
+            at = axes.get_yaxis_transform()
+            axes.text(0.98, place, UNRESOLVED, ha="right", va="bottom", color="0.35", transform=at)
+    sides = ((subject.names[i] for i in pair.features) for pair in pairs)
+    names = [", ".join(short(name, _LONGEST_OF_TWO) for name in both) for both in sides]
+    axes.set_yticks(range(len(pairs)), names, fontsize=9, parse_math=False)
+    axes.set(ylim=(len(pairs) - 0.4, -0.6), xlabel="correlation (no unit)")
+    drawn = np.concatenate([[0.0], *(line.get_xdata(orig=False) for line in axes.lines)])
+    axes.set_xlim(float(drawn.min()) - 0.04, float(drawn.max()) + 0.04)
+    tidy(axes)
+    axes.axvline(0.0, color="black", linewidth=1)
+    n_more = max(len(view.found), view.n_found) - len(pairs)
+    said += f" The {len(pairs)} strongest are drawn." * (n_more > 0)
+    said += " Bars count noise and sampling; one across zero may be noise." * inside
+    said += " No intervals are known: the noise has no single level." * (not inside)
+    lost = sum(pair.noise for pair in pairs)
+    because = "because noise put them beyond 1 or a variance below zero"
+    said += f" Grey, {lost:,}: not found, {because}." * (lost > 0)
+    return said
+
+
+def _nothing(axes: Axes, said: str) -> str:
+    axes.text(0.5, 0.5, "nothing to draw", ha="center", va="center", color="0.35")
+    axes.set_axis_off()
+    return said
+
+
+def _draw_spectrum(axes: Axes, view: View) -> str:
+    """Draw eigenvalues and how far noise reaches, and say what to see."""
+    found, reach = spectrum(view), error_reach(view)
+    level = ", and the level of the noise" * (reach is not None)
+    axes.set_title(f"Eigenvalues of the correlations{level}", fontsize=11)
+    if found is None:
+        return _nothing(axes, _SEE + "no eigenvalues, as some variances are next to nothing.")
+    axes.set(xlabel="rank of the eigenvalue", ylabel="eigenvalue (no unit)")
+    draw_spectrum(axes, found.values, reach, page_colours().__getitem__)
+    said = (
+        "What to see: unrelated features all have 1; a larger one is a direction that many share."
+    )
+    if reach is not None:
+        above = int(np.count_nonzero(found.values > 1 + reach))
+        said += f" Shaded: as far from 1 as noise and sampling reach, about {number(reach, 2)}. "
+        said += f"{above:,} above it; what lies inside may be noise alone."
+    some = f" The largest {len(found.values):,} of {found.n_features:,} are drawn."
+    return said + some * (not found.complete)
+
+
+def _draw_graph(
+    axes: Axes, subject: Subject, drawn: Graph | None, size: tuple[float, float]
+) -> str:
+    """Draw the graph of the pairs found on axes of about this size, and say what to see."""
+    kind = "Strong" if subject.view.rule == STRONGEST else "Found"
+    axes.set_title(f"{kind} pairs as a graph", fontsize=11)
+    if drawn is None:
+        return _nothing(axes, _SEE + "no pair was found, so that there is no line to draw.")
+    colours, per_inch = page_colours(), max(drawn.width / size[0], drawn.height / size[1], 80.0)
+    axes.set(xlim=(0, drawn.width), ylim=(drawn.height, 0), aspect="equal")
+    axes.set_axis_off()
+    for _, (x1, y1, x2, y2), value, kind in drawn.edges:
+        known = kind != "noise"
+        width = 1 + 3 * abs(value) if known else 1.0
+        colour = colours[kind] if known else _NOISE_COLOUR
+        style = "solid" if known else "dashed"
+        axes.plot([x1, x2], [y1, y2], color=colour, linewidth=width, linestyle=style, alpha=0.7)
+    letters = _LABEL_PIXELS * 72 / per_inch
+    for _, x, y, foot, label in drawn.nodes:
+        axes.plot(x, y, "o", color=colours["text"], markersize=min(6.0, letters / 1.6), zorder=3)
+        text = axes.text(x, foot, label, ha="center", va="baseline", fontsize=letters, zorder=4)
+        text.set_parse_math(False)
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.4})
+    total = max(len(subject.view.found), subject.view.n_found)
+    some = f", the strongest {len(drawn.edges):,} of {total:,}" * (len(drawn.edges) < total)
+    pair = f"whose pair was found{some}"
+    if subject.view.rule == STRONGEST:
+        pair = f"of a strong pair{some}, of which none is known not to be noise"
+    found = subject.view.found
+    n_alone = subject.n_features - len(np.union1d(found.rows, found.columns))
+    n_alone *= len(found) >= total  # of very many pairs not all are at hand
+    alone = f" {counted(n_alone, 'feature')} without a pair: not drawn." * (n_alone > 0)
+    grey = " Grey and dashed: not found." * any(kind == "noise" for *_, kind in drawn.edges)
+    return (
+        f"{_SEE}a line joins two features {pair}; red ones vary together, blue ones in opposite "
+        f"directions, the thicker the stronger.{alone}{grey}"
+    )
 
 
 Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records

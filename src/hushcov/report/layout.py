@@ -138,11 +138,11 @@ class Graph:
     height: float
 
 
-def graph(subject: Subject) -> Graph | None:
-    """The graph of the strongest pairs; None if there is no pair."""
+def graph(subject: Subject, *, wide: float = 0.0, most: int = _MOST_NODES) -> Graph | None:
+    """The graph of the strongest pairs, of so many features at most; None if there is no pair."""
     view, drawn, seen = subject.view, [], set[int]()
     for pair in view.found.at(slice(0, _MOST_EDGES)).places:  # as many as a picture can show
-        if len(seen | set(pair)) > _MOST_NODES:
+        if len(seen | set(pair)) > most:
             break
         seen |= set(pair)
         drawn.append(pair)
@@ -153,7 +153,8 @@ def graph(subject: Subject) -> Graph | None:
     edges = [(place[i], place[j]) for i, j in drawn]
     labels = [short(subject.names[node], _LONGEST_LABEL) for node in nodes]
     boxes = np.array([(_label_width(label), _TALL) for label in labels])
-    positions = layout(len(nodes), edges, (_WIDTH - 2 * _MARGIN) / _EDGE, boxes / _EDGE) * _EDGE
+    room = ((wide or _WIDTH) - 2 * _MARGIN) / _EDGE
+    positions = layout(len(nodes), edges, room, boxes / _EDGE) * _EDGE
     positions += _MARGIN
     width, height = ((positions + boxes / 2).max(axis=0) + _MARGIN).tolist()
     values = view.correlations(view.found)[: len(drawn)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -22,7 +23,14 @@ from hushcov._words import number as plain_number
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
-from hushcov.release.description import UNRESOLVED, Description, describe
+from hushcov.release.description import (
+    GOOD,
+    HOPELESS,
+    ROUGH,
+    UNRESOLVED,
+    Description,
+    describe,
+)
 from hushcov.release.pairs import View
 from hushcov.report.style import EXTRA, new_figure
 
@@ -92,6 +100,19 @@ def _environment() -> Environment:
         "separators": (",", ":"),
     }
     return environment
+
+
+@cache
+def page_colours() -> dict[str, str]:
+    """Colours of the style sheet by day, by their names."""
+    sheet = resources.files("hushcov.report").joinpath("assets", "colours.css").read_text()
+    return dict(reversed(re.findall(r"--([\w-]+): (#\w{6});", sheet)))
+
+
+def verdict_colours(word: str) -> tuple[str, str]:
+    """Names of the colours of a verdict: of its word, and of what is behind it."""
+    known = {GOOD: "good", ROUGH: "notice", HOPELESS: "warn"}
+    return (known[word], f"{known[word]}-panel") if word in known else ("muted", "panel")
 
 
 def _digest(content: str) -> str:
