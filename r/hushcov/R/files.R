@@ -12,7 +12,6 @@ read_json <- function(folder, name) {
 # Numbers that were not found are empty in the file and NA here.
 read_table <- function(folder, name, words) {
   path <- file.path(folder, paste0(name, ".csv"))
-  if (!file.exists(path)) return(NULL)
   titles <- names(read.csv(path, nrows = 1L, check.names = FALSE, encoding = "UTF-8"))
   kinds <- setNames(rep("numeric", length(titles)), titles)
   kinds[intersect(c("found", "noise", "holds"), titles)] <- "logical"

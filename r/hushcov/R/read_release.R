@@ -10,13 +10,15 @@ read_release <- function(folder, check = TRUE) {
          call. = FALSE)
   }
   checked <- if (isTRUE(check)) check_files(folder, document$files) else "nothing"
+  read <- c("pairs.csv", "variances.csv", "summary.json")
+  missing <- read[!file.exists(file.path(folder, read))]
+  if (length(missing)) {
+    stop(folder, " has no ", paste(missing, collapse = ", "), ", from which R reads: in Python, ",
+         "hushcov.load(folder).save(another) writes such tables.", call. = FALSE)
+  }
   pairs <- read_table(folder, "pairs", c("feature_1", "feature_2"))
   variances <- read_table(folder, "variances", "feature")
   summary <- read_json(folder, "summary.json")
-  if (is.null(pairs) || is.null(variances) || is.null(summary)) {
-    stop(folder, " has no pairs.csv, variances.csv and summary.json, which R reads: in Python, ",
-         "hushcov.load(folder).save(another) writes them.", call. = FALSE)
-  }
   structure(
     list(
       covariance = read_matrix(folder, "covariance", variances$feature),
@@ -52,7 +54,7 @@ print.hushcov_release <- function(x, n = 10L, ...) {
     print(setNames(found[columns], c(columns[1:3], "lower", "upper")), digits = 3, row.names = FALSE)
   }
   more <- x$found - nrow(found)
-  if (more > 0) cat(more, "more pairs were found: $pairs has them.\n")
+  if (more > 0) cat(more, "more found: $pairs has all.\n")
   invisible(x)
 }
 
