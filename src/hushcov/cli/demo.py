@@ -118,14 +118,9 @@ def _simulate() -> dict[str, FloatArray]:
     }
 
 
-def _run(out: Console, *words: str) -> None:
+def _run(out: Console, name: str, *words: str) -> None:
     """Print a command line, and run it as if it had been typed."""
-    show(out, f"$ hushcov {shlex.join(words)}")
-    _invoke(*words)
-
-
-def _invoke(name: str, *words: str) -> None:
-    """Run a command of this command line, which imports none before it is run."""
+    show(out, f"$ hushcov {shlex.join((name, *words))}")
     root = click.get_current_context().find_root()
     assert isinstance(root.command, click.Group)
     command = root.command.get_command(root, name)
