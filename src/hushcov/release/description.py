@@ -472,6 +472,30 @@ def error_estimate(release: Release) -> ErrorEstimate | None:
     return ErrorEstimate(*found) if np.isfinite(found).all() else None
 
 
+def released_pairs(release: Release) -> int:
+    """Return how many pairs a release holds."""
+    return (
+        math.comb(release.n_features, 2) if release.selected is None else release.selected.shape[1]
+    )
+
+
+def summary_dict(release: Release) -> dict[str, object]:
+    """Return what follows from the document as plain, JSON-ready data, for other programs."""
+    promised = release.guarantee
+    to_whom = promised.adjacency, promised.unit
+    return {
+        "name": release.name,
+        "records": release.making.words,
+        "promise": promise_words(promised.epsilon, promised.delta, *to_whom),
+        "odds": promised.odds().to_dict(),
+        "verdict": asdict(verdict(release)),
+        "structure": structure_dict(release),
+        "released_pairs": released_pairs(release),
+        "found_pairs": describe(release, 0).number,
+        "level": LEVEL,
+    }
+
+
 def structure_dict(release: Release) -> dict[str, object] | None:
     """Return the structure as plain, JSON-ready data."""
     found, error = release.making.structure, error_estimate(release)
@@ -497,28 +521,4 @@ def structure_dict(release: Release) -> dict[str, object] | None:
         "error_interval": [error.least, error.most],
         "multiplied_by": found.kept,
         "as_bad_as_zeros": as_zeros(error),
-    }
-
-
-def released_pairs(release: Release) -> int:
-    """Return how many pairs a release holds."""
-    return (
-        math.comb(release.n_features, 2) if release.selected is None else release.selected.shape[1]
-    )
-
-
-def summary_dict(release: Release) -> dict[str, object]:
-    """Return what follows from the document as plain, JSON-ready data, for other programs."""
-    promised = release.guarantee
-    to_whom = promised.adjacency, promised.unit
-    return {
-        "name": release.name,
-        "records": release.making.words,
-        "promise": promise_words(promised.epsilon, promised.delta, *to_whom),
-        "odds": promised.odds().to_dict(),
-        "verdict": asdict(verdict(release)),
-        "structure": structure_dict(release),
-        "released_pairs": released_pairs(release),
-        "found_pairs": describe(release, 0).number,
-        "level": LEVEL,
     }
