@@ -361,8 +361,9 @@ def write_tables(
             "covariance.npz has all"
         )
     with np.errstate(all="ignore"):
-        summary = json.dumps(summary_dict(release), indent=1) + "\n"
-    (folder / _SUMMARY[0]).write_text(summary, encoding="utf-8")
+        told = json.dumps(summary_dict(release))
+    finite = json.loads(told, parse_constant=lambda _: None)  # JSON has no NaN
+    (folder / _SUMMARY[0]).write_text(json.dumps(finite, indent=1) + "\n", encoding="utf-8")
     return [*((f"{name}.{tables}", words[name]) for name in found), _SUMMARY]
 
 
