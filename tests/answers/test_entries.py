@@ -170,7 +170,8 @@ def test_names_with_commas_and_quotes_come_back(tmp_path):
     names = ('a,"b"', "c\nd", "feature", "ü", " e ", "=1+1")
     made = released(np.random.default_rng(0), column_names=names)
     written = dict(write_tables(tmp_path, made, estimate(made), "csv"))
-    assert set(written) == {"pairs.csv", "variances.csv", "covariance.csv"}
+    tables = {f"{name}.csv" for name in ("pairs", "variances", "covariance", "correlation")}
+    assert set(written) == {*tables, "summary.json"}
     with (tmp_path / "variances.csv").open(newline="", encoding="utf-8") as file:
         assert [row["feature"] for row in csv.DictReader(file)] == [*names[:-1], "'=1+1"]
     with (tmp_path / "covariance.csv").open(newline="", encoding="utf-8") as file:

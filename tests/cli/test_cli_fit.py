@@ -26,7 +26,7 @@ TRUTH = sparse_covariance("block", 6, 2)
 SCALES = np.array([0.1, 1.0, 30.0, 1.0, 5.0, 2.0])
 FILES = {
     *("integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png"),
-    *("pairs.csv", "variances.csv", "covariance.csv"),
+    *("pairs.csv", "variances.csv", "covariance.csv", "correlation.csv", "summary.json"),
     "report.html",
 }
 
@@ -66,7 +66,9 @@ def test_release(run, refused, data):
     assert f"Private covariance of {Path(data).name}" in Path("out/report.html").read_text()
     assert re.search(r"verdict +(good|rough|hopeless): ", result.stdout)
     assert list(Path().glob(".hushcov-*")) == []
-    assert "pairs.csv, report.html, variances.csv match" in words(run("show", "out").stdout)
+    assert "pairs.csv, report.html, summary.json, variances.csv match" in words(
+        run("show", "out").stdout
+    )
     assert "out already holds" in refused(6, "fit", data, *PUBLIC, "-o", "out")
     assert "out already exists" in refused(6, "demo", "-o", "out")
     assert run("show", "out").exit_code == 0
@@ -172,9 +174,7 @@ def test_json_is_alone_on_standard_output(run, data):
 def test_tables_are_written_as_asked_for_and_never_cost_the_release(run, data, monkeypatch):
     assert run("fit", data, *PUBLIC, "--tables", "parquet", "-o", "a").exit_code == 0
     assert {path.stem for path in Path("a").glob("*.parquet")} == {
-        "pairs",
-        "variances",
-        "covariance",
+        *("pairs", "variances", "covariance", "correlation"),
     }
     assert run("fit", data, *PUBLIC, "--tables", "none", "-o", "b").exit_code == 0
     assert not list(Path("b").glob("pairs.*"))

@@ -534,23 +534,22 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
     text = _words(answer.stdout)
     parts = (
         "1. A table demo/patients.csv holds 20,000 simulated patients, one a row, and 12 columns.",
-        "$ hushcov plan --records 20000 --features 12 --epsilon 1 --delta 1e-6",
-        "What to see: the column 'error'.",
         "$ hushcov fit demo/patients.csv --epsilon 1 --delta 1e-6 -o demo/release",
         "Largest correlations",
         "What to see: 'Largest correlations'",
-        "$ hushcov ask predict demo/release weight --given height=180",
-        "The true answer is 86 kg.",
-        "What to see: demo/release/report.html",
+        "$ hushcov ask regression demo/release weight --on height,age",
+        "The true ones are 1 kg for a cm of height",
+        "What to see: demo/release/report.html, in a browser, and demo/release/heatmap.png",
+        "$ hushcov verify --features 20 --runs 1 32 of the 32 claims",
         "'hushcov start DATA'",
     )
     assert [part for part in parts if part not in text] == []
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    # What the sentences say of the release: related pairs near their truth, and the prediction.
+    # What the sentences say of the release: related pairs near their truth, and the regression.
     for pair, true in (("glucose, hba1c", 0.87), ("ldl, cholesterol", 0.78)):
         assert abs(float(re.search(rf"{pair} ([\d.]+) ", text)[1]) - true) < 0.2
-    assert abs(float(re.search(r"weight ([\d.]+) ", text.split("mean of all")[1])[1]) - 86) < 6
+    assert abs(float(re.search(r"height ([\d.]+) ", text.split("standardized")[1])[1]) - 1) < 0.3
     assert (tmp_path / "demo/patients.csv").read_text().startswith("age,height,weight,systolic,")
     assert (tmp_path / "demo/release/report.html").exists()
 

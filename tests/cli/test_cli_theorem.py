@@ -81,7 +81,7 @@ def test_release(run, plenty):
     files = {path.name for path in Path("out").iterdir()}
     assert files == {
         *("integers.npy", "release.json", "release.sha256", "covariance.npy", "heatmap.png"),
-        *("pairs.csv", "variances.csv", "covariance.csv"),
+        *("pairs.csv", "variances.csv", "covariance.csv", "correlation.csv", "summary.json"),
         "report.html",
     }
     description = json.loads(Path("out/release.json").read_text())

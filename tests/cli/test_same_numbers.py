@@ -145,6 +145,12 @@ def of_files(found: Numbers, folder) -> None:
         of_variance(found, "variances.csv", row)
     matrix = pandas.read_csv(folder / "covariance.csv").set_index("feature").to_numpy()
     of_matrix(found, "covariance.csv", "covariance", matrix, "variance")
+    matrix = pandas.read_csv(folder / "correlation.csv").set_index("feature").to_numpy()
+    of_matrix(found, "correlation.csv", "correlation", matrix, None)
+    told = json.loads((folder / "summary.json").read_text())
+    found.add(("found",), told["found_pairs"], "summary.json")
+    for end, name in (("error", "error"), ("least", "error_least"), ("most", "error_most")):
+        found.add((name,), told["verdict"][end], "summary.json")
 
 
 def of_json(found: Numbers, where, told) -> None:

@@ -12,7 +12,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("src", "tests", "docs", "examples", "benchmarks", "requirements", ".ci", ".github")
+FOLDERS = (
+    *("src", "tests", "docs", "examples", "benchmarks", "r", "requirements", ".ci", ".github"),
+)
 FILES = (
     *("pyproject.toml", "MANIFEST.in", "Makefile", ".pre-commit-config.yaml", "LICENSE"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"),

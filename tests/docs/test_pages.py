@@ -42,6 +42,14 @@ def test_the_pages_for_newcomers_are_among_them():
     assert {"index.md", "start.md", "parameters.md", "guarantee.md"} <= set(PAGES)
 
 
+def test_the_first_screen_has_the_commands_of_a_checkout():
+    first = (DOCS.parent / "README.md").read_text().split("## ")[0]
+    places = [first.index(words) for words in ("make demo", "make test", "pip install", "![")]
+    assert places == sorted(places)
+    assert first[: places[2]].count("\n") < 25
+    assert {f"    {line} " in first for line in ("make demo", "make test")} == {True}
+
+
 def test_blocks_are_found_with_their_lines(tmp_path):
     page = "# Title\n\n```python\na = 1\n```\n\n    indented\n\n```console\n$ b\n```\n"
     assert blocks(page) == [Block("python", "a = 1\n", 4), Block("console", "$ b\n", 10)]

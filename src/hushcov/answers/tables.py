@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
@@ -27,7 +28,7 @@ from hushcov.postprocess import (
     upper_pairs,
 )
 from hushcov.release import Release
-from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks
+from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.release.estimate import scales_of
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
@@ -377,7 +378,9 @@ _WORDS = {
     "pairs": "pairs with covariance, correlation, intervals and noise, the strongest first",
     "variances": "the features with variances, standard deviations and intervals",
     "covariance": "the estimate with the names of the features",
+    "correlation": "the same as correlations; empty where one was not found",
 }
+_SUMMARY = "summary.json", "verdict, promise and structure, for other programs"
 
 
 def write_estimate(folder: Path, covariance: Matrix) -> tuple[str, str]:
@@ -393,7 +396,7 @@ def write_estimate(folder: Path, covariance: Matrix) -> tuple[str, str]:
 def write_tables(
     folder: Path, release: Release, covariance: Matrix, tables: str
 ) -> list[tuple[str, str]]:
-    """Write tables in one of `FORMATS`, and return their names with what they hold."""
+    """Write tables in one of `FORMATS` and a summary; return their names with what they hold."""
     if tables == "none":
         return []
     with np.errstate(all="ignore"):  # a release may hold any finite numbers
@@ -403,6 +406,7 @@ def write_tables(
         }
     if release.n_features <= _WIDEST:
         found["covariance"] = covariance_table(release, covariance)
+        found["correlation"] = covariance_table(release, correlation(release))
     for name, table in found.items():
         write_table(table, folder / f"{name}.{tables}")
     words = dict(_WORDS)
@@ -411,7 +415,11 @@ def write_tables(
             f"the strongest {_MOST_ROWS:,} of {release.selected.shape[1]:,} pairs, with intervals; "
             "covariance.npz has all"
         )
-    return [(f"{name}.{tables}", words[name]) for name in found]
+    with np.errstate(all="ignore"):
+        told = json.dumps(summary_dict(release))
+    finite = json.loads(told, parse_constant=lambda _: None)  # JSON has no NaN
+    (folder / _SUMMARY[0]).write_text(json.dumps(finite, indent=1) + "\n", encoding="utf-8")
+    return [*((f"{name}.{tables}", words[name]) for name in found), _SUMMARY]
 
 
 #: Columns of a window, at most: everything of it is made.

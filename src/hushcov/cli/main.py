@@ -70,7 +70,7 @@ _ANSWERED = tuple(kind for kinds, _ in _CODES for kind in kinds)
 # The help of the group is written here, so that showing it imports no command.
 COMMANDS = {
     "start": "Be asked for all that a first release needs, and make it.",
-    "demo": "Make a release of a simulated table, step by step; takes about ten seconds.",
+    "demo": "From a table to a release, a regression and a report, in under twenty seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
     "show": "Check a release on disk for damage, and say what it is and what it promises.",

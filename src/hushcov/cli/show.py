@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +53,8 @@ from hushcov.release.description import (
     UNRESOLVED,
     Description,
     describe,
-    structure_dict,
-    verdict,
+    released_pairs,
+    summary_dict,
 )
 from hushcov.release.files import StoredRelease
 
@@ -160,7 +159,7 @@ def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
     ]
     if release.in_order and release.bandwidth is not None:
         apart = counted(release.bandwidth, "column")
-        words = f"{counted(_released_pairs(release), 'pair')} at most {apart} apart"
+        words = f"{counted(released_pairs(release), 'pair')} at most {apart} apart"
         rows.append(("band", f"{words}; look at some with --column NAME or --columns A..B"))
     if release.positions is not None:
         ends = f"{int(release.positions.min()):,} to {int(release.positions.max()):,}"
@@ -188,24 +187,14 @@ def _public(release: Release) -> str:
     return ", ".join(words) if words[1:] else "see release.json"
 
 
-def _released_pairs(release: Release) -> int:
-    d = release.n_features
-    return d * (d - 1) // 2 if release.selected is None else int(release.selected.shape[1])
-
-
 def _as_json(folder: Path, stored: StoredRelease, found: Description) -> dict[str, object]:
     return {
         "folder": str(folder),
         "undamaged": True,
         "signature": _signature(stored),
         **stored.description,
-        "name": stored.release.name,
+        **summary_dict(stored.release),
         "mechanism": stored.release.name,  # with its threshold, as 'fit' calls it
-        "odds": stored.release.guarantee.odds().to_dict(),
-        "released_pairs": _released_pairs(stored.release),
-        "verdict": asdict(verdict(stored.release)),
-        "structure": structure_dict(stored.release),
-        "found_pairs": found.number,
         "largest_pairs": [pair.to_dict() for pair in found.strongest],
         "not_part_of_it": list(stored.unlisted),
     }

@@ -27,7 +27,9 @@ _BEYOND = 1.2
 # The logarithm of what tails lose: so much of log(variance in the scales before the last looks)
 # beyond the start, less where there are more records, whose bounds are wider; measured from
 # `_USUAL` on. And what counts of norms say that all lose, with so many of its deviations, at most.
+# Intervals start earlier, so as to cover tables whose tails are hardly seen.
 _STEEP, _START, _MORE, _USUAL = 0.67, 0.71, 0.7, 13_000
+_EARLIER = 0.15
 _DEVIATIONS, _MOST_COMMON = 0.03, 0.85
 # How far beyond its released value a variance may be: nearly nothing for light tails, and the more
 # the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of
@@ -161,7 +163,7 @@ def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
 
 
 def missing_logarithm(
-    tails: Tails, variance: FloatArray, noise_sd: float, n_records: int
+    tails: Tails, variance: FloatArray, noise_sd: float, n_records: int, start: float = _START
 ) -> FloatArray:
     """Return about the logarithm of the true variances over the released ones, not below 0.
 
@@ -171,7 +173,7 @@ def missing_logarithm(
     stretch = np.ones(len(variance)) if tails.stretch is None else np.array(tails.stretch)
     seen = np.maximum(variance - noise_sd, 1e-300) * stretch**2
     fewer = _MORE * math.log(max(n_records, 1) / _USUAL)
-    found = _STEEP * np.log(seen) - _START - fewer
+    found = _STEEP * np.log(seen) - start - fewer
     return np.asarray(np.maximum(0.0, found))
 
 
@@ -199,7 +201,7 @@ def coverage(release: Release) -> Coverage:
         alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
         lost, put_back = _parts(kurtosis, variance, alike), tails.lost
         unexplained = 0.0
-    tail = missing_logarithm(tails, variance, noise, n)
+    tail = missing_logarithm(tails, variance, noise, n, _EARLIER)
     common = common_logarithm(tails, put_back, _SURE)
     tail[list(release.making.unresolved)] = 0.0  # their intervals are infinite
     scored = [i for i, own in enumerate(release.making.transforms or ()) if own and own.shares]

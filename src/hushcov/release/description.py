@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from hushcov._words import counted, noise_level, number, some_of
+from hushcov.accounting.guarantee import promise_words
 from hushcov.postprocess import KnownErrors, estimate_error, largest
 from hushcov.release.coverage import coverage
 from hushcov.release.document import Release, Structure
@@ -21,6 +22,7 @@ from hushcov.release.estimate import estimate, factors_of
 from hushcov.release.pairs import (
     BEYOND,
     KEPT,
+    LEVEL,
     MOST_INTERVALS,
     SELECTED,
     STRONGEST,
@@ -503,6 +505,30 @@ def error_estimate(release: Release) -> ErrorEstimate | None:
         args = (matrix, float(own), n, known)
         found = estimate_error(*args, tail=tail, lost=lost, told=True)
     return ErrorEstimate(*found) if np.isfinite(found).all() else None
+
+
+def released_pairs(release: Release) -> int:
+    """Return how many pairs a release holds."""
+    return (
+        math.comb(release.n_features, 2) if release.selected is None else release.selected.shape[1]
+    )
+
+
+def summary_dict(release: Release) -> dict[str, object]:
+    """Return what follows from the document as plain, JSON-ready data, for other programs."""
+    promised = release.guarantee
+    to_whom = promised.adjacency, promised.unit
+    return {
+        "name": release.name,
+        "records": release.making.words,
+        "promise": promise_words(promised.epsilon, promised.delta, *to_whom),
+        "odds": promised.odds().to_dict(),
+        "verdict": asdict(verdict(release)),
+        "structure": structure_dict(release),
+        "released_pairs": released_pairs(release),
+        "found_pairs": describe(release, 0).number,
+        "level": LEVEL,
+    }
 
 
 def structure_dict(release: Release) -> dict[str, object] | None:

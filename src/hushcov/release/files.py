@@ -199,10 +199,10 @@ SIGNATURE = "release.sig"
 #: Everything that hushcov itself puts into the folder of a release.
 RELEASE_FILES = (
     *(INTEGERS, DESCRIPTION, SEAL, SIGNATURE, "covariance.npy", "covariance.npz", "heatmap.png"),
-    *("report.html", *COLUMN_FILES),
+    *("report.html", "summary.json", *COLUMN_FILES),
     *(
         f"{name}.{kind}"
-        for name in ("pairs", "variances", "covariance")
+        for name in ("pairs", "variances", "covariance", "correlation")
         for kind in ("csv", "parquet")
     ),
 )

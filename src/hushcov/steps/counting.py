@@ -28,7 +28,7 @@ _OCTAVES = 21
 _SIZES_PART, _COUNT_PART = "how many records units have", "the number of records"
 _MIDDLE = 1.4  # of an octave, over where it begins
 # Deviations of noise that are evidence of units of one record, and for each octave more: a number
-# that is too large costs in proportion. Noise alone is taken for 16 records or more 1 in 2,000 times.
+# that is too large costs in proportion. Noise is taken for 16 records or more 1 in 5,000 times.
 _EVIDENCE, _MORE_EVIDENCE = 4.0, 0.5
 
 

@@ -12,7 +12,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from hushcov._words import number
+from hushcov._words import counted, number
 from hushcov.accounting import ONE_REPLACED
 from hushcov.cli import CHECK_FAILED
 from hushcov.cli.files import check_paths
@@ -145,7 +145,7 @@ def _print(results: list[AuditResult], seconds: float, figure: Path | None) -> N
     broken = sum(not result.survives for result in results)
     verb = "breaks" if broken == 1 else "break"
     verdict = f"{broken} {verb} a claim" if broken else "every claim survives"
-    heading(out, f"{len(results)} attacks: {verdict}. {seconds:.0f} s.")
+    heading(out, f"{counted(len(results), 'attack')}: {verdict}. {seconds:.0f} s.")
     paragraph(
         out,
         "Measured is a lower bound on epsilon at the claimed delta. Above the claim, it shows that "
