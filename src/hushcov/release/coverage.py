@@ -163,17 +163,17 @@ def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
 
 
 def missing_logarithm(
-    tails: Tails, variance: FloatArray, noise_sd: float, n_records: int, start: float = _START
+    tails: Tails, variance: FloatArray, noise_sd: float, n_records: int, start: float | None = None
 ) -> FloatArray:
     """Return about the logarithm of the true variances over the released ones, not below 0.
 
     Scales start where most values lie, and come nearer to deviations look by look. Where tails are
-    heavy they go on growing: by how much tells what is still cut off.
+    heavy they go on growing: by how much tells what is still cut off, beyond `start`.
     """
     stretch = np.ones(len(variance)) if tails.stretch is None else np.array(tails.stretch)
     seen = np.maximum(variance - noise_sd, 1e-300) * stretch**2
     fewer = _MORE * math.log(max(n_records, 1) / _USUAL)
-    found = _STEEP * np.log(seen) - start - fewer
+    found = _STEEP * np.log(seen) - (_START if start is None else start) - fewer
     return np.asarray(np.maximum(0.0, found))
 
 

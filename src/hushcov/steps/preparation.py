@@ -42,7 +42,7 @@ _TAIL_BITS, _FEWEST_BITS, _MOST_BITS = 30, 20, 36
 _MOST_SQUARE_NOISE = 0.3
 _SQUARE_RADIUS, _SQUARE_WIDTH = 16.0, 2**10 - 1
 _SQUARE_NOISE = 0.2  # that is aimed at
-_SQUARE_LOOKS = 3  # at most
+_SQUARE_LOOKS = 2  # at most
 _TILT_EVIDENCE = 4.0
 # What mean squares may say that the variance of a feature is, in squared scales.
 _LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
@@ -54,12 +54,12 @@ _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
 _LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR, _CENTRE_PART = 0.005, 0.08, 0.05, 0.1
 _NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
 #: Of tilts, of tails and of mean squares.
-OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.02
+OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.03
 #: Bounds on the norms of squares, over typical ones.
 SQUARE_NORMS = (1.5, 16.0)
 # The factors by which a scale may be moved, how many deviations of noise a mean square is at
 # least taken to be, and how far off the logarithm of a scale usually is before.
-_FACTORS, _SQUARE_DOUBT, _USUALLY_OFF = (0.3, 4.0), 2.0, (0.35, 0.25, 0.2)
+_FACTORS, _SQUARE_DOUBT, _USUALLY_OFF = (0.3, 4.0), 2.0, (0.35, 0.25)
 
 SQUARES = "scales of the features, refined"
 NORMS = "bound on the norms of records"
