@@ -100,6 +100,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     bounds: ClassVar[Any] = None  # options of some estimators
     transforms: ClassVar[Any] = None
+    marginals: ClassVar[float | None] = None
 
     @property
     def score(self) -> Any:

@@ -1,4 +1,4 @@
-"""Quantiles of columns, for caps and normal scores: noisy counts between edges, at three levels."""
+"""Quantiles of columns, for caps, scores and marginals: counts between edges, at three levels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Quantiles(Stage):
     """The stage: sizes, the mu of which it takes shares, and the transforms that it completes.
 
     `total`, `alone`, `bounds` and `neighbours` are as in `Preparation`; bounds are those of columns
-    before they are capped or scored.
+    before they are capped or scored. `marginals` is the share of the budget, in mu^2, from which
+    quantiles of all columns are released; None where those of the transforms alone are.
     """
 
     released: ClassVar[str] = "quantiles of the features"
@@ -52,6 +53,7 @@ class Quantiles(Stage):
     alone: bool = False
     bounds: Bounds | None = None
     neighbours: Neighbours = ONE_REPLACED
+    marginals: float | None = None
 
     @property
     def cost(self) -> float:
@@ -74,7 +76,9 @@ class Quantiles(Stage):
 
     @property
     def _mu(self) -> float:
-        """The mu of the counts: that of `_AIM`, within bounds; from public numbers."""
+        """The mu of the counts: as given, or that of `_AIM` in bounds; from public numbers."""
+        if self.marginals is not None:
+            return math.sqrt(self.marginals) * self.total
         square = count_square(len(self.transforms.by_quantiles), self.neighbours)
         share = square * (_AIM / (self.n_records * self.total)) ** 2
         return math.sqrt(min(_MOST, max(_LEAST, share))) * self.total
@@ -90,7 +94,8 @@ class Quantiles(Stage):
         records, share = prepared.records, prepared.share
         known: Any = {"share": share, "bounds": self.bounds}
         place = find_location(records, step._looks, budget, entropy, **known)
-        columns = self.transforms.by_quantiles
+        every, mapped = self.marginals is not None, set(self.transforms.by_quantiles.tolist())
+        columns = np.arange(self.n_features) if every else self.transforms.by_quantiles
         centre, scale = place.centre[columns], place.scale[columns]
         edges = bin_edges(centre, scale)
         budget.gaussian(step._mu, self.released)  # proof: step 3
@@ -99,18 +104,26 @@ class Quantiles(Stage):
         shares = read_shares(counts, sigma, share * records.n_records, likely)  # proof: step 4
         made: list[Any] = list(self.transforms.columns)
         applied: list[Any] = [None] * len(made)
+        marginals = [None] * len(made)
         moments = place.centre.copy(), place.scale.copy(), place.reach.copy(), place.found.copy()
         for own, between, i in zip(shares, edges, columns.tolist(), strict=True):
             lasting = between if place.scale[i] > 0 else between[:0]
+            if every and len(lasting):
+                marginals[i] = complete(Transform(RANK), lasting, own)[0]
+            if i not in mapped:
+                continue
             made[i], *found = complete(made[i], lasting, own)
             applied[i] = made[i]
             for array, value in zip(moments, (*found, found[1] > 0), strict=True):
                 array[i] = value
+        making = dict(prepared.making) | ({"transforms": tuple(made)} if any(made) else {})
+        if any(marginals):
+            making["marginals"] = tuple(marginals)
         return replace(
             prepared,
             records=Transforms(tuple(applied)).view(records),  # proof: step 5
             place=Location(*moments),
-            making={**prepared.making, "transforms": tuple(made)},
+            making=making,
         )
 
 

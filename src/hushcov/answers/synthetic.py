@@ -1,0 +1,654 @@
+"""Synthetic rows: drawn from a release, with its correlations, means, scales and marginals.
+
+A row is a vector of normal numbers (a Gaussian copula), each mapped to the law of its column. How
+these are correlated follows from the released correlations. Nothing but the document is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from hushcov._arrays import FloatArray, IntArray
+from hushcov._files import as_path, os_errors
+from hushcov._validation import check_integer, repeated, shown
+from hushcov._version import __version__
+from hushcov._words import counted, number, some_of
+from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.postprocess import is_sparse
+from hushcov.release import Release
+from hushcov.release.description import MOST_NAMED, constant_features, not_found
+from hushcov.release.files import sibling_name
+from hushcov.release.pairs import View, view
+from hushcov.sums.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
+from hushcov.tables.codebook import BINARY, Codebook, CodebookColumn
+
+#: Features of which rows are drawn, at most: the whole matrix is made.
+MOST_FEATURES = 10_000
+MOST_ROWS = 10**9
+#: The value of a category in rows that have none of the levels that were released.
+OTHER = "(other)"
+_BLOCK = 2**22  # numbers drawn at a time
+_FAR = 8.2  # no normal number is further from zero
+_Z = np.linspace(-_FAR, _FAR, 4101)
+_NORMAL = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()  # weights of these
+_DEGREE = 40  # of Hermite polynomials
+_LATENT = np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # correlations of normal numbers
+_AT_ONCE = 2**13  # pairs
+_AT_BOUNDS = 0.9  # share of the largest variance within bounds from which on values are at both
+_BEYOND_BOUNDS = 6.0  # deviations from the mean at which bounds do not matter
+_LEAST_OTHER = 0.01  # share of records that have none of the listed levels of a category
+_ROUNDS, _TRIED, _TRIED_NUMBERS = 4, 2**18, 2**25  # corrections of categories, rows for each
+# Shares cut off both tails of released quantiles, and the variance up to which that is enough.
+_CUTS, _ROOM = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3), 1.05
+_DIGITS = 3  # of a number, beyond the first digit of its deviation
+_ENDINGS = (".csv", ".parquet")
+_CURE = "it is how many rows are drawn, such as 20000; their number says nothing of the records."
+
+Knots = tuple[FloatArray, FloatArray]
+
+
+def _same(values: FloatArray) -> FloatArray:
+    return values
+
+
+@dataclass(frozen=True, eq=False)
+class _Number:
+    """A column of numbers: one normal number mapped by a table, then to the unit of the records.
+
+    `law` has normal numbers and the values at them, `scored` the same for what was correlated;
+    straight lines lie between.
+    """
+
+    name: str
+    places: IntArray
+    law: Knots
+    scored: Knots
+    normal: bool = False
+    inverse: Callable[[FloatArray], FloatArray] = _same
+    ends: tuple[float, float] = (-np.inf, np.inf)
+    whole: bool = False
+
+    n_normal = 1
+
+    def features(self, z: FloatArray) -> FloatArray:
+        """Return what was correlated, for normal numbers."""
+        return np.interp(z, *self.scored)
+
+    def values(self, z: FloatArray) -> Any:
+        """Return the column, in the unit of the records."""
+        spread = float(np.ptp(self.inverse(np.interp([-1.0, 1.0], *self.law)))) / 2
+        found = self.inverse(np.interp(z[:, 0], *self.law))
+        if 0 < spread < np.inf:
+            digits = 0 if self.whole else int(_DIGITS - np.floor(np.log10(spread)))
+            found = np.round(found, min(max(digits, 0), 300))
+        found = np.clip(found, *self.ends)
+        return found.astype(np.int64) if self.whole else found
+
+    @property
+    def slopes(self) -> FloatArray:
+        """Return how the standardised feature follows its normal number, on average."""
+        return np.array([[self.series[1]]])
+
+    @property
+    def series(self) -> FloatArray:
+        """Return the coefficients of the standardised feature in Hermite polynomials."""
+        values = self.features(_Z)
+        values = values - _NORMAL @ values
+        values = values / max(float(np.sqrt(_NORMAL @ values**2)), 1e-300)
+        return np.asarray((_NORMAL * values) @ _HERMITE)
+
+
+def _hermite() -> FloatArray:
+    """Return normalised Hermite polynomials at `_Z`, by degree."""
+    found = np.ones((len(_Z), _DEGREE + 1))
+    found[:, 1] = _Z
+    for m in range(1, _DEGREE):
+        found[:, m + 1] = (_Z * found[:, m] - np.sqrt(m) * found[:, m - 1]) / np.sqrt(m + 1)
+    return found
+
+
+_HERMITE = _hermite()
+
+
+@dataclass(frozen=True, eq=False)
+class _Category:
+    """A category: one level after the other is taken or not, by a normal number each.
+
+    Levels are the most common first; the last is taken where no other is. `places` are those of
+    the levels but for `OTHER`, which comes last.
+    """
+
+    name: str
+    places: IntArray
+    levels: tuple[str, ...]
+    shares: FloatArray
+
+    @property
+    def n_normal(self) -> int:
+        return len(self.levels) - 1
+
+    @property
+    def _taken(self) -> FloatArray:
+        """Return the share of each level among the records that have none before it."""
+        left = 1 - np.cumsum(self.shares) + self.shares
+        return np.clip(self.shares[:-1] / np.maximum(left[:-1], 1e-12), 1e-12, 1 - 1e-12)
+
+    def codes(self, z: FloatArray) -> IntArray:
+        """Return the places of levels in their list."""
+        taken = z > special.ndtri(1 - self._taken)
+        return np.asarray(np.column_stack([taken, np.ones(len(z), dtype=bool)]).argmax(axis=1))
+
+    def features(self, z: FloatArray) -> FloatArray:
+        """Return a column of zeros and ones for each level that was released."""
+        codes = self.codes(z)[:, None] == np.arange(len(self.places))
+        return codes.astype(np.float64)
+
+    def values(self, z: FloatArray) -> Any:
+        """Return the levels by name."""
+        return np.array(self.levels, dtype=object)[self.codes(z)]
+
+    @property
+    def slopes(self) -> FloatArray:
+        """Return how the standardised levels follow each normal number, on average."""
+        taken = self._taken
+        edge = special.ndtri(1 - taken)
+        density = np.exp(-(edge**2) / 2) / np.sqrt(2 * np.pi)
+        share, k = self.shares, np.arange(len(self.places))
+        # A level needs its own number to be large and those before it to be small.
+        found = np.where(k[:, None] > np.arange(self.n_normal), -density / (1 - taken), 0.0)
+        found *= share[: len(k), None]
+        own = k[: self.n_normal]
+        found[own, own] = (density * self.shares[:-1] / taken)[own]
+        deviation = np.sqrt(share * (1 - share))[: len(k), None]
+        return np.asarray(found / np.maximum(deviation, 1e-12))
+
+
+@dataclass(frozen=True, eq=False)
+class SyntheticRows(Answer):
+    """Rows drawn from a release; `frame()`, `table()` and `save()` give the same ones.
+
+    Parameters
+    ----------
+    release : Release
+        The document; nothing else is read.
+    n_rows : int
+        How many rows are drawn.
+    seed : int
+        Of the draws; the release is no less private where it is known.
+    columns : tuple of str
+        Names of the columns.
+    kept, not_kept : tuple of str
+        What the rows have of the release, and what they lack, in sentences.
+    """
+
+    release: Release
+    n_rows: int
+    seed: int
+    columns: tuple[str, ...]
+    kept: tuple[str, ...]
+    not_kept: tuple[str, ...]
+    _drawn: tuple[Any, ...] = field(repr=False)
+    _root: FloatArray = field(repr=False)
+
+    def blocks(self) -> Iterator[Table]:
+        """Return the rows, some at a time."""
+        rng, width = np.random.default_rng(self.seed), self._root.shape[1]
+        size = max(1, _BLOCK // max(1, width))
+        for start in range(0, self.n_rows, size):
+            z = rng.standard_normal((min(size, self.n_rows - start), width)) @ self._root.T
+            yield {each.name: each.values(part) for each, part in _parts(self._drawn, z)}
+
+    def table(self) -> Table:
+        """Return all rows as named columns."""
+        blocks = list(self.blocks())
+        return {name: np.concatenate([each[name] for each in blocks]) for name in self.columns}
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the rows as CSV or Parquet, by the ending, and `NAME.txt` on what they keep.
+
+        Both files are there when all is written, or neither is.
+        """
+        path, beside = check_output(path, overwrite=overwrite)
+        with os_errors(path, "written", ParameterError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            drafts = [sibling_name(each).with_suffix(each.suffix) for each in (path, beside)]
+            try:
+                with table_writer(drafts[0]) as write:
+                    for block in self.blocks():
+                        write(block)
+                drafts[1].write_text(str(self) + "\n", encoding="utf-8")
+                for draft, final in zip(drafts, (path, beside), strict=True):
+                    draft.replace(final)
+            finally:
+                for draft in drafts:
+                    draft.unlink(missing_ok=True)
+        return path
+
+    def __str__(self) -> str:
+        about, promise = self.release.making, self.release.guarantee
+        of = "" if about.dataset is None else f" of {about.dataset}"
+        private = f"epsilon {number(promise.epsilon)}, delta {number(promise.delta)}"
+        if not promise.private:
+            private = "NOT PRIVATE: the noise of this release came from a seed or a simulation"
+        size = f"{counted(self.n_rows, 'row')} of {counted(len(self.columns), 'column')}"
+        return "\n".join(
+            [
+                f"Synthetic rows, drawn by hushcov {__version__} from a release{of}: {size}.",
+                f"Guarantee: that of the release ({private}). The rows are computed from it alone:",
+                "no record was read, nothing more is spent, and no row is a record of anybody.",
+                f"Seed of the draws: {self.seed}. It may be known; the privacy does not rest on it.",
+                *("", "Kept:", *(f"- {each}" for each in self.kept)),
+                *("", "Not kept:", *(f"- {each}" for each in self.not_kept)),
+                "",
+                "Do not analyse these rows as if they were records: intervals and tests computed",
+                "from them ignore the noise of the release, and their number is arbitrary. Ask the",
+                "release instead ('hushcov ask', est.regression, est.pairs): it costs nothing, and",
+                "its intervals count the noise.",
+            ]
+        )
+
+
+def check_output(path: object, *, overwrite: bool = False) -> tuple[Path, Path]:
+    """Return where rows are written, and the text beside them; or refuse."""
+    rows = as_path("path", path, "it is the file that rows are written to.")
+    if rows.suffix not in _ENDINGS:
+        raise ParameterError(
+            f"path must end in {' or '.join(_ENDINGS)}, got {shown(str(rows))}: choose one of them."
+        )
+    if rows.suffix == ".parquet":
+        check_parquet()
+    for each in (rows, rows.with_suffix(".txt")):
+        if each.is_dir() or (each.exists() and not overwrite):
+            cure = "choose another name." if each.is_dir() else "choose another name, or overwrite."
+            raise ParameterError(f"path must be a new file, got {each}, which exists: {cure}")
+    return rows, rows.with_suffix(".txt")
+
+
+def _parts(columns: tuple[Any, ...], z: FloatArray) -> Iterator[tuple[Any, FloatArray]]:
+    """Return the columns, each with its normal numbers."""
+    start = 0
+    for each in columns:
+        yield each, z[:, start : start + each.n_normal]
+        start += each.n_normal
+
+
+def synthesize(
+    release: Release, n: int, *, random_state: object = None, codebook: Codebook | None = None
+) -> SyntheticRows:
+    """Draw synthetic rows from a release; `Answers.synthesize` has the parameters.
+
+    Privacy
+    -------
+    Post-processing: what is computed from a release is covered by its guarantee. The draws need not
+    be secret.
+    """
+    n_rows = check_integer("n", n, at_least=1, at_most=MOST_ROWS, cure=_CURE)
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        seed = int(np.random.default_rng(random_state).integers(2**62))
+    else:
+        cure = "any number, None or a Generator will do, and the release is as private."
+        seed = check_integer("random_state", random_state, at_least=0, cure=cure)
+    if release.n_features > MOST_FEATURES:
+        raise CapacityError(
+            f"rows are drawn of at most {MOST_FEATURES:,} features, got {release.n_features:,}: "
+            "release fewer columns (--columns), or write the matrix for other programs "
+            "('hushcov export')."
+        )
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        model = _Model(release, view(release), codebook)
+        drawn = model.columns()
+        root = _fitted_root(drawn, model.correlations(drawn))
+    return SyntheticRows(
+        release=release,
+        n_rows=n_rows,
+        seed=seed,
+        columns=tuple(each.name for each in drawn),
+        kept=tuple(model.kept(drawn)),
+        not_kept=tuple(model.not_kept(drawn)),
+        _drawn=drawn,
+        _root=root,
+    )
+
+
+# ---- the law of each column ----
+
+
+@dataclass(eq=False)
+class _Model:
+    """What a release says of the columns of its table."""
+
+    release: Release
+    seen: View
+    codebook: Codebook | None
+    lost: list[str] = field(default_factory=list)
+    rare: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        release, d = self.release, self.release.n_features
+        making = release.making
+        self.maps: tuple[Transform | None, ...] = making.transforms or (None,) * d
+        self.bought: tuple[Transform | None, ...] = making.marginals or (None,) * d
+        self.names = [
+            name.removeprefix(f"{own.name}(").removesuffix(")") if own else name
+            for own, name in zip(self.maps, feature_names(release).tolist(), strict=True)
+        ]
+        location = release.location
+        self.mean = np.zeros(d) if location is None else np.asarray(location, dtype=np.float64)
+        self.variance = np.where(self.seen.lost, 0.0, self.seen.unit**2)
+        self.known = {} if self.codebook is None else {x.name: x for x in self.codebook.columns}
+
+    def columns(self) -> tuple[Any, ...]:
+        """Return the columns of the table, in their order, without those that were not found."""
+        groups: dict[str, list[int]] = {}
+        for place, name in enumerate(self.names):
+            category, sign, _ = name.partition("=")
+            if sign:
+                groups.setdefault(category, []).append(place)
+        found: dict[int, Any] = {}
+        for name, places in groups.items():
+            category = self._category(name, np.array(places)) if len(places) > 1 else None
+            found |= {} if category is None else dict.fromkeys(places, category)
+        missing = not_found(self.release)
+        for place, own in enumerate(self.maps):
+            if place in found or (own is not None and own.name == SQUARE):
+                continue
+            column = None if place in missing else self._number(place)
+            if column is None:
+                self.lost.append(self.names[place])
+            else:
+                found[place] = column
+        drawn = tuple(dict.fromkeys(each for _, each in sorted(found.items())))
+        twice = repeated([each.name for each in drawn])
+        if not drawn or twice:
+            raise ParameterError(
+                f"release must have columns that differ, got {some_of(twice, MOST_NAMED)} twice: "
+                "rename columns and release them again."
+                if twice
+                else "release must have found a column, and nothing was found in this one: all of "
+                "it is noise, and no rows can be drawn. See its verdict."
+            )
+        return drawn
+
+    def _category(self, name: str, places: IntArray) -> _Category | None:
+        """Return a category by its levels; None where these cannot be shares."""
+        mean = np.array([self._level_mean(place) for place in places])
+        bounds = self.release.making.bounds
+        ends = [(0.0, 1.0)] * len(places) if bounds is None else [bounds[i] for i in places]
+        fits = all(pair in ((0.0, 1.0), (None, None)) for pair in ends)
+        if self.release.location is None or not fits or not ((-0.1 < mean) & (mean < 1.1)).all():
+            return None
+        order = np.argsort(-mean, kind="stable")
+        order = order[mean[order] > 0]
+        self.rare += [self.names[i] for i in places if i not in places[order]]
+        share, levels = mean[order], [self.names[i].partition("=")[2] for i in places[order]]
+        rest = 1 - float(share.sum())
+        if rest > _LEAST_OTHER or not levels:
+            share, levels = np.append(share, max(rest, 0.0)), [*levels, OTHER]
+        return _Category(name, places[order], tuple(levels), share / share.sum())
+
+    def _level_mean(self, place: int) -> float:
+        own = self.maps[place]
+        if own is None or own.name != RANK or not own.edges:
+            return float(self.mean[place])
+        return float(_NORMAL @ np.interp(_Z, *_between_edges(own)))
+
+    def _number(self, place: int) -> _Number | None:
+        """Return a column of numbers; None where nothing is known of how it varies."""
+        own, name, bought = self.maps[place], self.names[place], self.bought[place]
+        at = np.array([place])
+        bounds = (self.release.making.bounds or [(None, None)] * len(self.mean))[place]
+        low, high = ((-np.inf, np.inf)[k] if x is None else x for k, x in enumerate(bounds))
+        mean = float(np.clip(self.mean[place], low, high))
+        variance, kind = float(self.variance[place]), self.known.get(name, CodebookColumn(name))
+        if own is not None and own.name == WINSORISE and own.edges:
+            low, high = max(low, own.edges[0]), min(high, own.edges[1])
+        if own is not None and own.name == LOG:
+            low = max(low, float(np.log(own.number or 1.0)))
+        inverse = _INVERSES.get("" if own is None else own.name, _same)
+        ends = inverse(np.array([low, high]))
+        more: Any = {"inverse": inverse, "ends": (float(ends[0]), float(ends[1]))}
+        more["whole"] = kind.kind == "integer"
+        if self.release.mechanism == "genotypes":
+            share = float(np.clip(mean / 2, 0.0, 1.0))
+            law = _steps(np.array([(1 - share) ** 2, 1 - share**2]), np.arange(3.0))
+            return _Number(name, at, law, law, whole=True, ends=(0.0, 2.0))
+        if low == high or (place in constant_features(self.release) and not bounds == (0.0, 1.0)):
+            law = np.zeros(1), np.array([mean])
+            return _Number(name, at, law, law, **more)
+        if own is not None and own.name == RANK and own.edges:
+            scored = _steps(np.cumsum(own.shares)[:-1], own.scores)
+            return _Number(name, at, _between_edges(own), scored, **more)
+        most = (high - mean) * (mean - low)
+        noise = 0.0 if self.release.noise_sd is None else self.release.noise_sd[1]
+        noise *= float(self.seen.scale[place]) ** 2
+        both = np.isfinite(most) and most > 0 and variance >= _AT_BOUNDS * most - 2 * noise
+        if np.isfinite(most) and (both or kind.kind == BINARY):
+            share = np.array([(high - mean) / (high - low)])
+            law, whole = _steps(share, np.array([low, high])), float(low).is_integer()
+            return _Number(name, at, law, law, **more | {"whole": whole and high.is_integer()})
+        if bought is not None and bought.edges:
+            law = _between_edges(bought, float(np.sqrt(variance)))
+            law = law[0], np.clip(law[1], low, high)
+            return _Number(name, at, law, law, **more)
+        if not 0 < variance < np.inf or not np.isfinite(mean):
+            return None
+        if min(mean - low, high - mean) > _BEYOND_BOUNDS * np.sqrt(variance):
+            law = np.array([-_FAR, _FAR]), mean + np.sqrt(variance) * np.array([-_FAR, _FAR])
+            return _Number(name, at, law, law, normal=True, **more)
+        law = _Z[::10], _bounded(mean, variance, low, high)
+        return _Number(name, at, law, law, **more)
+
+    def correlations(self, drawn: tuple[Any, ...]) -> FloatArray:
+        """Return released correlations of the columns that are drawn; at most 1 in size."""
+        places, seen = np.concatenate([each.places for each in drawn]), self.seen
+        matrix = seen.matrix[places][:, places]
+        matrix = matrix.toarray() if is_sparse(matrix) else np.array(matrix)
+        unit = np.where(seen.lost[places], np.inf, seen.unit[places])
+        found = np.clip(np.nan_to_num(matrix / np.multiply.outer(unit, unit)), -1.0, 1.0)
+        np.fill_diagonal(found, 1.0)
+        return np.asarray(found)
+
+    # ---- in words ----
+
+    def kept(self, drawn: tuple[Any, ...]) -> Iterator[str]:
+        """Say what the rows have of the release."""
+        numbers = [each for each in drawn if isinstance(each, _Number)]
+        categories = [each for each in drawn if isinstance(each, _Category)]
+        mapped = any(own is not None and own.name != SQUARE for own in self.maps)
+        of = ", of columns under their transforms (log, rank, ...)" if mapped else ""
+        yield f"the released correlations{of}, moved as little as makes them those of a table"
+        zero = "" if self.release.location is not None else "; means of zero, as none were released"
+        yield f"released means and standard deviations{zero}"
+        bought = [each.name for each in numbers if self._is_bought(each)]
+        if bought:
+            yield f"released quantiles of {some_of(bought, MOST_NAMED)}"
+        bounded = [each.name for each in numbers if np.isfinite(each.ends).any()]
+        if bounded:
+            yield f"public bounds, or released caps, of {some_of(bounded, MOST_NAMED)}"
+        if categories:
+            names = some_of([each.name for each in categories], MOST_NAMED)
+            yield f"shares of the levels of {names}: each row has exactly one level"
+        if self.release.mechanism == "genotypes":
+            yield "allele frequencies, in Hardy-Weinberg proportions: 0, 1 or 2 alleles"
+
+    def _is_bought(self, column: _Number) -> bool:
+        own, bought = (of[column.places[0]] for of in (self.maps, self.bought))
+        ranked = own is not None and own.name == RANK
+        return not column.normal and (ranked or bought is not None)
+
+    def not_kept(self, drawn: tuple[Any, ...]) -> Iterator[str]:
+        """Say what the rows lack."""
+        numbers = [each for each in drawn if isinstance(each, _Number)]
+        assumed = [each.name for each in numbers if not self._is_bought(each)]
+        if assumed:
+            yield (
+                "shapes of columns: only mean and scale are known, and values are drawn from a "
+                "normal law, or one within the bounds (beta, gamma), for "
+                f"{some_of(assumed, MOST_NAMED)}. --marginals SHARE of 'hushcov fit' buys quantiles"
+            )
+        yield "tails: values beyond the last released quantile, and values that were cut down"
+        yield "interactions, curves and anything else that pairs of columns do not show"
+        yield "nulls: every row is complete, and records that miss a value were left out"
+        if self.lost:
+            names = some_of(self.lost, MOST_NAMED)
+            yield f"columns that were not found, which are left out: {names}"
+        if self.rare:
+            yield f"levels that were not found, which no row has: {some_of(self.rare, MOST_NAMED)}"
+        others = [each.name for each in drawn if OTHER in getattr(each, "levels", ())]
+        if others:
+            names = some_of(others, MOST_NAMED)
+            yield f"levels that are in no list: they are {OTHER} in {names}"
+        if any(own is not None and own.name == SQUARE for own in self.maps):
+            yield "squares of columns, which are left out: compute them from the columns"
+        if self.release.selected is not None:
+            yield "pairs that were not released, which count as zero"
+        if self.release.guarantee.rows_per_unit > 1:
+            yield f"which rows belong to one {self.release.guarantee.unit}: rows are independent"
+
+
+_INVERSES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    LOG: lambda x: np.exp(np.minimum(x, 700.0)),
+    LOG1P: lambda x: np.sign(x) * np.expm1(np.minimum(np.abs(x), 700.0)),
+    SQRT: lambda x: np.sign(x) * x**2,
+}
+
+
+def _steps(below: FloatArray, values: FloatArray) -> Knots:
+    """Return the law that takes each value up to a share of the records, and the next beyond."""
+    z = np.clip(special.ndtri(np.clip(below, 0.0, 1.0)), -_FAR, _FAR)
+    return np.repeat(z, 2), np.repeat(values, 2)[1:-1]
+
+
+def _between_edges(own: Transform, deviation: float = 0.0) -> Knots:
+    """Return the law of released quantiles: records of a bin lie just below its upper edge.
+
+    Bins without records were joined to the next: one is no wider than the bins of the release are
+    (`steps/quantiles.py`), about a sixteenth of the scale, or a quarter octave far out. Noise and
+    the law that it is held against leave records far away: both tails are cut until the deviation
+    is the released one, where there is one.
+    """
+    edges, released = np.array(own.edges), np.array(own.shares)
+    upper = np.append(edges, edges[-1])
+    for cut in _CUTS if deviation > 0 else _CUTS[-2:-1]:
+        below = np.clip(np.cumsum(released) / released.sum(), cut, 1 - cut)
+        shares = np.diff((below - cut) / (1 - 2 * cut), prepend=0.0)
+        if shares @ (upper - shares @ upper) ** 2 <= _ROOM * deviation**2:
+            break
+    mean = shares @ upper
+    far = np.abs(upper - mean)
+    scale = max(float(np.sqrt(shares @ far**2)), float(np.abs(upper).max()) * 1e-9)
+    width = np.where(far > 6 * scale, 0.19 * far, scale / 16)
+    lower = upper - np.append(width[0], np.minimum(np.diff(upper), width[1:]))
+    lower[-1], upper[-1] = edges[-1], edges[-1] + width[-1]
+    z = np.clip(special.ndtri(np.clip(np.cumsum(shares)[:-1], 0.0, 1.0)), -_FAR, _FAR)
+    knots = np.concatenate([[-_FAR], np.repeat(z, 2), [_FAR]])
+    return knots, np.stack([lower, upper], axis=1).ravel()
+
+
+def _bounded(mean: float, variance: float, low: float, high: float) -> FloatArray:
+    """Return quantiles at `_Z[::10]` of a law within bounds: beta, or gamma with one of them."""
+    share = special.ndtr(_Z[::10])
+    if np.isfinite(low) and np.isfinite(high):
+        middle = float(np.clip((mean - low) / (high - low), 1e-3, 1 - 1e-3))
+        size = max(middle * (1 - middle) * (high - low) ** 2 / variance - 1, 1e-2)
+        found = special.betaincinv(middle * size, (1 - middle) * size, share)
+        return np.asarray(low + (high - low) * found)
+    if np.isfinite(high):
+        return np.asarray(-_bounded(-mean, variance, -high, np.inf)[::-1])
+    above = max(mean - low, 1e-3 * np.sqrt(variance))
+    shape = above**2 / variance
+    found = special.gammaincinv(shape, share)
+    far = ~np.isfinite(found)
+    found[far] = found[~far].max(initial=0.0)
+    return np.asarray(low + found * variance / above)
+
+
+# ---- how normal numbers are correlated ----
+
+
+def _fitted_root(drawn: tuple[Any, ...], target: FloatArray) -> FloatArray:
+    """Return a root of the correlations of normal numbers that give these of the columns.
+
+    Of two columns of numbers by their Hermite series; of levels to first order, then corrected by
+    what rows that are drawn on trial are off by.
+    """
+    slopes = [each.slopes for each in drawn]
+    owner = np.repeat(np.arange(len(drawn)), [each.n_normal for each in drawn])
+    features = np.repeat(np.arange(len(drawn)), [len(each.places) for each in drawn])
+    inverse = np.zeros((len(owner), len(features)))
+    for k, each in enumerate(slopes):
+        inverse[np.ix_(owner == k, features == k)] = np.linalg.pinv(each, rcond=1e-6)
+    same = owner[:, None] == owner
+    levels = np.array([isinstance(drawn[k], _Category) for k in owner], dtype=bool)
+    latent = np.clip(inverse @ target @ inverse.T, -1.0, 1.0)
+    series = {k: each.series for k, each in enumerate(drawn) if isinstance(each, _Number)}
+    curved = np.array([k for k in series if not drawn[k].normal], dtype=np.int64)
+    if len(curved):
+        at, of = np.searchsorted(owner, curved), np.searchsorted(features, curved)
+        found = _latent_of(np.stack([series[k] for k in curved]), target[np.ix_(of, of)])
+        latent[np.ix_(at, at)] = found
+    latent[same] = np.eye(len(owner))[same]
+    root = _root(latent)
+    for _ in range(_ROUNDS if levels.any() else 0):
+        off = target - _tried(drawn, root)
+        step = inverse @ off @ inverse.T
+        step[~(levels[:, None] | levels) | same] = 0.0
+        latent = np.clip(latent + step, -1.0, 1.0)
+        root = _root(latent)
+    return root
+
+
+def _latent_of(series: FloatArray, target: FloatArray) -> FloatArray:
+    """Return correlations of normal numbers whose columns, by their series, have these."""
+    rows, columns = np.triu_indices(len(series), 1)
+    powers = _LATENT[:, None] ** np.arange(_DEGREE + 1)
+    found = np.eye(len(series))
+    for start in range(0, len(rows), _AT_ONCE):
+        i, j = rows[start : start + _AT_ONCE], columns[start : start + _AT_ONCE]
+        reached = (series[i] * series[j])[:, 1:] @ powers[:, 1:].T
+        reached = np.maximum.accumulate(reached, axis=1)
+        wanted = np.clip(target[i, j], reached[:, 0], reached[:, -1])
+        above = np.clip((reached < wanted[:, None]).sum(axis=1), 1, len(_LATENT) - 1)
+        own = np.arange(len(i))
+        low, high = reached[own, above - 1], reached[own, above]
+        part = (wanted - low) / np.where(high > low, high - low, np.inf)
+        between = _LATENT[above - 1] + part * (_LATENT[above] - _LATENT[above - 1])
+        found[i, j] = np.where(np.ptp(reached, axis=1) > 1e-9, between, 0.0)
+        found[j, i] = found[i, j]
+    return found
+
+
+def _root(matrix: FloatArray) -> FloatArray:
+    """Return a root of the matrix without its negative eigenvalues, with a diagonal of ones."""
+    matrix = (matrix + matrix.T) / 2
+    try:
+        return np.asarray(np.linalg.cholesky(matrix))
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(matrix)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(root / np.maximum(np.linalg.norm(root, axis=1, keepdims=True), 1e-12))
+
+
+def _tried(drawn: tuple[Any, ...], root: FloatArray) -> FloatArray:
+    """Return the correlations of rows that are drawn on trial, always by the same numbers.
+
+    These are made to have no correlation at all, which takes off most of what chance adds.
+    """
+    width = root.shape[1]
+    n = max(4 * width, min(_TRIED, _TRIED_NUMBERS // width))
+    plain = np.random.default_rng(0).standard_normal((n, width))
+    plain -= plain.mean(axis=0)
+    plain = plain @ np.linalg.inv(np.linalg.cholesky(plain.T @ plain / n)).T
+    found = [each.features(part) for each, part in _parts(drawn, plain @ root.T)]
+    table = np.concatenate(found, axis=1)
+    table -= table.mean(axis=0)
+    table /= np.maximum(np.sqrt((table**2).mean(axis=0)), 1e-12)
+    return np.asarray(table.T @ table / n)
