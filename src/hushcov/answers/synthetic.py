@@ -7,13 +7,14 @@ these are correlated follows from the released correlations. Nothing but the doc
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._files import as_path, os_errors
@@ -28,7 +29,7 @@ from hushcov.release.description import MOST_NAMED, constant_features, not_found
 from hushcov.release.files import sibling_name
 from hushcov.release.pairs import View, view
 from hushcov.sums.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
-from hushcov.tables.codebook import BINARY, Codebook, CodebookColumn
+from hushcov.tables.codebook import BINARY, Codebook
 
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000
@@ -49,6 +50,7 @@ _ROUNDS, _TRIED, _TRIED_NUMBERS = 4, 2**18, 2**25  # corrections of categories, 
 # Shares cut off both tails of released quantiles, and the variance up to which that is enough.
 _CUTS, _ROOM = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3), 1.05
 _DIGITS = 3  # of a number, beyond the first digit of its deviation
+_ASSUMED = ("normal", "bounds")  # shapes that are not known
 _ENDINGS = (".csv", ".parquet")
 _CURE = "it is how many rows are drawn, such as 20000; their number says nothing of the records."
 
@@ -64,14 +66,15 @@ class _Number:
     """A column of numbers: one normal number mapped by a table, then to the unit of the records.
 
     `law` has normal numbers and the values at them, `scored` the same for what was correlated;
-    straight lines lie between.
+    straight lines lie between. `shape` says where the law is from: all of it is "known", its
+    quantiles were "released", or it is "normal" or within the "bounds" by mean and deviation.
     """
 
     name: str
     places: IntArray
     law: Knots
     scored: Knots
-    normal: bool = False
+    shape: str = "known"
     inverse: Callable[[FloatArray], FloatArray] = _same
     ends: tuple[float, float] = (-np.inf, np.inf)
     whole: bool = False
@@ -89,13 +92,13 @@ class _Number:
         if 0 < spread < np.inf:
             digits = 0 if self.whole else int(_DIGITS - np.floor(np.log10(spread)))
             found = np.round(found, min(max(digits, 0), 300))
-        found = np.clip(found, *self.ends)
-        return found.astype(np.int64) if self.whole else found
+        found = np.clip(found, *self.ends) + 0.0  # no -0.0
+        return np.clip(found, -(2.0**62), 2.0**62).astype(np.int64) if self.whole else found
 
     @property
     def slopes(self) -> FloatArray:
         """Return how the standardised feature follows its normal number, on average."""
-        return np.array([[self.series[1]]])
+        return np.array([[1.0 if self.shape == "normal" else self.series[1]]])
 
     @property
     def series(self) -> FloatArray:
@@ -138,8 +141,8 @@ class _Category:
     @property
     def _taken(self) -> FloatArray:
         """Return the share of each level among the records that have none before it."""
-        left = 1 - np.cumsum(self.shares) + self.shares
-        return np.clip(self.shares[:-1] / np.maximum(left[:-1], 1e-12), 1e-12, 1 - 1e-12)
+        left = np.maximum(1 - np.cumsum(self.shares) + self.shares, 1e-12)[:-1]
+        return np.asarray(np.clip(self.shares[:-1] / left, 1e-12, 1 - 1e-12))
 
     def codes(self, z: FloatArray) -> IntArray:
         """Return the places of levels in their list."""
@@ -149,7 +152,7 @@ class _Category:
     def features(self, z: FloatArray) -> FloatArray:
         """Return a column of zeros and ones for each level that was released."""
         codes = self.codes(z)[:, None] == np.arange(len(self.places))
-        return codes.astype(np.float64)
+        return np.asarray(codes, dtype=np.float64)
 
     def values(self, z: FloatArray) -> Any:
         """Return the levels by name."""
@@ -239,36 +242,39 @@ class SyntheticRows(Answer):
         if not promise.private:
             private = "NOT PRIVATE: the noise of this release came from a seed or a simulation"
         size = f"{counted(self.n_rows, 'row')} of {counted(len(self.columns), 'column')}"
+        paragraphs = [
+            f"Synthetic rows, drawn by hushcov {__version__} from a release{of}: {size}.",
+            f"Guarantee: that of the release ({private}). The rows are computed from it alone: no "
+            "record was read, nothing more is spent, and no row is a record of anybody.",
+            f"Seed of the draws: {self.seed}. It may be known: no privacy rests on it.",
+            *("", "Kept:", *(f"- {each}" for each in self.kept)),
+            *("", "Not kept:", *(f"- {each}" for each in self.not_kept)),
+            "",
+            "Do not analyse these rows as if they were records: intervals and tests computed from "
+            "them ignore the noise of the release, and their number is arbitrary. Ask the release "
+            "instead ('hushcov ask', est.regression, est.pairs): it costs nothing, and its "
+            "intervals count the noise.",
+        ]
+        indent = ("", "  ")
         return "\n".join(
-            [
-                f"Synthetic rows, drawn by hushcov {__version__} from a release{of}: {size}.",
-                f"Guarantee: that of the release ({private}). The rows are computed from it alone:",
-                "no record was read, nothing more is spent, and no row is a record of anybody.",
-                f"Seed of the draws: {self.seed}. It may be known; the privacy does not rest on it.",
-                *("", "Kept:", *(f"- {each}" for each in self.kept)),
-                *("", "Not kept:", *(f"- {each}" for each in self.not_kept)),
-                "",
-                "Do not analyse these rows as if they were records: intervals and tests computed",
-                "from them ignore the noise of the release, and their number is arbitrary. Ask the",
-                "release instead ('hushcov ask', est.regression, est.pairs): it costs nothing, and",
-                "its intervals count the noise.",
-            ]
+            textwrap.fill(each, 90, subsequent_indent=indent[each.startswith("- ")])
+            for each in paragraphs
         )
 
 
-def check_output(path: object, *, overwrite: bool = False) -> tuple[Path, Path]:
+def check_output(path: object, *, overwrite: bool = False, name: str = "path") -> tuple[Path, Path]:
     """Return where rows are written, and the text beside them; or refuse."""
-    rows = as_path("path", path, "it is the file that rows are written to.")
+    rows = as_path(name, path, "it is the file that rows are written to.")
     if rows.suffix not in _ENDINGS:
         raise ParameterError(
-            f"path must end in {' or '.join(_ENDINGS)}, got {shown(str(rows))}: choose one of them."
+            f"{name} must end in {' or '.join(_ENDINGS)}, got {shown(str(rows))}: name such a file."
         )
     if rows.suffix == ".parquet":
         check_parquet()
     for each in (rows, rows.with_suffix(".txt")):
         if each.is_dir() or (each.exists() and not overwrite):
             cure = "choose another name." if each.is_dir() else "choose another name, or overwrite."
-            raise ParameterError(f"path must be a new file, got {each}, which exists: {cure}")
+            raise ParameterError(f"{name} must be a new file, got {each}, which exists: {cure}")
     return rows, rows.with_suffix(".txt")
 
 
@@ -343,6 +349,8 @@ class _Model:
         location = release.location
         self.mean = np.zeros(d) if location is None else np.asarray(location, dtype=np.float64)
         self.variance = np.where(self.seen.lost, 0.0, self.seen.unit**2)
+        self.constant = set(constant_features(release))
+        self.genotypes = release.mechanism == "genotypes"
         self.known = {} if self.codebook is None else {x.name: x for x in self.codebook.columns}
 
     def columns(self) -> tuple[Any, ...]:
@@ -356,7 +364,7 @@ class _Model:
         for name, places in groups.items():
             category = self._category(name, np.array(places)) if len(places) > 1 else None
             found |= {} if category is None else dict.fromkeys(places, category)
-        missing = not_found(self.release)
+        missing = set(not_found(self.release))
         for place, own in enumerate(self.maps):
             if place in found or (own is not None and own.name == SQUARE):
                 continue
@@ -366,14 +374,16 @@ class _Model:
             else:
                 found[place] = column
         drawn = tuple(dict.fromkeys(each for _, each in sorted(found.items())))
-        twice = repeated([each.name for each in drawn])
-        if not drawn or twice:
+        names = [each.name for each in drawn]
+        if not drawn:
             raise ParameterError(
-                f"release must have columns that differ, got {some_of(twice, MOST_NAMED)} twice: "
-                "rename columns and release them again."
-                if twice
-                else "release must have found a column, and nothing was found in this one: all of "
-                "it is noise, and no rows can be drawn. See its verdict."
+                "release must have found a column, and nothing was found in this one: all of it is "
+                "noise, and no rows can be drawn. See its verdict."
+            )
+        if len(set(names)) < len(names):
+            raise ParameterError(
+                "release must have columns whose names differ, got "
+                f"{some_of(repeated(names), MOST_NAMED)} twice: rename columns before a fit."
             )
         return drawn
 
@@ -383,7 +393,7 @@ class _Model:
         bounds = self.release.making.bounds
         ends = [(0.0, 1.0)] * len(places) if bounds is None else [bounds[i] for i in places]
         fits = all(pair in ((0.0, 1.0), (None, None)) for pair in ends)
-        if self.release.location is None or not fits or not ((-0.1 < mean) & (mean < 1.1)).all():
+        if self.release.location is None or not fits or not (np.abs(mean - 0.5) < 0.6).all():
             return None
         order = np.argsort(-mean, kind="stable")
         order = order[mean[order] > 0]
@@ -402,49 +412,67 @@ class _Model:
 
     def _number(self, place: int) -> _Number | None:
         """Return a column of numbers; None where nothing is known of how it varies."""
-        own, name, bought = self.maps[place], self.names[place], self.bought[place]
+        own, name = self.maps[place], self.names[place]
+        kind = self.known[name].kind if name in self.known else ""
+        low, high = self._ends(place)
+        law, shape = self._values(place, low, high, binary=kind == BINARY), "known"
+        if law is None:
+            law, shape = self._law(place, low, high)
+        if law is None:
+            return None
+        scored = law
+        if shape == "released" and own is not None and own.name == RANK:
+            scored = _steps(np.cumsum(own.shares)[:-1], own.scores)
+        several = shape == "known" and len(law[0]) > 1
+        whole = kind == "integer" or (several and np.array_equal(law[1], np.rint(law[1])))
+        inverse = _INVERSES.get("" if own is None else own.name, _same)
+        ends = np.array([low, high])
+        ends = np.where(np.isfinite(ends), inverse(ends), ends).tolist()
         at = np.array([place])
-        bounds = (self.release.making.bounds or [(None, None)] * len(self.mean))[place]
-        low, high = ((-np.inf, np.inf)[k] if x is None else x for k, x in enumerate(bounds))
-        mean = float(np.clip(self.mean[place], low, high))
-        variance, kind = float(self.variance[place]), self.known.get(name, CodebookColumn(name))
+        return _Number(name, at, law, scored, shape, inverse, (ends[0], ends[1]), whole)
+
+    def _ends(self, place: int) -> tuple[float, float]:
+        """Return the least and the largest value of a column, by public bounds or released caps."""
+        own, bounds = self.maps[place], self.release.making.bounds
+        low, high = (None, None) if bounds is None else bounds[place]
+        low, high = -np.inf if low is None else low, np.inf if high is None else high
         if own is not None and own.name == WINSORISE and own.edges:
             low, high = max(low, own.edges[0]), min(high, own.edges[1])
         if own is not None and own.name == LOG:
             low = max(low, float(np.log(own.number or 1.0)))
-        inverse = _INVERSES.get("" if own is None else own.name, _same)
-        ends = inverse(np.array([low, high]))
-        more: Any = {"inverse": inverse, "ends": (float(ends[0]), float(ends[1]))}
-        more["whole"] = kind.kind == "integer"
-        if self.release.mechanism == "genotypes":
-            share = float(np.clip(mean / 2, 0.0, 1.0))
-            law = _steps(np.array([(1 - share) ** 2, 1 - share**2]), np.arange(3.0))
-            return _Number(name, at, law, law, whole=True, ends=(0.0, 2.0))
-        if low == high or (place in constant_features(self.release) and not bounds == (0.0, 1.0)):
-            law = np.zeros(1), np.array([mean])
-            return _Number(name, at, law, law, **more)
-        if own is not None and own.name == RANK and own.edges:
-            scored = _steps(np.cumsum(own.shares)[:-1], own.scores)
-            return _Number(name, at, _between_edges(own), scored, **more)
-        most = (high - mean) * (mean - low)
-        noise = 0.0 if self.release.noise_sd is None else self.release.noise_sd[1]
-        noise *= float(self.seen.scale[place]) ** 2
-        both = np.isfinite(most) and most > 0 and variance >= _AT_BOUNDS * most - 2 * noise
-        if np.isfinite(most) and (both or kind.kind == BINARY):
-            share = np.array([(high - mean) / (high - low)])
-            law, whole = _steps(share, np.array([low, high])), float(low).is_integer()
-            return _Number(name, at, law, law, **more | {"whole": whole and high.is_integer()})
-        if bought is not None and bought.edges:
-            law = _between_edges(bought, float(np.sqrt(variance)))
-            law = law[0], np.clip(law[1], low, high)
-            return _Number(name, at, law, law, **more)
-        if not 0 < variance < np.inf or not np.isfinite(mean):
+        return (0.0, 2.0) if self.genotypes else (float(low), float(high))
+
+    def _values(self, place: int, low: float, high: float, *, binary: bool) -> Knots | None:
+        """Return the law of a column with one value, two or, of genotypes, three; else None."""
+        mean = float(np.clip(self.mean[place], low, high))
+        if self.genotypes:
+            below = np.array([(1 - mean / 2) ** 2, 1 - (mean / 2) ** 2])
+            return _steps(below, np.arange(3.0))
+        if low == high or (place in self.constant and (low, high) != (0.0, 1.0)):
+            return np.zeros(1), np.array([mean])
+        most, noise_sd = (high - mean) * (mean - low), self.release.noise_sd
+        if not np.isfinite(most):
             return None
+        noise = 0.0 if noise_sd is None else noise_sd[1] * float(self.seen.scale[place]) ** 2
+        both = 0 < most <= (self.variance[place] + 2 * noise) / _AT_BOUNDS
+        share = np.array([(high - mean) / (high - low)])
+        return _steps(share, np.array([low, high])) if both or binary else None
+
+    def _law(self, place: int, low: float, high: float) -> tuple[Knots | None, str]:
+        """Return the law of a column of many values, and its shape."""
+        own, bought = self.maps[place], self.bought[place]
+        mean, variance = float(np.clip(self.mean[place], low, high)), float(self.variance[place])
+        if own is not None and own.name == RANK:
+            bought, variance = own, 0.0
+        if bought is not None and bought.edges:
+            z, values = _between_edges(bought, float(np.sqrt(variance)))
+            return (z, np.clip(values, low, high)), "released"
+        if not 0 < variance < np.inf or not np.isfinite(mean):
+            return None, ""
         if min(mean - low, high - mean) > _BEYOND_BOUNDS * np.sqrt(variance):
-            law = np.array([-_FAR, _FAR]), mean + np.sqrt(variance) * np.array([-_FAR, _FAR])
-            return _Number(name, at, law, law, normal=True, **more)
-        law = _Z[::10], _bounded(mean, variance, low, high)
-        return _Number(name, at, law, law, **more)
+            z = np.array([-_FAR, _FAR])
+            return (z, mean + np.sqrt(variance) * z), "normal"
+        return (_Z[::10], _bounded(mean, variance, low, high)), "bounds"
 
     def correlations(self, drawn: tuple[Any, ...]) -> FloatArray:
         """Return released correlations of the columns that are drawn; at most 1 in size."""
@@ -465,9 +493,10 @@ class _Model:
         mapped = any(own is not None and own.name != SQUARE for own in self.maps)
         of = ", of columns under their transforms (log, rank, ...)" if mapped else ""
         yield f"the released correlations{of}, moved as little as makes them those of a table"
-        zero = "" if self.release.location is not None else "; means of zero, as none were released"
-        yield f"released means and standard deviations{zero}"
-        bought = [each.name for each in numbers if self._is_bought(each)]
+        if any(each.shape in _ASSUMED for each in numbers):
+            zero = "; means of zero, as none were released" * (self.release.location is None)
+            yield f"released means and standard deviations{zero}"
+        bought = [each.name for each in numbers if each.shape == "released"]
         if bought:
             yield f"released quantiles of {some_of(bought, MOST_NAMED)}"
         bounded = [each.name for each in numbers if np.isfinite(each.ends).any()]
@@ -476,18 +505,13 @@ class _Model:
         if categories:
             names = some_of([each.name for each in categories], MOST_NAMED)
             yield f"shares of the levels of {names}: each row has exactly one level"
-        if self.release.mechanism == "genotypes":
+        if self.genotypes:
             yield "allele frequencies, in Hardy-Weinberg proportions: 0, 1 or 2 alleles"
-
-    def _is_bought(self, column: _Number) -> bool:
-        own, bought = (of[column.places[0]] for of in (self.maps, self.bought))
-        ranked = own is not None and own.name == RANK
-        return not column.normal and (ranked or bought is not None)
 
     def not_kept(self, drawn: tuple[Any, ...]) -> Iterator[str]:
         """Say what the rows lack."""
         numbers = [each for each in drawn if isinstance(each, _Number)]
-        assumed = [each.name for each in numbers if not self._is_bought(each)]
+        assumed = [each.name for each in numbers if each.shape in _ASSUMED]
         if assumed:
             yield (
                 "shapes of columns: only mean and scale are known, and values are drawn from a "
@@ -580,21 +604,17 @@ def _fitted_root(drawn: tuple[Any, ...], target: FloatArray) -> FloatArray:
     Of two columns of numbers by their Hermite series; of levels to first order, then corrected by
     what rows that are drawn on trial are off by.
     """
-    slopes = [each.slopes for each in drawn]
     owner = np.repeat(np.arange(len(drawn)), [each.n_normal for each in drawn])
     features = np.repeat(np.arange(len(drawn)), [len(each.places) for each in drawn])
-    inverse = np.zeros((len(owner), len(features)))
-    for k, each in enumerate(slopes):
-        inverse[np.ix_(owner == k, features == k)] = np.linalg.pinv(each, rcond=1e-6)
+    inverse: Any = sparse.block_diag([np.linalg.pinv(x.slopes, rcond=1e-6) for x in drawn], "csr")
     same = owner[:, None] == owner
     levels = np.array([isinstance(drawn[k], _Category) for k in owner], dtype=bool)
     latent = np.clip(inverse @ target @ inverse.T, -1.0, 1.0)
-    series = {k: each.series for k, each in enumerate(drawn) if isinstance(each, _Number)}
-    curved = np.array([k for k in series if not drawn[k].normal], dtype=np.int64)
-    if len(curved):
+    curved = [k for k, x in enumerate(drawn) if isinstance(x, _Number) and x.shape != "normal"]
+    if curved:
         at, of = np.searchsorted(owner, curved), np.searchsorted(features, curved)
-        found = _latent_of(np.stack([series[k] for k in curved]), target[np.ix_(of, of)])
-        latent[np.ix_(at, at)] = found
+        series = np.stack([drawn[k].series for k in curved])
+        latent[np.ix_(at, at)] = _latent_of(series, target[np.ix_(of, of)])
     latent[same] = np.eye(len(owner))[same]
     root = _root(latent)
     for _ in range(_ROUNDS if levels.any() else 0):

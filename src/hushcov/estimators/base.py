@@ -57,6 +57,7 @@ _ONE_REPLACED = {
     "max_rows_per_unit": None,
     "estimand": "rows",
     "max_sample_weight": None,
+    "marginals": None,
 }
 
 

@@ -104,7 +104,7 @@ class Quantiles(Stage):
         shares = read_shares(counts, sigma, share * records.n_records, likely)  # proof: step 4
         made: list[Any] = list(self.transforms.columns)
         applied: list[Any] = [None] * len(made)
-        marginals = [None] * len(made)
+        marginals: list[Any] = [None] * len(made)
         moments = place.centre.copy(), place.scale.copy(), place.reach.copy(), place.found.copy()
         for own, between, i in zip(shares, edges, columns.tolist(), strict=True):
             lasting = between if place.scale[i] > 0 else between[:0]
