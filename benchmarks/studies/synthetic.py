@@ -112,7 +112,9 @@ def study(name: str, runs: int) -> tuple[list[float], list[float]]:
     errors, covered, bounds = [], [], None if book is None else book.bounds
     for run in range(runs):
         records = make(n, np.random.default_rng(run))
-        est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, bounds=bounds, **options).fit(records)
+        est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, bounds=bounds, **options).fit(
+            records
+        )
         rows = coded(est.synthesize(ROWS, random_state=run, codebook=book), names)
         released = np.where(np.isfinite(est.correlation_), est.correlation_, 0.0)
         errors.append([np.linalg.norm(x - truth, 2) for x in (released, correlated(rows))])
@@ -131,7 +133,9 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     given = parser.parse_args()
-    print("| table | error of the release | of synthetic rows | ratio | covered: release | ", end="")
+    print(
+        "| table | error of the release | of synthetic rows | ratio | covered: release | ", end=""
+    )
     print("synthetic, n rows | 10 n rows |\n|---|---|---|---|---|---|---|")
     for name in given.tables:
         errors, covered = study(name, given.runs)

@@ -1,7 +1,8 @@
 """Synthetic rows: drawn from a release, with its correlations, means, scales and marginals.
 
-A row is a vector of normal numbers (a Gaussian copula), each mapped to the law of its column. How
-these are correlated follows from the released correlations. Nothing but the document is read.
+The numbers of a row are normal ones (a Gaussian copula), each mapped to the law of its column; how
+these are correlated follows from the released correlations. Levels of categories follow, given the
+numbers, by a logistic model with the released correlations. Nothing but the document is read.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from scipy import sparse, special
+from scipy import optimize, special
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._files import as_path, os_errors
@@ -46,15 +48,18 @@ _AT_ONCE = 2**13  # pairs
 _AT_BOUNDS = 0.9  # share of the largest variance within bounds from which on values are at both
 _BEYOND_BOUNDS = 6.0  # deviations from the mean at which bounds do not matter
 _LEAST_OTHER = 0.01  # share of records that have none of the listed levels of a category
-_ROUNDS, _TRIED, _TRIED_NUMBERS = 4, 2**18, 2**25  # corrections of categories, rows for each
-# Shares cut off both tails of released quantiles, and the variance up to which that is enough.
-_CUTS, _ROOM = (0.0, 1e-5, 1e-4, 3e-4, 1e-3, 2e-3, 5e-3), 1.05
+# Rows that are drawn on trial for categories, and numbers of these; and what keeps weights finite.
+_LEAST_TRIED, _TRIED, _TRIED_NUMBERS, _RIDGE = 2**13, 2**17, 2**24, 1e-5
+# The share that is cut off released quantiles far away, or the variance, over the released one, at
+# which it is enough.
+_CUT, _ROOM = 0.01, 1.02
 _DIGITS = 3  # of a number, beyond the first digit of its deviation
 _ASSUMED = ("normal", "bounds")  # shapes that are not known
 _ENDINGS = (".csv", ".parquet")
 _CURE = "it is how many rows are drawn, such as 20000; their number says nothing of the records."
 
 Knots = tuple[FloatArray, FloatArray]
+Kind = TypeVar("Kind", "_Number", "_Category")
 
 
 def _same(values: FloatArray) -> FloatArray:
@@ -79,34 +84,31 @@ class _Number:
     ends: tuple[float, float] = (-np.inf, np.inf)
     whole: bool = False
 
-    n_normal = 1
-
-    def features(self, z: FloatArray) -> FloatArray:
-        """Return what was correlated, for normal numbers."""
-        return np.interp(z, *self.scored)
-
     def values(self, z: FloatArray) -> Any:
-        """Return the column, in the unit of the records."""
+        """Return the column for normal numbers, in the unit of the records."""
         spread = float(np.ptp(self.inverse(np.interp([-1.0, 1.0], *self.law)))) / 2
-        found = self.inverse(np.interp(z[:, 0], *self.law))
+        found = self.inverse(np.interp(z, *self.law))
         if 0 < spread < np.inf:
             digits = 0 if self.whole else int(_DIGITS - np.floor(np.log10(spread)))
             found = np.round(found, min(max(digits, 0), 300))
         found = np.clip(found, *self.ends) + 0.0  # no -0.0
         return np.clip(found, -(2.0**62), 2.0**62).astype(np.int64) if self.whole else found
 
-    @property
-    def slopes(self) -> FloatArray:
-        """Return how the standardised feature follows its normal number, on average."""
-        return np.array([[1.0 if self.shape == "normal" else self.series[1]]])
+    def standardised(self, z: FloatArray) -> FloatArray:
+        """Return what was correlated, with mean 0 and variance 1."""
+        mean, deviation = self._moments
+        return np.asarray((np.interp(z, *self.scored) - mean) / deviation)
+
+    @cached_property
+    def _moments(self) -> tuple[float, float]:
+        values = np.interp(_Z, *self.scored)
+        mean = float(_NORMAL @ values)
+        return mean, max(float(np.sqrt(_NORMAL @ (values - mean) ** 2)), 1e-300)
 
     @property
     def series(self) -> FloatArray:
         """Return the coefficients of the standardised feature in Hermite polynomials."""
-        values = self.features(_Z)
-        values = values - _NORMAL @ values
-        values = values / max(float(np.sqrt(_NORMAL @ values**2)), 1e-300)
-        return np.asarray((_NORMAL * values) @ _HERMITE)
+        return np.asarray((_NORMAL * self.standardised(_Z)) @ _HERMITE)
 
 
 def _hermite() -> FloatArray:
@@ -123,55 +125,59 @@ _HERMITE = _hermite()
 
 @dataclass(frozen=True, eq=False)
 class _Category:
-    """A category: one level after the other is taken or not, by a normal number each.
+    """A category: the chances of its levels given the standardised features before it.
 
-    Levels are the most common first; the last is taken where no other is. `places` are those of
-    the levels but for `OTHER`, which comes last.
+    `places` are those of the levels but for `OTHER`, which comes last. `weights` has a row of
+    constants, and one for each of these features.
     """
 
     name: str
     places: IntArray
     levels: tuple[str, ...]
     shares: FloatArray
+    weights: FloatArray | None = None
 
-    @property
-    def n_normal(self) -> int:
-        return len(self.levels) - 1
+    def codes(self, before: FloatArray, uniform: FloatArray) -> IntArray:
+        """Return the places of levels in their list, by uniform numbers."""
+        assert self.weights is not None
+        chances = special.softmax(before @ self.weights[1:] + self.weights[0], axis=1)
+        below = np.cumsum(chances, axis=1)[:, :-1]
+        return np.asarray((uniform[:, None] > below).sum(axis=1), dtype=np.int64)
 
-    @property
-    def _taken(self) -> FloatArray:
-        """Return the share of each level among the records that have none before it."""
-        left = np.maximum(1 - np.cumsum(self.shares) + self.shares, 1e-12)[:-1]
-        return np.asarray(np.clip(self.shares[:-1] / left, 1e-12, 1 - 1e-12))
+    def features(self, codes: IntArray) -> FloatArray:
+        """Return a standardised column of zeros and ones for each level that was released."""
+        share = self.shares[: len(self.places)]
+        hot = codes[:, None] == np.arange(len(self.places))
+        return np.asarray((hot - share) / np.maximum(np.sqrt(share * (1 - share)), 1e-12))
 
-    def codes(self, z: FloatArray) -> IntArray:
-        """Return the places of levels in their list."""
-        taken = z > special.ndtri(1 - self._taken)
-        return np.asarray(np.column_stack([taken, np.ones(len(z), dtype=bool)]).argmax(axis=1))
+    def fitted(self, before: FloatArray, target: FloatArray) -> _Category:
+        """Return the category whose levels have these correlations (rows) with features before it.
 
-    def features(self, z: FloatArray) -> FloatArray:
-        """Return a column of zeros and ones for each level that was released."""
-        codes = self.codes(z)[:, None] == np.arange(len(self.places))
-        return np.asarray(codes, dtype=np.float64)
+        It has the most entropy of those: a logistic regression with moments in place of records.
+        """
+        share = self.shares[: len(self.places)]
+        moments = np.zeros((before.shape[1] + 1, len(self.levels)))
+        moments[0] = self.shares
+        moments[1:, : len(share)] = (target * np.sqrt(share * (1 - share))[:, None]).T
+        moments[1:] -= np.multiply.outer(moments[1:].sum(axis=1), self.shares)  # they add up to 0
+        if OTHER in self.levels:
+            moments[1:, :-1] = (target * np.sqrt(share * (1 - share))[:, None]).T
+            moments[1:, -1] = -moments[1:, :-1].sum(axis=1)
 
-    def values(self, z: FloatArray) -> Any:
-        """Return the levels by name."""
-        return np.array(self.levels, dtype=object)[self.codes(z)]
+        def off(flat: FloatArray) -> tuple[float, FloatArray]:
+            weights = flat.reshape(moments.shape)
+            logits = before @ weights[1:] + weights[0]
+            log_sum = special.logsumexp(logits, axis=1)
+            chances = np.exp(logits - log_sum[:, None])
+            slope = np.concatenate([chances.mean(axis=0)[None], before.T @ chances / len(before)])
+            slope += _RIDGE * weights - moments
+            value = log_sum.mean() - (weights * moments).sum() + _RIDGE / 2 * (flat @ flat)
+            return float(value), slope.ravel()
 
-    @property
-    def slopes(self) -> FloatArray:
-        """Return how the standardised levels follow each normal number, on average."""
-        taken = self._taken
-        edge = special.ndtri(1 - taken)
-        density = np.exp(-(edge**2) / 2) / np.sqrt(2 * np.pi)
-        share, k = self.shares, np.arange(len(self.places))
-        # A level needs its own number to be large and those before it to be small.
-        found = np.where(k[:, None] > np.arange(self.n_normal), -density / (1 - taken), 0.0)
-        found *= share[: len(k), None]
-        own = k[: self.n_normal]
-        found[own, own] = (density * self.shares[:-1] / taken)[own]
-        deviation = np.sqrt(share * (1 - share))[: len(k), None]
-        return np.asarray(found / np.maximum(deviation, 1e-12))
+        start = np.zeros_like(moments)
+        start[0] = np.log(np.maximum(self.shares, 1e-12))
+        found = optimize.minimize(off, start.ravel(), jac=True, method="L-BFGS-B")
+        return replace(self, weights=np.asarray(found.x.reshape(moments.shape)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,16 +204,25 @@ class SyntheticRows(Answer):
     columns: tuple[str, ...]
     kept: tuple[str, ...]
     not_kept: tuple[str, ...]
-    _drawn: tuple[Any, ...] = field(repr=False)
+    _drawn: tuple[_Number | _Category, ...] = field(repr=False)
     _root: FloatArray = field(repr=False)
 
     def blocks(self) -> Iterator[Table]:
         """Return the rows, some at a time."""
-        rng, width = np.random.default_rng(self.seed), self._root.shape[1]
-        size = max(1, _BLOCK // max(1, width))
+        numbers, categories = _of_kind(self._drawn, _Number), _of_kind(self._drawn, _Category)
+        normal, uniform = (np.random.default_rng([self.seed, k]) for k in (0, 1))
+        width = self._root.shape[1]
+        size = max(1, _BLOCK // (width + sum(len(each.levels) for each in categories) + 1))
         for start in range(0, self.n_rows, size):
-            z = rng.standard_normal((min(size, self.n_rows - start), width)) @ self._root.T
-            yield {each.name: each.values(part) for each, part in _parts(self._drawn, z)}
+            n = min(size, self.n_rows - start)
+            z, u = normal.standard_normal((n, width)), uniform.random((n, len(categories)))
+            z = z @ self._root.T
+            found = {x.name: x.values(z[:, k]) for k, x in enumerate(numbers)}
+            if categories:
+                codes = _codes(categories, _features(numbers, z), u)
+                for each, own in zip(categories, codes, strict=True):
+                    found[each.name] = np.array(each.levels, dtype=object)[own]
+            yield {name: found[name] for name in self.columns}
 
     def table(self) -> Table:
         """Return all rows as named columns."""
@@ -278,12 +293,25 @@ def check_output(path: object, *, overwrite: bool = False, name: str = "path") -
     return rows, rows.with_suffix(".txt")
 
 
-def _parts(columns: tuple[Any, ...], z: FloatArray) -> Iterator[tuple[Any, FloatArray]]:
-    """Return the columns, each with its normal numbers."""
-    start = 0
-    for each in columns:
-        yield each, z[:, start : start + each.n_normal]
-        start += each.n_normal
+def _of_kind(columns: tuple[_Number | _Category, ...], kind: type[Kind]) -> list[Kind]:
+    return [each for each in columns if isinstance(each, kind)]
+
+
+def _features(numbers: list[_Number], z: FloatArray) -> FloatArray:
+    """Return standardised features of columns of numbers."""
+    if not numbers:
+        return np.zeros((len(z), 0))
+    return np.stack([x.standardised(z[:, k]) for k, x in enumerate(numbers)], axis=1)
+
+
+def _codes(
+    categories: list[_Category], features: FloatArray, uniform: FloatArray
+) -> Iterator[IntArray]:
+    """Return the levels of one category after the other, each given what comes before it."""
+    for each, own in zip(categories, uniform.T, strict=True):
+        codes = each.codes(features, own)
+        features = np.concatenate([features, each.features(codes)], axis=1)
+        yield codes
 
 
 def synthesize(
@@ -310,8 +338,7 @@ def synthesize(
         )
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         model = _Model(release, view(release), codebook)
-        drawn = model.columns()
-        root = _fitted_root(drawn, model.correlations(drawn))
+        drawn, root = _fitted(model, model.columns())
     return SyntheticRows(
         release=release,
         n_rows=n_rows,
@@ -353,14 +380,14 @@ class _Model:
         self.genotypes = release.mechanism == "genotypes"
         self.known = {} if self.codebook is None else {x.name: x for x in self.codebook.columns}
 
-    def columns(self) -> tuple[Any, ...]:
+    def columns(self) -> tuple[_Number | _Category, ...]:
         """Return the columns of the table, in their order, without those that were not found."""
         groups: dict[str, list[int]] = {}
         for place, name in enumerate(self.names):
             category, sign, _ = name.partition("=")
             if sign:
                 groups.setdefault(category, []).append(place)
-        found: dict[int, Any] = {}
+        found: dict[int, _Number | _Category] = {}
         for name, places in groups.items():
             category = self._category(name, np.array(places)) if len(places) > 1 else None
             found |= {} if category is None else dict.fromkeys(places, category)
@@ -465,7 +492,7 @@ class _Model:
         if own is not None and own.name == RANK:
             bought, variance = own, 0.0
         if bought is not None and bought.edges:
-            z, values = _between_edges(bought, float(np.sqrt(variance)))
+            z, values = _between_edges(bought, mean, variance)
             return (z, np.clip(values, low, high)), "released"
         if not 0 < variance < np.inf or not np.isfinite(mean):
             return None, ""
@@ -474,8 +501,8 @@ class _Model:
             return (z, mean + np.sqrt(variance) * z), "normal"
         return (_Z[::10], _bounded(mean, variance, low, high)), "bounds"
 
-    def correlations(self, drawn: tuple[Any, ...]) -> FloatArray:
-        """Return released correlations of the columns that are drawn; at most 1 in size."""
+    def correlations(self, drawn: list[_Number | _Category]) -> FloatArray:
+        """Return released correlations of columns; at most 1 in size."""
         places, seen = np.concatenate([each.places for each in drawn]), self.seen
         matrix = seen.matrix[places][:, places]
         matrix = matrix.toarray() if is_sparse(matrix) else np.array(matrix)
@@ -486,10 +513,9 @@ class _Model:
 
     # ---- in words ----
 
-    def kept(self, drawn: tuple[Any, ...]) -> Iterator[str]:
+    def kept(self, drawn: tuple[_Number | _Category, ...]) -> Iterator[str]:
         """Say what the rows have of the release."""
-        numbers = [each for each in drawn if isinstance(each, _Number)]
-        categories = [each for each in drawn if isinstance(each, _Category)]
+        numbers, categories = _of_kind(drawn, _Number), _of_kind(drawn, _Category)
         mapped = any(own is not None and own.name != SQUARE for own in self.maps)
         of = ", of columns under their transforms (log, rank, ...)" if mapped else ""
         yield f"the released correlations{of}, moved as little as makes them those of a table"
@@ -508,9 +534,9 @@ class _Model:
         if self.genotypes:
             yield "allele frequencies, in Hardy-Weinberg proportions: 0, 1 or 2 alleles"
 
-    def not_kept(self, drawn: tuple[Any, ...]) -> Iterator[str]:
+    def not_kept(self, drawn: tuple[_Number | _Category, ...]) -> Iterator[str]:
         """Say what the rows lack."""
-        numbers = [each for each in drawn if isinstance(each, _Number)]
+        numbers = _of_kind(drawn, _Number)
         assumed = [each.name for each in numbers if each.shape in _ASSUMED]
         if assumed:
             yield (
@@ -526,7 +552,7 @@ class _Model:
             yield f"columns that were not found, which are left out: {names}"
         if self.rare:
             yield f"levels that were not found, which no row has: {some_of(self.rare, MOST_NAMED)}"
-        others = [each.name for each in drawn if OTHER in getattr(each, "levels", ())]
+        others = [each.name for each in _of_kind(drawn, _Category) if OTHER in each.levels]
         if others:
             names = some_of(others, MOST_NAMED)
             yield f"levels that are in no list: they are {OTHER} in {names}"
@@ -551,23 +577,30 @@ def _steps(below: FloatArray, values: FloatArray) -> Knots:
     return np.repeat(z, 2), np.repeat(values, 2)[1:-1]
 
 
-def _between_edges(own: Transform, deviation: float = 0.0) -> Knots:
+def _between_edges(own: Transform, mean: float = 0.0, variance: float = 0.0) -> Knots:
     """Return the law of released quantiles: records of a bin lie just below its upper edge.
 
     Bins without records were joined to the next: one is no wider than the bins of the release are
-    (`steps/quantiles.py`), about a sixteenth of the scale, or a quarter octave far out. Noise and
-    the law that it is held against leave records far away: both tails are cut until the deviation
-    is the released one, where there is one.
+    (`steps/quantiles.py`), about a sixteenth of the scale, or a quarter octave far out. Noise leaves
+    some records far away: those furthest from the mean are cut off until the variance is about the
+    released one; where none is known, a hundredth that is furthest from the median.
     """
-    edges, released = np.array(own.edges), np.array(own.shares)
+    edges, shares = np.array(own.edges), np.array(own.shares) / sum(own.shares)
     upper = np.append(edges, edges[-1])
-    for cut in _CUTS if deviation > 0 else _CUTS[-2:-1]:
-        below = np.clip(np.cumsum(released) / released.sum(), cut, 1 - cut)
-        shares = np.diff((below - cut) / (1 - 2 * cut), prepend=0.0)
-        if shares @ (upper - shares @ upper) ** 2 <= _ROOM * deviation**2:
-            break
-    mean = shares @ upper
-    far = np.abs(upper - mean)
+    middle = mean if variance > 0 else upper[np.searchsorted(np.cumsum(shares), 0.5)]
+    order = np.argsort(np.abs(upper - middle), kind="stable")
+    held, square = shares[order], (upper[order] - middle) ** 2
+    most = _ROOM * variance if variance > 0 else np.inf
+    reached = np.cumsum(held * square) / np.maximum(np.cumsum(held), 1e-300)
+    inside = (reached <= most) if variance > 0 else np.cumsum(held) <= 1 - _CUT
+    last = int(np.count_nonzero(inside))
+    if last < len(held) and variance > 0 and square[last] > most:  # a part of this bin is kept
+        part = most * held[:last].sum() - held[:last] @ square[:last]
+        held[last] = min(held[last], max(part / (square[last] - most), 0.0))
+    held[last + 1 :] = 0.0
+    shares[order] = held / held.sum()
+    centre = shares @ upper
+    far = np.abs(upper - centre)
     scale = max(float(np.sqrt(shares @ far**2)), float(np.abs(upper).max()) * 1e-9)
     width = np.where(far > 6 * scale, 0.19 * far, scale / 16)
     lower = upper - np.append(width[0], np.minimum(np.diff(upper), width[1:]))
@@ -598,32 +631,39 @@ def _bounded(mean: float, variance: float, low: float, high: float) -> FloatArra
 # ---- how normal numbers are correlated ----
 
 
-def _fitted_root(drawn: tuple[Any, ...], target: FloatArray) -> FloatArray:
-    """Return a root of the correlations of normal numbers that give these of the columns.
+def _fitted(
+    model: _Model, drawn: tuple[_Number | _Category, ...]
+) -> tuple[tuple[_Number | _Category, ...], FloatArray]:
+    """Return columns with the weights of categories, and a root of the normal numbers' correlations.
 
-    Of two columns of numbers by their Hermite series; of levels to first order, then corrected by
-    what rows that are drawn on trial are off by.
+    These follow from the Hermite series of two columns; weights are found for rows that are drawn
+    on trial, always by the same numbers.
     """
-    owner = np.repeat(np.arange(len(drawn)), [each.n_normal for each in drawn])
-    features = np.repeat(np.arange(len(drawn)), [len(each.places) for each in drawn])
-    inverse: Any = sparse.block_diag([np.linalg.pinv(x.slopes, rcond=1e-6) for x in drawn], "csr")
-    same = owner[:, None] == owner
-    levels = np.array([isinstance(drawn[k], _Category) for k in owner], dtype=bool)
-    latent = np.clip(inverse @ target @ inverse.T, -1.0, 1.0)
-    curved = [k for k, x in enumerate(drawn) if isinstance(x, _Number) and x.shape != "normal"]
-    if curved:
-        at, of = np.searchsorted(owner, curved), np.searchsorted(features, curved)
-        series = np.stack([drawn[k].series for k in curved])
-        latent[np.ix_(at, at)] = _latent_of(series, target[np.ix_(of, of)])
-    latent[same] = np.eye(len(owner))[same]
+    numbers, categories = _of_kind(drawn, _Number), _of_kind(drawn, _Category)
+    target = model.correlations([*numbers, *categories])
+    latent = target[: len(numbers), : len(numbers)].copy()
+    curved = np.array([k for k, x in enumerate(numbers) if x.shape != "normal"], dtype=np.int64)
+    if len(curved):
+        series = np.stack([numbers[k].series for k in curved])
+        slope = np.ones(len(numbers))
+        slope[curved] = np.where(series[:, 1] > 1e-6, series[:, 1], np.inf)
+        latent = np.clip(latent / np.multiply.outer(slope, slope), -1.0, 1.0)
+        latent[np.ix_(curved, curved)] = _latent_of(series, target[np.ix_(curved, curved)])
+        np.fill_diagonal(latent, 1.0)
     root = _root(latent)
-    for _ in range(_ROUNDS if levels.any() else 0):
-        off = target - _tried(drawn, root)
-        step = inverse @ off @ inverse.T
-        step[~(levels[:, None] | levels) | same] = 0.0
-        latent = np.clip(latent + step, -1.0, 1.0)
-        root = _root(latent)
-    return root
+    if not categories:
+        return drawn, root
+    n = max(_LEAST_TRIED, min(_TRIED, _TRIED_NUMBERS // len(target)))
+    rng, made = np.random.default_rng(0), []
+    z = rng.standard_normal((n // 2, root.shape[1])) @ root.T
+    features = _features(numbers, np.concatenate([z, -z]))
+    for each in categories:
+        at = slice(features.shape[1], features.shape[1] + len(each.places))
+        made.append(each.fitted(features, target[at, : at.start]))
+        codes = made[-1].codes(features, rng.permutation((np.arange(n) + 0.5) / n))
+        features = np.concatenate([features, made[-1].features(codes)], axis=1)
+    fitted = {each.name: each for each in made}
+    return tuple(fitted.get(each.name, each) for each in drawn), root
 
 
 def _latent_of(series: FloatArray, target: FloatArray) -> FloatArray:
@@ -655,20 +695,3 @@ def _root(matrix: FloatArray) -> FloatArray:
         values, vectors = np.linalg.eigh(matrix)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(root / np.maximum(np.linalg.norm(root, axis=1, keepdims=True), 1e-12))
-
-
-def _tried(drawn: tuple[Any, ...], root: FloatArray) -> FloatArray:
-    """Return the correlations of rows that are drawn on trial, always by the same numbers.
-
-    These are made to have no correlation at all, which takes off most of what chance adds.
-    """
-    width = root.shape[1]
-    n = max(4 * width, min(_TRIED, _TRIED_NUMBERS // width))
-    plain = np.random.default_rng(0).standard_normal((n, width))
-    plain -= plain.mean(axis=0)
-    plain = plain @ np.linalg.inv(np.linalg.cholesky(plain.T @ plain / n)).T
-    found = [each.features(part) for each, part in _parts(drawn, plain @ root.T)]
-    table = np.concatenate(found, axis=1)
-    table -= table.mean(axis=0)
-    table /= np.maximum(np.sqrt((table**2).mean(axis=0)), 1e-12)
-    return np.asarray(table.T @ table / n)
