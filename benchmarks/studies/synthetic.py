@@ -2,12 +2,12 @@
 
     python benchmarks/studies/synthetic.py
 
-prints the tables of docs/outputs.md, "Synthetic rows". Three simulated tables at epsilon = 1, delta =
-1e-6: a dozen normal columns in groups; fifty of five factors; and a survey with two categories, two
-flags, counts and a skewed income, by its codebook, without and with bought quantiles. Errors are of
-correlations in operator norm, as medians over releases: that of the release, that of a million
-synthetic rows, and their ratio. Coverage is of the 95 % intervals of three coefficients: asked of the
-release, and by least squares on synthetic rows, as many as there were records and ten times as many.
+prints the table of docs/outputs.md, "Synthetic rows". Simulated tables at epsilon = 1, delta =
+1e-6: a dozen normal columns in groups; fifty of five factors; and a survey with two categories,
+two flags, counts and a skewed income, by its codebook, without and with bought quantiles. Errors
+are of correlations in operator norm, medians over releases: that of the release, that of a million
+synthetic rows, and their ratio. Coverage is of the 95 % intervals of three coefficients: asked of
+the release, and by least squares on synthetic rows: as many as records, and ten times as many.
 About ten minutes.
 """
 
@@ -130,7 +130,7 @@ def study(name: str, runs: int) -> tuple[list[float], list[float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--runs", type=int, default=25)
     parser.add_argument("--tables", nargs="*", default=list(TABLES), choices=list(TABLES))
     given = parser.parse_args()
     print(

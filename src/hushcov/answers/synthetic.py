@@ -374,8 +374,15 @@ class _Model:
             for own, name in zip(self.maps, feature_names(release).tolist(), strict=True)
         ]
         location = release.location
-        self.mean = np.zeros(d) if location is None else np.asarray(location, dtype=np.float64)
+        self.mean = np.zeros(d) if location is None else np.array(location, dtype=np.float64)
         self.variance = np.where(self.seen.lost, 0.0, self.seen.unit**2)
+        self.ranked: dict[int, Knots] = {}
+        for place, own in enumerate(self.maps):
+            if own is not None and own.name == RANK and own.edges:
+                self.ranked[place] = law = _between_edges(own)
+                values = np.interp(_Z, *law)  # before they were scored, as bounds are
+                self.mean[place] = _NORMAL @ values
+                self.variance[place] = _NORMAL @ (values - self.mean[place]) ** 2
         self.constant = set(constant_features(release))
         self.genotypes = release.mechanism == "genotypes"
         self.known = {} if self.codebook is None else {x.name: x for x in self.codebook.columns}
@@ -416,8 +423,7 @@ class _Model:
 
     def _category(self, name: str, places: IntArray) -> _Category | None:
         """Return a category by its levels; None where these cannot be shares."""
-        mean = np.array([self._level_mean(place) for place in places])
-        bounds = self.release.making.bounds
+        mean, bounds = self.mean[places], self.release.making.bounds
         ends = [(0.0, 1.0)] * len(places) if bounds is None else [bounds[i] for i in places]
         fits = all(pair in ((0.0, 1.0), (None, None)) for pair in ends)
         if self.release.location is None or not fits or not (np.abs(mean - 0.5) < 0.6).all():
@@ -431,12 +437,6 @@ class _Model:
             share, levels = np.append(share, max(rest, 0.0)), [*levels, OTHER]
         return _Category(name, places[order], tuple(levels), share / share.sum())
 
-    def _level_mean(self, place: int) -> float:
-        own = self.maps[place]
-        if own is None or own.name != RANK or not own.edges:
-            return float(self.mean[place])
-        return float(_NORMAL @ np.interp(_Z, *_between_edges(own)))
-
     def _number(self, place: int) -> _Number | None:
         """Return a column of numbers; None where nothing is known of how it varies."""
         own, name = self.maps[place], self.names[place]
@@ -448,7 +448,7 @@ class _Model:
         if law is None:
             return None
         scored = law
-        if shape == "released" and own is not None and own.name == RANK:
+        if shape == "released" and own is not None and place in self.ranked:
             scored = _steps(np.cumsum(own.shares)[:-1], own.scores)
         several = shape == "known" and len(law[0]) > 1
         whole = kind == "integer" or (several and np.array_equal(law[1], np.rint(law[1])))
@@ -481,19 +481,19 @@ class _Model:
         if not np.isfinite(most):
             return None
         noise = 0.0 if noise_sd is None else noise_sd[1] * float(self.seen.scale[place]) ** 2
+        noise = 0.0 if place in self.ranked else noise
         both = 0 < most <= (self.variance[place] + 2 * noise) / _AT_BOUNDS
         share = np.array([(high - mean) / (high - low)])
         return _steps(share, np.array([low, high])) if both or binary else None
 
     def _law(self, place: int, low: float, high: float) -> tuple[Knots | None, str]:
         """Return the law of a column of many values, and its shape."""
-        own, bought = self.maps[place], self.bought[place]
         mean, variance = float(np.clip(self.mean[place], low, high)), float(self.variance[place])
-        if own is not None and own.name == RANK:
-            bought, variance = own, 0.0
-        if bought is not None and bought.edges:
-            z, values = _between_edges(bought, mean, variance)
-            return (z, np.clip(values, low, high)), "released"
+        law, bought = self.ranked.get(place), self.bought[place]
+        if law is None and bought is not None and bought.edges:
+            law = _between_edges(bought, mean, variance)
+        if law is not None:
+            return (law[0], np.clip(law[1], low, high)), "released"
         if not 0 < variance < np.inf or not np.isfinite(mean):
             return None, ""
         if min(mean - low, high - mean) > _BEYOND_BOUNDS * np.sqrt(variance):
@@ -581,9 +581,9 @@ def _between_edges(own: Transform, mean: float = 0.0, variance: float = 0.0) -> 
     """Return the law of released quantiles: records of a bin lie just below its upper edge.
 
     Bins without records were joined to the next: one is no wider than the bins of the release are
-    (`steps/quantiles.py`), about a sixteenth of the scale, or a quarter octave far out. Noise leaves
-    some records far away: those furthest from the mean are cut off until the variance is about the
-    released one; where none is known, a hundredth that is furthest from the median.
+    (`steps/quantiles.py`), about a sixteenth of the scale, or a quarter octave far out. Noise
+    leaves some records far away: those furthest from the mean are cut off until the variance is
+    about the released one; where none is known, a hundredth that is furthest from the median.
     """
     edges, shares = np.array(own.edges), np.array(own.shares) / sum(own.shares)
     upper = np.append(edges, edges[-1])
@@ -634,10 +634,10 @@ def _bounded(mean: float, variance: float, low: float, high: float) -> FloatArra
 def _fitted(
     model: _Model, drawn: tuple[_Number | _Category, ...]
 ) -> tuple[tuple[_Number | _Category, ...], FloatArray]:
-    """Return columns with the weights of categories, and a root of the normal numbers' correlations.
+    """Return columns with the weights of categories, and a root of the correlations of the others.
 
-    These follow from the Hermite series of two columns; weights are found for rows that are drawn
-    on trial, always by the same numbers.
+    Correlations of normal numbers follow from the Hermite series of two columns; weights are found
+    for rows that are drawn on trial, always by the same numbers.
     """
     numbers, categories = _of_kind(drawn, _Number), _of_kind(drawn, _Category)
     target = model.correlations([*numbers, *categories])

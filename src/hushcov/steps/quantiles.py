@@ -32,6 +32,7 @@ _ABOUT_ZERO = np.concatenate([-_OCTAVES[::-1], _OCTAVES])
 # Each bin of a level has so many of the next: 8, 64 and 512.
 _CHILDREN, _LEVELS = 8, 3
 _DECIMALS = 6  # of a share
+_CLEAR = 2.5  # deviations of the noise below which a bin of a marginal is taken to be empty
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,17 @@ class Quantiles(Stage):
         budget.gaussian(step._mu, self.released)  # proof: step 3
         counts, sigma = release_counts(records, columns, edges, step._mu, self.neighbours, entropy)
         likely = reference_shares(edges, centre, scale)
-        shares = read_shares(counts, sigma, share * records.n_records, likely)  # proof: step 4
+        n = share * records.n_records
+        shares = read_shares(counts, sigma, n, likely)  # proof: step 4
+        clear = read_shares(counts, sigma, n, likely, _CLEAR) if every else shares
         made: list[Any] = list(self.transforms.columns)
         applied: list[Any] = [None] * len(made)
         marginals: list[Any] = [None] * len(made)
         moments = place.centre.copy(), place.scale.copy(), place.reach.copy(), place.found.copy()
-        for own, between, i in zip(shares, edges, columns.tolist(), strict=True):
+        for own, sure, between, i in zip(shares, clear, edges, columns.tolist(), strict=True):
             lasting = between if place.scale[i] > 0 else between[:0]
             if every and len(lasting):
-                marginals[i] = complete(Transform(RANK), lasting, own)[0]
+                marginals[i] = complete(Transform(RANK), lasting, sure)[0]
             if i not in mapped:
                 continue
             made[i], *found = complete(made[i], lasting, own)
@@ -177,14 +180,17 @@ def release_counts(
     return (counts + noise).astype(np.float64), sigma  # proof: step 2
 
 
-def read_shares(counts: FloatArray, sigma: float, n: float, likely: FloatArray) -> FloatArray:
+def read_shares(
+    counts: FloatArray, sigma: float, n: float, likely: FloatArray, least: float = 0.0
+) -> FloatArray:
     """Return the shares of the finest bins of every column, from noisy counts of all levels.
 
     From the top down, the records of a bin go to the bins in it: as the reference has it, and from
-    there towards the counts as far as these stand out of the noise (James and Stein).
+    there towards the counts as far as these stand out of the noise (James and Stein). Bins of the
+    upper levels with fewer records than `least` deviations of the noise are taken to have none.
     """
     held, start = np.full((len(likely), 1), n), 0
-    for _ in range(_LEVELS):
+    for level in range(_LEVELS):
         shape = (*held.shape, _CHILDREN)
         parts = likely.reshape(*shape, -1).sum(axis=3)
         usual = held[..., None] * parts / parts.sum(axis=2, keepdims=True)
@@ -194,6 +200,9 @@ def read_shares(counts: FloatArray, sigma: float, n: float, likely: FloatArray) 
         square = ((seen - usual) ** 2).sum(axis=2)
         trust = np.maximum(0.0, 1 - (_CHILDREN - 3) * sigma**2 / np.maximum(square, 1e-9))
         found = np.maximum(usual + trust[..., None] * (seen - usual), 0.0)
+        if least > 0 and level < _LEVELS - 1:
+            seen = np.where(found >= least * sigma, found, 0.0)
+            found = np.where(seen.any(axis=2, keepdims=True), seen, found)
         total = np.maximum(found.sum(axis=2), 1e-300)
         held, start = (found * (held / total)[..., None]).reshape(len(likely), -1), end
     return np.asarray(held / held.sum(axis=1, keepdims=True))
