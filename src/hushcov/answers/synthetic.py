@@ -49,7 +49,8 @@ _AT_BOUNDS = 0.9  # share of the largest variance within bounds from which on va
 _BEYOND_BOUNDS = 6.0  # deviations from the mean at which bounds do not matter
 _LEAST_OTHER = 0.01  # share of records that have none of the listed levels of a category
 # Rows that are drawn on trial for categories, and numbers of these; and what keeps weights finite.
-_LEAST_TRIED, _TRIED, _TRIED_NUMBERS, _RIDGE = 2**13, 2**17, 2**24, 1e-5
+_LEAST_TRIED, _TRIED, _TRIED_NUMBERS, _RIDGE = 2**12, 2**17, 2**24, 1e-5
+_ENOUGH = {"gtol": 2e-4, "maxiter": 60}
 # The share that is cut off released quantiles far away, or the variance, over the released one, at
 # which it is enough.
 _CUT, _ROOM = 0.01, 1.02
@@ -157,27 +158,29 @@ class _Category:
         """
         share = self.shares[: len(self.places)]
         moments = np.zeros((before.shape[1] + 1, len(self.levels)))
-        moments[0] = self.shares
         moments[1:, : len(share)] = (target * np.sqrt(share * (1 - share))[:, None]).T
-        moments[1:] -= np.multiply.outer(moments[1:].sum(axis=1), self.shares)  # they add up to 0
-        if OTHER in self.levels:
-            moments[1:, :-1] = (target * np.sqrt(share * (1 - share))[:, None]).T
-            moments[1:, -1] = -moments[1:, :-1].sum(axis=1)
+        rest = np.eye(len(self.levels))[-1] if OTHER in self.levels else self.shares
+        moments -= np.multiply.outer(moments.sum(axis=1), rest)  # those of all levels add up to 0
+        moments[0] = self.shares
 
-        def off(flat: FloatArray) -> tuple[float, FloatArray]:
+        def off(flat: FloatArray, rows: FloatArray) -> tuple[float, FloatArray]:
             weights = flat.reshape(moments.shape)
-            logits = before @ weights[1:] + weights[0]
-            log_sum = special.logsumexp(logits, axis=1)
-            chances = np.exp(logits - log_sum[:, None])
-            slope = np.concatenate([chances.mean(axis=0)[None], before.T @ chances / len(before)])
+            logits = rows @ weights[1:] + weights[0]
+            most = logits.max(axis=1, keepdims=True)
+            chances = np.exp(logits - most)
+            total = chances.sum(axis=1, keepdims=True)
+            chances /= total
+            slope = np.concatenate([chances.mean(axis=0)[None], rows.T @ chances / len(rows)])
             slope += _RIDGE * weights - moments
-            value = log_sum.mean() - (weights * moments).sum() + _RIDGE / 2 * (flat @ flat)
-            return float(value), slope.ravel()
+            value = np.mean(most + np.log(total)) - (weights * moments).sum()
+            return float(value + _RIDGE / 2 * (flat @ flat)), slope.ravel()
 
-        start = np.zeros_like(moments)
-        start[0] = np.log(np.maximum(self.shares, 1e-12))
-        found = optimize.minimize(off, start.ravel(), jac=True, method="L-BFGS-B")
-        return replace(self, weights=np.asarray(found.x.reshape(moments.shape)))
+        found = np.zeros_like(moments)
+        found[0] = np.log(np.maximum(self.shares, 1e-12))
+        for n in (_LEAST_TRIED, len(before)):  # some rows say about where it is
+            known: Any = {"args": (before[-n:],), "method": "L-BFGS-B", "options": _ENOUGH}
+            found = optimize.minimize(off, found.ravel(), jac=True, **known).x
+        return replace(self, weights=np.asarray(found.reshape(moments.shape)))
 
 
 @dataclass(frozen=True, eq=False)
