@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from test_cli_show import write
 
 from command_line import words
 
@@ -52,7 +53,9 @@ def test_rows_of_a_table_as_it_was(run, release):
     assert (found["rows"], found["seed"], found["statement"]) == (3000, 4, "more.txt")
 
 
-def test_refusals_write_nothing(run, release):
+def test_refusals_write_nothing(run):
+    release = write()
+    Path("book.csv").write_text("name,low,high,kind\n")
     before = sorted(Path().rglob("*"))
     cases = {
         ("-n", "0", "-o", "a.csv"): (2, "--rows must be an integer at least 1"),
