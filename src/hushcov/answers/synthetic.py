@@ -24,6 +24,7 @@ from hushcov._validation import check_integer, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
 from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
+from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
@@ -47,7 +48,7 @@ _LATENT = np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # correlations of nor
 _AT_ONCE = 2**13  # pairs
 _AT_BOUNDS = 0.9  # share of the largest variance within bounds from which on values are at both
 _BEYOND_BOUNDS = 6.0  # deviations from the mean at which bounds do not matter
-_LEAST_OTHER = 0.01  # share of records that have none of the listed levels of a category
+_LEAST_OTHER = 0.03  # share of records that have none of the levels of a category
 # Rows that are drawn on trial for categories, and numbers of these; and what keeps weights finite.
 _LEAST_TRIED, _TRIED, _TRIED_NUMBERS, _RIDGE = 2**12, 2**17, 2**24, 1e-5
 _ENOUGH = {"gtol": 2e-4, "maxiter": 60}
@@ -436,7 +437,7 @@ class _Model:
         self.rare += [self.names[i] for i in places if i not in places[order]]
         share, levels = mean[order], [self.names[i].partition("=")[2] for i in places[order]]
         rest = 1 - float(share.sum())
-        if rest > _LEAST_OTHER or not levels:
+        if not levels or (rest > _LEAST_OTHER and not adds_up(self.release, places[order])):
             share, levels = np.append(share, max(rest, 0.0)), [*levels, OTHER]
         return _Category(name, places[order], tuple(levels), share / share.sum())
 
