@@ -23,6 +23,7 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_integer, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
+from hushcov.accounting import RECORD
 from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
 from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError
@@ -564,8 +565,13 @@ class _Model:
             yield "squares of columns, which are left out: compute them from the columns"
         if self.release.selected is not None:
             yield "pairs that were not released, which count as zero"
-        if self.release.guarantee.rows_per_unit > 1:
-            yield f"which rows belong to one {self.release.guarantee.unit}: rows are independent"
+        promise = self.release.guarantee
+        if promise.unit != RECORD and promise.rows_per_unit > 1:
+            yield f"which rows belong to one {promise.unit}: rows are independent"
+        elif promise.unit != RECORD:
+            yield f"single records: a row is like the mean of the records of one {promise.unit}"
+        elif promise.rows_per_unit > 1:
+            yield "survey weights: all rows count alike"
 
 
 _INVERSES: dict[str, Callable[[FloatArray], FloatArray]] = {
