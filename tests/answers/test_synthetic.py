@@ -124,6 +124,22 @@ def test_levels_of_a_category_go_together_and_keep_their_correlations():
     np.testing.assert_allclose(coded.mean()[1:], [0.5, 0.3, 0.2, 0.25], atol=0.01)
 
 
+def test_two_categories_with_strong_ties_keep_their_correlations():
+    """A copula of one normal number for each level is off by 0.2 here."""
+    rng = np.random.default_rng(0)
+    well, z = rng.normal(size=100_000), rng.normal(size=(2, 100_000))
+    school = np.digitize(well + 0.4 * z[0], [-0.6, 0.8])
+    region = (np.stack([well, 0 * well, -well]) + rng.gumbel(size=(3, len(well)))).argmax(axis=0)
+    columns = {"income": well + 0.3 * z[1]}
+    columns |= {f"school={k}": school == k for k in range(3)}
+    columns |= {f"region={k}": region == k for k in range(3)}
+    table = pd.DataFrame(columns, dtype=float)
+    release = told(table.corr(), table.mean(), table.std().to_numpy(), list(table))
+    rows = rows_of(release, 100_000)
+    coded = pd.get_dummies(rows, prefix_sep="=", dtype=float)[list(table)]
+    assert np.linalg.norm((coded.corr() - table.corr()).to_numpy(), 2) < 0.05
+
+
 def test_levels_that_are_not_listed_are_other():
     release = category_release()
     fewer = replace(release, location=np.array([70, 0.5, 0.3, -0.01, 0.25]))
