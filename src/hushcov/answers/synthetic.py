@@ -52,6 +52,7 @@ _BEYOND_BOUNDS = 6.0  # deviations from the mean at which bounds do not matter
 _LEAST_OTHER = 0.03  # share of records that have none of the levels of a category
 # Rows that are drawn on trial for categories, and numbers of these; and what keeps weights finite.
 _LEAST_TRIED, _TRIED, _TRIED_NUMBERS, _RIDGE = 2**13, 2**17, 2**24, 1e-5
+_MOST_BEFORE = 500  # features that a category follows
 _ENOUGH = {"gtol": 2e-4, "ftol": 1e-12, "maxiter": 200}
 # The share that is cut off released quantiles far away, or the variance, over the released one, at
 # which it is enough.
@@ -157,14 +158,16 @@ class _Category:
         """Return the category whose levels have these correlations (rows) with features before it.
 
         It has the most entropy of those: a logistic regression with moments in place of records.
+        Of many features those count that have the strongest correlations.
         """
-        share = self.shares[: len(self.places)]
+        share, width = self.shares[: len(self.places)], before.shape[1]
+        used = np.argsort(-np.abs(target).max(axis=0, initial=0.0), kind="stable")[:_MOST_BEFORE]
+        before, target = before[:, used], target[:, used]
         moments = np.zeros((before.shape[1] + 1, len(self.levels)))
         moments[1:, : len(share)] = (target * np.sqrt(share * (1 - share))[:, None]).T
         rest = np.eye(len(self.levels))[-1] if OTHER in self.levels else self.shares
         moments -= np.multiply.outer(moments.sum(axis=1), rest)  # those of all levels add up to 0
         moments[0] = self.shares
-
         # Features that are not correlated are found in far fewer steps.
         root = np.linalg.cholesky(before.T @ before / len(before) + 1e-6 * np.eye(before.shape[1]))
         plain = linalg.solve_triangular(root, before.T, lower=True)
@@ -187,8 +190,9 @@ class _Category:
         for n in (_LEAST_TRIED, len(before)):  # some rows say about where it is
             known: Any = {"args": (plain[:, -n:],), "method": "L-BFGS-B", "options": _ENOUGH}
             found = optimize.minimize(off, found.ravel(), jac=True, **known).x
-        weights = np.array(found.reshape(moments.shape))
-        weights[1:] = linalg.solve_triangular(root, weights[1:], lower=True, trans="T")
+        weights, found = np.zeros((width + 1, len(self.levels))), found.reshape(moments.shape)
+        weights[0] = found[0]
+        weights[1 + used] = linalg.solve_triangular(root, found[1:], lower=True, trans="T")
         return replace(self, weights=weights)
 
 
@@ -272,7 +276,7 @@ class SyntheticRows(Answer):
         paragraphs = [
             f"Synthetic rows, drawn by hushcov {__version__} from a release{of}: {size}.",
             f"Guarantee: that of the release ({private}). The rows are computed from it alone: no "
-            "record was read, nothing more is spent, and no row is a record of anybody.",
+            "record was read, nothing more is spent, and no row is copied from one.",
             f"Seed of the draws: {self.seed}. It may be known: no privacy rests on it.",
             *("", "Kept:", *(f"- {each}" for each in self.kept)),
             *("", "Not kept:", *(f"- {each}" for each in self.not_kept)),
@@ -368,7 +372,7 @@ def synthesize(
 
 @dataclass(eq=False)
 class _Model:
-    """What a release says of the columns of its table."""
+    """Columns of a table, by all that its release says of them."""
 
     release: Release
     seen: View
