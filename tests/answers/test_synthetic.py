@@ -23,6 +23,8 @@ from hushcov.sums.transforms import Transform
 from hushcov.tables.codebook import Codebook, CodebookColumn
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
+pytestmark = pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
+
 N = 40_000
 CORRELATION = np.array([[1.0, 0.6, -0.3], [0.6, 1.0, 0.2], [-0.3, 0.2, 1.0]])
 
@@ -350,7 +352,8 @@ def people(n, seed):
 
 def test_rows_are_drawn_where_the_records_are_gone(tmp_path):
     """In another process, which has the folder alone and opens no file outside it."""
-    PrivateSparseCovariance(epsilon=1.0, delta=1e-6).fit(people(20_000, 0)).save(tmp_path / "r")
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=7).fit(people(20_000, 0))
+    est.save(tmp_path / "r")
     expected = hushcov.load(tmp_path / "r").synthesize(100, random_state=1).frame()
     program = (
         "import sys, numpy, pandas, hushcov\n"
@@ -376,7 +379,6 @@ def nearest(rows, synthetic_rows):
     return KDTree(synthetic_rows).query(rows)[0]
 
 
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
 def test_records_are_no_closer_to_synthetic_rows_than_other_people_are():
     """By a two-sample test that finds a hundredth of the rows copied."""
     records, others = people(5_000, 0), people(5_000, 1).to_numpy()
@@ -408,17 +410,19 @@ def bought():
     rng = np.random.default_rng(0)
     table = people(20_000, 0).assign(d=lambda x: np.exp(x.d))
     table["e"] = rng.poisson(2, len(table)).astype(float)
-    options = {"epsilon": 1.0, "delta": 1e-6}
+    options = {"epsilon": 1.0, "delta": 1e-6, "random_state": 7}
     return table, PrivateSparseCovariance(**options, marginals=0.1).fit(table), options
 
 
 def test_bought_quantiles_are_near_those_of_the_records(bought, tmp_path):
     """Counts have noise of 0.005 of the records; a column drawn as a normal one is off by more."""
-    table, est, _ = bought
+    table, est, options = bought
     rows = est.synthesize(N, random_state=0).frame()
     for name in table:
-        assert stats.ks_2samp(rows[name].round(1), table[name].round(1)).statistic < 0.12, name
-    plain = PrivateSparseCovariance(epsilon=1.0, delta=1e-6).fit(table)
+        digits = 0 if name == "e" else 3  # values of a bin lie next to each other
+        off = stats.ks_2samp(rows[name].round(digits), table[name].round(digits)).statistic
+        assert off < 0.06, name
+    plain = PrivateSparseCovariance(**options).fit(table)
     assert plain.release_.making.marginals is None
     normal = plain.synthesize(N, random_state=0).frame()
     assert stats.ks_2samp(normal.d, table.d).statistic > 0.15
@@ -440,7 +444,7 @@ def test_bought_quantiles_are_spent_on_the_one_budget(bought):
 
 def test_marginals_beside_transforms_and_what_they_are_refused_with():
     table = people(20_000, 0)
-    options = {"epsilon": 1.0, "delta": 1e-6, "marginals": 0.05}
+    options = {"epsilon": 1.0, "delta": 1e-6, "marginals": 0.05, "random_state": 7}
     made = PrivateSparseCovariance(**options, transforms={"a": "rank", "b": "log1p"}).fit(table)
     assert [own and own.name for own in made.release_.making.transforms] == [
         "rank",

@@ -53,7 +53,7 @@ _LEAST_OTHER = 0.03  # share of records that have none of the levels of a catego
 # Rows that are drawn on trial for categories, and numbers of these; and what keeps weights finite.
 _LEAST_TRIED, _TRIED, _TRIED_NUMBERS, _RIDGE = 2**13, 2**17, 2**24, 1e-5
 _MOST_BEFORE = 500  # features that a category follows
-_ENOUGH = {"gtol": 2e-4, "ftol": 1e-12, "maxiter": 200}
+_ENOUGH = {"gtol": 2e-4, "ftol": 1e-12, "maxiter": 100}
 # The share that is cut off released quantiles far away, or the variance, over the released one, at
 # which it is enough.
 _CUT, _ROOM = 0.01, 1.02
