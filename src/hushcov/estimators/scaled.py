@@ -369,9 +369,9 @@ class ScaledCovariance(PrivateCovariance):
         counting = whose.counting(request.epsilon)
         if self.marginals is not None and (request.known_mean or request.known_scale):
             raise ParameterError(
-                "marginals must be None with assume_centered=True or a feature_scale, got "
-                f"{shown(self.marginals)}: quantiles are released where means and scales are "
-                "found. Leave one of them out."
+                "marginals must be left out with assume_centered=True (--known-mean on the command "
+                f"line) or a feature_scale, got {shown(self.marginals)}: quantiles are released "
+                "where means and scales are found. Leave one of them out."
             )
         if transforms is not None:
             bounds = transforms.bounds(bounds)
