@@ -313,6 +313,18 @@ TABLE = (
         "budget. Bounds are of columns before it. Chosen without looking at X.",
     ),
     Option(
+        "marginals",
+        "number",
+        "--marginals",
+        "Share of the budget from which quantiles of every column are released, such as 0.05, so "
+        "that synthetic rows ('hushcov synthesize') have the shapes of the columns.  [default: "
+        "none]",
+        metavar="SHARE",
+        type="float, optional",
+        limits={"above": 0, "at_most": 0.5},
+        cure="it is a share of the budget, such as 0.05; leave it out to buy no quantiles.",
+    ),
+    Option(
         "drop_nulls",
         "flag",
         "--no-nulls",

@@ -115,6 +115,11 @@ CASES = {
         RECORDS,
         OTHER,
     ),
+    "PrivateSparseCovariance, marginals": (
+        fitted(lambda: make(PrivateSparseCovariance, marginals=0.1)),
+        RECORDS,
+        OTHER,
+    ),
     "PrivateSparseCovariance, caps and gaps": (
         fitted(lambda: make(PrivateSparseCovariance, transforms={0: "winsorise", 1: "log1p"})),
         *RECORDS_WITH_GAPS,

@@ -32,7 +32,7 @@ EVERYWHERE = {
 WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
 SCALED = WHOSE | {"feature_scale", "positive_semidefinite"}
 APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls"}
-CENTRED = APPROXIMATE | {"bounds", "transforms", "on_hopeless"}
+CENTRED = APPROXIMATE | {"bounds", "transforms", "marginals", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
     "PrivateSparseCovariance": TOLD | {"sparse_output", "mechanism", "adaptive_width"},
@@ -155,6 +155,7 @@ BAD = {
     "candidate_pairs": [7, np.ones((D - 1, D - 1), dtype=bool)],
     "bounds": [7, np.ones((D - 1, 2)), "wide"],
     "transforms": [7, "ln", ["log1p"], {0: "log"}, {D: "sqrt"}, ["sqrt:2"] * D],
+    "marginals": [0, -1.0, 0.6, *ODD],
     "radius": [0, -1.0, 1e-9, 1e9, math.nan, "4", True, [4.0]],
     "n_steps": [0, -1, 21, 2.0, "3", True, None],
     "eigenvalue_bounds": [

@@ -58,6 +58,7 @@ MAKING = Making(
     made="2026-01-31T12:00:00+00:00",
     dataset="patients",
 )
+RANKED = {"name": "rank", "number": None, "edges": [0.0, 1.0], "shares": [0.5, 0.3, 0.2]}
 FILES = ("integers.npy", "release.json", "release.sha256", "covariance.npy")
 
 
@@ -371,7 +372,7 @@ def test_fields_that_are_missing_or_of_another_kind(folder, field):
         ({"unit": True}, "unit of release.json must be made of numbers"),
         ({"unit": 0}, "unit of release.json must be above 0"),
         ({"private": False}, "private of release.json must be what the guarantee says"),
-        *(({"n_features": 4}, "n_features"), ({"format": 9}, "must have format 8")),
+        *(({"n_features": 4}, "n_features"), ({"format": 10}, "must have format 9")),
         ({"written": "2026-01-31T12:00:00+02:00"}, "a time in UTC"),
         ({"written": "2026-01-31T12:00:00"}, "a time in UTC"),
         ({"feature_scale": [1, 2]}, "a list of 3"),
@@ -402,6 +403,9 @@ def test_fields_that_cannot_be_right(folder, change, words):
         ({"bounds": [[0, True]] * 3}, "low and high of every feature"),
         ({"bounds": [[0, 10**400]] * 3}, "low and high of every feature"),
         ({"bounds": [[0, 1, 2]] * 3}, "low and high of every feature"),
+        ({"marginals": [None] * 3}, "marginals of release.json must be null, or a transform"),
+        ({"marginals": [RANKED | {"edges": [1.0, 0.0]}] * 3}, "of edges in their order"),
+        ({"marginals": [RANKED | {"shares": [0.5]}] * 3}, "of one more share"),
         ({"n_records": None}, "at most as many as were averaged"),
         ({"complete": {"released": 1, "of": 1, "noise_sd": 1}}, "as many as were averaged"),
         ({"complete": {"released": 2, "of": 1, "noise_sd": 1}}, "as many as were averaged"),

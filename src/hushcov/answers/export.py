@@ -25,9 +25,8 @@ from hushcov._version import __version__
 from hushcov.answers.tables import (
     Table,
     check_parquet,
-    csv_table,
-    csv_writer,
     feature_names,
+    table_writer,
     write_table,
 )
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
@@ -454,9 +453,7 @@ def _write_pairs(
 ) -> None:
     """Tidy pairs, and the features."""
     write_table(found.features(), folder / f"features.{form}")
-    fast = find_spec("pyarrow") is not None
-    writer = _arrow_writer if fast else _text_writer
-    with writer(folder / f"pairs.{form}") as write:
+    with table_writer(folder / f"pairs.{form}") as write:
         for share, table in _pair_tables(found, level):
             tell("writing", share)
             write(table)
@@ -488,38 +485,3 @@ def _pair_tables(found: ExportedMatrix, level: float) -> Iterator[tuple[float, T
         table["noise_sd"] = noise
         table["released"] = found.released[part]
         yield part.stop / max(1, n), table
-
-
-@contextlib.contextmanager
-def _arrow_writer(path: Path) -> Iterator[Any]:
-    """Parquet, or CSV by the same package, which is quick."""
-    import pyarrow
-    from pyarrow import csv as arrow_csv
-    from pyarrow import parquet
-
-    writer: Any = None
-
-    def write(table: Table) -> None:
-        nonlocal writer
-        table = table if path.suffix == ".parquet" else csv_table(table)
-        columns = {name: pyarrow.array(each, from_pandas=True) for name, each in table.items()}
-        made = pyarrow.table(columns)
-        if writer is None and path.suffix == ".parquet":
-            writer = parquet.ParquetWriter(path, made.schema)
-        elif writer is None:
-            options = arrow_csv.WriteOptions(quoting_style="needed")
-            writer = arrow_csv.CSVWriter(path, made.schema, write_options=options)
-        writer.write_table(made)
-
-    try:
-        yield write
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-@contextlib.contextmanager
-def _text_writer(path: Path) -> Iterator[Any]:
-    """CSV without further packages."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        yield csv_writer(file)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -236,6 +237,38 @@ def csv_writer(file: Any) -> Callable[[Table], None]:
         writer.writerows(zip(*map(_texts, table.values()), strict=True))
 
     return write
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[Callable[[Table], None]]:
+    """Open a CSV or Parquet file, by its ending, to which one table after the other is written."""
+    if find_spec("pyarrow") is None:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            yield csv_writer(file)
+        return
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+    from pyarrow import parquet
+
+    writer: Any = None
+
+    def write(table: Table) -> None:
+        nonlocal writer
+        table = table if path.suffix == ".parquet" else csv_table(table)
+        columns = {name: pyarrow.array(each, from_pandas=True) for name, each in table.items()}
+        made = pyarrow.table(columns)
+        if writer is None and path.suffix == ".parquet":
+            writer = parquet.ParquetWriter(path, made.schema)
+        elif writer is None:
+            options = arrow_csv.WriteOptions(quoting_style="needed")
+            writer = arrow_csv.CSVWriter(path, made.schema, write_options=options)
+        writer.write_table(made)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def csv_text(text: Any) -> Any:

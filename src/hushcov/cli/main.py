@@ -30,7 +30,7 @@ _BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 EXIT_CODES = {
     0: "done",
-    CHECK_FAILED: "a check failed (verify, audit, show, ask, report, export)",
+    CHECK_FAILED: "a check failed (verify, audit, show, ask, report, export, synthesize)",
     2: "an option is missing, unknown or outside its range",
     3: "the records cannot be used as they are",
     4: "the privacy condition does not hold: nothing was released",
@@ -77,6 +77,7 @@ COMMANDS = {
     "ask": "Regression, prediction, components, partial correlations of a release on disk.",
     "report": "Write a release on disk up as one HTML page, for a browser.",
     "export": "Write a release on disk for other programs: npz, zarr, Parquet or CSV.",
+    "synthesize": "Draw synthetic rows from a release on disk; a text says what they keep.",
     "params": "Every public quantity of the paper's theorem, and how many records it needs.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "verify": "Check the theorem, claim by claim, at its own constants.",

@@ -30,8 +30,10 @@ if TYPE_CHECKING:
     from hushcov.answers.components import Components, PartialCorrelations
     from hushcov.answers.export import Exported
     from hushcov.answers.regression import Conditional, Regression
+    from hushcov.answers.synthetic import SyntheticRows
     from hushcov.answers.tables import Window
     from hushcov.release import PublicKey, SigningKey
+    from hushcov.tables.codebook import Codebook
 
 
 _DEFAULT = "default"  # frames of the library that came in
@@ -270,6 +272,32 @@ class Answers:
         from hushcov.answers.components import partial_correlations
 
         return partial_correlations(self._released(), features, level=level).of(self._frames)
+
+    def synthesize(
+        self, n: int, *, random_state: object = None, codebook: Codebook | None = None
+    ) -> SyntheticRows:
+        """Draw synthetic rows from the release, without a charge; see `docs/outputs.md`.
+
+        Parameters
+        ----------
+        n : int
+            How many rows.
+        random_state : None, int or Generator
+            Seed of the draws. The release is as private with it: nothing is drawn about records.
+        codebook : Codebook, optional
+            Public knowledge of columns (`hushcov.read_codebook`): integers are rounded, and binary
+            columns have their two values.
+
+        Returns
+        -------
+        SyntheticRows
+            `frame()` has the rows, `save("synthetic.csv")` writes them with a text beside them, and
+            `print` says what they keep and what they do not.
+        """
+        from hushcov.answers.synthetic import synthesize
+
+        known: Any = {"random_state": random_state, "codebook": codebook}
+        return synthesize(self._released(), n, **known).of(self._frames)
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Write the report of the release, one HTML page, and return its path.

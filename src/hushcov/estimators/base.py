@@ -57,6 +57,7 @@ _ONE_REPLACED = {
     "max_rows_per_unit": None,
     "estimand": "rows",
     "max_sample_weight": None,
+    "marginals": None,
 }
 
 
@@ -100,6 +101,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     bounds: ClassVar[Any] = None  # options of some estimators
     transforms: ClassVar[Any] = None
+    marginals: ClassVar[float | None] = None
 
     def _repr_html_inner(self) -> str:
         """Show the release to a notebook; before the fit, what scikit-learn shows."""

@@ -128,6 +128,7 @@ class CentreOptions(ForecastOptions):
 
     bounds: Any = None
     transforms: Any = None
+    marginals: float | None = None
 
 
 @with_options

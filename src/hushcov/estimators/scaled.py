@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_integer, check_real
+from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
@@ -367,6 +367,12 @@ class ScaledCovariance(PrivateCovariance):
         bounds, transforms = self._public_bounds(n_features), self._transforms(n_features)
         request = self.request(n_features if transforms is None else len(transforms))
         counting = whose.counting(request.epsilon)
+        if self.marginals is not None and (request.known_mean or request.known_scale):
+            raise ParameterError(
+                "marginals must be left out with assume_centered=True (--known-mean on the command "
+                f"line) or a feature_scale, got {shown(self.marginals)}: quantiles are released "
+                "where means and scales are found. Leave one of them out."
+            )
         if transforms is not None:
             bounds = transforms.bounds(bounds)
             if len(transforms.by_quantiles) and (request.known_mean or request.known_scale):
@@ -379,6 +385,7 @@ class ScaledCovariance(PrivateCovariance):
             request,
             bounds=bounds,
             transforms=transforms,
+            marginals=self.marginals,
             epsilon=request.epsilon if counting is None else counting.left,
             neighbours=whose.neighbours,
         )

@@ -31,6 +31,7 @@ _REFUSED = {
     "drop_nulls": "the theorem is about complete records, and nobody counts them.",
     "codebook": "the theorem is about records of mean zero and one scale; code them before.",
     "transforms": "the theorem is about records as they are; map them before.",
+    "marginals": "the theorem is about covariances, and finds no quantiles.",
     "bandwidth": _ALL_PAIRS,
     "candidate_pairs": _ALL_PAIRS,
     "adaptive_width": _ALL_PAIRS,

@@ -176,6 +176,8 @@ class Request:
         Public bounds of the features, within which the records are; after public transforms.
     transforms : Transforms, optional
         Transforms of the columns; a share of the budget finds the quantiles that some follow.
+    marginals : float, optional
+        Share of the budget, in mu^2, from which quantiles of all columns are released.
     neighbours : Neighbours
         Whose privacy it is.
     candidates : Candidates, optional
@@ -192,6 +194,7 @@ class Request:
     pure: bool = False
     bounds: Bounds | None = None
     transforms: Transforms | None = None
+    marginals: float | None = None
     neighbours: Neighbours = ONE_REPLACED
     candidates: Candidates | None = None
     drop_nulls: bool = False
@@ -229,17 +232,22 @@ class Request:
             # A table of plans is for other numbers of features, too.
             same = self.bounds is not None and len(self.bounds) == n_features
             bounds = self.bounds if same else None
-            transforms, located = self.transforms, False
-            if transforms is not None and len(transforms) == n_features:
-                located = len(transforms.by_quantiles) > 0
-            if located and transforms is not None:
+            transforms, located = self.transforms, self.marginals is not None
+            if transforms is None or len(transforms) != n_features:
+                transforms = None
+            elif len(transforms.by_quantiles):
+                located = True
+            if located:
                 from hushcov.steps.quantiles import Quantiles
+                from hushcov.sums.transforms import Transforms
 
                 told: Any = {"bounds": bounds, "neighbours": neighbours}
-                stages.append(Quantiles(n_records, n_features, total, transforms, **told))
+                told["marginals"] = self.marginals
+                maps = Transforms((None,) * n_features) if transforms is None else transforms
+                stages.append(Quantiles(n_records, n_features, total, maps, **told))
                 cost = math.hypot(cost, stages[-1].cost)
                 total = replace(inputs, before=cost).largest_mu()
-                bounds = transforms.score_bounds(bounds)
+                bounds = bounds if transforms is None else transforms.score_bounds(bounds)
             known: Any = {"bounds": bounds, "located": located, "neighbours": neighbours}
             args = (n_records, n_features, total, self.known_scale)
             stages.append(Preparation(*args, **known))

@@ -91,6 +91,10 @@ def preparation_words(release: Release) -> list[tuple[str, str]]:
         found.append(("categories", f"{sentence}their pairs are no findings, and are not listed"))
     if making.transforms is not None:
         found.append(("transforms", transform_words(release)))
+    if making.marginals is not None:
+        known = sum(own is not None for own in making.marginals)
+        sentence = f"quantiles of {known:,} of {release.n_features:,} features were released"
+        found.append(("quantiles", f"{sentence}: synthetic rows follow them"))
     if making.shrunk is not None:
         share = f"{100 * making.shrunk:.2g} %"
         done = "left out" if "kept" in release.parameters else "moved towards the middle"

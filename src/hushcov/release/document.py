@@ -150,6 +150,9 @@ class Making:
     transforms : tuple of Transform, optional
         The transform of every feature, with its released edges, None for those as they are; None
         where nobody asked for any.
+    marginals : tuple of Transform, optional
+        Released quantiles of every feature, as those of a rank, None where it was not found; None
+        where nobody asked for any.
     tails : Tails, optional
         How far records and features reach, where that was released: intervals follow it.
     parts : tuple of Part
@@ -172,6 +175,7 @@ class Making:
     structure: Structure | None = None
     bounds: tuple[tuple[float | None, float | None], ...] | None = None
     transforms: tuple[Transform | None, ...] | None = None
+    marginals: tuple[Transform | None, ...] | None = None
     tails: Tails | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)

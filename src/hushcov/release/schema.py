@@ -18,7 +18,7 @@ from hushcov.exceptions import DamagedReleaseError, HushcovError, ReleaseError
 from hushcov.postprocess import Matrix, is_sparse, stored_above, symmetric_sparse, values_at
 from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
 
-FORMAT = 8
+FORMAT = 9
 #: The longest list that `release.json` holds by itself.
 LONGEST = 10_000
 BANDWIDTH, WINDOWS = "bandwidth", "windows"
@@ -390,7 +390,7 @@ _MAKING: dict[str, Reader] = {
         )
     ),
     "bounds": _or_null(_bounds),
-    "transforms": _or_null(_transforms),
+    **dict.fromkeys(("transforms", "marginals"), _or_null(_transforms)),
     "parts": _parts,
     "made": _or_null(_TIME),
     "dataset": _or_null(_NAME),
@@ -451,10 +451,11 @@ def _describe_making(making: Making) -> dict[str, Any]:
         plain[name] = None if plain[name] is None else asdict(plain[name])
     if making.bounds is not None:
         plain["bounds"] = [list(pair) for pair in making.bounds]
-    if making.transforms is not None:
-        made = [None if each is None else asdict(each) for each in making.transforms]
-        lists = ("edges", "shares")
-        plain["transforms"] = [each and each | {n: list(each[n]) for n in lists} for each in made]
+    for name in ("transforms", "marginals"):
+        if plain[name] is not None:
+            made = [None if each is None else asdict(each) for each in plain[name]]
+            lists = ("edges", "shares")
+            plain[name] = [each and each | {n: list(each[n]) for n in lists} for each in made]
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
     return plain | {"parts": parts, "unresolved": list(making.unresolved)}
 

@@ -1,4 +1,4 @@
-"""Quantiles of columns, for caps and normal scores: noisy counts between edges, at three levels."""
+"""Quantiles of columns, for caps, scores and marginals: counts between edges, at three levels."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ _ABOUT_ZERO = np.concatenate([-_OCTAVES[::-1], _OCTAVES])
 # Each bin of a level has so many of the next: 8, 64 and 512.
 _CHILDREN, _LEVELS = 8, 3
 _DECIMALS = 6  # of a share
+_CLEAR = 2.5  # deviations of the noise below which a bin of a marginal is taken to be empty
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Quantiles(Stage):
     """The stage: sizes, the mu of which it takes shares, and the transforms that it completes.
 
     `total`, `alone`, `bounds` and `neighbours` are as in `Preparation`; bounds are those of columns
-    before they are capped or scored.
+    before they are capped or scored. `marginals` is the share of the budget, in mu^2, from which
+    quantiles of all columns are released; None where those of the transforms alone are.
     """
 
     released: ClassVar[str] = "quantiles of the features"
@@ -52,6 +54,7 @@ class Quantiles(Stage):
     alone: bool = False
     bounds: Bounds | None = None
     neighbours: Neighbours = ONE_REPLACED
+    marginals: float | None = None
 
     @property
     def cost(self) -> float:
@@ -74,7 +77,9 @@ class Quantiles(Stage):
 
     @property
     def _mu(self) -> float:
-        """The mu of the counts: that of `_AIM`, within bounds; from public numbers."""
+        """The mu of the counts: as given, or that of `_AIM` in bounds; from public numbers."""
+        if self.marginals is not None:
+            return math.sqrt(self.marginals) * self.total
         square = count_square(len(self.transforms.by_quantiles), self.neighbours)
         share = square * (_AIM / (self.n_records * self.total)) ** 2
         return math.sqrt(min(_MOST, max(_LEAST, share))) * self.total
@@ -90,27 +95,38 @@ class Quantiles(Stage):
         records, share = prepared.records, prepared.share
         known: Any = {"share": share, "bounds": self.bounds}
         place = find_location(records, step._looks, budget, entropy, **known)
-        columns = self.transforms.by_quantiles
+        every, mapped = self.marginals is not None, set(self.transforms.by_quantiles.tolist())
+        columns = np.arange(self.n_features) if every else self.transforms.by_quantiles
         centre, scale = place.centre[columns], place.scale[columns]
         edges = bin_edges(centre, scale)
         budget.gaussian(step._mu, self.released)  # proof: step 3
         counts, sigma = release_counts(records, columns, edges, step._mu, self.neighbours, entropy)
         likely = reference_shares(edges, centre, scale)
-        shares = read_shares(counts, sigma, share * records.n_records, likely)  # proof: step 4
+        n = share * records.n_records
+        shares = read_shares(counts, sigma, n, likely)  # proof: step 4
+        clear = read_shares(counts, sigma, n, likely, _CLEAR) if every else shares
         made: list[Any] = list(self.transforms.columns)
         applied: list[Any] = [None] * len(made)
+        marginals: list[Any] = [None] * len(made)
         moments = place.centre.copy(), place.scale.copy(), place.reach.copy(), place.found.copy()
-        for own, between, i in zip(shares, edges, columns.tolist(), strict=True):
+        for own, sure, between, i in zip(shares, clear, edges, columns.tolist(), strict=True):
             lasting = between if place.scale[i] > 0 else between[:0]
+            if every and len(lasting):
+                marginals[i] = complete(Transform(RANK), lasting, sure)[0]
+            if i not in mapped:
+                continue
             made[i], *found = complete(made[i], lasting, own)
             applied[i] = made[i]
             for array, value in zip(moments, (*found, found[1] > 0), strict=True):
                 array[i] = value
+        making = dict(prepared.making) | ({"transforms": tuple(made)} if any(made) else {})
+        if any(marginals):
+            making["marginals"] = tuple(marginals)
         return replace(
             prepared,
             records=Transforms(tuple(applied)).view(records),  # proof: step 5
             place=Location(*moments),
-            making={**prepared.making, "transforms": tuple(made)},
+            making=making,
         )
 
 
@@ -164,14 +180,17 @@ def release_counts(
     return (counts + noise).astype(np.float64), sigma  # proof: step 2
 
 
-def read_shares(counts: FloatArray, sigma: float, n: float, likely: FloatArray) -> FloatArray:
+def read_shares(
+    counts: FloatArray, sigma: float, n: float, likely: FloatArray, least: float = 0.0
+) -> FloatArray:
     """Return the shares of the finest bins of every column, from noisy counts of all levels.
 
     From the top down, the records of a bin go to the bins in it: as the reference has it, and from
-    there towards the counts as far as these stand out of the noise (James and Stein).
+    there towards the counts as far as these stand out of the noise (James and Stein). Bins of the
+    upper levels with fewer records than `least` deviations of the noise are taken to have none.
     """
     held, start = np.full((len(likely), 1), n), 0
-    for _ in range(_LEVELS):
+    for level in range(_LEVELS):
         shape = (*held.shape, _CHILDREN)
         parts = likely.reshape(*shape, -1).sum(axis=3)
         usual = held[..., None] * parts / parts.sum(axis=2, keepdims=True)
@@ -181,6 +200,9 @@ def read_shares(counts: FloatArray, sigma: float, n: float, likely: FloatArray) 
         square = ((seen - usual) ** 2).sum(axis=2)
         trust = np.maximum(0.0, 1 - (_CHILDREN - 3) * sigma**2 / np.maximum(square, 1e-9))
         found = np.maximum(usual + trust[..., None] * (seen - usual), 0.0)
+        if least > 0 and level < _LEVELS - 1:
+            seen = np.where(found >= least * sigma, found, 0.0)
+            found = np.where(seen.any(axis=2, keepdims=True), seen, found)
         total = np.maximum(found.sum(axis=2), 1e-300)
         held, start = (found * (held / total)[..., None]).reshape(len(likely), -1), end
     return np.asarray(held / held.sum(axis=1, keepdims=True))
