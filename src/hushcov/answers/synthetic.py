@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from scipy import linalg, optimize, special
@@ -35,12 +35,22 @@ from hushcov.release.pairs import View, view
 from hushcov.sums.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
 from hushcov.tables.codebook import BINARY, Codebook
 
+if TYPE_CHECKING:
+    from hushcov.answers.printing import AnswerPage
+
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000
 MOST_ROWS = 10**9
 #: The value of a category in rows that have none of the levels that were released.
 OTHER = "(other)"
 _BLOCK = 2**22  # numbers drawn at a time
+_SHOWN = 8  # rows of a notebook's table
+_NOT_RECORDS = (
+    "Do not analyse these rows as if they were records: intervals and tests computed from them "
+    "ignore the noise of the release, and their number is arbitrary. Ask the release instead "
+    "('hushcov ask', est.regression, est.pairs): it costs nothing, and its intervals count the "
+    "noise."
+)
 _FAR = 8.2  # no normal number is further from zero
 _Z = np.linspace(-_FAR, _FAR, 4101)
 _NORMAL = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()  # weights of these
@@ -240,6 +250,15 @@ class SyntheticRows(Answer):
                     found[each.name] = np.array(each.levels, dtype=object)[own]
             yield {name: found[name] for name in self.columns}
 
+    def page(self) -> AnswerPage:
+        """The first rows, and what rows do not keep."""
+        from hushcov.answers.printing import AnswerPage
+
+        first = {name: column[:_SHOWN] for name, column in next(self.blocks()).items()}
+        facts = [("rows", f"{self.n_rows:,}; the first {min(_SHOWN, self.n_rows)} are shown")]
+        facts += [("not kept", each) for each in self.not_kept]
+        return AnswerPage("Synthetic rows", facts, first, _NOT_RECORDS)
+
     def table(self) -> Table:
         """Return all rows as named columns."""
         blocks = list(self.blocks())
@@ -281,10 +300,7 @@ class SyntheticRows(Answer):
             *("", "Kept:", *(f"- {each}" for each in self.kept)),
             *("", "Not kept:", *(f"- {each}" for each in self.not_kept)),
             "",
-            "Do not analyse these rows as if they were records: intervals and tests computed from "
-            "them ignore the noise of the release, and their number is arbitrary. Ask the release "
-            "instead ('hushcov ask', est.regression, est.pairs): it costs nothing, and its "
-            "intervals count the noise.",
+            _NOT_RECORDS,
         ]
         indent = ("", "  ")
         return "\n".join(
