@@ -29,7 +29,7 @@ _BEYOND = 1.2
 # `_USUAL` on. And what counts of norms say that all lose, with so many of its deviations, at most.
 # Intervals start earlier, so as to cover tables whose tails are hardly seen.
 _STEEP, _START, _MORE, _USUAL = 0.67, 0.71, 0.7, 13_000
-_EARLIER = 0.15
+_EARLIER = 0.0
 _DEVIATIONS, _MOST_COMMON = 0.03, 0.85
 # How far beyond its released value a variance may be: nearly nothing for light tails, and the more
 # the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of
