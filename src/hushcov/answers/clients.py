@@ -44,7 +44,7 @@ if (!requireNamespace("<<client>>", quietly = TRUE)) {
   stop("this script needs <<client>>: install.packages('<<client>>')")
 }
 file <- sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE))
-here <- if (length(file)) dirname(file[1]) else "."
+here <- normalizePath(if (sys.nframe() == 0L && length(file)) dirname(file[1]) else ".")
 n <- <<n>>  # records
 n.effective <- <<effective>>  # records that would tell as much of an entry without noise
 """
@@ -315,7 +315,7 @@ CLIENTS = {
 
 @dataclass(frozen=True, eq=False)
 class ClientFiles:
-    """What an export for a client writes: texts by file name, a table of features, a statement."""
+    """Files of an export for a client: texts by name, a table of features, a statement."""
 
     texts: dict[str, str]
     features: Table
@@ -472,7 +472,7 @@ def _example(names: list[str]) -> str:
 
 
 def _alpha(law: EntryLaw, total: FloatArray) -> float:
-    """What the correlation of a pair hardly exceeds by sampling and noise alone."""
+    """Return a size that correlations hardly exceed by sampling and noise alone."""
     own, pair = law.part.deviations, law.rows != law.columns
     square = total / (law.part.n * (own[law.rows] * own[law.columns]) ** 2)
     square = square[pair & (total > 0)]

@@ -39,9 +39,9 @@ from hushcov.release.files import sibling_name
 from hushcov.release.pairs import LEVEL, view
 
 #: Files of pairs and matrices.
-FILES = ("npz", "zarr", "parquet", "csv")
-#: What can be written: files, and exports for programs.
-FORMATS = (*FILES, *CLIENTS)
+FORMATS = ("npz", "zarr", "parquet", "csv")
+#: What can be written: these, and what programs take.
+EXPORTS = (*FORMATS, *CLIENTS)
 #: What blocks are made of where no number of features is given.
 CHROMOSOME = "chromosome"
 _MOST_OF_BAND = 2**28  # entries of a band that is mended
@@ -336,7 +336,7 @@ def export(
     progress: Progress | None = None,
 ) -> Exported:
     """Write a release for other programs; `Answers.export` says how."""
-    form, level = check_choice("to", to, FORMATS), check_level(level)
+    form, level = check_choice("to", to, EXPORTS), check_level(level)
     path = as_path("path", folder, _CURE)
     if form == "zarr" and find_spec("zarr") is None:
         raise MissingPackageError("zarr files", "zarr", "zarr")

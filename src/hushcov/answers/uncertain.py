@@ -326,7 +326,7 @@ class EntryLaw:
         return found + self.added()
 
     def added(self) -> FloatArray:
-        """What the release adds to sampling."""
+        """Covariance that the release adds to that of sampling."""
         shared = np.multiply.outer(self.shared_sd, self.shared_sd)
         return np.asarray(self.part.n * (shared + np.diag(self.noise_sd**2)))
 

@@ -9,7 +9,7 @@ import click
 
 from hushcov._words import counted, number
 from hushcov.answers.clients import CLIENTS
-from hushcov.answers.export import CHROMOSOME, FORMATS, STATEMENT, Correction, Exported, export
+from hushcov.answers.export import CHROMOSOME, EXPORTS, STATEMENT, Correction, Exported, export
 from hushcov.cli.answers import (
     check_outside,
     columns_of,
@@ -36,7 +36,7 @@ _MOST_FILES = 6  # named on the screen
 @reads_release
 @click.option(
     "--to",
-    type=click.Choice(FORMATS),
+    type=click.Choice(EXPORTS),
     required=True,
     metavar="FORMAT",
     help="What to write: sparse triangles with a table of features (npz), zarr, tidy pairs with "
