@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.estimators.answering import LoadedCovariance
 
 N, D, HALF, DELTA = 20_000, 12, 6, 1e-6
 NAMES = [f"x{i + 1}" for i in range(D)]
@@ -63,7 +62,7 @@ def population(model: str, release: str) -> tuple[np.ndarray, str, dict[str, flo
 
 def released(
     covariance: np.ndarray, release: str, epsilon: float, seed: int
-) -> LoadedCovariance | PrivateSparseCovariance | GaussianCovariance:
+) -> PrivateSparseCovariance | GaussianCovariance:
     """A release of fresh records of this covariance."""
     import pandas as pd
 
@@ -200,50 +199,67 @@ PSYCH = r"""
 suppressMessages({library(psych); library(psychTools)})
 args <- commandArgs(TRUE)
 if (args[1] == "write") {
-  rows <- sai[, 4:23]; write.csv(rows, args[2], row.names = FALSE, na = "")
+  rows <- cbind(person = paste(sai$study, sai$id), sai[, 4:23])
+  write.csv(rows, args[2], row.names = FALSE, na = "")
 } else {
   R <- cor(na.omit(sai[, 4:23]))
   own <- function(S) list(alpha = suppressWarnings(alpha(S, check.keys = TRUE))$total$raw_alpha,
                           one = fa(S, 1)$loadings, two = fa(S, 2, rotate = "varimax")$loadings)
-  truth <- own(R)
   for (folder in args[-1]) {
+    there <- read.csv(file.path(folder, "features.csv"))$feature
+    truth <- own(R[there, there])
     found <- own(as.matrix(read.csv(file.path(folder, "correlation.csv"), row.names = 1)))
-    two <- abs(factor.congruence(found$two, truth$two))
-    cat(truth$alpha, found$alpha, abs(factor.congruence(found$one, truth$one)),
-        min(apply(two, 2, max)), sep = ","); cat("\n")
+    alike <- function(a, b) abs(factor.congruence(a, b, digits = 4))
+    two <- alike(found$two, truth$two)
+    cat(truth$alpha, found$alpha, alike(found$one, truth$one), min(apply(two, 2, max)),
+        length(there), sep = ","); cat("\n")
   }
 }
 """
 
 
 def psych(epsilon: float, runs: int) -> Iterator[str]:
-    """Cronbach's alpha and loadings of the state anxiety inventory, private and not."""
+    """Cronbach's alpha and loadings of the state anxiety inventory, private and not.
+
+    Answers are 1 to 4, which is public. A person may have up to four rows.
+    """
     import pandas as pd
 
-    yield "| epsilon | alpha of the rows | alpha, mean (largest error) | one factor | two factors |"
-    yield "|---|---|---|---|---|"
+    yield "| release | protects | errors of alpha | one factor | two factors | all items |"
+    yield "|---|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         script, rows = folder / "psych.R", folder / "sai.csv"
         script.write_text(PSYCH)
         subprocess.run(["Rscript", script, "write", rows], check=True, capture_output=True)
         table = pd.read_csv(rows)
-        folders = []
-        for seed in range(runs):
-            folders.append(str(folder / str(seed)))
-            estimator = PrivateSparseCovariance(
-                epsilon=epsilon, delta=DELTA, random_state=seed, on_hopeless="warn"
+        people = table.pop("person")
+        known = {"epsilon": epsilon, "delta": DELTA}
+        known["bounds"] = np.tile([1.0, 4.0], (table.shape[1], 1))
+        for release, whose in (("adaptive", "row"), ("gaussian", "row"), ("adaptive", "person")):
+            folders = []
+            for seed in range(runs):
+                if release == "adaptive":
+                    estimator = PrivateSparseCovariance(
+                        **known, random_state=seed, on_hopeless="warn"
+                    )
+                else:
+                    estimator = GaussianCovariance(**known, random_state=seed)
+                if whose == "person":
+                    estimator.set_params(max_rows_per_unit=4).fit(table, unit=people)
+                else:
+                    estimator.fit(table)
+                folders.append(str(folder / f"{release}-{whose}-{seed}"))
+                estimator.export(folders[-1], to="psych")
+            command = ["Rscript", script, "compare", *folders]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            found = np.array([line.split(",") for line in done.stdout.splitlines()], dtype=float).T
+            error = np.abs(found[1] - found[0])  # of alpha of the same items
+            least = [f"{one.mean():.3f}, least {one.min():.3f}" for one in found[2:4]]
+            yield (
+                f"| {release} | {whose} | {error.mean():.3f}, {np.mean(error <= 0.02):.0%} within "
+                f"0.02 | {' | '.join(least)} | {np.mean(found[4] == table.shape[1]):.0%} |"
             )
-            estimator.fit(table).export(folders[-1], to="psych")
-        command = ["Rscript", script, "compare", *folders]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-    found = np.array([line.split(",") for line in done.stdout.splitlines()], dtype=float)
-    error = np.abs(found[:, 1] - found[:, 0])
-    yield (
-        f"| {epsilon:g} | {found[0, 0]:.3f} | {found[:, 1].mean():.3f} ({error.max():.3f}) "
-        f"| {found[:, 2].mean():.3f} (least {found[:, 2].min():.3f}) "
-        f"| {found[:, 3].mean():.3f} (least {found[:, 3].min():.3f}) |"
-    )
 
 
 def portfolio_variances(covariance: np.ndarray, epsilon: float, seed: int, **options: float):

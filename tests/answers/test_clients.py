@@ -208,13 +208,13 @@ def rscript():
     """A function that runs a script of R and returns what it printed."""
     needed = "stopifnot(requireNamespace('lavaan'), requireNamespace('psych'))"
     path = shutil.which("Rscript")
-    options = {"text": True, "capture_output": True, "timeout": PATIENCE, "check": False}
-    if path is None or subprocess.run([path, "-e", needed], **options).returncode:
+    options = {"text": True, "capture_output": True, "timeout": PATIENCE}
+    if path is None or subprocess.run([path, "-e", needed], check=False, **options).returncode:
         pytest.skip("no R with lavaan and psych: 'make rclients' installs them on Debian")
 
     def run(script, text, *args):
         script.write_text(text)
-        done = subprocess.run([path, script, *map(str, args)], **options)
+        done = subprocess.run([path, script, *map(str, args)], check=False, **options)
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 

@@ -334,7 +334,8 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     change, least = float(np.abs(matrix - raw).max()), float(np.linalg.eigvalsh(raw)[0])
     sampling, total = law.variances()
     ratio = (total / sampling)[total > 0]
-    factor, largest, effective = ratio.mean() ** 0.5, ratio.max() ** 0.5, round(n / ratio.mean())
+    factor, largest = float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5
+    effective = round(n / factor**2)
     names = _plain_names(feature_names(release)[places])
     if not client.correlation:
         matrix = matrix * np.multiply.outer(deviations, deviations)
