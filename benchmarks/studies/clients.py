@@ -164,11 +164,13 @@ def semopy(epsilon: float, runs: int) -> Iterator[str]:
     import pandas as pd
     from semopy import Model
 
-    yield "| model | release | coverage, n | coverage, n_effective | n_effective |"
+    yield "| model | release | n | n_effective | n_effective_regressions |"
     yield "|---|---|---|---|---|"
     for model in MODELS:
         covariance, words, truth = population(model, "adaptive")
-        covered: dict[str, list[float]] = {"n": [], "n_effective": []}
+        covered: dict[str, list[float]] = {
+            name: [] for name in ("n", "n_effective", "n_effective_regressions")
+        }
         records = []
         for seed in range(runs):
             with tempfile.TemporaryDirectory() as name:
@@ -176,7 +178,7 @@ def semopy(epsilon: float, runs: int) -> Iterator[str]:
                 released(covariance, "adaptive", epsilon, seed).export(folder, to="semopy")
                 known = json.loads((folder / "export.json").read_text())
                 matrix = pd.read_csv(folder / "covariance.csv", index_col=0)
-            records.append(known["n_effective"])
+            records.append([known[name] for name in covered])
             for which, found in covered.items():
                 fit = Model(words)
                 fit.fit(cov=matrix, n_samples=known[which])
@@ -191,8 +193,12 @@ def semopy(epsilon: float, runs: int) -> Iterator[str]:
                 ]
                 off = np.abs(table["Estimate"].astype(float) - true)
                 found.append(float((off <= 1.96 * table["Std. Err"].astype(float)).mean()))
-        n, less = (np.mean(each) for each in covered.values())
-        yield f"| {model} | adaptive | {n:.3f} | {less:.3f} | {np.mean(records):,.0f} |"
+        mean = np.mean(records, axis=0)
+        cells = [
+            f"{np.mean(each):.3f} ({n:,.0f})"
+            for each, n in zip(covered.values(), mean, strict=True)
+        ]
+        yield f"| {model} | adaptive | {' | '.join(cells)} |"
 
 
 PSYCH = r"""

@@ -55,6 +55,10 @@ def test_the_law_is_that_of_all_other_questions():
     for whole, part in zip((law.sampling(), law.total()), law.variances(), strict=True):
         np.testing.assert_allclose(np.diag(whole), part)
     np.testing.assert_allclose(law.total(), law.sampling() + law.added())
+    said = client_files(release, "semopy").statement
+    directions = np.trace(np.linalg.solve(law.sampling(), law.total())) / len(law.rows)
+    assert said["standard_error_factor_regressions"] ** 2 == pytest.approx(directions)
+    assert said["n_effective_regressions"] == round(N / directions) < said["n_effective"]
 
 
 def test_errors_of_releases_follow_the_law_and_not_that_of_sampling():

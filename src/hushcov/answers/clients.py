@@ -45,8 +45,6 @@ if (!requireNamespace("<<client>>", quietly = TRUE)) {
 }
 file <- sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE))
 here <- normalizePath(if (sys.nframe() == 0L && length(file)) dirname(file[1]) else ".")
-n <- <<n>>  # records
-n.effective <- <<effective>>  # records that would tell as much of an entry without noise
 """
 
 _LAVAAN = (
@@ -95,7 +93,9 @@ if (sys.nframe() == 0L) {
 
 _PSYCH = (
     _R
-    + """
+    + """n <- <<n>>  # records
+n.effective <- <<effective>>  # records that would tell as much of an entry without noise
+
 # psych cannot be told of noise: it gets n.effective, not n, for its standard errors. With n they
 # would be too small by the factor <<factor>>. Chi-square, RMSEA and BIC count noise as misfit: use
 # the export for lavaan to test a model.
@@ -117,28 +117,27 @@ _PYTHON = '''\
 
 from pathlib import Path
 
-import pandas as pd
-
 try:
+    import pandas as pd
 <<imports>>
 except ImportError:
-    raise SystemExit("this script needs <<package>>: pip install <<package>>") from None
+    words = "this script needs <<package>> and pandas: pip install <<package>> pandas"
+    raise SystemExit(words) from None
 
 HERE = Path(__file__).parent
 N = <<n>>  # records
 N_EFFECTIVE = <<effective>>  # records that would tell as much of an entry without noise
 '''
 
-_TOO_SMALL = """
-# It cannot be told of noise: it gets N_EFFECTIVE, not N, for its standard errors. With N they would
-# be too small by the factor <<factor>>.
-"""
 
 _SEMOPY = (
     _PYTHON
-    + _TOO_SMALL.rstrip()
-    + """ Its chi-square and fit indices count noise as misfit: use the export
-# for lavaan to test a model.
+    + """N_REGRESSIONS = <<fewer>>  # the same of what tells features apart
+
+# semopy cannot be told of noise: it gets fewer records, for its standard errors. With N those of
+# loadings would be too small by about the factor <<factor>>, and those of regressions
+# among features by <<regressions>>. Its chi-square and fit indices count noise as misfit: use the
+# export for lavaan to test a model.
 covariance = pd.read_csv(HERE / "covariance.csv", index_col=0)
 
 # Your model, in the names of features.csv.
@@ -147,16 +146,19 @@ MODEL = \"\"\"
 \"\"\"
 
 if __name__ == "__main__":
+    regressions = "~" in MODEL.replace("=~", "").replace("~~", "")
     model = Model(MODEL)
-    model.fit(cov=covariance, n_samples=N_EFFECTIVE)
+    model.fit(cov=covariance, n_samples=N_REGRESSIONS if regressions else N_EFFECTIVE)
     print(model.inspect(std_est=True).to_string())
 """
 )
 
 _STATSMODELS = (
     _PYTHON
-    + _TOO_SMALL
-    + """correlation = pd.read_csv(HERE / "correlation.csv", index_col=0)
+    + """
+# statsmodels cannot be told of noise: it gets N_EFFECTIVE, not N, for its standard errors. With N
+# they would be too small by about the factor <<factor>>.
+correlation = pd.read_csv(HERE / "correlation.csv", index_col=0)
 
 if __name__ == "__main__":
     factor = Factor(
@@ -335,7 +337,9 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     sampling, total = law.variances()
     ratio = (total / sampling)[total > 0]
     factor, largest = float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5
-    effective = round(n / factor**2)
+    effective = max(2, round(n / factor**2))
+    directions = _in_all_directions(law, matrix)
+    fewer = max(2, round(n / directions))
     names = _plain_names(feature_names(release)[places])
     if not client.correlation:
         matrix = matrix * np.multiply.outer(deviations, deviations)
@@ -346,8 +350,10 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     facts = {
         "n": n,
         "n_effective": effective,
+        "n_effective_regressions": fewer,
         "standard_error_factor": factor,
         "standard_error_factor_largest": largest,
+        "standard_error_factor_regressions": directions**0.5,
         "noise_told_as": client.noise,
         "smallest_eigenvalue": least,
         "largest_change": change,
@@ -361,7 +367,9 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
         "notes": _comment(release, notes, client),
         "n": str(n),
         "effective": str(effective),
-        "factor": f"{factor:.2f} on average, {largest:.2f} at most",
+        "fewer": str(fewer),
+        "factor": f"{factor:.2f} on average",
+        "regressions": f"{directions**0.5:.2f}",
         "example": _example(names),
         "alpha": f"{_alpha(law, total):.4g}",
     }
@@ -472,6 +480,20 @@ def _example(names: list[str]) -> str:
     return f"common =~ {' + '.join(names[:_IN_EXAMPLE])}"
 
 
+def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:
+    """Return the variance of combinations of entries over that of sampling, mean of all directions.
+
+    It is the trace of the inverse of `sampling` times `total`, over the number of entries, but for
+    the error that all share.
+    """
+    rows, columns, own = law.rows, law.columns, law.part.deviations
+    P = np.linalg.inv(correlation)
+    inverse = P[rows, rows] * P[columns, columns] + P[rows, columns] ** 2
+    inverse[rows == columns] /= 4
+    noise = law.part.n * (law.noise_sd / (own[rows] * own[columns])) ** 2
+    return 1 + float((noise * inverse).mean()) / (1 + law.part.excess)
+
+
 def _alpha(law: EntryLaw, total: FloatArray) -> float:
     """Return a size that correlations hardly exceed by sampling and noise alone."""
     own, pair = law.part.deviations, law.rows != law.columns
@@ -483,16 +505,17 @@ def _alpha(law: EntryLaw, total: FloatArray) -> float:
 def _lines(facts: dict[str, Any], to: str, d: int) -> list[tuple[str, str]]:
     """Return what the command line says, in labelled sentences."""
     client = CLIENTS[to]
-    average, most = (
-        number(facts[f"standard_error_factor{which}"], 3) for which in ("", "_largest")
+    average, most, directions = (
+        number(facts[f"standard_error_factor{which}"], 3)
+        for which in ("", "_largest", "_regressions")
     )
     errors = f"errors of entries are {average} times those of sampling alone, {most} times at most"
     noise = {
         LAW: f"told to {to}, as the covariance of all entries: {errors}",
         PENALTY: f"counted in the penalty ALPHA of the script: {errors}",
         RECORDS: f"{to} cannot be told of it. The script gives {facts['n_effective']:,} records "
-        f"instead of {facts['n']:,}, with which standard errors of entries would be too small by "
-        f"the factor {average} on average, {most} at most",
+        f"instead of {facts['n']:,}, with which standard errors of entries and loadings would be "
+        f"too small by about the factor {average}, and those of regressions by {directions}",
     }[client.noise]
     kind = "correlations" if client.correlation else "covariances"
     lines = [(kind, counted(d, "feature")), ("noise", noise)]
