@@ -27,7 +27,7 @@ N, D, HALF, DELTA = 20_000, 12, 6, 1e-6
 NAMES = [f"x{i + 1}" for i in range(D)]
 LOADINGS = np.linspace(0.5, 0.8, HALF)
 BLOCKS = [NAMES[:HALF], NAMES[HALF:]]
-RELEASES = ("gaussian", "candidates", "adaptive")
+RELEASES = "gaussian,candidates,adaptive"
 MODELS = ("factors", "path")
 
 
@@ -116,13 +116,13 @@ for (way in ways) for (folder in folders) {
 
 
 def by_lavaan(
-    model: str, release: str, epsilon: float, runs: int, ways: str
+    model: str, release: str, epsilon: float, seeds: range, ways: str
 ) -> dict[str, np.ndarray]:
     """Coverage, rejections and standard errors of each way; a row for each release."""
     covariance, words, truth = population(model, release)
     with tempfile.TemporaryDirectory() as name:
         folder, folders = Path(name), []
-        for seed in range(runs):
+        for seed in seeds:
             folders.append(str(folder / str(seed)))
             released(covariance, release, epsilon, seed).export(folders[-1], to="lavaan")
         (folder / "fit.R").write_text(FIT)
@@ -142,13 +142,13 @@ def by_lavaan(
     }
 
 
-def lavaan(epsilon: float, runs: int, ways: str) -> Iterator[str]:
-    yield f"n = {N:,}, d = {D}, epsilon = {epsilon:g}, delta = {DELTA:g}, {runs} releases each"
+def lavaan(epsilon: float, seeds: range, releases: str, ways: str) -> Iterator[str]:
+    yield f"n = {N:,}, d = {D}, epsilon = {epsilon:g}, {len(seeds)} releases each"
     yield "| model | release | lavaan | coverage | rejects the truth | standard error | fails |"
     yield "|---|---|---|---|---|---|---|"
     for model in MODELS:
-        for release in RELEASES:
-            for way, rows in by_lavaan(model, release, epsilon, runs, ways).items():
+        for release in releases.split(","):
+            for way, rows in by_lavaan(model, release, epsilon, seeds, ways).items():
                 failed = np.isnan(rows[:, 0])
                 covered, rejected, error = rows[~failed].mean(axis=0)
                 yield (
@@ -335,13 +335,17 @@ def main() -> None:
     parser.add_argument("client", choices=("lavaan", "tests", "semopy", "psych", "skfolio"))
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--releases", default=RELEASES, help="for lavaan and tests")
+    parser.add_argument("--first", type=int, default=0, help="first seed, for lavaan and tests")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    seeds = range(given.first, given.first + given.runs)
     lines = {
-        "lavaan": lambda: lavaan(given.epsilon, given.runs, "told,exact"),
+        "lavaan": lambda: lavaan(given.epsilon, seeds, given.releases, "told,exact"),
         "tests": lambda: lavaan(
             given.epsilon,
-            given.runs,
+            seeds,
+            given.releases,
             "told,DWLS/satorra.bentler,ML/scaled.shifted,ML/satorra.bentler,WLS",
         ),
         "semopy": lambda: semopy(given.epsilon, given.runs),

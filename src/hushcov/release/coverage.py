@@ -210,8 +210,8 @@ def coverage(release: Release) -> Coverage:
     if isinstance(unexplained, float):  # half of what is surely beyond a bound, and was put back
         lost, put_back, alike = none, 2 * unexplained, 0.0
         missing = float(np.hypot(max(tails.lost - put_back, 0.0), tails.lost_sd))
-        if release.making.shrunk is not None:
-            missing = min(missing, _MOST_OF_SHRUNK * release.making.shrunk)
+        if release.making.shrunk is not None:  # long records: twice the mean, and half of it lost
+            missing = min(missing, 2 * _MOST_OF_SHRUNK * release.making.shrunk)
     else:
         alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
         lost, put_back = _parts(kurtosis, variance, alike), tails.lost
