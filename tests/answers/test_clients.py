@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from answer_documents import document, sparse_document
 from scipy import stats
+from test_any_release import any_release
 
 from command_line import PATIENCE
 from hushcov import GaussianCovariance
@@ -202,6 +203,25 @@ def test_what_cannot_be_exported_says_what_to_do(tmp_path):
     refused(ParameterError, "features must be left out for npz", to="npz", features=[0, 1])
     refused(ParameterError, "at least 2 that vary", to="lavaan", features=[0])
     refused(ParameterError, "features must be names or positions", to="lavaan", features=["nobody"])
+
+
+def test_any_release_is_exported_or_refused():
+    rng, written = np.random.default_rng(4), 0
+    for place in range(200):
+        release = any_release(rng)
+        to = list(CLIENTS)[place % len(CLIENTS)]
+        try:
+            found = client_files(release, to)
+        except (ParameterError, CapacityError):
+            continue
+        written += 1
+        json.dumps(found.statement, allow_nan=False)
+        for name, text in found.texts.items():
+            if name.endswith(".csv"):
+                words = {cell for line in text.splitlines() for cell in line.split(",")}
+                assert not {"nan", "inf", "-inf"} & words, name
+        assert found.statement["n_effective"] <= found.statement["n"]
+    assert written > 50
 
 
 # ---- the programs ----

@@ -334,8 +334,14 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     raw = law.part.standardized().values
     matrix = mend_dense(raw)
     change, least = float(np.abs(matrix - raw).max()), float(np.linalg.eigvalsh(raw)[0])
-    sampling, total = law.variances()
-    ratio = (total / sampling)[total > 0]
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        sampling, total = law.variances()
+    if not (np.isfinite(total).all() and sampling.min() > 0):
+        raise CapacityError(
+            "squares of variances must be numbers that doubles hold for the covariance of entries: "
+            "release features in other units."
+        )
+    ratio = np.maximum((total / sampling)[total > 0], 1.0)
     factor, largest = float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5
     effective = max(2, round(n / factor**2))
     directions = _in_all_directions(law, matrix)
