@@ -93,13 +93,14 @@ of <- function(folder, way) {
                 fixed.x = FALSE, std.lv = TRUE)
   if (way == "exact") return(do.call("sem", known))
   G <- unname(as.matrix(read.csv(file.path(folder, "nacov.csv"), header = FALSE)))
-  order <- lavNames(lavaanify(asked, fixed.x = FALSE), "ov")
-  stopifnot(identical(order, colnames(S)))
+  order <- match(lavNames(lavaanify(asked, fixed.x = FALSE), "ov"), colnames(S))
+  at <- matrix(0, nrow(S), nrow(S)); at[lower.tri(at, TRUE)] <- seq_len(nrow(G))
+  at <- pmax(at, t(at))[order, order]; at <- at[lower.tri(at, TRUE)]; G <- G[at, at]
   parts <- strsplit(way, "/")[[1]]
   known <- c(known, list(NACOV = G, estimator = parts[1]))
   if (parts[1] == "WLS") return(do.call("sem", c(known, list(WLS.V = solve(G)))))
   if (parts[1] == "DWLS")
-    known$WLS.V <- diag(scan(file.path(folder, "weights.csv"), quiet = TRUE))
+    known$WLS.V <- diag(scan(file.path(folder, "weights.csv"), quiet = TRUE)[at])
   do.call("sem", c(known, list(se = "robust.sem", test = parts[2])))
 }
 for (way in ways) for (folder in folders) {

@@ -175,8 +175,8 @@ if __name__ == "__main__":
 _GRAPHICAL_LASSO = (
     _PYTHON
     + """
-# ALPHA is what sampling and the noise of this release hardly exceed in any pair, so that a pair
-# without a direct relation seldom has an edge. Smaller values keep more of the noise.
+# ALPHA is a size that sampling and the noise of this release hardly give to any correlation.
+# Smaller values keep more of the noise.
 ALPHA = <<alpha>>
 correlation = pd.read_csv(HERE / "correlation.csv", index_col=0)
 
