@@ -2,6 +2,7 @@
 
 python benchmarks/studies/clients.py lavaan --runs 500
 python benchmarks/studies/clients.py tests --runs 100 --epsilon 0.3
+python benchmarks/studies/clients.py entries --runs 25
 python benchmarks/studies/clients.py semopy --runs 100
 python benchmarks/studies/clients.py psych --runs 20
 python benchmarks/studies/clients.py skfolio --runs 20
@@ -156,6 +157,35 @@ def lavaan(epsilon: float, seeds: range, releases: str, ways: str) -> Iterator[s
                     f"| {model} | {release} | {way} | {covered:.3f} | {rejected:.3f} | {error:.4f} "
                     f"| {failed.sum()} |"
                 )
+
+
+def entries(epsilon: float, runs: int) -> Iterator[str]:
+    """How often entries lie within 1.96 deviations by the law, for records that are not normal."""
+    from hushcov.answers.uncertain import law_of_entries
+
+    yield "| records | release | variances | covariances |"
+    yield "|---|---|---|---|"
+    covariance = population("factors", "adaptive")[0]
+    root = np.linalg.cholesky(covariance)
+    kinds = {
+        "normal": lambda rng: rng.standard_normal((N, D)) @ root.T,
+        "t, 8 degrees": lambda rng: (
+            rng.standard_normal((N, D)) @ root.T * np.sqrt(6 / rng.chisquare(8, (N, 1)))
+        ),
+        "skewed by 1": lambda rng: (rng.gamma(4, size=(N, D)) - 4) / 2 @ root.T,
+    }
+    for kind, draw in kinds.items():
+        for make in (GaussianCovariance, PrivateSparseCovariance):
+            within = []
+            for seed in range(runs):
+                estimator = make(epsilon=epsilon, delta=DELTA, random_state=seed)
+                release = estimator.fit(draw(np.random.default_rng(seed))).release_
+                law = law_of_entries(release, np.arange(D))
+                error = (law.part.values - covariance)[law.rows, law.columns]
+                within.append(np.abs(error) < 1.96 * np.sqrt(law.variances()[1] / law.part.n))
+            own = law.rows == law.columns
+            own, pairs = (np.mean(np.array(within)[:, each]) for each in (own, ~own))
+            yield f"| {kind} | {make.__name__} | {own:.3f} | {pairs:.3f} |"
 
 
 def semopy(epsilon: float, runs: int) -> Iterator[str]:
@@ -333,7 +363,9 @@ def skfolio(epsilon: float, runs: int) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("client", choices=("lavaan", "tests", "semopy", "psych", "skfolio"))
+    parser.add_argument(
+        "client", choices=("lavaan", "tests", "entries", "semopy", "psych", "skfolio")
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--runs", type=int, default=60)
     parser.add_argument("--releases", default=RELEASES, help="for lavaan and tests")
@@ -349,6 +381,7 @@ def main() -> None:
             given.releases,
             "told,DWLS/satorra.bentler,ML/scaled.shifted,ML/satorra.bentler,WLS",
         ),
+        "entries": lambda: entries(given.epsilon, given.runs),
         "semopy": lambda: semopy(given.epsilon, given.runs),
         "psych": lambda: psych(given.epsilon, given.runs),
         "skfolio": lambda: skfolio(given.epsilon, given.runs),
