@@ -334,19 +334,13 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     raw = law.part.standardized().values
     matrix = mend_dense(raw)
     change, least = float(np.abs(matrix - raw).max()), float(np.linalg.eigvalsh(raw)[0])
-    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        sampling, total = law.variances()
-    if not (np.isfinite(total).all() and sampling.min() > 0):
-        raise CapacityError(
-            "squares of variances must be numbers that doubles hold for the covariance of entries: "
-            "release features in other units."
-        )
-    ratio = np.maximum((total / sampling)[total > 0], 1.0)
-    factor, largest = float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5
+    factor, largest = _error_factors(law)
     effective = max(2, round(n / factor**2))
     directions = _in_all_directions(law, matrix)
     fewer = max(2, round(n / directions))
     names = _plain_names(feature_names(release)[places])
+    example = f"common =~ {' + '.join(names[:_IN_EXAMPLE])}"
+    example = example if len(names) > 2 else f"{names[1]} ~ {names[0]}"
     if not client.correlation:
         matrix = matrix * np.multiply.outer(deviations, deviations)
     texts = {f"{'correlation' if client.correlation else 'covariance'}.csv": _csv(matrix, names)}
@@ -376,8 +370,8 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
         "fewer": str(fewer),
         "factor": f"{factor:.2f} on average",
         "regressions": f"{directions**0.5:.2f}",
-        "example": _example(names),
-        "alpha": f"{_alpha(law, total):.4g}",
+        "example": example,
+        "alpha": f"{_alpha(law):.4g}",
     }
     script = client.template
     for word, value in words.items():
@@ -413,6 +407,19 @@ def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[st
             "nothing to model in fewer."
         )
     return places, said + say_left_out(left_out)
+
+
+def _error_factors(law: EntryLaw) -> tuple[float, float]:
+    """Return errors of entries over those of sampling alone: of their mean square, and at most."""
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        sampling, total = law.variances()
+    if not (np.isfinite(total).all() and sampling.min() > 0):
+        raise CapacityError(
+            "squares of variances must be numbers that doubles hold for the covariance of entries: "
+            "release features in other units."
+        )
+    ratio = np.maximum((total / sampling)[total > 0], 1.0)
+    return float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5
 
 
 def _plain_names(names: FloatArray) -> list[str]:
@@ -479,13 +486,6 @@ def _comment(release: Release, notes: list[str], client: Client) -> str:
     return "\n".join(mark + line for line in plain)
 
 
-def _example(names: list[str]) -> str:
-    """A model that runs: one factor behind the first features, or a regression."""
-    if len(names) < 3:
-        return f"{names[1]} ~ {names[0]}"
-    return f"common =~ {' + '.join(names[:_IN_EXAMPLE])}"
-
-
 def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:
     """Return the variance of combinations of entries over that of sampling, mean of all directions.
 
@@ -500,9 +500,9 @@ def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:
     return 1 + float((noise * inverse).mean()) / (1 + law.part.excess)
 
 
-def _alpha(law: EntryLaw, total: FloatArray) -> float:
+def _alpha(law: EntryLaw) -> float:
     """Return a size that correlations hardly exceed by sampling and noise alone."""
-    own, pair = law.part.deviations, law.rows != law.columns
+    total, own, pair = law.variances()[1], law.part.deviations, law.rows != law.columns
     square = total / (law.part.n * (own[law.rows] * own[law.columns]) ** 2)
     square = square[pair & (total > 0)]
     return float(np.sqrt(2 * np.log(max(len(square), 2)) * square.mean())) if len(square) else 1.0
