@@ -5,7 +5,7 @@ PIP := -m pip --disable-pip-version-check --quiet
 # The versions that `make install` takes; with LOCK=/dev/null a new .venv takes the newest.
 LOCK ?= requirements/dev.txt
 
-.PHONY: install lock browser demo docs test slow package format clean
+.PHONY: install lock browser rclients demo docs test slow package format clean
 
 install: .venv/installed
 
@@ -28,6 +28,16 @@ browser:
 	  $$root apt-get update -qq && \
 	  $$root apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
 
+# Tests run programs of R on what hushcov exports. Elsewhere than on Debian, install them as usual;
+# without R these tests are skipped.
+RCLIENTS := r-base-core r-cran-lavaan r-cran-psych r-cran-psychtools r-cran-jsonlite
+rclients:
+	Rscript -e 'stopifnot(requireNamespace("lavaan"), requireNamespace("psych"))' >/dev/null 2>&1 \
+	|| ! command -v apt-get >/dev/null || { \
+	  root=$$(test "$$(id -u)" = 0 || echo sudo); \
+	  $$root apt-get update -qq && \
+	  $$root apt-get install -qq -y --no-install-recommends $(RCLIENTS) >/dev/null; }
+
 demo: install
 	$(BIN)/hushcov demo
 
@@ -36,7 +46,7 @@ docs: install
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --fresh-env \
 	  -d build/docs-cache docs build/docs
 
-test: install browser
+test: install browser rclients
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -44,7 +54,7 @@ test: install browser
 	$(BIN)/pytest
 
 # Tests that take long, which `make test` leaves out.
-slow: install browser
+slow: install browser rclients
 	$(BIN)/pytest -m slow
 
 # Wheel and sdist in dist/, and the wheel installed into an empty environment and tried there.

@@ -373,10 +373,12 @@ def test_options_and_json(run, release):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--to", "hdf5"), "'hdf5' is not one of 'npz', 'zarr', 'parquet', 'csv'. See"),
+        (("--to", "hdf5"), "'hdf5' is not one of 'npz', 'zarr', 'parquet', 'csv', 'lavaan'"),
         (("--to", "npz", "--block-size", "gene"), "--block-size must be a number"),
         (("--to", "npz", "--block-size", "chromosome"), "does not say"),
         (("--to", "npz", "-o", "out/in"), "outside the release"),
+        (("--to", "lavaan", "--features", "nobody"), "features must be names or positions"),
+        (("--to", "npz", "--features", "0,1"), "features must be"),
         ((), "--to"),
     ],
 )

@@ -22,6 +22,7 @@ from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._files import as_path, os_errors
 from hushcov._validation import check_choice, check_integer, check_level, shown
 from hushcov._version import __version__
+from hushcov.answers.clients import CLIENTS, ClientFiles, client_files
 from hushcov.answers.tables import (
     Table,
     check_parquet,
@@ -36,8 +37,10 @@ from hushcov.release import Release
 from hushcov.release.files import sibling_name
 from hushcov.release.pairs import LEVEL, view
 
-#: What can be written.
+#: Files of pairs and matrices.
 FORMATS = ("npz", "zarr", "parquet", "csv")
+#: What can be written: these, and what programs take.
+EXPORTS = (*FORMATS, *CLIENTS)
 #: What blocks are made of where no number of features is given.
 CHROMOSOME = "chromosome"
 _MOST_OF_BAND = 2**28  # entries of a band that is mended
@@ -306,12 +309,16 @@ _CURE = "it is the folder that the files are written to."
 
 @dataclass(frozen=True)
 class Exported:
-    """Exported folder: its files, and how the matrix was corrected."""
+    """Exported folder: its files, and how the matrix was corrected.
+
+    An export for a program has no `correction`, but `client`.
+    """
 
     folder: Path
     files: tuple[str, ...]
-    correction: Correction
+    correction: Correction | None
     statement: dict[str, Any]
+    client: ClientFiles | None = None
 
 
 def export(
@@ -322,18 +329,31 @@ def export(
     covariance: bool = False,
     psd: bool = True,
     block_size: int | str | None = None,
+    features: Any = None,
     overwrite: bool = False,
     level: float = LEVEL,
     progress: Progress | None = None,
 ) -> Exported:
     """Write a release for other programs; `Answers.export` says how."""
-    form, level = check_choice("to", to, FORMATS), check_level(level)
+    form, level = check_choice("to", to, EXPORTS), check_level(level)
     path = as_path("path", folder, _CURE)
     if form == "zarr" and find_spec("zarr") is None:
         raise MissingPackageError("zarr files", "zarr", "zarr")
     if form == "parquet":
         check_parquet()
     _check_free(path, overwrite)
+    if form in CLIENTS:
+        if covariance or not psd or block_size is not None:
+            raise ParameterError(
+                f"covariance, psd and block_size must be left out for {form}, which gets the "
+                "matrix that it takes: name features instead, or write files (to='npz')."
+            )
+        return _export_client(release, path, form, features)
+    if features is not None:
+        raise ParameterError(
+            f"features must be left out for {form}, which holds all of them: name them for a "
+            f"program ({', '.join(CLIENTS)})."
+        )
     tell = progress or (lambda what, share: None)
     found = prepare(
         release, covariance=covariance, psd=psd, block_size=block_size, progress=progress
@@ -346,11 +366,30 @@ def export(
             _write_zarr(draft, found, statement)
         else:
             _write_pairs(draft, found, form, level, tell)
-        text = json.dumps(statement, indent=1, allow_nan=False) + "\n"
-        (draft / STATEMENT).write_text(text, encoding="utf-8")
+        _write_statement(draft, statement)
     tell("writing", 1.0)
-    files = tuple(sorted(each.name for each in path.iterdir()))
-    return Exported(path, files, found.correction, statement)
+    return Exported(path, _files(path), found.correction, statement)
+
+
+def _export_client(release: Release, path: Path, form: str, features: Any) -> Exported:
+    """Write the files and the script for a program."""
+    found = client_files(release, form, features)
+    statement = _about(release, form) | found.statement
+    with _draft(path) as draft:
+        for name, text in found.texts.items():
+            (draft / name).write_text(text, encoding="utf-8")
+        write_table(found.features, draft / "features.csv")
+        _write_statement(draft, statement)
+    return Exported(path, _files(path), None, statement, found)
+
+
+def _write_statement(folder: Path, statement: dict[str, Any]) -> None:
+    text = json.dumps(statement, indent=1, allow_nan=False) + "\n"
+    (folder / STATEMENT).write_text(text, encoding="utf-8")
+
+
+def _files(path: Path) -> tuple[str, ...]:
+    return tuple(sorted(each.name for each in path.iterdir()))
 
 
 def _check_free(path: Path, overwrite: bool) -> None:
@@ -389,21 +428,28 @@ def _draft(path: Path) -> Iterator[Path]:
 
 def _statement(found: ExportedMatrix, form: str, level: float) -> dict[str, Any]:
     """Return the correction as plain data."""
-    release, correction = found.release, asdict(found.correction)
+    correction = asdict(found.correction)
     blocks = correction.pop("blocks")
+    return {
+        **_about(found.release, form),
+        "values": found.value_name,
+        "level": level,
+        "correction": correction,
+        "blocks": list(blocks),
+    }
+
+
+def _about(release: Release, form: str) -> dict[str, Any]:
+    """Return what every statement says of the release."""
     return {
         "hushcov": __version__,
         "format": form,
-        "values": found.value_name,
-        "level": level,
         "n_features": release.n_features,
         "mechanism": release.name,
         "epsilon": release.guarantee.epsilon,
         "delta": release.guarantee.delta,
         "private": release.guarantee.private,
         "charge": "none: everything is computed from the release",
-        "correction": correction,
-        "blocks": list(blocks),
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -72,6 +72,24 @@ def reads_release(function: Function) -> Function:
     )(checked)
     argument = click.argument("folder", metavar="RELEASE", type=click.Path(path_type=Path))
     return cast("Function", argument(command))
+
+
+def features_option(words: str) -> Callable[[Function], Function]:
+    """Return --features, which names columns."""
+    words += ", or categories of a codebook.  [default: all that were found]"
+    return click.option("--features", metavar="A,B,C", help=words)
+
+
+def split_names(names: str) -> list[str]:
+    """Return names between commas."""
+    return [name.strip() for name in names.split(",")]
+
+
+def columns_of(release: Release, names: str | None) -> tuple[list[str] | None, list[str]]:
+    """Columns that were named, those of a category by its name; and what must be said."""
+    from hushcov.answers.uncertain import spelt_out
+
+    return (None, []) if names is None else spelt_out(release, split_names(names))
 
 
 def open_page(title: str, release: Release) -> Console:

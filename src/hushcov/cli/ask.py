@@ -12,7 +12,13 @@ import numpy as np
 
 from hushcov.answers.tables import Answer, check_parquet, feature_names, write_table
 from hushcov.answers.uncertain import answered, spelt_out
-from hushcov.cli.answers import reads_release, records
+from hushcov.cli.answers import (
+    columns_of,
+    features_option,
+    reads_release,
+    records,
+    split_names,
+)
 from hushcov.cli.files import check_paths
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function, output_option
 from hushcov.cli.output import clean, console, echo_json, facts
@@ -30,11 +36,7 @@ _LEVEL = click.option(
     help="How often an interval covers the true value.",
 )
 _OUTPUT = output_option("Also write the whole table, as .csv or .parquet.")
-_FEATURES = click.option(
-    "--features",
-    metavar="A,B,C",
-    help="Columns to look at, or categories of a codebook.  [default: all that were found]",
-)
+_FEATURES = features_option("Columns to look at")
 
 
 def _asked(function: Function) -> Function:
@@ -92,7 +94,7 @@ def regression(
     from hushcov.answers.regression import regress
 
     release = _read(read, out)
-    names = on if on is None or on.strip() == "all" else _split(on)
+    names = on if on is None or on.strip() == "all" else split_names(on)
     found = regress(release, target, names, level=level, limit=limit)
     summary = {
         "target": found.target,
@@ -144,7 +146,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
 
     release = _read(read, out)
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}
-    names = spelt_out(release, _split(features))[0]
+    names = spelt_out(release, split_names(features))[0]
     found = conditional(release, values, names, level=level)
     _tell(found, {"given": found.given}, **out)
 
@@ -181,7 +183,7 @@ def components(
     from hushcov.answers.components import components as of
 
     release = _read(read, out)
-    names, notes = _columns(release, features)
+    names, notes = columns_of(release, features)
     options: dict[str, Any] = {"correlation": not covariance, "features": names}
     found = of(release, n_components, level=level, **options)
     summary = {
@@ -205,7 +207,7 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
     from hushcov.answers.components import partial_correlations
 
     release = _read(read, out)
-    names, notes = _columns(release, features)
+    names, notes = columns_of(release, features)
     found = partial_correlations(release, names, level=level)
     edges = int(np.count_nonzero(np.triu(found.edges, 1)))
     _tell(found, {"edges": edges}, notes, **out)
@@ -225,15 +227,6 @@ def _read(read: Read, out: Mapping[str, Any]) -> Release:
         if out["output"].suffix == ".parquet":
             check_parquet()
     return read().release
-
-
-def _split(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",")]
-
-
-def _columns(release: Release, names: str | None) -> tuple[list[str] | None, list[str]]:
-    """Columns that were named, those of a category by its name; and what must be said."""
-    return (None, []) if names is None else spelt_out(release, _split(names))
 
 
 def _value(release: Release, text: str) -> dict[str, float]:

@@ -8,8 +8,15 @@ from pathlib import Path
 import click
 
 from hushcov._words import counted, number
-from hushcov.answers.export import CHROMOSOME, FORMATS, STATEMENT, Correction, Exported, export
-from hushcov.cli.answers import check_outside, open_page, reads_release
+from hushcov.answers.clients import CLIENTS
+from hushcov.answers.export import CHROMOSOME, EXPORTS, STATEMENT, Correction, Exported, export
+from hushcov.cli.answers import (
+    check_outside,
+    columns_of,
+    features_option,
+    open_page,
+    reads_release,
+)
 from hushcov.cli.options import JSON, Command, output_option
 from hushcov.cli.output import (
     clean,
@@ -29,10 +36,11 @@ _MOST_FILES = 6  # named on the screen
 @reads_release
 @click.option(
     "--to",
-    type=click.Choice(FORMATS),
+    type=click.Choice(EXPORTS),
     required=True,
-    help="What to write: sparse triangles with a table of features (npz), zarr, or tidy pairs with "
-    "intervals (parquet, csv).",
+    metavar="FORMAT",
+    help="What to write: sparse triangles with a table of features (npz), zarr, tidy pairs with "
+    f"intervals (parquet, csv), or what a program takes ({', '.join(CLIENTS)}).",
 )
 @output_option("Where the files are written.  [default: RELEASE-FORMAT]", folder=True)
 @click.option(
@@ -50,6 +58,7 @@ _MOST_FILES = 6  # named on the screen
     metavar="N|chromosome",
     help="Features of a block; pairs across blocks are left out.  [default: one matrix]",
 )
+@features_option("Columns that a program gets")
 @click.option("--overwrite", is_flag=True, help="Replace an export that is there.")
 @JSON
 def command(
@@ -60,10 +69,15 @@ def command(
     correlation: bool,
     psd: bool,
     block_size: str | None,
+    features: str | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
     """Write the matrix of a release for other programs, with names and positions.
+
+    lavaan, semopy, statsmodels, psych, graphical-lasso and skfolio get the matrix, a script that
+    runs, and the noise of this release: as the covariance of all entries where the program takes
+    one, else as a smaller number of records, so that its standard errors are not too small.
 
     Correlations keep their signs and have a diagonal of ones. Noise leaves a matrix with negative
     eigenvalues, with which many programs stop: they are taken out with little change of any
@@ -76,6 +90,7 @@ def command(
     Examples:
       hushcov export ld-release --to npz --block-size chromosome
       hushcov export patients-release --to csv -o pairs
+      hushcov export patients-release --to lavaan --features age,weight,pulse
     """
     path = Path(f"{folder.resolve().name}-{to}") if output is None else output
     check_outside(folder, path)
@@ -88,6 +103,7 @@ def command(
             )
         size = int(block_size)
     release = read().release
+    names = None if features is None else columns_of(release, features)[0]
     with shares() as tell:
         found = export(
             release,
@@ -96,6 +112,7 @@ def command(
             covariance=not correlation,
             psd=psd,
             block_size=size,
+            features=names,
             overwrite=overwrite,
             level=LEVEL,
             progress=tell,
@@ -109,16 +126,18 @@ def command(
 
 def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
     correction, files = found.correction, list(found.files)
-    matrix = f"{counted(release.n_features, 'feature')}, {counted(correction.pairs, 'pair')}"
-    if len(correction.blocks) > 1:
-        matrix += f", in {counted(len(correction.blocks), 'block')}"
-    lines = [(f"{found.statement['values']}s", matrix), *correction_lines(correction)]
+    lines = [] if found.client is None else found.client.lines
+    if correction is not None:
+        matrix = f"{counted(release.n_features, 'feature')}, {counted(correction.pairs, 'pair')}"
+        if len(correction.blocks) > 1:
+            matrix += f", in {counted(len(correction.blocks), 'block')}"
+        lines = [(f"{found.statement['values']}s", matrix), *correction_lines(correction)]
     named = ", ".join(files[:_MOST_FILES])
     more = f" and {len(files) - _MOST_FILES:,} more" if len(files) > _MOST_FILES else ""
     return [
         *lines,
         ("written", f"{clean(str(found.folder))}/: {clean(named)}{more}"),
-        ("charged", f"nothing; {STATEMENT} says all this, block by block"),
+        ("charged", f"nothing; {STATEMENT} says all this{', block by block' * bool(correction)}"),
     ]
 
 

@@ -76,7 +76,7 @@ COMMANDS = {
     "show": "Check a release on disk for damage, and say what it is and what it promises.",
     "ask": "Regression, prediction, components, partial correlations of a release on disk.",
     "report": "Write a release on disk up as one HTML page, for a browser.",
-    "export": "Write a release on disk for other programs: npz, zarr, Parquet or CSV.",
+    "export": "Write a release on disk for other programs: files, lavaan, psych, ...",
     "synthesize": "Draw synthetic rows from a release on disk; a text says what they keep.",
     "params": "Every public quantity of the paper's theorem, and how many records it needs.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",

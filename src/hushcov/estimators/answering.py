@@ -348,6 +348,7 @@ class Answers:
         covariance: bool = False,
         psd: bool = True,
         block_size: int | str | None = None,
+        features: Any = None,
         overwrite: bool = False,
         level: float = 0.95,
     ) -> Exported:
@@ -357,14 +358,19 @@ class Answers:
         ----------
         path : path
             A new or empty folder.
-        to : {"npz", "zarr", "parquet", "csv"}
-            Sparse triangles with a table of features, zarr, or tidy pairs with intervals.
+        to : str
+            "npz", "zarr", "parquet" or "csv": sparse triangles with a table of features, zarr, or
+            tidy pairs with intervals. "lavaan", "semopy", "statsmodels", "psych",
+            "graphical-lasso" or "skfolio": what the program takes, with the noise of this release
+            counted, and a script that runs it.
         covariance : bool, default=False
             Covariances instead of correlations with a diagonal of ones.
         psd : bool, default=True
             Make the matrix positive semidefinite; `export.json` says what that changed.
         block_size : int or "chromosome", optional
             Features of a block; pairs across blocks are left out. None is one matrix.
+        features : sequence of str or int, optional
+            Features that a program gets; all that were found if None.
         overwrite : bool, default=False
             Whether an export that is there is replaced.
         level : float, default=0.95
@@ -373,7 +379,8 @@ class Answers:
         from hushcov.answers.export import export
 
         options: dict[str, Any] = {"covariance": covariance, "psd": psd, "block_size": block_size}
-        return export(self._released(), path, to=to, overwrite=overwrite, level=level, **options)
+        options |= {"features": features, "overwrite": overwrite, "level": level}
+        return export(self._released(), path, to=to, **options)
 
     def _released(self) -> Release:
         if not hasattr(self, "release_"):

@@ -62,6 +62,8 @@ class Coverage:
         Which share of all squared norms a bound may have taken off without anybody knowing whose.
     alike : float
         Which part of the loss all entries have in common; the rest follows their fourth moments.
+    missing : float
+        About which share of the squared norms is lost beside `lost`, and was not put back.
     """
 
     kurtosis: FloatArray
@@ -71,6 +73,7 @@ class Coverage:
     common: float
     cut: float
     alike: float
+    missing: float = 0.0
 
     def sampling_sd(
         self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
@@ -120,6 +123,14 @@ class Coverage:
         square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
         pairs = self.alike + (1 - self.alike) * 2 / (1 + np.minimum(square, 1.0))
         return np.where(rows == columns, 1.0, pairs)
+
+    def shared_errors(
+        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """Deviations of entries by one error of all: what bounds took off and is not put back."""
+        lost_sd = 0.5 * (self.lost_sd[places[0]] + self.lost_sd[places[1]])
+        share = self._factor(places, values, variance) * np.hypot(lost_sd, self.missing)
+        return np.asarray(values * share)
 
     @property
     def holds(self) -> BoolArray:
@@ -196,18 +207,21 @@ def coverage(release: Release) -> Coverage:
     kurtosis = _kurtosis(tails, variance, noise)
     unexplained = release.parameters.get("unexplained")
     if isinstance(unexplained, float):  # half of what is surely beyond a bound, and was put back
-        lost, put_back, alike = none, 2 * unexplained, 1.0
+        lost, put_back, alike = none, 2 * unexplained, 0.0
+        missing = float(np.hypot(max(tails.lost - put_back, 0.0), tails.lost_sd))
+        if release.making.shrunk is not None:  # long records: twice the mean, and half of it lost
+            missing = min(missing, 2 * _MOST_OF_SHRUNK * release.making.shrunk)
     else:
         alike = _alike(release, float(np.maximum(variance, 0.0).sum()))
         lost, put_back = _parts(kurtosis, variance, alike), tails.lost
-        unexplained = 0.0
+        unexplained = missing = 0.0
     tail = missing_logarithm(tails, variance, noise, n, _EARLIER)
     common = common_logarithm(tails, put_back, _SURE)
     tail[list(release.making.unresolved)] = 0.0  # their intervals are infinite
     scored = [i for i, own in enumerate(release.making.transforms or ()) if own and own.shares]
     tail[scored] = 0.0  # normal scores are bounded, and none is cut down
     part = tails.lost * lost, tails.lost_sd * lost
-    return Coverage(kurtosis, *part, tail, common, min(unexplained, 1.0), alike)
+    return Coverage(kurtosis, *part, tail, common, min(unexplained, 1.0), alike, missing)
 
 
 def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
