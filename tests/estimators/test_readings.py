@@ -12,16 +12,16 @@ from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}
 KNOWN = {"assume_centered": True, "feature_scale": 1.0}
-# Of the records and, where no copy is kept, of all: one look, then twice to prepare them. One more
-# counts complete records.
+# Of the records and, where no copy is kept, of all: one look, then three times to prepare them, of
+# which two look at mean squares. One more counts complete records.
 READINGS = {
-    "gaussian": (GaussianCovariance(**BUDGET), 2, 4),
+    "gaussian": (GaussianCovariance(**BUDGET), 2, 5),
     "gaussian, known scales": (GaussianCovariance(**BUDGET, feature_scale=1.0), 2, 5),
     "gaussian, known": (GaussianCovariance(**BUDGET, **KNOWN), 1, 1),
     "gaussian, mean known": (GaussianCovariance(**BUDGET, assume_centered=True), 2, 2),
-    "screened": (ScreenedCovariance(**BUDGET, row_sparsity=2), 2, 4),  # signs are packed early
+    "screened": (ScreenedCovariance(**BUDGET, row_sparsity=2), 2, 5),  # signs are packed early
     "screened, known": (ScreenedCovariance(**BUDGET, **KNOWN, row_sparsity=2), 2, 2),
-    "coinpress": (CoinPressCovariance(**BUDGET, n_steps=2), 2, 5),
+    "coinpress": (CoinPressCovariance(**BUDGET, n_steps=2), 2, 6),
 }
 
 

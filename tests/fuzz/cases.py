@@ -77,6 +77,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "bounds": (None, {0: (0.0, 1.0)}),
     "transforms": (None, "log1p", {0: "square:1"}, "rank", "winsorise:0.01"),
     "on_large_delta": ("raise", "warn"),
+    "marginals": (None, 0.05),
     "neighbours": ("replace", "add-remove"),
     "estimand": ("rows", "unit-means"),
     "max_rows_per_unit": (None, 3),

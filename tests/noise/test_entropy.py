@@ -118,9 +118,9 @@ ORIGIN = "noise/entropy.py"
 NAMES_ONLY = ("release/files.py", "sums/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
-# What is made of a release starts iterations, and stands in for its noise, from seeds as well.
+# What is made of a release starts iterations, stands in for its noise, and is drawn from seeds.
 SEEDED = ("simulate.py", "predicting.py", "postprocess/structure.py", "cli/", "lab/")
-SEEDED += ("answers/components.py", "paper/verification/")
+SEEDED += ("answers/components.py", "answers/synthetic.py", "paper/verification/")
 # Predictions of one mechanism lie in its room, beside what releases, which knows nothing of them.
 PREDICTIONS = {"mechanisms/gaussian/room.py", "paper/room.py", "mechanisms/screened/room.py"}
 # What the private folders take from seeded modules that are not public planning.

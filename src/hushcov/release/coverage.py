@@ -28,8 +28,8 @@ _BEYOND = 1.2
 # beyond the start, less where there are more records, whose bounds are wider; measured from
 # `_USUAL` on. And what counts of norms say that all lose, with so many of its deviations, at most.
 # Intervals start earlier, so as to cover tables whose tails are hardly seen.
-_STEEP, _START, _MORE, _USUAL = 0.67, 0.71, 0.7, 13_000
-_EARLIER = 0.0
+_STEEP, _START, _MORE, _USUAL = 0.9, 0.5, 0.2, 13_000
+_EARLIER = 0.1
 _DEVIATIONS, _MOST_COMMON = 0.03, 0.85
 # How far beyond its released value a variance may be: nearly nothing for light tails, and the more
 # the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of
@@ -40,7 +40,7 @@ _TURNED, _OF_CUT = 0.07, 0.3
 # What may be missing of a variance beyond which no interval says anything, and which share of all
 # squared norms a bound may have cut off.
 _MOST_LOG, _MOST_COMMONLY = 3.0, 1.88
-_NOTED = 0.2  # from which on people are told that tails made an interval wider
+_NOTED = 0.4  # from which on people are told that tails made an interval wider
 _MOST_LOST = 0.9
 
 
@@ -183,7 +183,7 @@ def missing_logarithm(
     """
     stretch = np.ones(len(variance)) if tails.stretch is None else np.array(tails.stretch)
     seen = np.maximum(variance - noise_sd, 1e-300) * stretch**2
-    fewer = _MORE * math.log(max(n_records, 1) / _USUAL)
+    fewer = _MORE * math.log(max(n_records / _USUAL, 1.0))
     found = _STEEP * np.log(seen) - (_START if start is None else start) - fewer
     return np.asarray(np.maximum(0.0, found))
 
