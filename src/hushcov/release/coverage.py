@@ -24,12 +24,12 @@ _LONG, _LITTLE = 3.5, 0.05
 _MOST_OF_SHRUNK = 0.5  # mean share that records beyond the bound lose, at most
 # The mean of what is longer than the bound, over the bound.
 _BEYOND = 1.2
-# The logarithm of what tails lose: so much of log(variance in the scales before the last looks)
+# The logarithm of what tails lose: so much of log(variance in the scales before they were moved)
 # beyond the start, less where there are more records, whose bounds are wider; measured from
 # `_USUAL` on. And what counts of norms say that all lose, with so many of its deviations, at most.
 # Intervals start earlier, so as to cover tables whose tails are hardly seen.
-_STEEP, _START, _MORE, _USUAL = 0.9, 0.5, 0.2, 13_000
-_EARLIER = 0.1
+_STEEP, _START, _MORE, _USUAL = 0.6, 0.2, 0.2, 13_000
+_EARLIER = 0.0
 _DEVIATIONS, _MOST_COMMON = 0.03, 0.85
 # How far beyond its released value a variance may be: nearly nothing for light tails, and the more
 # the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of

@@ -104,8 +104,9 @@ class Tails:
 
     `fourth` has the mean fourth power of each feature about its centre, large values cut down, and
     `noise_sd` the deviation of its noise. `lost` is about which share of the squared norms the
-    bound that was chosen for them takes off, with `lost_sd`. `stretch` has the scales of the
-    features over those that the first look at mean squares led to; None where they are the same.
+    bound that was chosen for them takes off, with `lost_sd`. `stretch` has the factors by
+    which mean squares moved the scales of the features, the first of two by its root; None where
+    they are all 1.
     """
 
     fourth: tuple[float, ...]

@@ -196,8 +196,8 @@ class Preparation(Stage):
         """Centres and scales nearer to means and deviations, from one reading of the records.
 
         And about the variance of a feature in squared scales, where squares were released, and the
-        factors by which looks after the first moved scales: where a first scale was wrong, the
-        first look mends it, and heavy tails go on.
+        factors by which scales were moved. The first of two looks counts by half: it also mends
+        scales that were wrong, where heavy tails go on.
         """
         from hushcov.steps.location import inside
         from hushcov.sums.bounded import sum_together
@@ -253,7 +253,7 @@ class Preparation(Stage):
             squares, factor = squares * factor**2, factor * moved
         typical = float(np.median((squares / factor**2)[scale > 0]))
         typical = min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
-        return centre, scale * factor, typical, factor / first
+        return centre, scale * factor, typical, factor / np.sqrt(first)
 
     def _measured(
         self, prepared: Prepared, typical: float | None, budget: Budget, entropy: Entropy
