@@ -30,6 +30,7 @@ _BEYOND = 1.2
 # Intervals start earlier, so as to cover tables whose tails are hardly seen.
 _STEEP, _START, _MORE, _USUAL = 0.6, 0.2, 0.2, 13_000
 _EARLIER = 0.0
+_LEAST_VARIANCE = 0.3  # in squared scales; scales are hardly ever too large by more
 _DEVIATIONS, _MOST_COMMON = 0.03, 0.85
 # How far beyond its released value a variance may be: nearly nothing for light tails, and the more
 # the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of
@@ -179,13 +180,15 @@ def missing_logarithm(
     """Return about the logarithm of the true variances over the released ones, not below 0.
 
     Scales start where most values lie, and come nearer to deviations look by look. Where tails are
-    heavy they go on growing: by how much tells what is still cut off, beyond `start`.
+    heavy they go on growing: by how much tells what is still cut off, beyond `start`. A variance
+    far below the squared scale was cut off, too: rare values are longer than the bound on norms.
     """
     stretch = np.ones(len(variance)) if tails.stretch is None else np.array(tails.stretch)
     seen = np.maximum(variance - noise_sd, 1e-300) * stretch**2
     fewer = _MORE * math.log(max(n_records / _USUAL, 1.0))
     found = _STEEP * np.log(seen) - (_START if start is None else start) - fewer
-    return np.asarray(np.maximum(0.0, found))
+    below = np.log(_LEAST_VARIANCE / np.maximum(variance, noise_sd + 1e-300))
+    return np.asarray(np.maximum(0.0, np.maximum(found, below)))
 
 
 def common_logarithm(tails: Tails, put_back: float, deviations: float = _DEVIATIONS) -> float:

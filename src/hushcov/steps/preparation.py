@@ -43,6 +43,7 @@ _MOST_SQUARE_NOISE = 0.3
 _SQUARE_RADIUS, _SQUARE_WIDTH = 16.0, 2**10 - 1
 _SQUARE_NOISE = 0.2  # that is aimed at
 _SQUARE_LOOKS = 2  # at most
+_USUAL_REACH = 16.1  # in scales; columns that reach farther have values there
 _TILT_EVIDENCE = 4.0
 # What mean squares may say that the variance of a feature is, in squared scales.
 _LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
@@ -56,7 +57,7 @@ _NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
 #: Of tilts, of tails and of mean squares.
 OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.03
 #: Bounds on the norms of squares, over typical ones.
-SQUARE_NORMS = (1.5, 16.0)
+SQUARE_NORMS = (1.5, 128.0)
 # The factors by which a scale may be moved, how many deviations of noise a mean square is at
 # least taken to be, and how far off the logarithm of a scale usually is before.
 _FACTORS, _SQUARE_DOUBT, _USUALLY_OFF = (0.3, 4.0), 2.0, (0.35, 0.25)
@@ -193,7 +194,7 @@ class Preparation(Stage):
         budget: Budget,
         entropy: Entropy,
     ) -> tuple[FloatArray, FloatArray, float | None, FloatArray]:
-        """Centres and scales nearer to means and deviations, from one reading of the records.
+        """Centres and scales nearer to means and deviations, from one or two readings.
 
         And about the variance of a feature in squared scales, where squares were released, and the
         factors by which scales were moved. The first of two looks counts by half: it also mends
@@ -231,6 +232,10 @@ class Preparation(Stage):
         if not looks:
             return centre, scale, None, np.ones_like(scale)
         factor, first = np.ones_like(scale), np.ones_like(scale)
+        far = np.where(found.reach > _USUAL_REACH * scale, found.reach / 2, 0.0)
+        if self.bounds is not None:
+            ends = np.maximum(self.bounds.highs - centre, centre - self.bounds.lows)
+            far = np.where(self.bounds.finite, ends, far)
         for look in range(looks):
             now, first = scale * factor, factor if look == 1 else first
             budget.gaussian(square_mu, SQUARES)
@@ -250,6 +255,9 @@ class Preparation(Stage):
             seen = np.maximum(squares, _SQUARE_DOUBT * doubt)
             trust = 1 / (1 + (doubt / seen / (2 * _USUALLY_OFF[look])) ** 2)
             moved = np.where(scale > 0, np.clip(seen ** (trust / 2), *_FACTORS), 1.0)
+            # Values too far away were cut down: that their squares are small says nothing.
+            cut = far**2 > _square_norm(self.n_records, n_scaled, square_mu) * now**2
+            moved = np.where(cut, np.maximum(moved, 1.0), moved)
             squares, factor = squares * factor**2, factor * moved
         typical = float(np.median((squares / factor**2)[scale > 0]))
         typical = min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
@@ -334,13 +342,17 @@ def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
     width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
     grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
     unit = round(1 / grid.step**2)
-    factor = _SQUARE_NOISE * SQUARE_NORMS[0] / square_noise(records.n_records, d, mu)
-    factor = min(SQUARE_NORMS[1], max(SQUARE_NORMS[0], factor))
-    bound = max(1, math.floor(factor * math.sqrt(2 * d) * unit))
+    bound = max(1, math.floor(_square_norm(records.n_records, d, mu) * unit))
     nowhere = np.empty(0, dtype=np.int64)
     return ProductMap(
         grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
     )
+
+
+def _square_norm(n_records: int, n_found: int, mu: float) -> float:
+    """The bound on the norm of a record's squares, in squared scales, at the noise aimed at."""
+    factor = _SQUARE_NOISE * SQUARE_NORMS[0] / square_noise(n_records, n_found, mu)
+    return min(SQUARE_NORMS[1], max(SQUARE_NORMS[0], factor)) * math.sqrt(2 * n_found)
 
 
 def release_squares(

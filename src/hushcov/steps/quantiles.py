@@ -77,12 +77,11 @@ class Quantiles(Stage):
 
     @property
     def _mu(self) -> float:
-        """The mu of the counts: as given, or that of `_AIM` in bounds; from public numbers."""
-        if self.marginals is not None:
-            return math.sqrt(self.marginals) * self.total
-        square = count_square(len(self.transforms.by_quantiles), self.neighbours)
-        share = square * (_AIM / (self.n_records * self.total)) ** 2
-        return math.sqrt(min(_MOST, max(_LEAST, share))) * self.total
+        """The mu of the counts: what was bought, and that of `_AIM` in bounds at least."""
+        bought, mapped = self.marginals or 0.0, len(self.transforms.by_quantiles)
+        share = count_square(mapped, self.neighbours) * (_AIM / (self.n_records * self.total)) ** 2
+        needed = min(_MOST, max(_LEAST, share)) if mapped else 0.0
+        return math.sqrt(max(bought, needed)) * self.total
 
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Find centres and scales, then release counts, and hand on capped and scored records.
