@@ -94,7 +94,7 @@ if (sys.nframe() == 0L) {
 _PSYCH = (
     _R
     + """n <- <<n>>  # records
-n.effective <- <<effective>>  # records that would tell as much of an entry without noise
+n.effective <- <<n_effective>>  # records that would tell as much of an entry without noise
 
 # psych cannot be told of noise: it gets n.effective, not n, for its standard errors. With n they
 # would be too small by the factor <<factor>>. Chi-square, RMSEA and BIC count noise as misfit: use
@@ -126,13 +126,13 @@ except ImportError:
 
 HERE = Path(__file__).parent
 N = <<n>>  # records
-N_EFFECTIVE = <<effective>>  # records that would tell as much of an entry without noise
+N_EFFECTIVE = <<n_effective>>  # records that would tell as much of an entry without noise
 '''
 
 
 _SEMOPY = (
     _PYTHON
-    + """N_REGRESSIONS = <<fewer>>  # the same of what tells features apart
+    + """N_REGRESSIONS = <<n_effective_regressions>>  # the same of what tells features apart
 
 # semopy cannot be told of noise: it gets fewer records, for its standard errors. With N those of
 # loadings would be too small by about the factor <<factor>>, and those of regressions
@@ -315,18 +315,14 @@ CLIENTS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class ClientFiles:
-    """Files of an export for a client: texts by name, a table of features, a statement."""
+def client_files(
+    release: Release, to: str, features: Any = None
+) -> tuple[dict[str, str], Table, dict[str, Any], tuple[tuple[str, str], ...]]:
+    """Return an export for one of `CLIENTS`, of all features that were found if None.
 
-    texts: dict[str, str]
-    features: Table
-    statement: dict[str, Any]
-    lines: list[tuple[str, str]]
-
-
-def client_files(release: Release, to: str, features: Any = None) -> ClientFiles:
-    """Return the files of an export for one of `CLIENTS`; all features that were found if None."""
+    That is texts by the names of their files, a table of the features, a statement, and what to say
+    of it in labelled sentences.
+    """
     client = CLIENTS[to]
     places, said = _places(release, to, features)
     law = law_of_entries(release, places)
@@ -335,9 +331,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     matrix = mend_dense(raw)
     change, least = float(np.abs(matrix - raw).max()), float(np.linalg.eigvalsh(raw)[0])
     factor, largest = _error_factors(law)
-    effective = max(2, round(n / factor**2))
     directions = _in_all_directions(law, matrix)
-    fewer = max(2, round(n / directions))
     names = _plain_names(feature_names(release)[places])
     example = f"common =~ {' + '.join(names[:_IN_EXAMPLE])}"
     example = example if len(names) > 2 else f"{names[1]} ~ {names[0]}"
@@ -349,8 +343,8 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     notes = _notes(release, law, said, change, least)
     facts = {
         "n": n,
-        "n_effective": effective,
-        "n_effective_regressions": fewer,
+        "n_effective": max(2, round(n / factor**2)),
+        "n_effective_regressions": max(2, round(n / directions)),
         "standard_error_factor": factor,
         "standard_error_factor_largest": largest,
         "standard_error_factor_regressions": directions**0.5,
@@ -359,15 +353,12 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
         "largest_change": change,
         "notes": notes,
     }
-    words = {
+    words = facts | {
         "title": client.title,
         "client": to,
         "package": client.package,
         "imports": "\n".join("    " + line for line in client.imports.split("\n")),
         "notes": _comment(release, notes, client),
-        "n": str(n),
-        "effective": str(effective),
-        "fewer": str(fewer),
         "factor": f"{factor:.2f} on average",
         "regressions": f"{directions**0.5:.2f}",
         "example": example,
@@ -375,16 +366,12 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     }
     script = client.template
     for word, value in words.items():
-        script = script.replace(f"<<{word}>>", value)
+        script = script.replace(f"<<{word}>>", str(value))
     texts[client.script] = script
     location = {} if release.location is None else {"mean": release.location[places]}
-    table = {
-        "name": np.array(names, dtype=object),
-        "feature": feature_names(release)[places],
-        **location,
-        "standard_deviation": deviations,
-    }
-    return ClientFiles(texts, table, facts, _lines(facts, to, len(places)))
+    known = {"name": np.array(names, dtype=object), "feature": feature_names(release)[places]}
+    table = {**known, **location, "standard_deviation": deviations}
+    return texts, table, facts, _lines(facts, to, len(places))
 
 
 def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[str]]:
@@ -508,7 +495,7 @@ def _alpha(law: EntryLaw) -> float:
     return float(np.sqrt(2 * np.log(max(len(square), 2)) * square.mean())) if len(square) else 1.0
 
 
-def _lines(facts: dict[str, Any], to: str, d: int) -> list[tuple[str, str]]:
+def _lines(facts: dict[str, Any], to: str, d: int) -> tuple[tuple[str, str], ...]:
     """Return what the command line says, in labelled sentences."""
     client = CLIENTS[to]
     average, most, directions = (
@@ -524,7 +511,6 @@ def _lines(facts: dict[str, Any], to: str, d: int) -> list[tuple[str, str]]:
         f"too small by about the factor {average}, and those of regressions by {directions}",
     }[client.noise]
     kind = "correlations" if client.correlation else "covariances"
-    lines = [(kind, counted(d, "feature")), ("noise", noise)]
-    lines += [("note", note) for note in facts["notes"]]
-    command = "Rscript" if client.script.endswith(".R") else "python"
-    return [*lines, ("run", f"{command} {client.script}")]
+    notes = [("note", note) for note in facts["notes"]]
+    run = f"{'Rscript' if client.script.endswith('.R') else 'python'} {client.script}"
+    return (kind, counted(d, "feature")), ("noise", noise), *notes, ("run", run)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermevander
@@ -25,6 +25,7 @@ from hushcov._validation import check_integer, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
 from hushcov.accounting import RECORD
+from hushcov.answers.printing import AnswerPage
 from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
 from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError
@@ -34,9 +35,6 @@ from hushcov.release.description import MOST_NAMED, constant_features, not_found
 from hushcov.release.pairs import View, view
 from hushcov.sums.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
 from hushcov.tables.codebook import BINARY, Codebook
-
-if TYPE_CHECKING:
-    from hushcov.answers.printing import AnswerPage
 
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000
@@ -224,8 +222,6 @@ class SyntheticRows(Answer):
 
     def page(self) -> AnswerPage:
         """The first rows, and what rows do not keep."""
-        from hushcov.answers.printing import AnswerPage
-
         first = {name: column[:_SHOWN] for name, column in next(self.blocks()).items()}
         facts = [("rows", f"{self.n_rows:,}; the first {min(_SHOWN, self.n_rows)} are shown")]
         facts += [("not kept", each) for each in self.not_kept]

@@ -10,24 +10,12 @@ import click
 from hushcov._words import counted, number
 from hushcov.answers.clients import CLIENTS
 from hushcov.answers.export import CHROMOSOME, EXPORTS, STATEMENT, Correction, Exported, export
-from hushcov.cli.answers import (
-    check_outside,
-    columns_of,
-    features_option,
-    open_page,
-    reads_release,
-)
+from hushcov.cli.answers import check_outside, columns_of, features_option, open_page, reads_release
 from hushcov.cli.options import JSON, Command, output_option
-from hushcov.cli.output import (
-    clean,
-    echo_json,
-    facts,
-    shares,
-)
+from hushcov.cli.output import clean, echo_json, facts, shares
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
-from hushcov.release.pairs import LEVEL
 
 _MOST_FILES = 6  # named on the screen
 
@@ -103,7 +91,6 @@ def command(
             )
         size = int(block_size)
     release = read().release
-    names = None if features is None else columns_of(release, features)[0]
     with shares() as tell:
         found = export(
             release,
@@ -112,9 +99,8 @@ def command(
             covariance=not correlation,
             psd=psd,
             block_size=size,
-            features=names,
+            features=columns_of(release, features)[0],
             overwrite=overwrite,
-            level=LEVEL,
             progress=tell,
         )
     if as_json:
@@ -126,7 +112,7 @@ def command(
 
 def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
     correction, files = found.correction, list(found.files)
-    lines = [] if found.client is None else found.client.lines
+    lines = list(found.lines)
     if correction is not None:
         matrix = f"{counted(release.n_features, 'feature')}, {counted(correction.pairs, 'pair')}"
         if len(correction.blocks) > 1:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 import textwrap
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,7 +35,7 @@ from hushcov.report.pages import (
     verdict_colours,
 )
 from hushcov.report.sections import error_reach, spectrum
-from hushcov.report.style import LOOKS, caption, new_figure, tidy, write_png
+from hushcov.report.style import LOOKS, caption, new_figure, png, tidy, write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -145,9 +143,7 @@ def write_release_heatmap(
     """
     if in_order and is_sparse(correlation) and correlation.shape[0] > _MOST_NAMES:
         return write_png(path, band_figure(correlation))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
-        return write_png(path, release_heatmap(correlation, names, in_order=in_order))
+    return write_png(path, release_heatmap(correlation, names, in_order=in_order))
 
 
 def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
@@ -315,16 +311,8 @@ def release_figure(release: Release, kind: str | None = None) -> Figure:
     named = replace(release, column_names=tuple(feature_names(release)))  # as answers have them
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         figure = _overview(subject_of(named)) if kind is None else _alone(subject_of(named), kind)
-    vars(figure)["_repr_png_"] = partial(_as_png, figure)
+    vars(figure)["_repr_png_"] = partial(png, figure)
     return figure
-
-
-def _as_png(figure: Figure) -> bytes:
-    stream = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
-        figure.savefig(stream, format="png", dpi=80)
-    return stream.getvalue()
 
 
 def _overview(subject: Subject) -> Figure:
