@@ -194,6 +194,7 @@ _SKFOLIO = (
     + """
 # Portfolios that count on the noise: the worst variance over all covariances within the errors of
 # this release, sampling and noise, is made least.
+released = pd.read_csv(HERE / "covariance.csv", index_col=0)
 
 
 class ReleasedCovariance(BaseCovariance):
@@ -201,7 +202,6 @@ class ReleasedCovariance(BaseCovariance):
 
     def fit(self, X, y=None, **fit_params):
         validate_data(self, X)
-        released = pd.read_csv(HERE / "covariance.csv", index_col=0)
         names = list(getattr(self, "feature_names_in_", released.columns))
         if unknown := sorted(set(names) - set(released)):
             raise ValueError(f"assets must be those of features.csv, got {unknown}")
@@ -222,7 +222,6 @@ class ReleasedUncertaintySet(BaseCovarianceUncertaintySet):
 
     def fit(self, X, y=None, **fit_params):
         self._validate_X_y(X)
-        released = pd.read_csv(HERE / "covariance.csv", index_col=0)
         law = "noise.csv" if self.noise_only else "nacov.csv"
         law = pd.read_csv(HERE / law, header=None).to_numpy() / N
         names = list(getattr(self, "feature_names_in_", released.columns))
@@ -250,7 +249,7 @@ def least_variance(X, **options):
 
 
 if __name__ == "__main__":
-    names = pd.read_csv(HERE / "covariance.csv", index_col=0).columns
+    names = released.columns
     # Returns are not in the release. The least variance needs the names of the assets alone.
     draws = pd.DataFrame(np.random.default_rng(0).normal(size=(100, len(names))), columns=names)
     print(pd.Series(least_variance(draws).weights_, names).round(4).to_string())

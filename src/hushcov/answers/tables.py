@@ -23,12 +23,7 @@ from hushcov._words import counted, some_of
 from hushcov.accounting.guarantee import promise_words
 from hushcov.answers.printing import AnswerPage, between
 from hushcov.exceptions import MissingPackageError, ParameterError
-from hushcov.postprocess import (
-    Matrix,
-    is_sparse,
-    symmetric_sparse,
-    upper_pairs,
-)
+from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.release.estimate import scales_of

@@ -16,13 +16,7 @@ from scipy import sparse, special
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_level, listed
 from hushcov._words import counted, some_of
-from hushcov.answers.tables import (
-    MOST_ASKED,
-    feature_names,
-    paired_with,
-    positions,
-    released_among,
-)
+from hushcov.answers.tables import MOST_ASKED, feature_names, paired_with, positions, released_among
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import (
     hard_threshold,
