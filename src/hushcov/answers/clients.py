@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -314,14 +314,17 @@ CLIENTS = {
 }
 
 
-def client_files(
-    release: Release, to: str, features: Any = None
-) -> tuple[dict[str, str], Table, dict[str, Any], tuple[tuple[str, str], ...]]:
-    """Return an export for one of `CLIENTS`, of all features that were found if None.
+class ClientFiles(NamedTuple):
+    """An export for a client: texts by file, a table of features, a statement, and all in words."""
 
-    That is texts by the names of their files, a table of the features, a statement, and what to say
-    of it in labelled sentences.
-    """
+    texts: dict[str, str]
+    features: Table
+    statement: dict[str, Any]
+    lines: tuple[tuple[str, str], ...]
+
+
+def client_files(release: Release, to: str, features: Any = None) -> ClientFiles:
+    """Return the files of an export for one of `CLIENTS`; all features that were found if None."""
     client = CLIENTS[to]
     places, said = _places(release, to, features)
     law = law_of_entries(release, places)
@@ -370,7 +373,7 @@ def client_files(
     location = {} if release.location is None else {"mean": release.location[places]}
     known = {"name": np.array(names, dtype=object), "feature": feature_names(release)[places]}
     table = {**known, **location, "standard_deviation": deviations}
-    return texts, table, facts, _lines(facts, to, len(places))
+    return ClientFiles(texts, table, facts, _lines(facts, to, len(places)))
 
 
 def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[str]]:

@@ -70,6 +70,8 @@ _ASSUMED = ("normal", "bounds")  # shapes that are not known
 _ENDINGS = (".csv", ".parquet")
 _CURE = "it is how many rows are drawn, such as 20000; their number says nothing of the records."
 
+_NO_MAP = Transform("")
+
 Knots = tuple[FloatArray, FloatArray]
 
 
@@ -355,10 +357,10 @@ class _Model:
     def __post_init__(self) -> None:
         release, d = self.release, self.release.n_features
         making = release.making
-        self.maps: tuple[Transform | None, ...] = making.transforms or (None,) * d
-        self.bought: tuple[Transform | None, ...] = making.marginals or (None,) * d
+        self.maps = [own or _NO_MAP for own in making.transforms or (None,) * d]
+        self.bought = [own or _NO_MAP for own in making.marginals or (None,) * d]
         self.names = [
-            name.removeprefix(f"{own.name}(").removesuffix(")") if own else name
+            name.removeprefix(f"{own.name}(").removesuffix(")") if own.name else name
             for own, name in zip(self.maps, feature_names(release).tolist(), strict=True)
         ]
         location = release.location
@@ -366,7 +368,7 @@ class _Model:
         self.variance = np.where(self.seen.lost, 0.0, self.seen.unit**2)
         self.ranked: dict[int, Knots] = {}
         for place, own in enumerate(self.maps):
-            if own is not None and own.name == RANK and own.edges:
+            if own.name == RANK and own.edges:
                 self.ranked[place] = law = _between_edges(own)
                 values = np.interp(_Z, *law)  # before they were scored, as bounds are
                 self.mean[place] = _NORMAL @ values
@@ -377,18 +379,14 @@ class _Model:
 
     def columns(self) -> tuple[_Number | _Category, ...]:
         """Return the columns of the table, in their order, without those that were not found."""
-        groups: dict[str, list[int]] = {}
-        for place, name in enumerate(self.names):
-            category, sign, _ = name.partition("=")
-            if sign:
-                groups.setdefault(category, []).append(place)
         found: dict[int, _Number | _Category] = {}
-        for name, places in groups.items():
-            category = self._category(name, np.array(places)) if len(places) > 1 else None
-            found |= {} if category is None else dict.fromkeys(places, category)
+        for name, places in self.release.categories.items():
+            plain = len(places) > 1 and all(self.maps[i] is _NO_MAP for i in places)
+            category = self._category(name, places) if plain else None
+            found |= {} if category is None else dict.fromkeys(places.tolist(), category)
         missing = set(not_found(self.release))
         for place, own in enumerate(self.maps):
-            if place in found or (own is not None and own.name == SQUARE):
+            if place in found or own.name == SQUARE:
                 continue
             column = None if place in missing else self._number(place)
             if column is None:
@@ -430,16 +428,15 @@ class _Model:
         own, name = self.maps[place], self.names[place]
         kind = self.known[name].kind if name in self.known else ""
         low, high = self._ends(place)
-        known = self._law(place, low, high, binary=kind == BINARY)
-        if known is None:
+        found = self._law(place, low, high, binary=kind == BINARY)
+        if found is None:
             return None
-        law, shape = known
-        scored = law
-        if shape == "released" and own is not None and place in self.ranked:
-            scored = _steps(np.cumsum(own.shares)[:-1], own.scores)
+        law, shape = found
+        ranked = shape == "released" and place in self.ranked
+        scored = _steps(np.cumsum(own.shares)[:-1], own.scores) if ranked else law
         several = shape == "known" and len(law[0]) > 1
         whole = kind == "integer" or (several and np.array_equal(law[1], np.rint(law[1])))
-        inverse = _INVERSES.get("" if own is None else own.name, np.asarray)
+        inverse = _INVERSES.get(own.name, np.asarray)
         ends = np.array([low, high])
         ends = np.where(np.isfinite(ends), inverse(ends), ends).tolist()
         at = np.array([place])
@@ -450,9 +447,9 @@ class _Model:
         own, bounds = self.maps[place], self.release.making.bounds
         low, high = (None, None) if bounds is None else bounds[place]
         low, high = -np.inf if low is None else low, np.inf if high is None else high
-        if own is not None and own.name == WINSORISE and own.edges:
+        if own.name == WINSORISE and own.edges:
             low, high = max(low, own.edges[0]), min(high, own.edges[1])
-        if own is not None and own.name == LOG:
+        if own.name == LOG:
             low = max(low, float(np.log(own.number or 1.0)))
         return (0.0, 2.0) if self.genotypes else (float(low), float(high))
 
@@ -474,7 +471,7 @@ class _Model:
             share = np.array([(high - mean) / (high - low)])
             return _steps(share, np.array([low, high])), "known"
         law, bought = self.ranked.get(place), self.bought[place]
-        if law is None and bought is not None and bought.edges:
+        if law is None and bought.edges:
             law = _between_edges(bought, mean, variance)
         if law is not None:
             return (law[0], np.clip(law[1], low, high)), "released"
@@ -501,7 +498,7 @@ class _Model:
 
     def kept(self, numbers: list[_Number], categories: list[_Category]) -> Iterator[str]:
         """Say what the rows have of the release."""
-        mapped = any(own is not None and own.name != SQUARE for own in self.maps)
+        mapped = any(own.name not in ("", SQUARE) for own in self.maps)
         of = ", of columns under their transforms (log, rank, ...)" if mapped else ""
         yield f"the released correlations{of}, moved as little as makes them those of a table"
         if any(each.shape in _ASSUMED for each in numbers):
@@ -531,7 +528,7 @@ class _Model:
         yield from _about("levels that were not found, which no row has: {}", self.rare)
         others = [each.name for each in categories if OTHER in each.levels]
         yield from _about(f"levels that are in no list: they are {OTHER} in {{}}", others)
-        if any(own is not None and own.name == SQUARE for own in self.maps):
+        if any(own.name == SQUARE for own in self.maps):
             yield "squares of columns, which are left out: compute them from the columns"
         if self.release.selected is not None:
             yield "pairs that were not released, which count as zero"
