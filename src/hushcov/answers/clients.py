@@ -332,7 +332,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     raw = law.part.standardized().values
     matrix = mend_dense(raw)
     change, least = float(np.abs(matrix - raw).max()), float(np.linalg.eigvalsh(raw)[0])
-    factor, largest = _error_factors(law)
+    factor, largest, alpha = _errors(law)
     directions = _in_all_directions(law, matrix)
     names = _plain_names(feature_names(release)[places])
     example = f"common =~ {' + '.join(names[:_IN_EXAMPLE])}"
@@ -364,7 +364,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
         "factor": f"{factor:.2f} on average",
         "regressions": f"{directions**0.5:.2f}",
         "example": example,
-        "alpha": f"{_alpha(law):.4g}",
+        "alpha": f"{alpha:.4g}",
     }
     script = client.template
     for word, value in words.items():
@@ -398,8 +398,11 @@ def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[st
     return places, said + say_left_out(left_out)
 
 
-def _error_factors(law: EntryLaw) -> tuple[float, float]:
-    """Return errors of entries over those of sampling alone: of their mean square, and at most."""
+def _errors(law: EntryLaw) -> tuple[float, float, float]:
+    """Return errors of entries over those of sampling alone: of their mean square, and at most.
+
+    And a size that correlations hardly exceed by both alone.
+    """
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         sampling, total = law.variances()
     if not (np.isfinite(total).all() and sampling.min() > 0):
@@ -408,7 +411,11 @@ def _error_factors(law: EntryLaw) -> tuple[float, float]:
             "release features in other units."
         )
     ratio = np.maximum((total / sampling)[total > 0], 1.0)
-    return float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5
+    rows, columns, own = law.rows, law.columns, law.part.deviations
+    square = total / (law.part.n * (own[rows] * own[columns]) ** 2)
+    square = square[(rows != columns) & (total > 0)]
+    most = np.sqrt(2 * np.log(max(len(square), 2)) * square.mean()) if len(square) else 1.0
+    return float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5, float(most)
 
 
 def _plain_names(names: FloatArray) -> list[str]:
@@ -487,14 +494,6 @@ def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:
     inverse[rows == columns] /= 4
     noise = law.part.n * (law.noise_sd / (own[rows] * own[columns])) ** 2
     return 1 + float((noise * inverse).mean()) / (1 + law.part.excess)
-
-
-def _alpha(law: EntryLaw) -> float:
-    """Return a size that correlations hardly exceed by sampling and noise alone."""
-    total, own, pair = law.variances()[1], law.part.deviations, law.rows != law.columns
-    square = total / (law.part.n * (own[law.rows] * own[law.columns]) ** 2)
-    square = square[pair & (total > 0)]
-    return float(np.sqrt(2 * np.log(max(len(square), 2)) * square.mean())) if len(square) else 1.0
 
 
 def _lines(facts: dict[str, Any], to: str, d: int) -> tuple[tuple[str, str], ...]:

@@ -180,10 +180,7 @@ def components(
     names, notes = columns_of(release, features)
     options: dict[str, Any] = {"correlation": not covariance, "features": names}
     found = of(release, n_components, level=level, **options)
-    summary = {
-        "components": records(found.summary()),
-        "standing_out": found.n_standing_out,
-    }
+    summary = {"components": records(found.summary()), "standing_out": found.n_standing_out}
     _tell(found, summary, notes, **out)
 
 

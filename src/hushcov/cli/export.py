@@ -117,7 +117,7 @@ def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
         matrix = f"{counted(release.n_features, 'feature')}, {counted(correction.pairs, 'pair')}"
         if len(correction.blocks) > 1:
             matrix += f", in {counted(len(correction.blocks), 'block')}"
-        lines = [(f"{found.statement['values']}s", matrix), *correction_lines(correction)]
+        lines = [(f"{found.statement['values']}s", matrix), *_correction_lines(correction)]
     named = ", ".join(files[:_MOST_FILES])
     more = f" and {len(files) - _MOST_FILES:,} more" if len(files) > _MOST_FILES else ""
     return [
@@ -127,26 +127,21 @@ def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
     ]
 
 
-def correction_lines(correction: Correction) -> list[tuple[str, str]]:
+def _correction_lines(correction: Correction) -> list[tuple[str, str]]:
     """Describe what was changed and left out, in labelled sentences."""
-    lines = []
+    words = "nothing: the matrix was positive semidefinite"
     if not correction.psd:
-        lines.append(("changed", "nothing: the matrix may have negative eigenvalues"))
-    elif correction.largest_change == 0:
-        lines.append(("changed", "nothing: the matrix was positive semidefinite"))
-    else:
+        words = "nothing: the matrix may have negative eigenvalues"
+    elif correction.largest_change != 0:
         words = (
             f"correlations by {number(correction.largest_change, 2)} at most, to make the matrix "
             f"positive semidefinite; Frobenius norm {number(correction.frobenius, 3)}, operator "
             f"norm about {number(correction.norm, 2)}"
         )
-        lines.append(("changed", words))
+    lines = [("changed", words)]
     if correction.cut_pairs:
-        words = (
-            f"{counted(correction.cut_pairs, 'pair')} across blocks, the largest "
-            f"{number(correction.cut_largest, 2)}"
-        )
-        lines.append(("left out", words))
+        pairs, most = counted(correction.cut_pairs, "pair"), number(correction.cut_largest, 2)
+        lines.append(("left out", f"{pairs} across blocks, the largest {most}"))
     if correction.without_variance:
         count = counted(correction.without_variance, "feature")
         lines.append(("left out", f"pairs of {count} without a positive released variance"))
