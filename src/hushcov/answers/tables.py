@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,15 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer
 from hushcov._words import counted, some_of
 from hushcov.accounting.guarantee import promise_words
-from hushcov.answers.printing import AnswerPage, between
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.release.estimate import scales_of
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
+
+if TYPE_CHECKING:
+    from hushcov.answers.printing import AnswerPage
 
 #: The label of what must be known before all else.
 WARNING = "warning"
@@ -366,6 +368,8 @@ def _shown(pairs: Table) -> dict[str, Column]:
 
 def overview(release: Release, most: int = 10) -> AnswerPage:
     """Return verdict, guarantee and strongest pairs of a release, as they are shown."""
+    from hushcov.answers.printing import AnswerPage, between
+
     found, promise = describe(release, most), release.guarantee
     pairs = _shown(named_pairs(release, found.view.listed(most)))
     if any(pair.correlation_outside for pair in found.strongest):
@@ -485,6 +489,8 @@ class Window(Answer):
 
     def page(self) -> AnswerPage:
         """The pairs with intervals of their correlations."""
+        from hushcov.answers.printing import AnswerPage, between
+
         first, last, n = self.features[0], self.features[-1], len(self.features)
         legend = f"{between(self.level)}. found: the pair stands out of the noise."
         return AnswerPage(
