@@ -178,7 +178,7 @@ def test_bounds_are_kept_with_mean_and_deviation(bounds, mean, deviation, shape)
     assert rows.b.max() <= high
     assert rows.b.mean() == pytest.approx(mean, abs=0.05 * deviation + 1e-9)
     assert rows.b.std() == pytest.approx(deviation, rel=0.05, abs=1e-8)
-    assert drawn._drawn[1].shape == shape
+    assert drawn._numbers[1].shape == shape
     if low < high:
         assert rows.corr().iloc[0, 1] == pytest.approx(0.5, abs=0.03)
     if shape == "known":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -94,7 +94,7 @@ if (sys.nframe() == 0L) {
 _PSYCH = (
     _R
     + """n <- <<n>>  # records
-n.effective <- <<effective>>  # records that would tell as much of an entry without noise
+n.effective <- <<n_effective>>  # records that would tell as much of an entry without noise
 
 # psych cannot be told of noise: it gets n.effective, not n, for its standard errors. With n they
 # would be too small by the factor <<factor>>. Chi-square, RMSEA and BIC count noise as misfit: use
@@ -126,13 +126,13 @@ except ImportError:
 
 HERE = Path(__file__).parent
 N = <<n>>  # records
-N_EFFECTIVE = <<effective>>  # records that would tell as much of an entry without noise
+N_EFFECTIVE = <<n_effective>>  # records that would tell as much of an entry without noise
 '''
 
 
 _SEMOPY = (
     _PYTHON
-    + """N_REGRESSIONS = <<fewer>>  # the same of what tells features apart
+    + """N_REGRESSIONS = <<n_effective_regressions>>  # the same of what tells features apart
 
 # semopy cannot be told of noise: it gets fewer records, for its standard errors. With N those of
 # loadings would be too small by about the factor <<factor>>, and those of regressions
@@ -194,6 +194,7 @@ _SKFOLIO = (
     + """
 # Portfolios that count on the noise: the worst variance over all covariances within the errors of
 # this release, sampling and noise, is made least.
+released = pd.read_csv(HERE / "covariance.csv", index_col=0)
 
 
 class ReleasedCovariance(BaseCovariance):
@@ -201,7 +202,6 @@ class ReleasedCovariance(BaseCovariance):
 
     def fit(self, X, y=None, **fit_params):
         validate_data(self, X)
-        released = pd.read_csv(HERE / "covariance.csv", index_col=0)
         names = list(getattr(self, "feature_names_in_", released.columns))
         if unknown := sorted(set(names) - set(released)):
             raise ValueError(f"assets must be those of features.csv, got {unknown}")
@@ -222,7 +222,6 @@ class ReleasedUncertaintySet(BaseCovarianceUncertaintySet):
 
     def fit(self, X, y=None, **fit_params):
         self._validate_X_y(X)
-        released = pd.read_csv(HERE / "covariance.csv", index_col=0)
         law = "noise.csv" if self.noise_only else "nacov.csv"
         law = pd.read_csv(HERE / law, header=None).to_numpy() / N
         names = list(getattr(self, "feature_names_in_", released.columns))
@@ -250,7 +249,7 @@ def least_variance(X, **options):
 
 
 if __name__ == "__main__":
-    names = pd.read_csv(HERE / "covariance.csv", index_col=0).columns
+    names = released.columns
     # Returns are not in the release. The least variance needs the names of the assets alone.
     draws = pd.DataFrame(np.random.default_rng(0).normal(size=(100, len(names))), columns=names)
     print(pd.Series(least_variance(draws).weights_, names).round(4).to_string())
@@ -315,14 +314,13 @@ CLIENTS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class ClientFiles:
-    """Files of an export for a client: texts by name, a table of features, a statement."""
+class ClientFiles(NamedTuple):
+    """An export for a client: texts by file, a table of features, a statement, and all in words."""
 
     texts: dict[str, str]
     features: Table
     statement: dict[str, Any]
-    lines: list[tuple[str, str]]
+    lines: tuple[tuple[str, str], ...]
 
 
 def client_files(release: Release, to: str, features: Any = None) -> ClientFiles:
@@ -334,10 +332,8 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     raw = law.part.standardized().values
     matrix = mend_dense(raw)
     change, least = float(np.abs(matrix - raw).max()), float(np.linalg.eigvalsh(raw)[0])
-    factor, largest = _error_factors(law)
-    effective = max(2, round(n / factor**2))
+    factor, largest, alpha = _errors(law)
     directions = _in_all_directions(law, matrix)
-    fewer = max(2, round(n / directions))
     names = _plain_names(feature_names(release)[places])
     example = f"common =~ {' + '.join(names[:_IN_EXAMPLE])}"
     example = example if len(names) > 2 else f"{names[1]} ~ {names[0]}"
@@ -349,8 +345,8 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     notes = _notes(release, law, said, change, least)
     facts = {
         "n": n,
-        "n_effective": effective,
-        "n_effective_regressions": fewer,
+        "n_effective": max(2, round(n / factor**2)),
+        "n_effective_regressions": max(2, round(n / directions)),
         "standard_error_factor": factor,
         "standard_error_factor_largest": largest,
         "standard_error_factor_regressions": directions**0.5,
@@ -359,31 +355,24 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
         "largest_change": change,
         "notes": notes,
     }
-    words = {
+    words = facts | {
         "title": client.title,
         "client": to,
         "package": client.package,
         "imports": "\n".join("    " + line for line in client.imports.split("\n")),
         "notes": _comment(release, notes, client),
-        "n": str(n),
-        "effective": str(effective),
-        "fewer": str(fewer),
         "factor": f"{factor:.2f} on average",
         "regressions": f"{directions**0.5:.2f}",
         "example": example,
-        "alpha": f"{_alpha(law):.4g}",
+        "alpha": f"{alpha:.4g}",
     }
     script = client.template
     for word, value in words.items():
-        script = script.replace(f"<<{word}>>", value)
+        script = script.replace(f"<<{word}>>", str(value))
     texts[client.script] = script
     location = {} if release.location is None else {"mean": release.location[places]}
-    table = {
-        "name": np.array(names, dtype=object),
-        "feature": feature_names(release)[places],
-        **location,
-        "standard_deviation": deviations,
-    }
+    known = {"name": np.array(names, dtype=object), "feature": feature_names(release)[places]}
+    table = {**known, **location, "standard_deviation": deviations}
     return ClientFiles(texts, table, facts, _lines(facts, to, len(places)))
 
 
@@ -409,8 +398,11 @@ def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[st
     return places, said + say_left_out(left_out)
 
 
-def _error_factors(law: EntryLaw) -> tuple[float, float]:
-    """Return errors of entries over those of sampling alone: of their mean square, and at most."""
+def _errors(law: EntryLaw) -> tuple[float, float, float]:
+    """Return errors of entries over those of sampling alone: of their mean square, and at most.
+
+    And a size that correlations hardly exceed by both alone.
+    """
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         sampling, total = law.variances()
     if not (np.isfinite(total).all() and sampling.min() > 0):
@@ -419,7 +411,11 @@ def _error_factors(law: EntryLaw) -> tuple[float, float]:
             "release features in other units."
         )
     ratio = np.maximum((total / sampling)[total > 0], 1.0)
-    return float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5
+    rows, columns, own = law.rows, law.columns, law.part.deviations
+    square = total / (law.part.n * (own[rows] * own[columns]) ** 2)
+    square = square[(rows != columns) & (total > 0)]
+    most = np.sqrt(2 * np.log(max(len(square), 2)) * square.mean()) if len(square) else 1.0
+    return float(ratio.mean()) ** 0.5, float(ratio.max()) ** 0.5, float(most)
 
 
 def _plain_names(names: FloatArray) -> list[str]:
@@ -500,15 +496,7 @@ def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:
     return 1 + float((noise * inverse).mean()) / (1 + law.part.excess)
 
 
-def _alpha(law: EntryLaw) -> float:
-    """Return a size that correlations hardly exceed by sampling and noise alone."""
-    total, own, pair = law.variances()[1], law.part.deviations, law.rows != law.columns
-    square = total / (law.part.n * (own[law.rows] * own[law.columns]) ** 2)
-    square = square[pair & (total > 0)]
-    return float(np.sqrt(2 * np.log(max(len(square), 2)) * square.mean())) if len(square) else 1.0
-
-
-def _lines(facts: dict[str, Any], to: str, d: int) -> list[tuple[str, str]]:
+def _lines(facts: dict[str, Any], to: str, d: int) -> tuple[tuple[str, str], ...]:
     """Return what the command line says, in labelled sentences."""
     client = CLIENTS[to]
     average, most, directions = (
@@ -524,7 +512,6 @@ def _lines(facts: dict[str, Any], to: str, d: int) -> list[tuple[str, str]]:
         f"too small by about the factor {average}, and those of regressions by {directions}",
     }[client.noise]
     kind = "correlations" if client.correlation else "covariances"
-    lines = [(kind, counted(d, "feature")), ("noise", noise)]
-    lines += [("note", note) for note in facts["notes"]]
-    command = "Rscript" if client.script.endswith(".R") else "python"
-    return [*lines, ("run", f"{command} {client.script}")]
+    notes = [("note", note) for note in facts["notes"]]
+    run = f"{'Rscript' if client.script.endswith('.R') else 'python'} {client.script}"
+    return (kind, counted(d, "feature")), ("noise", noise), *notes, ("run", run)

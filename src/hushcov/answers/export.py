@@ -22,14 +22,8 @@ from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._files import as_path, os_errors
 from hushcov._validation import check_choice, check_integer, check_level, shown
 from hushcov._version import __version__
-from hushcov.answers.clients import CLIENTS, ClientFiles, client_files
-from hushcov.answers.tables import (
-    Table,
-    check_parquet,
-    feature_names,
-    table_writer,
-    write_table,
-)
+from hushcov.answers.clients import CLIENTS, client_files
+from hushcov.answers.tables import Table, check_parquet, feature_names, table_writer, write_table
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import largest
 from hushcov.postprocess.bands import mend_band, mend_dense
@@ -311,14 +305,14 @@ _CURE = "it is the folder that the files are written to."
 class Exported:
     """Exported folder: its files, and how the matrix was corrected.
 
-    An export for a program has no `correction`, but `client`.
+    An export for a program has no `correction`, but `lines` that say all of it.
     """
 
     folder: Path
     files: tuple[str, ...]
     correction: Correction | None
     statement: dict[str, Any]
-    client: ClientFiles | None = None
+    lines: tuple[tuple[str, str], ...] = ()
 
 
 def export(
@@ -348,48 +342,35 @@ def export(
                 f"covariance, psd and block_size must be left out for {form}, which gets the "
                 "matrix that it takes: name features instead, or write files (to='npz')."
             )
-        return _export_client(release, path, form, features)
-    if features is not None:
+    elif features is not None:
         raise ParameterError(
             f"features must be left out for {form}, which holds all of them: name them for a "
             f"program ({', '.join(CLIENTS)})."
         )
     tell = progress or (lambda what, share: None)
-    found = prepare(
-        release, covariance=covariance, psd=psd, block_size=block_size, progress=progress
-    )
-    statement = _statement(found, form, level)
+    if form in CLIENTS:
+        texts, table, told, lines = client_files(release, form, features)
+        statement, correction = _about(release, form) | told, None
+    else:
+        known: Any = {"covariance": covariance, "psd": psd, "block_size": block_size}
+        found, lines = prepare(release, progress=progress, **known), ()
+        statement, correction = _statement(found, form, level), found.correction
     with _draft(path) as draft:
-        if form == "npz":
+        if form in CLIENTS:
+            for name, text in texts.items():
+                (draft / name).write_text(text, encoding="utf-8")
+            write_table(table, draft / "features.csv")
+        elif form == "npz":
             _write_npz(draft, found, tell)
         elif form == "zarr":
             _write_zarr(draft, found, statement)
         else:
             _write_pairs(draft, found, form, level, tell)
-        _write_statement(draft, statement)
+        words = json.dumps(statement, indent=1, allow_nan=False) + "\n"
+        (draft / STATEMENT).write_text(words, encoding="utf-8")
     tell("writing", 1.0)
-    return Exported(path, _files(path), found.correction, statement)
-
-
-def _export_client(release: Release, path: Path, form: str, features: Any) -> Exported:
-    """Write the files and the script for a program."""
-    found = client_files(release, form, features)
-    statement = _about(release, form) | found.statement
-    with _draft(path) as draft:
-        for name, text in found.texts.items():
-            (draft / name).write_text(text, encoding="utf-8")
-        write_table(found.features, draft / "features.csv")
-        _write_statement(draft, statement)
-    return Exported(path, _files(path), None, statement, found)
-
-
-def _write_statement(folder: Path, statement: dict[str, Any]) -> None:
-    text = json.dumps(statement, indent=1, allow_nan=False) + "\n"
-    (folder / STATEMENT).write_text(text, encoding="utf-8")
-
-
-def _files(path: Path) -> tuple[str, ...]:
-    return tuple(sorted(each.name for each in path.iterdir()))
+    files = tuple(sorted(each.name for each in path.iterdir()))
+    return Exported(path, files, correction, statement, lines)
 
 
 def _check_free(path: Path, overwrite: bool) -> None:

@@ -16,7 +16,6 @@ from hushcov._words import number
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as TextTable
 
 _MOST_LINES = 30  # of a table that is shown
 _SHORT = {  # titles of columns on a screen of usual width
@@ -81,13 +80,23 @@ class AnswerPage:
 
     def write(self, out: Console, where: str) -> None:
         """Print to a console; `where` all lines of a long table are."""
-        from hushcov._printing import clean, facts, heading, paragraph, show, warning
+        from hushcov._printing import clean, facts, heading, paragraph, plain_table, show, warning
 
         heading(out, clean(self.title))
         facts(out, [(clean(label), clean(sentence)) for label, sentence in self.facts])
         if self.n_lines:
+            table, columns = plain_table(), self.columns()
+            for (
+                title,
+                words,
+                _,
+            ) in columns:  # names may be broken, numbers never
+                side: Any = "left" if words else "right"
+                table.add_column(clean(title), justify=side, no_wrap=not words, overflow="fold")
+            for row in zip(*(texts for *_, texts in columns), strict=True):
+                table.add_row(*map(clean, row))
             show(out, "")
-            show(out, self._text_table())
+            show(out, table)
             facts(out, self.left_out(where))
             if self.legend:
                 show(out, "")
@@ -97,18 +106,6 @@ class AnswerPage:
         if self.warning:
             show(out, "")
             warning(out, clean(self.warning))
-
-    def _text_table(self) -> TextTable:
-        """Names are broken where a line is too short, numbers never."""
-        from hushcov._printing import clean, plain_table
-
-        table, columns = plain_table(), self.columns()
-        for title, words, _ in columns:
-            side: Any = "left" if words else "right"
-            table.add_column(clean(title), justify=side, no_wrap=not words, overflow="fold")
-        for row in zip(*(texts for *_, texts in columns), strict=True):
-            table.add_row(*map(clean, row))
-        return table
 
     def __str__(self) -> str:
         from rich.console import Console

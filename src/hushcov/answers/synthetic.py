@@ -11,11 +11,12 @@ import os
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermevander
 from scipy import linalg, optimize, special
 
 from hushcov._arrays import FloatArray, IntArray
@@ -24,19 +25,16 @@ from hushcov._validation import check_integer, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
 from hushcov.accounting import RECORD
+from hushcov.answers.printing import AnswerPage
 from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
 from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.description import MOST_NAMED, constant_features, not_found
-from hushcov.release.files import sibling_name
 from hushcov.release.pairs import View, view
 from hushcov.sums.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
 from hushcov.tables.codebook import BINARY, Codebook
-
-if TYPE_CHECKING:
-    from hushcov.answers.printing import AnswerPage
 
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000
@@ -54,9 +52,9 @@ _NOT_RECORDS = (
 _FAR = 8.2  # no normal number is further from zero
 _Z = np.linspace(-_FAR, _FAR, 4101)
 _NORMAL = np.exp(-(_Z**2) / 2) / np.exp(-(_Z**2) / 2).sum()  # weights of these
-_DEGREE = 40  # of Hermite polynomials
+_DEGREE = 40  # of Hermite polynomials, which are normalised
+_HERMITE = hermevander(_Z, _DEGREE) / np.sqrt(special.factorial(np.arange(_DEGREE + 1)))
 _LATENT = np.sin(np.linspace(-np.pi / 2, np.pi / 2, 129))  # correlations of normal numbers
-_AT_ONCE = 2**13  # pairs
 _AT_BOUNDS = 0.9  # share of the largest variance within bounds from which on values are at both
 _BEYOND_BOUNDS = 6.0  # deviations from the mean at which bounds do not matter
 _LEAST_OTHER = 0.03  # share of records that have none of the levels of a category
@@ -72,12 +70,9 @@ _ASSUMED = ("normal", "bounds")  # shapes that are not known
 _ENDINGS = (".csv", ".parquet")
 _CURE = "it is how many rows are drawn, such as 20000; their number says nothing of the records."
 
+_NO_MAP = Transform("")
+
 Knots = tuple[FloatArray, FloatArray]
-Kind = TypeVar("Kind", "_Number", "_Category")
-
-
-def _same(values: FloatArray) -> FloatArray:
-    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,10 +88,10 @@ class _Number:
     places: IntArray
     law: Knots
     scored: Knots
-    shape: str = "known"
-    inverse: Callable[[FloatArray], FloatArray] = _same
-    ends: tuple[float, float] = (-np.inf, np.inf)
-    whole: bool = False
+    shape: str
+    inverse: Callable[[FloatArray], FloatArray]
+    ends: tuple[float, float]
+    whole: bool
 
     def values(self, z: FloatArray) -> Any:
         """Return the column for normal numbers, in the unit of the records."""
@@ -110,31 +105,10 @@ class _Number:
 
     def standardised(self, z: FloatArray) -> FloatArray:
         """Return what was correlated, with mean 0 and variance 1."""
-        mean, deviation = self._moments
-        return np.asarray((np.interp(z, *self.scored) - mean) / deviation)
-
-    @cached_property
-    def _moments(self) -> tuple[float, float]:
         values = np.interp(_Z, *self.scored)
-        mean = float(_NORMAL @ values)
-        return mean, max(float(np.sqrt(_NORMAL @ (values - mean) ** 2)), 1e-300)
-
-    @property
-    def series(self) -> FloatArray:
-        """Return the coefficients of the standardised feature in Hermite polynomials."""
-        return np.asarray((_NORMAL * self.standardised(_Z)) @ _HERMITE)
-
-
-def _hermite() -> FloatArray:
-    """Return normalised Hermite polynomials at `_Z`, by degree."""
-    found = np.ones((len(_Z), _DEGREE + 1))
-    found[:, 1] = _Z
-    for m in range(1, _DEGREE):
-        found[:, m + 1] = (_Z * found[:, m] - np.sqrt(m) * found[:, m - 1]) / np.sqrt(m + 1)
-    return found
-
-
-_HERMITE = _hermite()
+        mean = _NORMAL @ values
+        deviation = max(float(np.sqrt(_NORMAL @ (values - mean) ** 2)), 1e-300)
+        return np.asarray((np.interp(z, *self.scored) - mean) / deviation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,18 +125,18 @@ class _Category:
     shares: FloatArray
     weights: FloatArray | None = None
 
-    def codes(self, before: FloatArray, uniform: FloatArray) -> IntArray:
-        """Return the places of levels in their list, by uniform numbers."""
+    def drawn(self, before: FloatArray, uniform: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return places of levels, by uniform numbers, and the features with those of the category.
+
+        That is a standardised column of zeros and ones for each level but the last.
+        """
         assert self.weights is not None
         chances = special.softmax(before @ self.weights[1:] + self.weights[0], axis=1)
         below = np.cumsum(chances, axis=1)[:, :-1]
-        return np.asarray((uniform[:, None] > below).sum(axis=1), dtype=np.int64)
-
-    def features(self, codes: IntArray) -> FloatArray:
-        """Return a standardised column of zeros and ones for each level but the last."""
-        share = self.shares[:-1]
+        codes, share = (uniform[:, None] > below).sum(axis=1), self.shares[:-1]
         hot = codes[:, None] == np.arange(len(share))
-        return np.asarray((hot - share) / np.maximum(np.sqrt(share * (1 - share)), 1e-12))
+        own = (hot - share) / np.maximum(np.sqrt(share * (1 - share)), 1e-12)
+        return codes, np.concatenate([before, own], axis=1)
 
     def fitted(self, before: FloatArray, target: FloatArray) -> _Category:
         """Return the category whose levels have these correlations (rows) with features before it.
@@ -185,14 +159,12 @@ class _Category:
 
         def off(flat: FloatArray, x: FloatArray) -> tuple[float, FloatArray]:
             weights = flat.reshape(moments.shape)
-            chances = weights[1:].T @ x + weights[0][:, None]
-            most = chances.max(axis=0)
-            chances = np.exp(chances - most)
-            total = chances.sum(axis=0)
-            chances /= total
+            scores = weights[1:].T @ x + weights[0][:, None]
+            total = special.logsumexp(scores, axis=0)
+            chances = np.exp(scores - total)
             slope = np.concatenate([chances.mean(axis=1)[None], x @ chances.T / x.shape[1]])
             slope += _RIDGE * weights - moments
-            value = np.mean(most + np.log(total)) - (weights * moments).sum()
+            value = total.mean() - (weights * moments).sum()
             return float(value + _RIDGE / 2 * (flat @ flat)), slope.ravel()
 
         found = np.zeros_like(moments)
@@ -230,30 +202,28 @@ class SyntheticRows(Answer):
     columns: tuple[str, ...]
     kept: tuple[str, ...]
     not_kept: tuple[str, ...]
-    _drawn: tuple[_Number | _Category, ...] = field(repr=False)
+    _numbers: list[_Number] = field(repr=False)
+    _categories: list[_Category] = field(repr=False)
     _root: FloatArray = field(repr=False)
 
     def blocks(self) -> Iterator[Table]:
         """Return the rows, some at a time."""
-        numbers, categories = _of_kind(self._drawn, _Number), _of_kind(self._drawn, _Category)
         normal, uniform = (np.random.default_rng([self.seed, k]) for k in (0, 1))
         width = self._root.shape[1]
-        size = max(1, _BLOCK // (width + sum(len(each.levels) for each in categories) + 1))
+        size = max(1, _BLOCK // (width + sum(len(each.levels) for each in self._categories) + 1))
         for start in range(0, self.n_rows, size):
             n = min(size, self.n_rows - start)
-            z, u = normal.standard_normal((n, width)), uniform.random((n, len(categories)))
-            z = z @ self._root.T
-            found = {x.name: x.values(z[:, k]) for k, x in enumerate(numbers)}
-            if categories:
-                codes = _codes(categories, _features(numbers, z), u)
-                for each, own in zip(categories, codes, strict=True):
-                    found[each.name] = np.array(each.levels, dtype=object)[own]
+            z = normal.standard_normal((n, width)) @ self._root.T
+            found = {x.name: x.values(z[:, k]) for k, x in enumerate(self._numbers)}
+            features = _features(self._numbers, z) if self._categories else z
+            chances = uniform.random((n, len(self._categories)))
+            for each, own in zip(self._categories, chances.T, strict=True):
+                codes, features = each.drawn(features, own)
+                found[each.name] = np.array(each.levels, dtype=object)[codes]
             yield {name: found[name] for name in self.columns}
 
     def page(self) -> AnswerPage:
         """The first rows, and what rows do not keep."""
-        from hushcov.answers.printing import AnswerPage
-
         first = {name: column[:_SHOWN] for name, column in next(self.blocks()).items()}
         facts = [("rows", f"{self.n_rows:,}; the first {min(_SHOWN, self.n_rows)} are shown")]
         facts += [("not kept", each) for each in self.not_kept]
@@ -272,17 +242,14 @@ class SyntheticRows(Answer):
         path, beside = check_output(path, overwrite=overwrite)
         with os_errors(path, "written", ParameterError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            drafts = [sibling_name(each).with_suffix(each.suffix) for each in (path, beside)]
-            try:
+            with TemporaryDirectory(prefix=".hushcov-", dir=path.parent) as folder:
+                drafts = [Path(folder, each.name) for each in (path, beside)]
                 with table_writer(drafts[0]) as write:
                     for block in self.blocks():
                         write(block)
                 drafts[1].write_text(str(self) + "\n", encoding="utf-8")
                 for draft, final in zip(drafts, (path, beside), strict=True):
                     draft.replace(final)
-            finally:
-                for draft in drafts:
-                    draft.unlink(missing_ok=True)
         return path
 
     def __str__(self) -> str:
@@ -325,25 +292,11 @@ def check_output(path: object, *, overwrite: bool = False, name: str = "path") -
     return rows, rows.with_suffix(".txt")
 
 
-def _of_kind(columns: tuple[_Number | _Category, ...], kind: type[Kind]) -> list[Kind]:
-    return [each for each in columns if isinstance(each, kind)]
-
-
 def _features(numbers: list[_Number], z: FloatArray) -> FloatArray:
     """Return standardised features of columns of numbers."""
     if not numbers:
         return np.zeros((len(z), 0))
     return np.stack([x.standardised(z[:, k]) for k, x in enumerate(numbers)], axis=1)
-
-
-def _codes(
-    categories: list[_Category], features: FloatArray, uniform: FloatArray
-) -> Iterator[IntArray]:
-    """Return the levels of one category after the other, each given what comes before it."""
-    for each, own in zip(categories, uniform.T, strict=True):
-        codes = each.codes(features, own)
-        features = np.concatenate([features, each.features(codes)], axis=1)
-        yield codes
 
 
 def synthesize(
@@ -370,15 +323,20 @@ def synthesize(
         )
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         model = _Model(release, view(release), codebook)
-        drawn, root = _fitted(model, model.columns())
+        drawn = model.columns()
+        numbers = [each for each in drawn if isinstance(each, _Number)]
+        categories = [each for each in drawn if isinstance(each, _Category)]
+        target = model.correlations([*numbers, *categories])
+        fitted, root = _fitted(numbers, categories, target)
     return SyntheticRows(
         release=release,
         n_rows=n_rows,
         seed=seed,
         columns=tuple(each.name for each in drawn),
-        kept=tuple(model.kept(drawn)),
-        not_kept=tuple(model.not_kept(drawn)),
-        _drawn=drawn,
+        kept=tuple(model.kept(numbers, categories)),
+        not_kept=tuple(model.not_kept(numbers, categories)),
+        _numbers=numbers,
+        _categories=fitted,
         _root=root,
     )
 
@@ -399,10 +357,10 @@ class _Model:
     def __post_init__(self) -> None:
         release, d = self.release, self.release.n_features
         making = release.making
-        self.maps: tuple[Transform | None, ...] = making.transforms or (None,) * d
-        self.bought: tuple[Transform | None, ...] = making.marginals or (None,) * d
+        self.maps = [own or _NO_MAP for own in making.transforms or (None,) * d]
+        self.bought = [own or _NO_MAP for own in making.marginals or (None,) * d]
         self.names = [
-            name.removeprefix(f"{own.name}(").removesuffix(")") if own else name
+            name.removeprefix(f"{own.name}(").removesuffix(")") if own.name else name
             for own, name in zip(self.maps, feature_names(release).tolist(), strict=True)
         ]
         location = release.location
@@ -410,7 +368,7 @@ class _Model:
         self.variance = np.where(self.seen.lost, 0.0, self.seen.unit**2)
         self.ranked: dict[int, Knots] = {}
         for place, own in enumerate(self.maps):
-            if own is not None and own.name == RANK and own.edges:
+            if own.name == RANK and own.edges:
                 self.ranked[place] = law = _between_edges(own)
                 values = np.interp(_Z, *law)  # before they were scored, as bounds are
                 self.mean[place] = _NORMAL @ values
@@ -421,18 +379,14 @@ class _Model:
 
     def columns(self) -> tuple[_Number | _Category, ...]:
         """Return the columns of the table, in their order, without those that were not found."""
-        groups: dict[str, list[int]] = {}
-        for place, name in enumerate(self.names):
-            category, sign, _ = name.partition("=")
-            if sign:
-                groups.setdefault(category, []).append(place)
         found: dict[int, _Number | _Category] = {}
-        for name, places in groups.items():
-            category = self._category(name, np.array(places)) if len(places) > 1 else None
-            found |= {} if category is None else dict.fromkeys(places, category)
+        for name, places in self.release.categories.items():
+            plain = len(places) > 1 and all(self.maps[i] is _NO_MAP for i in places)
+            category = self._category(name, places) if plain else None
+            found |= {} if category is None else dict.fromkeys(places.tolist(), category)
         missing = set(not_found(self.release))
         for place, own in enumerate(self.maps):
-            if place in found or (own is not None and own.name == SQUARE):
+            if place in found or own.name == SQUARE:
                 continue
             column = None if place in missing else self._number(place)
             if column is None:
@@ -474,17 +428,15 @@ class _Model:
         own, name = self.maps[place], self.names[place]
         kind = self.known[name].kind if name in self.known else ""
         low, high = self._ends(place)
-        law, shape = self._values(place, low, high, binary=kind == BINARY), "known"
-        if law is None:
-            law, shape = self._law(place, low, high)
-        if law is None:
+        found = self._law(place, low, high, binary=kind == BINARY)
+        if found is None:
             return None
-        scored = law
-        if shape == "released" and own is not None and place in self.ranked:
-            scored = _steps(np.cumsum(own.shares)[:-1], own.scores)
+        law, shape = found
+        ranked = shape == "released" and place in self.ranked
+        scored = _steps(np.cumsum(own.shares)[:-1], own.scores) if ranked else law
         several = shape == "known" and len(law[0]) > 1
         whole = kind == "integer" or (several and np.array_equal(law[1], np.rint(law[1])))
-        inverse = _INVERSES.get("" if own is None else own.name, _same)
+        inverse = _INVERSES.get(own.name, np.asarray)
         ends = np.array([low, high])
         ends = np.where(np.isfinite(ends), inverse(ends), ends).tolist()
         at = np.array([place])
@@ -495,43 +447,42 @@ class _Model:
         own, bounds = self.maps[place], self.release.making.bounds
         low, high = (None, None) if bounds is None else bounds[place]
         low, high = -np.inf if low is None else low, np.inf if high is None else high
-        if own is not None and own.name == WINSORISE and own.edges:
+        if own.name == WINSORISE and own.edges:
             low, high = max(low, own.edges[0]), min(high, own.edges[1])
-        if own is not None and own.name == LOG:
+        if own.name == LOG:
             low = max(low, float(np.log(own.number or 1.0)))
         return (0.0, 2.0) if self.genotypes else (float(low), float(high))
 
-    def _values(self, place: int, low: float, high: float, *, binary: bool) -> Knots | None:
-        """Return the law of a column with one value, two or, of genotypes, three; else None."""
-        mean = float(np.clip(self.mean[place], low, high))
+    def _law(
+        self, place: int, low: float, high: float, *, binary: bool
+    ) -> tuple[Knots, str] | None:
+        """Return the law of a column, and its shape; None where it is not known how it varies."""
+        mean, variance = float(np.clip(self.mean[place], low, high)), float(self.variance[place])
         if self.genotypes:
             below = np.array([(1 - mean / 2) ** 2, 1 - (mean / 2) ** 2])
-            return _steps(below, np.arange(3.0))
+            return _steps(below, np.arange(3.0)), "known"
         if low == high or (place in self.constant and (low, high) != (0.0, 1.0)):
-            return np.zeros(1), np.array([mean])
-        most, noise_sd = (high - mean) * (mean - low), self.release.noise_sd
-        if not np.isfinite(most):
-            return None
-        noise = 0.0 if noise_sd is None else noise_sd[1] * float(self.seen.scale[place]) ** 2
-        noise = 0.0 if place in self.ranked else noise
-        both = 0 < most <= (self.variance[place] + 2 * noise) / _AT_BOUNDS
-        share = np.array([(high - mean) / (high - low)])
-        return _steps(share, np.array([low, high])) if both or binary else None
-
-    def _law(self, place: int, low: float, high: float) -> tuple[Knots | None, str]:
-        """Return the law of a column of many values, and its shape."""
-        mean, variance = float(np.clip(self.mean[place], low, high)), float(self.variance[place])
+            return (np.zeros(1), np.array([mean])), "known"
+        most, noise = (high - mean) * (mean - low), 0.0
+        if self.release.noise_sd is not None and place not in self.ranked:
+            noise = self.release.noise_sd[1] * float(self.seen.scale[place]) ** 2
+        both = 0 < most <= (variance + 2 * noise) / _AT_BOUNDS
+        if np.isfinite(most) and (both or binary):
+            share = np.array([(high - mean) / (high - low)])
+            return _steps(share, np.array([low, high])), "known"
         law, bought = self.ranked.get(place), self.bought[place]
-        if law is None and bought is not None and bought.edges:
+        if law is None and bought.edges:
             law = _between_edges(bought, mean, variance)
         if law is not None:
             return (law[0], np.clip(law[1], low, high)), "released"
         if not 0 < variance < np.inf or not np.isfinite(mean):
-            return None, ""
-        if min(mean - low, high - mean) > _BEYOND_BOUNDS * np.sqrt(variance):
+            return None
+        if min(mean - low, high - mean) <= _BEYOND_BOUNDS * np.sqrt(variance):
+            law, shape = (_Z[::10], _bounded(mean, variance, low, high)), "bounds"
+        else:
             z = np.array([-_FAR, _FAR])
-            return (z, mean + np.sqrt(variance) * z), "normal"
-        return (_Z[::10], _bounded(mean, variance, low, high)), "bounds"
+            law, shape = (z, mean + np.sqrt(variance) * z), "normal"
+        return law, shape
 
     def correlations(self, drawn: list[_Number | _Category]) -> FloatArray:
         """Return released correlations of columns; at most 1 in size."""
@@ -545,50 +496,39 @@ class _Model:
 
     # ---- in words ----
 
-    def kept(self, drawn: tuple[_Number | _Category, ...]) -> Iterator[str]:
+    def kept(self, numbers: list[_Number], categories: list[_Category]) -> Iterator[str]:
         """Say what the rows have of the release."""
-        numbers, categories = _of_kind(drawn, _Number), _of_kind(drawn, _Category)
-        mapped = any(own is not None and own.name != SQUARE for own in self.maps)
+        mapped = any(own.name not in ("", SQUARE) for own in self.maps)
         of = ", of columns under their transforms (log, rank, ...)" if mapped else ""
         yield f"the released correlations{of}, moved as little as makes them those of a table"
         if any(each.shape in _ASSUMED for each in numbers):
             zero = "; means of zero, as none were released" * (self.release.location is None)
             yield f"released means and standard deviations{zero}"
         bought = [each.name for each in numbers if each.shape == "released"]
-        if bought:
-            yield f"released quantiles of {some_of(bought, MOST_NAMED)}"
+        yield from _about("released quantiles of {}", bought)
         bounded = [each.name for each in numbers if np.isfinite(each.ends).any()]
-        if bounded:
-            yield f"public bounds, or released caps, of {some_of(bounded, MOST_NAMED)}"
-        if categories:
-            names = some_of([each.name for each in categories], MOST_NAMED)
-            yield f"shares of the levels of {names}: each row has exactly one level"
+        yield from _about("public bounds, or released caps, of {}", bounded)
+        each_row = "shares of the levels of {}: each row has exactly one level"
+        yield from _about(each_row, [each.name for each in categories])
         if self.genotypes:
             yield "allele frequencies, in Hardy-Weinberg proportions: 0, 1 or 2 alleles"
 
-    def not_kept(self, drawn: tuple[_Number | _Category, ...]) -> Iterator[str]:
+    def not_kept(self, numbers: list[_Number], categories: list[_Category]) -> Iterator[str]:
         """Say what the rows lack."""
-        numbers = _of_kind(drawn, _Number)
-        assumed = [each.name for each in numbers if each.shape in _ASSUMED]
-        if assumed:
-            yield (
-                "shapes of columns: only mean and scale are known, and values are drawn from a "
-                "normal law, or one within the bounds (beta, gamma), for "
-                f"{some_of(assumed, MOST_NAMED)}. --marginals SHARE of 'hushcov fit' buys quantiles"
-            )
+        yield from _about(
+            "shapes of columns: only mean and scale are known, and values are drawn from a normal "
+            "law, or one within the bounds (beta, gamma), for {}. --marginals SHARE of 'hushcov "
+            "fit' buys quantiles",
+            [each.name for each in numbers if each.shape in _ASSUMED],
+        )
         yield "tails: values beyond the last released quantile, and values that were cut down"
         yield "interactions, curves and anything else that pairs of columns do not show"
         yield "nulls: every row is complete, and records that miss a value were left out"
-        if self.lost:
-            names = some_of(self.lost, MOST_NAMED)
-            yield f"columns that were not found, which are left out: {names}"
-        if self.rare:
-            yield f"levels that were not found, which no row has: {some_of(self.rare, MOST_NAMED)}"
-        others = [each.name for each in _of_kind(drawn, _Category) if OTHER in each.levels]
-        if others:
-            names = some_of(others, MOST_NAMED)
-            yield f"levels that are in no list: they are {OTHER} in {names}"
-        if any(own is not None and own.name == SQUARE for own in self.maps):
+        yield from _about("columns that were not found, which are left out: {}", self.lost)
+        yield from _about("levels that were not found, which no row has: {}", self.rare)
+        others = [each.name for each in categories if OTHER in each.levels]
+        yield from _about(f"levels that are in no list: they are {OTHER} in {{}}", others)
+        if any(own.name == SQUARE for own in self.maps):
             yield "squares of columns, which are left out: compute them from the columns"
         if self.release.selected is not None:
             yield "pairs that were not released, which count as zero"
@@ -599,6 +539,11 @@ class _Model:
             yield f"single records: a row is like the mean of the records of one {promise.unit}"
         elif promise.rows_per_unit > 1:
             yield "survey weights: all rows count alike"
+
+
+def _about(words: str, names: list[str]) -> list[str]:
+    """Return a sentence about these columns, if there are any."""
+    return [words.format(some_of(names, MOST_NAMED))] if names else []
 
 
 _INVERSES: dict[str, Callable[[FloatArray], FloatArray]] = {
@@ -669,29 +614,18 @@ def _bounded(mean: float, variance: float, low: float, high: float) -> FloatArra
 
 
 def _fitted(
-    model: _Model, drawn: tuple[_Number | _Category, ...]
-) -> tuple[tuple[_Number | _Category, ...], FloatArray]:
-    """Return columns with the weights of categories, and a root of the correlations of the others.
+    numbers: list[_Number], categories: list[_Category], target: FloatArray
+) -> tuple[list[_Category], FloatArray]:
+    """Return categories with their weights, and a root of the correlations of normal numbers.
 
-    Correlations of normal numbers follow from the Hermite series of two columns; weights are found
-    for rows that are drawn on trial, always by the same numbers.
+    Weights are found for rows that are drawn on trial, always by the same numbers.
     """
-    numbers, categories = _of_kind(drawn, _Number), _of_kind(drawn, _Category)
-    target = model.correlations([*numbers, *categories])
-    latent = target[: len(numbers), : len(numbers)].copy()
-    curved = np.array([k for k, x in enumerate(numbers) if x.shape != "normal"], dtype=np.int64)
-    if len(curved):
-        series = np.stack([numbers[k].series for k in curved])
-        slope = np.ones(len(numbers))
-        slope[curved] = np.where(series[:, 1] > 1e-6, series[:, 1], np.inf)
-        latent = np.clip(latent / np.multiply.outer(slope, slope), -1.0, 1.0)
-        latent[np.ix_(curved, curved)] = _latent_of(series, target[np.ix_(curved, curved)])
-        np.fill_diagonal(latent, 1.0)
-    root = _root(latent)
+    root = _root(_latent(numbers, target))
+    made: list[_Category] = []
     if not categories:
-        return drawn, root
+        return made, root
     n = max(_LEAST_TRIED, min(_TRIED, _TRIED_NUMBERS // len(target)))
-    rng, made = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     z = rng.standard_normal((n // 2, root.shape[1])) @ root.T
     features = _features(numbers, np.concatenate([z, -z]))
     used, start = list(range(len(numbers))), len(numbers)
@@ -699,30 +633,27 @@ def _fitted(
         made.append(each.fitted(features, target[start : start + len(each.places)][:, used]))
         used += range(start, start + len(each.levels) - 1)  # the last level follows from others
         start += len(each.places)
-        codes = made[-1].codes(features, rng.permutation((np.arange(n) + 0.5) / n))
-        features = np.concatenate([features, made[-1].features(codes)], axis=1)
-    fitted = {each.name: each for each in made}
-    return tuple(fitted.get(each.name, each) for each in drawn), root
+        features = made[-1].drawn(features, rng.permutation((np.arange(n) + 0.5) / n))[1]
+    return made, root
 
 
-def _latent_of(series: FloatArray, target: FloatArray) -> FloatArray:
-    """Return correlations of normal numbers whose columns, by their series, have these."""
-    rows, columns = np.triu_indices(len(series), 1)
-    powers = _LATENT[:, None] ** np.arange(_DEGREE + 1)
-    found = np.eye(len(series))
-    for start in range(0, len(rows), _AT_ONCE):
-        i, j = rows[start : start + _AT_ONCE], columns[start : start + _AT_ONCE]
-        reached = (series[i] * series[j])[:, 1:] @ powers[:, 1:].T
-        reached = np.maximum.accumulate(reached, axis=1)
-        wanted = np.clip(target[i, j], reached[:, 0], reached[:, -1])
+def _latent(numbers: list[_Number], target: FloatArray) -> FloatArray:
+    """Return correlations of normal numbers whose columns have these, by their Hermite series."""
+    found = np.eye(len(numbers))
+    if all(each.shape == "normal" for each in numbers):
+        return target[: len(found), : len(found)]
+    series = np.stack([(_NORMAL * each.standardised(_Z)) @ _HERMITE for each in numbers])[:, 1:]
+    powers = _LATENT ** np.arange(1, _DEGREE + 1)[:, None]
+    for i in range(len(found) - 1):
+        reached = np.maximum.accumulate((series[i] * series[i + 1 :]) @ powers, axis=1)
+        wanted = np.clip(target[i, i + 1 : len(found)], reached[:, 0], reached[:, -1])
         above = np.clip((reached < wanted[:, None]).sum(axis=1), 1, len(_LATENT) - 1)
-        own = np.arange(len(i))
+        own = np.arange(len(above))
         low, high = reached[own, above - 1], reached[own, above]
         part = (wanted - low) / np.where(high > low, high - low, np.inf)
         between = _LATENT[above - 1] + part * (_LATENT[above] - _LATENT[above - 1])
-        found[i, j] = np.where(np.ptp(reached, axis=1) > 1e-9, between, 0.0)
-        found[j, i] = found[i, j]
-    return found
+        found[i, i + 1 :] = np.where(np.ptp(reached, axis=1) > 1e-9, between, 0.0)
+    return found + np.triu(found, 1).T
 
 
 def _root(matrix: FloatArray) -> FloatArray:

@@ -22,12 +22,7 @@ from hushcov._validation import LIBRARIES, check_choice, check_integer
 from hushcov._words import counted, some_of
 from hushcov.accounting.guarantee import promise_words
 from hushcov.exceptions import MissingPackageError, ParameterError
-from hushcov.postprocess import (
-    Matrix,
-    is_sparse,
-    symmetric_sparse,
-    upper_pairs,
-)
+from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.release.estimate import scales_of
@@ -60,11 +55,9 @@ class Answer(ABC):
     def table(self) -> Table:
         """The answer as named columns."""
 
+    @abstractmethod
     def page(self) -> AnswerPage:
         """The answer as it is shown."""
-        from hushcov.answers.printing import AnswerPage
-
-        return AnswerPage(type(self).__name__, [], self.table(), "")
 
     def __repr__(self) -> str:
         return str(self.page())

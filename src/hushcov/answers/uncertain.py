@@ -16,13 +16,7 @@ from scipy import sparse, special
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_level, listed
 from hushcov._words import counted, some_of
-from hushcov.answers.tables import (
-    MOST_ASKED,
-    feature_names,
-    paired_with,
-    positions,
-    released_among,
-)
+from hushcov.answers.tables import MOST_ASKED, feature_names, paired_with, positions, released_among
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import (
     hard_threshold,
@@ -386,22 +380,16 @@ def missing_sd(release: Release) -> float:
     return min(weak, float(noise), 1.0)
 
 
-def _tails(release: Release, features: IntArray) -> list[str]:
-    """Return a remark on features whose values far away were cut down, where there are any."""
-    known = coverage(release)
-    fails = features[(known.heavy | ~known.holds)[features]].tolist()
-    if not fails:
-        return []
-    names = some_of(feature_names(release)[fails].tolist(), _MOST_LISTED)
-    return [
-        f"Values far away were cut down, of {names}: intervals may miss. Transforms of such "
-        "columns (log, winsorise, rank) lose less."
-    ]
-
-
 def doubts(release: Release, features: IntArray, n_zero: int) -> list[str]:
     """Return remarks, in sentences, on an answer that uses these features."""
-    said = _tails(release, features)
+    said, known = [], coverage(release)
+    fails = features[(known.heavy | ~known.holds)[features]].tolist()
+    if fails:
+        names = some_of(feature_names(release)[fails].tolist(), _MOST_LISTED)
+        said.append(
+            f"Values far away were cut down, of {names}: intervals may miss. Transforms of such "
+            "columns (log, winsorise, rank) lose less."
+        )
     if n_zero:
         said.append(
             f"{counted(n_zero, 'pair')} of these features did not stand out, and count as "
@@ -591,7 +579,7 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
     multiply_outer(matrix, 1 / unit)
     multiply_outer(noise, 1 / unit)
     said += say_left_out(left_out)
-    said += _tails(release, places)
+    said += doubts(release, places, 0)
     return AskedMatrix(
         features=places,
         names=feature_names(release)[places],

@@ -12,13 +12,7 @@ import numpy as np
 
 from hushcov.answers.tables import Answer, check_parquet, feature_names, write_table
 from hushcov.answers.uncertain import answered, spelt_out
-from hushcov.cli.answers import (
-    columns_of,
-    features_option,
-    reads_release,
-    records,
-    split_names,
-)
+from hushcov.cli.answers import columns_of, features_option, reads_release, records, split_names
 from hushcov.cli.files import check_paths
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function, output_option
 from hushcov.cli.output import clean, console, echo_json, facts
@@ -186,10 +180,7 @@ def components(
     names, notes = columns_of(release, features)
     options: dict[str, Any] = {"correlation": not covariance, "features": names}
     found = of(release, n_components, level=level, **options)
-    summary = {
-        "components": records(found.summary()),
-        "standing_out": found.n_standing_out,
-    }
+    summary = {"components": records(found.summary()), "standing_out": found.n_standing_out}
     _tell(found, summary, notes, **out)
 
 

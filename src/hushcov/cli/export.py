@@ -10,24 +10,12 @@ import click
 from hushcov._words import counted, number
 from hushcov.answers.clients import CLIENTS
 from hushcov.answers.export import CHROMOSOME, EXPORTS, STATEMENT, Correction, Exported, export
-from hushcov.cli.answers import (
-    check_outside,
-    columns_of,
-    features_option,
-    open_page,
-    reads_release,
-)
+from hushcov.cli.answers import check_outside, columns_of, features_option, open_page, reads_release
 from hushcov.cli.options import JSON, Command, output_option
-from hushcov.cli.output import (
-    clean,
-    echo_json,
-    facts,
-    shares,
-)
+from hushcov.cli.output import clean, echo_json, facts, shares
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
-from hushcov.release.pairs import LEVEL
 
 _MOST_FILES = 6  # named on the screen
 
@@ -103,7 +91,6 @@ def command(
             )
         size = int(block_size)
     release = read().release
-    names = None if features is None else columns_of(release, features)[0]
     with shares() as tell:
         found = export(
             release,
@@ -112,9 +99,8 @@ def command(
             covariance=not correlation,
             psd=psd,
             block_size=size,
-            features=names,
+            features=columns_of(release, features)[0],
             overwrite=overwrite,
-            level=LEVEL,
             progress=tell,
         )
     if as_json:
@@ -126,12 +112,12 @@ def command(
 
 def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
     correction, files = found.correction, list(found.files)
-    lines = [] if found.client is None else found.client.lines
+    lines = list(found.lines)
     if correction is not None:
         matrix = f"{counted(release.n_features, 'feature')}, {counted(correction.pairs, 'pair')}"
         if len(correction.blocks) > 1:
             matrix += f", in {counted(len(correction.blocks), 'block')}"
-        lines = [(f"{found.statement['values']}s", matrix), *correction_lines(correction)]
+        lines = [(f"{found.statement['values']}s", matrix), *_correction_lines(correction)]
     named = ", ".join(files[:_MOST_FILES])
     more = f" and {len(files) - _MOST_FILES:,} more" if len(files) > _MOST_FILES else ""
     return [
@@ -141,26 +127,21 @@ def _lines(release: Release, found: Exported) -> list[tuple[str, str]]:
     ]
 
 
-def correction_lines(correction: Correction) -> list[tuple[str, str]]:
+def _correction_lines(correction: Correction) -> list[tuple[str, str]]:
     """Describe what was changed and left out, in labelled sentences."""
-    lines = []
+    words = "nothing: the matrix was positive semidefinite"
     if not correction.psd:
-        lines.append(("changed", "nothing: the matrix may have negative eigenvalues"))
-    elif correction.largest_change == 0:
-        lines.append(("changed", "nothing: the matrix was positive semidefinite"))
-    else:
+        words = "nothing: the matrix may have negative eigenvalues"
+    elif correction.largest_change != 0:
         words = (
             f"correlations by {number(correction.largest_change, 2)} at most, to make the matrix "
             f"positive semidefinite; Frobenius norm {number(correction.frobenius, 3)}, operator "
             f"norm about {number(correction.norm, 2)}"
         )
-        lines.append(("changed", words))
+    lines = [("changed", words)]
     if correction.cut_pairs:
-        words = (
-            f"{counted(correction.cut_pairs, 'pair')} across blocks, the largest "
-            f"{number(correction.cut_largest, 2)}"
-        )
-        lines.append(("left out", words))
+        pairs, most = counted(correction.cut_pairs, "pair"), number(correction.cut_largest, 2)
+        lines.append(("left out", f"{pairs} across blocks, the largest {most}"))
     if correction.without_variance:
         count = counted(correction.without_variance, "feature")
         lines.append(("left out", f"pairs of {count} without a positive released variance"))

@@ -40,15 +40,7 @@ from hushcov.cli.fitting import (
     split_off,
 )
 from hushcov.cli.options import Command, check_budget, options_of, settings_option
-from hushcov.cli.output import (
-    console,
-    echo_json,
-    facts,
-    heading,
-    paragraph,
-    show,
-    warning,
-)
+from hushcov.cli.output import console, echo_json, facts, heading, paragraph, show, warning
 from hushcov.cli.report import REPORT, attach_report
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError

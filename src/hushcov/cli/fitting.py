@@ -19,13 +19,7 @@ from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
-from hushcov.cli.plan import (
-    command_memory,
-    detection,
-    families_error,
-    forecast_dict,
-    typical_error,
-)
+from hushcov.cli.plan import command_memory, detection, families_error, forecast_dict, typical_error
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning

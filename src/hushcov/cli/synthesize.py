@@ -59,9 +59,8 @@ def command(
       hushcov synthesize patients-release -n 20000 -o synthetic.csv
       hushcov synthesize survey-release -n 1000 --codebook codebook.csv -o synthetic.parquet
     """
-    name = f"{folder.resolve().name}-synthetic.csv"
-    place = Path(name) if output is None else output
-    path, beside = check_output(place, overwrite=overwrite, name="output")
+    default = Path(f"{folder.resolve().name}-synthetic.csv")
+    path, beside = check_output(output or default, overwrite=overwrite, name="output")
     check_outside(folder, path)
     book = None if codebook is None else read_codebook(codebook)
     found = synthesize(read().release, n, random_state=random_state, codebook=book)

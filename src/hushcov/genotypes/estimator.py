@@ -15,19 +15,10 @@ from hushcov._validation import check_integer, check_real, shown
 from hushcov.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
-from hushcov.estimators.options import (
-    CandidateOptions,
-    DeltaOptions,
-    ForecastOptions,
-    with_options,
-)
+from hushcov.estimators.options import CandidateOptions, DeltaOptions, ForecastOptions, with_options
 from hushcov.estimators.scaled import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.genotypes.mechanism import (
-    GenotypeParameters,
-    genotype_parameters,
-    release_genotypes,
-)
+from hushcov.genotypes.mechanism import GenotypeParameters, genotype_parameters, release_genotypes
 from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.noise import Entropy, entropy_source

@@ -38,12 +38,7 @@ from numpy.lib import format as npy
 
 from hushcov._files import as_path, os_errors, to_disk
 from hushcov._version import __version__
-from hushcov.exceptions import (
-    CapacityError,
-    DamagedReleaseError,
-    ReleaseError,
-    SignatureError,
-)
+from hushcov.exceptions import CapacityError, DamagedReleaseError, ReleaseError, SignatureError
 from hushcov.release.document import Release
 from hushcov.release.schema import (
     FORMAT,

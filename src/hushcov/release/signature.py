@@ -11,12 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hushcov.exceptions import (
-    MissingPackageError,
-    ParameterError,
-    ReleaseError,
-    SignatureError,
-)
+from hushcov.exceptions import MissingPackageError, ParameterError, ReleaseError, SignatureError
 
 KeyFile = str | os.PathLike[str]
 

@@ -48,18 +48,6 @@ def _framed(axes: Axes, colour: Callable[[str], str] = ink) -> None:
     axes.yaxis.set_major_formatter(_tick)
 
 
-def _reference(axes: Axes, label: str, colour: Callable[[str], str] = ink) -> None:
-    """A dashed line at 1, which the label above it explains."""
-    axes.axhline(1.0, color=colour("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
-    _beside(axes, label, (1.0, 1.0), (0, 5), xycoords=("axes fraction", "data"), ha="right")
-
-
-def _beside(
-    axes: Axes, label: str, point: tuple[float, float], pixels: tuple[int, int], **look: Any
-) -> None:
-    axes.annotate(label, point, xytext=pixels, textcoords="offset points", **look)
-
-
 def _tick(value: float, _: float) -> str:
     """A value beside its tick."""
     exact = float(f"{value:.12g}")  # sums of steps have rounding errors
@@ -81,7 +69,7 @@ def decay_chart(lags: Sequence[int], means: Sequence[float], noise: float | None
         axes.locator_params(axis="x", nbins=6, integer=True)
         _framed(axes)
         if noise is not None:
-            _dashed(axes, noise)
+            _dashed(axes, noise, "noise alone")
         size = 6 if len(lags) <= _FEW else 3
         axes.plot(lags, means, color=ink("link"), marker="o", markersize=size, linewidth=2)
 
@@ -109,15 +97,20 @@ def order_chart(
         for start, _ in borders[1:] if len(borders) <= _LONG else ():
             axes.axvline(start, color=ink("line"), linewidth=1)
         if noise is not None:
-            _dashed(axes, noise)
+            _dashed(axes, noise, "noise alone")
         axes.plot(places, means, color=ink("link"), linewidth=1.6)
 
     return chart(_SIZE, "Mean size of correlations along the columns", draw)
 
 
-def _dashed(axes: Axes, noise: float) -> None:
-    axes.axhline(noise, color=ink("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
-    _beside(axes, "noise alone", (0.0, noise), (5, 5), xycoords=("axes fraction", "data"))
+def _dashed(
+    axes: Axes, at: float, label: str, colour: Callable[[str], str] = ink, *, right: bool = False
+) -> None:
+    """Draw a dashed line, and above it the label that explains it."""
+    axes.axhline(at, color=colour("muted"), linestyle=(0, (4, 3)), linewidth=1.4)
+    end, shift, side = (1.0, 0, "right") if right else (0.0, 5, "left")
+    look: Any = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "ha": side}
+    axes.annotate(label, (end, at), xytext=(shift, 5), **look)
 
 
 def draw_spectrum(
@@ -131,7 +124,7 @@ def draw_spectrum(
     if reach is not None:
         band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
         axes.axhspan(*band, facecolor=colour("link"), edgecolor="none", alpha=0.14, zorder=0)
-    _reference(axes, "unrelated features: 1", colour)
+    _dashed(axes, 1.0, "unrelated features: 1", colour, right=True)
     ranks, size = range(1, len(values) + 1), 7 if len(values) <= _FEW else 4
     look: dict[str, Any] = {"markeredgewidth": 0, "clip_on": False, "zorder": 3}
     axes.plot(ranks, values, "o", markersize=size, color=colour("link"), **look)

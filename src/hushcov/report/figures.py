@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 import textwrap
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -37,7 +35,7 @@ from hushcov.report.pages import (
     verdict_colours,
 )
 from hushcov.report.sections import error_reach, spectrum
-from hushcov.report.style import LOOKS, caption, new_figure, tidy, write_png
+from hushcov.report.style import LOOKS, caption, new_figure, png, tidy, write_png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,14 +87,21 @@ def heat_map(correlation: Matrix, *, in_order: bool = False) -> HeatMap:
     return HeatMap(order, cells, min(1.0, colour_limit(correlation)), words)
 
 
+def _is_band(correlation: Matrix, in_order: bool) -> bool:
+    return in_order and is_sparse(correlation) and correlation.shape[0] > _MOST_NAMES
+
+
 def release_heatmap(
     correlation: Matrix, names: Sequence[str] | None = None, *, in_order: bool = False
 ) -> Figure:
     """Return a figure of released correlations, with a caption that says what to see.
 
     It shows what `heat_map` returns. `names` are those of the features, which are counted from 0
-    without them; where there are many, some of them are at the axes. Noise is grey.
+    without them; where there are many, some of them are at the axes. Noise is grey. Many columns
+    whose order means something are shown as a band: `band_figure`.
     """
+    if _is_band(correlation, in_order):
+        return band_figure(correlation)
     found = heat_map(correlation, in_order=in_order)
     large = len(found.order) > _FEW_NAMES
     figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
@@ -139,15 +144,8 @@ def write_release_heatmap(
     *,
     in_order: bool = False,
 ) -> Path:
-    """Write `release_heatmap` as a PNG file, and return its path.
-
-    Of columns whose order means something, as a band: `hushcov.report.figures.band_figure`.
-    """
-    if in_order and is_sparse(correlation) and correlation.shape[0] > _MOST_NAMES:
-        return write_png(path, band_figure(correlation))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
-        return write_png(path, release_heatmap(correlation, names, in_order=in_order))
+    """Write `release_heatmap` as a PNG file, and return its path."""
+    return write_png(path, release_heatmap(correlation, names, in_order=in_order))
 
 
 def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
@@ -315,16 +313,8 @@ def release_figure(release: Release, kind: str | None = None) -> Figure:
     named = replace(release, column_names=tuple(feature_names(release)))  # as answers have them
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         figure = _overview(subject_of(named)) if kind is None else _alone(subject_of(named), kind)
-    vars(figure)["_repr_png_"] = partial(_as_png, figure)
+    vars(figure)["_repr_png_"] = partial(png, figure)
     return figure
-
-
-def _as_png(figure: Figure) -> bytes:
-    stream = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
-        figure.savefig(stream, format="png", dpi=80)
-    return stream.getvalue()
 
 
 def _overview(subject: Subject) -> Figure:
@@ -332,7 +322,10 @@ def _overview(subject: Subject) -> Figure:
     # Parts of their own: names beside one panel take no room from another.
     parts = np.ravel(np.asarray(figure.subfigures(2, 2)))
     heat, pairs, eigenvalues, edges = (part.subplots() for part in parts)
-    drawn = _small_graph(subject)
+    for most in _FEW_NODES:  # of so many the names can be read in a panel
+        drawn = graph(subject, wide=_PANEL[0] * _PER_INCH, most=most)
+        if drawn is None or drawn.height <= _PANEL[1] * _PER_INCH:
+            break
     words = {
         "Correlations": _draw_heat(heat, subject),
         "Pairs": _draw_pairs(pairs, subject, _FEW_PAIRS),
@@ -347,22 +340,11 @@ def _overview(subject: Subject) -> Figure:
     return figure
 
 
-def _small_graph(subject: Subject) -> Graph | None:
-    """Return the graph of so many features that their names can be read in a panel."""
-    for most in _FEW_NODES:
-        drawn = graph(subject, wide=_PANEL[0] * _PER_INCH, most=most)
-        if drawn is None or drawn.height <= _PANEL[1] * _PER_INCH:
-            break
-    return drawn
-
-
 def _alone(subject: Subject, kind: str) -> Figure:
     release = subject.release
     if kind == "heat":
-        matrix = released_correlation(release)
-        if _is_band(release):
-            return band_figure(matrix)
-        return release_heatmap(matrix, release.column_names, in_order=release.in_order)
+        names, in_order = release.column_names, release.in_order
+        return release_heatmap(released_correlation(release), names, in_order=in_order)
     width, height = _SIZES[kind]
     drawn = graph(subject) if kind == "graph" else None
     if drawn is not None:
@@ -380,13 +362,9 @@ def _alone(subject: Subject, kind: str) -> Figure:
     return caption(figure, words, width=int(12.5 * width))
 
 
-def _is_band(release: Release) -> bool:
-    return release.in_order and is_sparse(release.integers) and release.n_features > _MOST_NAMES
-
-
 def _draw_heat(axes: Axes, subject: Subject) -> str:
     release, matrix = subject.release, released_correlation(subject.release)
-    if _is_band(release):
+    if _is_band(matrix, release.in_order):
         return _band_panel(axes, matrix)
     found = heat_map(matrix, in_order=release.in_order)
     look: dict[str, Any] = {"most_names": _MOST_NAMES // 2, "shrink": 0.8, "side": "right"}

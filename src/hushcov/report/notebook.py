@@ -13,7 +13,6 @@ from html import escape
 
 import numpy as np
 
-from hushcov._arrays import FloatArray
 from hushcov.answers.tables import WARNING, correlation, feature_names, overview
 from hushcov.release import Release
 from hushcov.release.description import VERDICT, verdict
@@ -24,7 +23,6 @@ from hushcov.report.pages import page_colours, printable, short, verdict_colours
 _MOST_DRAWN = 30  # features of the map
 _SIDE, _WIDEST_CELL = 320, 26  # pixels
 _LONGEST = 16  # letters of a name beside the map
-_STEPS = 100  # of a colour
 
 
 def release_html(release: Release, more: str = "") -> str:
@@ -78,29 +76,21 @@ def _heat(release: Release) -> str:
 
 
 def _png(found: HeatMap) -> bytes:
-    """Return the cells as an image of as many pixels, with a palette."""
+    """Return the cells as an image of as many pixels."""
     low, zero, high, noise = (
         np.array(list(bytes.fromhex(page_colours()[name][1:])), dtype=np.float64)
         for name in ("negative", "zero", "positive", "noise")
     )
-    steps = np.linspace(0, 1, _STEPS + 1)[:, None]
-    palette = np.vstack(
-        [
-            low + (zero - low.astype(float)) * steps,
-            zero + (high - zero.astype(float)) * steps[1:],
-            noise,
-        ]
-    )
-    place: FloatArray = np.rint(_STEPS * (1 + np.clip(found.cells / found.limit, -1, 1)))
-    pixels = np.nan_to_num(place, nan=2 * _STEPS + 1).astype(np.uint8)
-    height, width = pixels.shape
+    share = np.clip(found.cells / found.limit, -1, 1)[..., None]
+    colours = zero + (np.where(share < 0, low, high) - zero) * np.abs(share)
+    pixels = np.rint(np.where(np.isnan(share), noise, colours)).astype(np.uint8)
+    height, width, _ = pixels.shape
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
 
     def chunk(kind: bytes, content: bytes) -> bytes:
         check = struct.pack(">I", zlib.crc32(kind + content))
         return struct.pack(">I", len(content)) + kind + content + check
 
-    head = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    colours = np.rint(palette).astype(np.uint8).tobytes()
-    parts = (b"IHDR", head), (b"PLTE", colours), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = (b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)

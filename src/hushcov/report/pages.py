@@ -23,14 +23,7 @@ from hushcov._words import number as plain_number
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
-from hushcov.release.description import (
-    GOOD,
-    HOPELESS,
-    ROUGH,
-    UNRESOLVED,
-    Description,
-    describe,
-)
+from hushcov.release.description import GOOD, HOPELESS, ROUGH, UNRESOLVED, Description, describe
 from hushcov.release.pairs import View
 from hushcov.report.style import EXTRA, new_figure
 

@@ -10,6 +10,7 @@ import importlib
 import io
 import re
 import textwrap
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,8 +45,17 @@ def new_figure(width: float, height: float) -> Figure:
 
 def write_png(path: str | Path, figure: Figure) -> Path:
     """Write a figure, and return its path."""
-    figure.savefig(path, format="png", dpi=150)
+    Path(path).write_bytes(png(figure, dpi=150))
     return Path(path)
+
+
+def png(figure: Figure, *, dpi: int = 80) -> bytes:
+    """Return a figure as PNG."""
+    stream = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # no font has the letters of every name
+        figure.savefig(stream, format="png", dpi=dpi)
+    return stream.getvalue()
 
 
 def caption(figure: Figure, text: str, *, width: int, headline: str | None = None) -> Figure:
