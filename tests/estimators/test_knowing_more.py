@@ -96,8 +96,8 @@ def test_a_rare_flag_keeps_its_variance(told):
     table = pd.DataFrame(rng.normal(size=(100_000, 3)), columns=["a", "b", "c"])
     table["flag"] = (rng.random(len(table)) < 0.005) * 1.0
     for seed in (0, 1):
+        est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=seed, **told)
         with pytest.warns(SeededNoiseWarning):
-            est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=seed, **told)
             est.fit(table)
         ratio = est.covariance_[3, 3] / table["flag"].var()
         assert 0.85 < ratio < 1.15

@@ -508,7 +508,7 @@ def _lines(facts: dict[str, Any], to: str, d: int) -> tuple[tuple[str, str], ...
         LAW: f"told to {to}, as the covariance of all entries: {errors}",
         PENALTY: f"counted in the penalty ALPHA of the script: {errors}",
         RECORDS: f"{to} cannot be told of it. The script gives {facts['n_effective']:,} records "
-        f"instead of {facts['n']:,}, with which standard errors of entries and loadings would be "
+        f"instead of {facts['n']:,}: with all, standard errors of entries and loadings would be "
         f"too small by about the factor {average}, and those of regressions by {directions}",
     }[client.noise]
     kind = "correlations" if client.correlation else "covariances"

@@ -314,6 +314,10 @@ class Exported:
     statement: dict[str, Any]
     lines: tuple[tuple[str, str], ...] = ()
 
+    def __str__(self) -> str:
+        said = [f"{label}: {sentence}" for label, sentence in self.lines]
+        return "\n".join([f"{self.folder}: {', '.join(self.files)}", *said])
+
 
 def export(
     release: Release,

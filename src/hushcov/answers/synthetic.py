@@ -65,6 +65,8 @@ _ENOUGH = {"gtol": 2e-4, "ftol": 1e-12, "maxiter": 100}
 # The share that is cut off released quantiles far away, or the variance, over the released one, at
 # which it is enough.
 _CUT, _ROOM = 0.01, 1.02
+# Deviations that are kept, and kept in part, and how many bins may be as wide as one.
+_NEAR, _FARTHEST, _BINS_OF_SD = 3.0, 12.0, 8.0
 _DIGITS = 3  # of a number, beyond the first digit of its deviation
 _ASSUMED = ("normal", "bounds")  # shapes that are not known
 _ENDINGS = (".csv", ".parquet")
@@ -178,7 +180,7 @@ class _Category:
         return replace(self, weights=weights)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SyntheticRows(Answer):
     """Rows drawn from a release; `frame()`, `table()` and `save()` give the same ones.
 
@@ -287,7 +289,7 @@ def check_output(path: object, *, overwrite: bool = False, name: str = "path") -
         check_parquet()
     for each in (rows, rows.with_suffix(".txt")):
         if each.is_dir() or (each.exists() and not overwrite):
-            cure = "choose another name." if each.is_dir() else "choose another name, or overwrite."
+            cure = "choose another name" + ("." if each.is_dir() else ", or --overwrite.")
             raise ParameterError(f"{name} must be a new file, got {each}, which exists: {cure}")
     return rows, rows.with_suffix(".txt")
 
@@ -369,7 +371,9 @@ class _Model:
         self.ranked: dict[int, Knots] = {}
         for place, own in enumerate(self.maps):
             if own.name == RANK and own.edges:
-                self.ranked[place] = law = _between_edges(own)
+                self.ranked[place] = law = _between_edges(
+                    self.bought[place] if self.bought[place].edges else own
+                )
                 values = np.interp(_Z, *law)  # before they were scored, as bounds are
                 self.mean[place] = _NORMAL @ values
                 self.variance[place] = _NORMAL @ (values - self.mean[place]) ** 2
@@ -571,15 +575,19 @@ def _between_edges(own: Transform, mean: float = 0.0, variance: float = 0.0) -> 
     upper = np.append(edges, edges[-1])
     middle = mean if variance > 0 else upper[np.searchsorted(np.cumsum(shares), 0.5)]
     order = np.argsort(np.abs(upper - middle), kind="stable")
-    held, square = shares[order], (upper[order] - middle) ** 2
+    deviation = np.sqrt(variance)
+    near = np.maximum(np.abs(upper[order] - middle) - deviation / _BINS_OF_SD, 0.0)
+    held, square = shares[order], near**2
     most = _ROOM * variance if variance > 0 else np.inf
     reached = np.cumsum(held * square) / np.maximum(np.cumsum(held), 1e-300)
-    inside = (reached <= most) if variance > 0 else np.cumsum(held) <= 1 - _CUT
+    inside = (reached <= most) | (near <= _NEAR * deviation)
+    inside = inside if variance > 0 else np.cumsum(held) <= 1 - _CUT
     last = int(np.count_nonzero(inside))
-    if last < len(held) and variance > 0 and square[last] > most:  # a part of this bin is kept
+    if last < len(held) and most < square[last] < (_FARTHEST * deviation) ** 2:  # a part is kept
         part = most * held[:last].sum() - held[:last] @ square[:last]
         held[last] = min(held[last], max(part / (square[last] - most), 0.0))
-    held[last + 1 :] = 0.0
+        last += 1
+    held[last + (variance == 0) :] = 0.0
     shares[order] = held / held.sum()
     centre = shares @ upper
     far = np.abs(upper - centre)

@@ -232,10 +232,7 @@ class Preparation(Stage):
         if not looks:
             return centre, scale, None, np.ones_like(scale)
         factor, first = np.ones_like(scale), np.ones_like(scale)
-        far = np.where(found.reach > _USUAL_REACH * scale, found.reach / 2, 0.0)
-        if self.bounds is not None:
-            ends = np.maximum(self.bounds.highs - centre, centre - self.bounds.lows)
-            far = np.where(self.bounds.finite, ends, far)
+        far = _farthest(found, centre, scale, self.bounds)
         for look in range(looks):
             now, first = scale * factor, factor if look == 1 else first
             budget.gaussian(square_mu, SQUARES)
@@ -347,6 +344,17 @@ def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
     return ProductMap(
         grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
     )
+
+
+def _farthest(
+    found: Location, centre: FloatArray, scale: FloatArray, bounds: Bounds | None
+) -> FloatArray:
+    """How far from the centre a feature surely may have values; 0 where they are not known."""
+    far = np.where(found.reach > _USUAL_REACH * scale, found.reach / 2, 0.0)
+    if bounds is None:
+        return far
+    ends = np.maximum(bounds.highs - centre, centre - bounds.lows)
+    return np.where(bounds.finite, ends, far)
 
 
 def _square_norm(n_records: int, n_found: int, mu: float) -> float:
