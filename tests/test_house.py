@@ -113,17 +113,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 55_911,
-    "modules": 174,
-    "lines of the core": 42_156,
-    "modules of the core": 133,
-    "private helpers used once": 461,
+    "lines of source": 57_918,
+    "modules": 180,
+    "lines of the core": 44_171,
+    "modules of the core": 139,
+    "private helpers used once": 478,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 28,
-    "options of fit": 37,
-    "pages of documentation": 41,
-    "words of documentation": 62_577,
-    "lines of tests": 46_444,
+    "options of fit": 38,
+    "pages of documentation": 42,
+    "words of documentation": 65_600,
+    "lines of tests": 48_100,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]
