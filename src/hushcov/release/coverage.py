@@ -188,7 +188,7 @@ def missing_logarithm(
     fewer = _MORE * math.log(max(n_records / _USUAL, 1.0))
     found = _STEEP * np.log(seen) - (_START if start is None else start) - fewer
     below = np.log(_LEAST_VARIANCE / np.maximum(variance + 2 * noise_sd, 1e-300))
-    return np.asarray(np.clip(np.maximum(found, below), 0.0, _MOST_LOG))
+    return np.asarray(np.maximum(0.0, np.maximum(found, np.minimum(below, _MOST_LOG))))
 
 
 def common_logarithm(tails: Tails, put_back: float, deviations: float = _DEVIATIONS) -> float:
