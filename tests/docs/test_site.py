@@ -22,7 +22,7 @@ SEARCHED = {
     "notebook": "Start",
     "Excel": "Outputs, reports and export",
     "significance": "Questions to a release",
-    "synthetic": "Start",
+    "synthetic": "Outputs, reports and export",
 }
 
 
