@@ -61,6 +61,7 @@ from hushcov.report.layout import BINS, condensed, graph, opened_features, relat
 from hushcov.report.pages import (
     LARGEST,
     Subject,
+    check_pages,
     count,
     number,
     page,
@@ -646,6 +647,7 @@ def write_report(path: str | Path, release: Release) -> Path:
 
 def report_page(release: Release) -> str:
     """Return what `write_report` writes: a function of the document alone."""
+    check_pages()
     subject, made, found = subject_of(release), release.making.made, verdict(release)
     name = release.making.dataset
     table = counted(subject.n_features, "feature")
