@@ -115,7 +115,11 @@ def found_release(kind: str) -> Release:
 WORDS = {"small sparse": 2295, "factors": 2516, "hopeless": 2014}
 
 
-@pytest.fixture(scope="module", params=WORDS)
+@pytest.fixture(
+    scope="module",
+    params=["small sparse"]
+    + [pytest.param(kind, marks=pytest.mark.slow) for kind in ("factors", "hopeless")],
+)
 def kind_and_page(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outlook, "forecast", quick_forecast)
