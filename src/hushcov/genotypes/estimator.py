@@ -96,7 +96,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     >>> haplotypes = rng.random((2, 20_000, 1)) < np.full(50, 0.3)
     >>> est = GenotypeCovariance(epsilon=3.0, delta=1e-6, bandwidth=5)
     >>> est = est.fit(haplotypes.sum(axis=0))
-    >>> bool(abs(est.correlation_[10, 11] - 1) < 0.2)
+    >>> bool(abs(est.covariance_[10, 11] / 0.42 - 1) < 0.2)  # 2 * 0.3 * 0.7
     True
     """
 
