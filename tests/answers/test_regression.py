@@ -8,7 +8,15 @@ from answer_documents import document, fewest, sparse_document
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.accounting import Gaussian
-from hushcov.answers.regression import LIMIT, conditional, linear, mean_noise, regress
+from hushcov.answers.regression import (
+    LIMIT,
+    best_prediction,
+    conditional,
+    linear,
+    mean_noise,
+    prediction_error,
+    regress,
+)
 from hushcov.answers.uncertain import uncertain, width_of
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.release.document import MEANS, Making, Part
@@ -112,7 +120,7 @@ def test_pairs_that_were_not_released_make_intervals_wider():
     found = regress(release, 0, [1, 2])
     assert found.n_assumed_zero == 1
     assert "did not stand out" in found.warning
-    full = regress(document(S, noise=0.02), 0, [1, 2])
+    full = regress(document(S, noise=0.02), 0, [1, 2], ridge=0)
     np.testing.assert_allclose(full.coefficients, 0.4, rtol=0.01)
     assert np.all(found.upper - found.lower > 1.2 * (full.upper - full.lower))
     assert regress(release, 0).features == ("x1", "x2")
@@ -292,3 +300,79 @@ def test_a_partner_that_cannot_be_told_apart_does_not_cost_the_others():
     assert len(found.features) == 3
     assert "was left out: its effect cannot be told" in found.warning
     assert not found.ridge.any()
+
+
+def drawn_parts(runs, seed):
+    """Standardized parts of releases of a matrix with two near-equal columns, and that matrix."""
+    _, S = collinear(0.97)
+    rng = np.random.default_rng(seed)
+    for _ in range(runs):
+        yield S, uncertain(document(S, noise=0.05, rng=rng), np.arange(5)).standardized()
+
+
+def with_ridge(part, ridge):
+    G = np.linalg.inv(part.covariance[1:, 1:] + ridge * np.eye(4))
+    return G @ part.values[1:, 0], G
+
+
+def true_error(S, part, b):
+    """The squared error of predictions in the population, whose deviations are nearly 1."""
+    tilde = np.concatenate([[1.0], -b]) / part.deviations
+    return tilde @ (S * np.multiply.outer(part.deviations, part.deviations)) @ tilde
+
+
+def test_the_estimated_error_of_predictions_has_the_right_mean_and_deviation():
+    runs, ridge = 3_000, 0.2
+    off, naive = [], []
+    for S, part in drawn_parts(runs, 6):
+        b, G = with_ridge(part, ridge)
+        error, deviation = prediction_error(part, b, G)
+        tilde = np.concatenate([[1.0], -b])
+        off.append(error - tilde @ S @ tilde)
+        naive.append(tilde @ part.values @ tilde - tilde @ S @ tilde)
+    doubt = np.std(off) / np.sqrt(runs)
+    # 5 deviations are false alarms of 6e-7; what fitting takes off is far more than that.
+    assert abs(np.mean(off)) < 5 * doubt + 0.1 * abs(np.mean(naive))
+    assert np.mean(naive) < -20 * doubt
+    E = np.random.default_rng(9).standard_normal((runs, 5, 5)) * part.noise_sd
+    E = np.tril(E) + np.swapaxes(np.tril(E, -1), 1, 2)
+    # The relative deviation of a deviation is 1 / sqrt(2 runs), of which 5 are 0.065.
+    np.testing.assert_allclose(np.std(tilde @ E @ tilde), deviation, rtol=0.065)
+
+
+def test_the_automatic_ridge_predicts_nearly_as_the_best_in_hindsight():
+    ridges = np.geomspace(1e-3, 10, 13)
+    fixed, auto, none = np.zeros(13), 0.0, 0.0
+    for S, part in drawn_parts(200, 7):
+        fixed += [true_error(S, part, with_ridge(part, ridge)[0]) for ridge in ridges]
+        auto += true_error(S, part, best_prediction(part))
+        none += true_error(S, part, linear(part, 1.96, ridge=0.0).coefficients)
+    least = true_error(S, part, np.linalg.solve(S[1:, 1:], S[1:, 0])) * 200
+    assert auto - least < 1.5 * (fixed.min() - least)
+    assert auto - least < 0.1 * (none - least)
+
+
+def test_a_structure_counts_where_the_equations_do_not_refute_it():
+    loading = np.array([0.8, 0.7, 0.6, 0.5, 0.7])
+    S = np.outer(loading, loading) + np.diag(1 - loading**2)
+    rng = np.random.default_rng(8)
+    part = uncertain(document(S, noise=0.05, rng=rng), np.arange(5)).standardized()
+    best = np.linalg.solve(S[1:, 1:], S[1:, 0])
+    alone, both = best_prediction(part), best_prediction(part, S)
+    assert np.linalg.norm(both - best) < 0.5 * np.linalg.norm(alone - best)
+    other = S.copy()
+    other[0, 1:] = other[1:, 0] = -S[0, 1:]
+    np.testing.assert_array_equal(best_prediction(part, other), alone)
+
+
+def test_a_given_ridge_is_that_ridge():
+    release = document(COVARIANCE, n=10**12)
+    R = np.full((D, D), 0.5) + 0.5 * np.eye(D)
+    for ridge in (0, 0.3, np.float64(2)):
+        found = regress(release, 0, [1, 2, 4], ridge=ridge)
+        exact = np.linalg.solve(R[1:4, 1:4] + float(ridge) * np.eye(3), R[1:4, 0])
+        np.testing.assert_allclose(found.standardized, exact, rtol=1e-6)
+        assert np.all((found.lower <= found.coefficients) & (found.coefficients <= found.upper))
+    for wrong in (-1, np.nan, "some", None, True):
+        with pytest.raises(ParameterError, match="or pass 'auto'"):
+            regress(release, 0, [1, 2, 4], ridge=wrong)

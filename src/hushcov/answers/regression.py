@@ -56,7 +56,12 @@ _LEAST = 1e-10  # of an eigenvalue, over the largest: below it is rounding
 #: The most that the root of the sum of squares of standardized coefficients counts as, in a ridge.
 LIMIT = 2.0
 _RIDGES = np.geomspace(1e-3, 1e3, 25)
+#: A ridge that is chosen from the noise of the release.
+AUTO = "auto"
+_TRIED = np.geomspace(0.05, 50, 16)  # ridges, over the root of the summed squares of a row of noise
 _HIDDEN = 0.1  # of the squared length of a feature, in directions that noise hides
+_REFUTED = 0.05  # how often a true structure does not pass
+_OF_STRUCTURE = 0.7  # weight of its coefficients beside those of a ridge, measured
 _NOTHING = 0.95  # of the limit, from which on an interval counts as infinite
 
 
@@ -67,7 +72,7 @@ class Linear:
     Parameters
     ----------
     coefficients : ndarray
-        Shrunk by as much as noise makes them too large; or those of a structure.
+        As `linear` was asked for.
     unexplained : float
         The variance that is left, over that of the first feature; between 0 and 1.
     unexplained_sd : float
@@ -122,39 +127,86 @@ class Linear:
 
 
 def linear(
-    part: Uncertain, width: float, shape: FloatArray | None = None, limit: float | None = None
+    part: Uncertain,
+    width: float,
+    shape: FloatArray | None = None,
+    limit: float | None = None,
+    ridge: float | str | None = None,
 ) -> Linear:
     """Predict the first feature of `part` from the others, in units of the deviations.
 
-    `width` is how many deviations an interval reaches. `shape` is an estimate of the whole matrix
-    with a structure, used where the released values do not speak against it. Intervals are theirs.
-    With `limit`, the most that coefficients have as their length, there is a ridge where noise
-    hides what tells features apart.
+    `width` is how many deviations an interval reaches. With `limit`, the most that coefficients
+    have as their length, intervals are those of a ridge where noise hides what tells features
+    apart. `ridge` is for the coefficients: None shrinks them by what noise makes them too large,
+    "auto" predicts best (`best_prediction`, with `shape`), and a number is added to the variances.
     """
-    deviations, features = part.deviations, part.features
+    shape = None if shape is None else shape[np.ix_(part.features, part.features)]
+    shape = None if shape is None else shape / np.multiply.outer(part.deviations, part.deviations)
     part = part.standardized()
-    if len(features) == 1:
+    if len(part.features) == 1:
         alone = float(part.deviation(np.ones((1, 1))))
         return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros((1, 1)))
-    raw = shrunk(part.values, part.noise_sd)
-    P, b = part.covariance, raw
-    if shape is not None:
-        P = shape[np.ix_(features, features)] / np.multiply.outer(deviations, deviations)
-        b, limit = shrunk(P, np.zeros_like(P)), None
-    M = part.values[1:, 1:]
+    raw = b = shrunk(part.values, part.noise_sd)
+    M, P = part.values[1:, 1:], part.covariance
+    if ridge == AUTO:
+        b = best_prediction(part, shape)
+    elif ridge is not None:
+        with_ridge = P[1:, 1:] + float(ridge) * np.eye(len(M))
+        b = np.asarray(np.linalg.lstsq(with_ridge, P[1:, 0], rcond=_LEAST)[0])
     W, size = _quadric(part, raw, width)
     own = np.linalg.eigvalsh(W[1:, 1:])
     least = max(_LEAST * own[-1], 0.0 if limit is None else size / limit**2)
     if own[0] > least and np.linalg.eigvalsh(M)[0] > 0:
-        off = b - np.linalg.solve(W[1:, 1:], W[1:, 0])  # a structure may be beyond what noise lets
-        b = b if off @ W[1:, 1:] @ off * width**2 <= size * special.chdtri(len(b), 0.05) else raw
         return Linear(b, *_left(part, raw, np.asarray(np.linalg.inv(M))), W)
     found = None if limit is None or size == 0 else _ridge(part, raw, width, limit)
     if found is not None:
-        return found
+        return replace(found, coefficients=b)
     explained = float(2 * b @ P[1:, 0] - b @ P[1:, 1:] @ b)
     left = 1 - explained / P[0, 0] if P[0, 0] > 0 else 1.0
     return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None)
+
+
+def best_prediction(part: Uncertain, shape: FloatArray | None = None) -> FloatArray:
+    """Coefficients of the least expected error of predictions, of a standardized matrix.
+
+    Those of 16 ridges are tried: the least sum of `prediction_error` and its deviation counts.
+    Variances of long tails count as what they may be.
+
+    `shape` is an estimate of the whole matrix with a structure. Where its coefficients pass the
+    test of the equations, a mean of both is returned: the structure predicts better where it is
+    true, and may be far off where it is not.
+    """
+    M, more = part.values, np.expm1(part.tail[1:])
+    values, vectors = np.linalg.eigh(M[1:, 1:])
+    P = (vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(more)
+    values, vectors = np.linalg.eigh(P)
+    unit = float(np.sqrt((part.noise_sd[1:, 1:] ** 2).sum(axis=0)).mean())
+    least, best = np.inf, M[1:, 0]
+    for ridge in _TRIED * unit + _LEAST:
+        G = (vectors / (values + ridge)) @ vectors.T
+        b = G @ M[1:, 0]
+        error = sum(prediction_error(part, b, G)) + float(more @ b**2)
+        if error < least:
+            least, best = error, b
+    if shape is None:
+        return best
+    b = shrunk(shape, np.zeros_like(shape))
+    V, off = _covariance_of_equations(part, b), M[1:, 0] - M[1:, 1:] @ b
+    passes = off @ np.linalg.lstsq(V, off, rcond=_LEAST)[0] <= special.chdtri(len(b), _REFUTED)
+    there = passes and b @ b <= LIMIT**2
+    return best + _OF_STRUCTURE * (b - best) if there else best
+
+
+def prediction_error(part: Uncertain, b: FloatArray, G: FloatArray) -> tuple[float, float]:
+    """Squared error of predictions with b = G M_Xy, as M estimates it, and the noise of that.
+
+    It is (1, -b)' S (1, -b). With M = S + E for S that is too low by (1, -b)' E (1, -b), whose
+    mean is -2 tr(G V(b)) to first order, as b moves by G times the error of the equations (Stein).
+    """
+    tilde, square = np.concatenate([[1.0], -b]), part.noise_sd**2
+    noise = 2 * tilde**2 @ square @ tilde**2 - tilde**4 @ square.diagonal()
+    fitted = 2 * float((G * _covariance_of_equations(part, b)).sum())
+    return float(tilde @ part.values @ tilde) + fitted, float(np.sqrt(max(noise, 0.0)))
 
 
 def _ridge(part: Uncertain, b: FloatArray, width: float, limit: float) -> Linear | None:
@@ -356,7 +408,13 @@ class Regression(Answer):
 
 
 def regress(
-    release: Release, target: Any, on: Any = None, *, level: float = LEVEL, limit: float = LIMIT
+    release: Release,
+    target: Any,
+    on: Any = None,
+    *,
+    level: float = LEVEL,
+    limit: float = LIMIT,
+    ridge: float | str = AUTO,
 ) -> Regression:
     """Regress one feature on others; `Answers.regression` has the parameters.
 
@@ -369,17 +427,21 @@ def regress(
     """
     width = width_of(level)
     limit = check_real("limit", limit, above=0, cure="2 is usual.")
+    if ridge != AUTO:
+        cure = "it is added to variances of 1; or pass 'auto'."
+        ridge = check_real("ridge", ridge, above=0, or_zero=True, cure=cure)
     check_noise(release)
     (y,) = positions(release, target)
     refuse_unknown(release, "target", np.array([y]))
     shape, said = of_factors(release), list[str]()
-    if on is None and shape is None:
+    apart = on is None and shape is None
+    if apart:
         X, notes = without_references(release, partners(release, y))
-        part, found, said = _told_apart(release, y, X, width)
+        part, said = _told_apart(release, y, X, width)
     else:
         X, notes = _asked(release, y, on)
         part = with_missing(release, np.concatenate([[y], X]))
-        found = linear(part, width, shape, limit)
+    found = linear(part, width, shape, None if apart else limit, ridge)
     if not found.bounded:
         said.append(_UNBOUNDED if shape is None else _through_factors(release))
     if found.hidden is not None:
@@ -434,22 +496,20 @@ def _through_factors(release: Release) -> str:
 
 def _told_apart(
     release: Release, target: int, X: IntArray, width: float
-) -> tuple[Uncertain, Linear, list[str]]:
-    """Predict from features in their order, but those that noise does not let apart from others."""
+) -> tuple[Uncertain, list[str]]:
+    """Take features in their order, but those that noise does not let apart from others."""
     whole = with_missing(release, np.concatenate([[target], X]))
-    found = linear(whole, width)
-    if found.bounded or len(X) < 2:
-        return whole, found, [] if len(X) else ["No partner of it was found."]
+    if len(X) < 2 or linear(whole, width).bounded:
+        return whole, [] if len(X) else ["No partner of it was found."]
     kept = np.arange(2)
     for place in range(2, min(1 + len(X), _MOST_TRIED)):
         more = np.append(kept, place)
         kept = more if linear(whole.part(more), width).bounded else kept
-    part = whole.part(kept)
     left_out = feature_names(release)[np.delete(X, kept[1:] - 1)].tolist()
     words = f"The {listed(left_out)} were left out: their effects cannot be told from those of"
     if len(left_out) == 1:
         words = f"{left_out[0]} was left out: its effect cannot be told from that of"
-    return part, linear(part, width), [f"{words} the others."]
+    return whole.part(kept), [f"{words} the others."]
 
 
 def _regression(
@@ -697,13 +757,13 @@ def _prediction(
 ) -> tuple[Uncertain, Linear]:
     """From all that is given, where noise lets them apart; else from partners, or by a ridge."""
     part = with_missing(release, np.concatenate([[target], X]))
-    found = linear(part, width, shape)
-    if found.bounded or shape is not None:
+    found = linear(part, width, shape, ridge=AUTO)
+    if found.bounded:
         return part, found
     near = X[np.isin(X, partners(release, target))]
     few = part.part(np.concatenate([[0], 1 + np.searchsorted(X, near)]))
-    found = linear(few, width)
-    return (few, found) if found.bounded else (part, linear(part, width, limit=LIMIT))
+    found = linear(few, width, shape, ridge=AUTO)
+    return (few, found) if found.bounded else (part, linear(part, width, shape, LIMIT, AUTO))
 
 
 # ---- means ----

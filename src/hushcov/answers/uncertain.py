@@ -50,6 +50,8 @@ class Uncertain:
         How many records are surely independent.
     excess : float
         By how much more than normal records these vary: the largest fourth moment over 3, less 1.
+    tail : ndarray
+        About the logarithm of what each variance is larger by than was released.
     """
 
     features: IntArray
@@ -58,6 +60,7 @@ class Uncertain:
     known: BoolArray
     n: int
     excess: float
+    tail: FloatArray
 
     @cached_property
     def deviations(self) -> FloatArray:
@@ -89,6 +92,7 @@ class Uncertain:
             values=self.values[block],
             noise_sd=self.noise_sd[block],
             known=self.known[block],
+            tail=self.tail[places],
         )
 
     @property
@@ -156,6 +160,7 @@ def uncertain(release: Release, features: IntArray) -> Uncertain:
         known=known,
         n=check_noise(release)[1],
         excess=_excess(release, features),
+        tail=coverage(release).tail[features],
     )
 
 

@@ -75,9 +75,23 @@ def command(ctx: click.Context) -> None:
     show_default=True,
     help="Largest root of the sum of squared standardized coefficients, where a ridge is needed.",
 )
+@click.option(
+    "--ridge",
+    metavar="NUMBER",
+    default="auto",
+    show_default=True,
+    help="Added to the standardized variances for the coefficients; 'auto' is what predicts best.",
+)
 @_asked
 def regression(
-    _: Path, read: Read, target: str, on: str | None, level: float, limit: float, **out: Any
+    _: Path,
+    read: Read,
+    target: str,
+    on: str | None,
+    level: float,
+    limit: float,
+    ridge: str,
+    **out: Any,
 ) -> None:
     """Regress one column on others: coefficients, R^2 and residual deviation.
 
@@ -85,11 +99,12 @@ def regression(
     Example:
       hushcov ask regression patients-release weight --on age,height
     """
-    from hushcov.answers.regression import regress
+    from hushcov.answers.regression import AUTO, regress
 
     release = _read(read, out)
     names = on if on is None or on.strip() == "all" else split_names(on)
-    found = regress(release, target, names, level=level, limit=limit)
+    penalty = ridge if ridge == AUTO else NUMBER.convert(ridge, None, None)
+    found = regress(release, target, names, level=level, limit=limit, ridge=penalty)
     summary = {
         "target": found.target,
         "intercept": found.intercept,

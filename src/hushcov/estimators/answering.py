@@ -173,7 +173,13 @@ class Answers:
         return window(self._released(), first, last, level=check_level(level)).of(self._frames)
 
     def regression(
-        self, target: str | int, on: Any = None, *, level: float = 0.95, limit: float = 2.0
+        self,
+        target: str | int,
+        on: Any = None,
+        *,
+        level: float = 0.95,
+        limit: float = 2.0,
+        ridge: float | str = "auto",
     ) -> Regression:
         """Regress one feature on others, with intervals; see `docs/questions.md`.
 
@@ -187,11 +193,17 @@ class Answers:
         level : float, default=0.95
             Of each interval.
         limit : float, default=2.0
-            Root of the sum of squared standardized coefficients up to which a ridge is right.
+            Root of the sum of squared standardized coefficients up to which intervals are right
+            where noise hides what tells features apart.
+        ridge : "auto" or float, default="auto"
+            What is added to the standardized variances for the coefficients. "auto" is what
+            predicts best, by the noise of the release; 0 solves the released equations. Intervals
+            are those of least squares, and reach to the coefficient where its bias leaves them.
         """
         from hushcov.answers.regression import regress
 
-        return regress(self._released(), target, on, level=level, limit=limit).of(self._frames)
+        options: dict[str, Any] = {"level": level, "limit": limit, "ridge": ridge}
+        return regress(self._released(), target, on, **options).of(self._frames)
 
     def association(
         self, category: str | int, other: str | int, *, level: float = 0.95
