@@ -12,7 +12,7 @@ from hushcov.answers.regression import conditional, regress
 from hushcov.answers.tables import around, correlation, pairs_table
 from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
-from hushcov.release.description import counted_facts, describe
+from hushcov.release.description import counted_facts, describe, released_pairs
 from hushcov.release.document import Making
 from hushcov.release.pairs import view
 from hushcov.report.layout import graph
@@ -46,6 +46,19 @@ def test_columns_that_add_up_are_told_from_others():
     release = replace(staff(), selected=np.array([[1], [2]]))
     assert adds_up(release, np.array([1, 2, 3]))
     assert not adds_up(release, np.array([1, 3]))
+
+
+def test_pairs_of_levels_of_one_category_are_not_counted_as_released():
+    assert released_pairs(staff()) == 10 - 3
+    selected = np.array([[0, 1, 1], [1, 2, 4]])
+    assert released_pairs(replace(staff(), selected=selected)) == 2
+
+
+def test_variances_end_at_what_public_bounds_allow():
+    found = view(staff(noise=0.3)).variances()
+    assert found.variance[1] < 0.25
+    assert found.upper[1] == 0.25
+    assert found.upper[4] > 0.25  # without bounds
 
 
 def test_the_name_of_a_category_stands_for_its_columns_but_one():

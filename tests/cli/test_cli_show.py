@@ -19,6 +19,7 @@ from hushcov.release import Making, Release
 from hushcov.report import pages
 from hushcov.report import sections as outlook
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.sums.transforms import Transform
 
 
 def write(folder="out", **changes) -> Path:
@@ -78,6 +79,14 @@ def test_whom_it_protects_and_what_was_counted(run):
     found = json.loads(run("show", "out", "--json").stdout)
     assert found["odds"]["guess"] == "that one patient is in the data"
     assert found["making"]["counted"]["max_rows_per_unit"] == 5
+
+
+def test_bounds_and_transforms_are_public_inputs(run):
+    bounds, transforms = ((0.0, 1.0), (None, None), (None, 3.0)), (None, Transform("log1p"), None)
+    release = Release.read(write("plain"))
+    making = replace(release.making, bounds=bounds, transforms=transforms)
+    replace(release, making=making).write("out")
+    assert "bounds of 2 features, transforms of 1 feature" in words(run("show", "out").stdout)
 
 
 def test_json(run):

@@ -39,6 +39,7 @@ from hushcov.release.description import (
     Description,
     describe,
     noise_words,
+    released_pairs,
     structure_dict,
     verdict,
 )
@@ -380,8 +381,7 @@ class Job:
     def summary(self) -> list[tuple[str, str]]:
         """Return pairs and noise, in labelled sentences."""
         release, selected = self.release, self.release.selected
-        apart = () if selected is None else ~release.exclude_each_other(*selected)
-        dropped = int(np.sum(apart)) - self.found.number if selected is not None else 0
+        dropped = 0 if selected is None else released_pairs(release) - self.found.number
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
         lines = structure_facts(self.found) + complete_facts(release) + self.found.lines(note)
         noise = noise_words(release)

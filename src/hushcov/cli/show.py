@@ -184,6 +184,10 @@ def _public(release: Release) -> str:
             whole = f"{value:,}" if isinstance(value, int) else clean(str(value))
             text = number(value) if isinstance(value, float) else whole
             words.append(f"{clean(name).replace('_', ' ')} {text}")
+    for what in ("bounds", "transforms"):
+        given = getattr(release.making, what) or ()
+        known = sum(each is not None and each != (None, None) for each in given)
+        words += [f"{what} of {counted(known, 'feature')}"] if known else []
     return ", ".join(words) if words[1:] else "see release.json"
 
 

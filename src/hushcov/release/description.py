@@ -512,10 +512,11 @@ def error_estimate(release: Release) -> ErrorEstimate | None:
 
 
 def released_pairs(release: Release) -> int:
-    """Return how many pairs a release holds."""
-    return (
-        math.comb(release.n_features, 2) if release.selected is None else release.selected.shape[1]
-    )
+    """Return how many pairs a release holds, without those of two levels of one category."""
+    if release.selected is not None:
+        return int(np.sum(~release.exclude_each_other(*release.selected)))
+    levels = sum(math.comb(len(each), 2) for each in release.categories.values())
+    return math.comb(release.n_features, 2) - levels
 
 
 def summary_dict(release: Release) -> dict[str, object]:

@@ -513,6 +513,10 @@ class View:
         noise = np.nan if release.noise_sd is None else release.noise_sd[1]
         variance = np.asarray(self.matrix.diagonal(), dtype=np.float64)
         lower, upper = np.maximum(ends, 0.0)
+        if release.making.bounds is not None and release.making.transforms is None:
+            low, high = np.array(release.making.bounds, dtype=np.float64).T  # None is NaN
+            most = ((high - low) / 2) ** 2
+            upper = np.where(variance <= most, np.minimum(upper, most), upper)
         return VarianceTable(variance, lower, upper, noise * size, self.holds)
 
 
