@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from budgets import ample, squared
+from hushcov import PrivateSparseCovariance
 from hushcov.accounting import ONE_REPLACED, smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
 from hushcov.noise import entropy_source
@@ -74,6 +75,28 @@ def test_the_bound_balances_noise_and_what_is_cut_off(tail, least, most):
     assert bounds[0].norm <= bounds[1].norm <= bounds[2].norm  # less noise, less cut off
     assert bounds[0].shrunk >= bounds[1].shrunk >= bounds[2].shrunk
     assert least <= bounds[1].shrunk <= most
+
+
+def test_norms_that_are_not_seen_count_as_those_of_normal_records():
+    """Of two features, a bound at the root mean square would cut most records down."""
+    bounds = [choose_norm(np.zeros(82, dtype=np.int64), 1_000, 2_000, d, 0.1) for d in (2, 50)]
+    few, many = (bound.norm**2 / d for bound, d in zip(bounds, (2, 50), strict=True))
+    assert 2 < few < 8
+    assert 0.2 < many < 1  # noise is as large as the matrix
+    lost = [bound.lost[0] for bound in bounds]
+    assert 0.01 < lost[0] < 0.2 < lost[1] <= 0.5
+
+
+def test_intervals_of_few_records_of_two_features_cover():
+    """0.18 of them did where the bound was a root mean square; false alarms are below 1e-6."""
+    covered, root = 0, np.linalg.cholesky(np.array([[1.0, 0.5], [0.5, 1.0]]))
+    for seed in range(40):
+        X = np.random.default_rng(seed).standard_normal((2_000, 2)) @ root.T
+        budget = {"epsilon": 0.3, "delta": 1e-6, "on_hopeless": "warn", "random_state": seed}
+        with pytest.warns(SeededNoiseWarning):
+            (found,) = PrivateSparseCovariance(**budget).fit(X).pairs().itertuples()
+        covered += found.correlation_lower <= 0.5 <= found.correlation_upper
+    assert covered >= stats.binom.ppf(FALSE_ALARM, 40, 0.85)
 
 
 def test_no_record_moves_the_sums_of_tails_by_more_than_root_two_bounds():

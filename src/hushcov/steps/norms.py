@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import Budget, Neighbours, smallest_sigma
@@ -35,6 +36,7 @@ _DOUBTED = 0.3  # deviations of noise by which they may have more than was count
 _FINER_FIRST = 2  # bounds that are tried at first, for each bin
 _BINS_BEYOND = 2  # that go on beyond the last one seen; measured
 _LEAST_BOUND = 0.5  # of the median norm
+_FEWEST = 1_000  # normal records that stand for those whose norms are not seen
 _USUAL = 3.0  # the norm of a covariance, over a typical variance
 
 
@@ -190,8 +192,12 @@ def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: 
     edges = _squared_edges(n_found)
     middle = np.concatenate([[edges[0] / 2], np.sqrt(edges[1:] * edges[:-1]), [edges[-1] * 1.1]])
     last = _last_bin(counts, sigma)
-    if last is None:
-        return NormBound(math.sqrt(n_found), 0.0, 1.0)
+    if last is None:  # nothing is seen: as normal records of related features would have it
+        free = max(1.0, n_found / 2)
+        below = special.chdtr(free, np.append(edges, np.inf) * free / n_found)
+        usual = np.rint(max(n_records, _FEWEST) * np.diff(below, prepend=0.0)).astype(np.int64)
+        bound = choose_norm(usual, 1, n_records, n_found, mu)
+        return replace(bound, lost=(bound.cut, bound.cut))
     mass = np.where(counts > _BIN_EVIDENCE * sigma, counts, 0.0).astype(np.float64)
     mass[last + 1 :] = 0.0
     seen = float(mass.sum())
