@@ -99,9 +99,7 @@ def analyze_gauss(
         norm = found_bound(sizes, mu_bound, generator)
     else:
         norm = bounds.norm
-    noisy = clipped_moments(units, norm) + symmetric_noise(
-        units.shape[2], norm**2 / mu, generator
-    )
+    noisy = clipped_moments(units, norm) + symmetric_noise(units.shape[2], norm**2 / mu, generator)
     return top_eigenvectors(noisy, k)
 
 
@@ -120,7 +118,9 @@ def clipped_products(units: FloatArray, directions: FloatArray, bound: float) ->
     """Sum A_i Q over the units, each scaled down to a Frobenius norm of `bound`."""
     along = units @ directions
     weights = _shrink(_product_sizes(units, along), bound)
-    return np.asarray(np.einsum("nad,nak->dk", units, along * weights[:, None, None], optimize=True))
+    return np.asarray(
+        np.einsum("nad,nak->dk", units, along * weights[:, None, None], optimize=True)
+    )
 
 
 def _product_sizes(units: FloatArray, along: FloatArray) -> FloatArray:
@@ -184,7 +184,7 @@ def k_dp_pca(
     part = generator.integers(2 * k * steps, size=n)
     found = np.zeros((d, 0))
     for component in range(k):
-        w = _away(found, generator.standard_normal(d))
+        w = _away(found, generator.standard_normal((d,)))
         for step in range(steps):
             first = 2 * (component * steps + step)
             spread = largest_variance(
@@ -214,9 +214,7 @@ def _gradients(units: FloatArray, w: FloatArray, found: FloatArray) -> FloatArra
     return np.asarray(gradients - (gradients @ found) @ found.T)
 
 
-def largest_variance(
-    vectors: FloatArray, epsilon: float, generator: np.random.Generator
-) -> float:
+def largest_variance(vectors: FloatArray, epsilon: float, generator: np.random.Generator) -> float:
     """Return about the largest eigenvalue of a covariance; it spends a pure epsilon.
 
     Vectors belong to groups at random. One of them changes one group, so that the count of no bin
@@ -318,9 +316,7 @@ def spiked_bounds(
         return math.sqrt(float(((t + moments) / rates).min()))
 
     others = np.full(d - len(spikes), sigma**2)
-    return Bounds(
-        longest(np.concatenate([spikes + sigma**2, others])), longest(spikes + sigma**2)
-    )
+    return Bounds(longest(np.concatenate([spikes + sigma**2, others])), longest(spikes + sigma**2))
 
 
 def subspace_error(found: FloatArray, basis: FloatArray) -> float:
@@ -336,4 +332,4 @@ def lost_share(found: FloatArray, basis: FloatArray, spikes: FloatArray, sigma: 
     """Return which part of the variance of the best directions was not captured."""
     best = float(spikes.sum()) + len(spikes) * sigma**2
     captured = float(((found.T @ basis) ** 2 @ spikes).sum()) + found.shape[1] * sigma**2
-    return 1 - captured / best
+    return float(1 - captured / best)
