@@ -99,14 +99,19 @@ def analyze_gauss(
         norm = found_bound(sizes, mu_bound, generator)
     else:
         norm = bounds.norm
-    noisy = clipped_moments(units, norm) + symmetric_noise(units.shape[2], norm**2 / mu, generator)
-    return top_eigenvectors(noisy, k)
+    return top_eigenvectors(noisy_moments(units, norm, mu, generator), k)
 
 
-def symmetric_noise(d: int, deviation: float, generator: np.random.Generator) -> FloatArray:
-    """Return a symmetric matrix of normals: `deviation` on the diagonal, over sqrt(2) beside it."""
-    drawn = deviation * generator.standard_normal((d, d))
-    return np.asarray((drawn + drawn.T) / 2)
+def noisy_moments(
+    units: FloatArray, norm: float, mu: float, generator: np.random.Generator
+) -> FloatArray:
+    """Sum the A_i with symmetric noise; it spends a Gaussian of mu.
+
+    Deviations are norm^2 / mu on the diagonal, and smaller by sqrt(2) beside it, where each entry
+    is there twice.
+    """
+    drawn = norm**2 / mu * generator.standard_normal((units.shape[2],) * 2)
+    return np.asarray(clipped_moments(units, norm) + (drawn + drawn.T) / 2)
 
 
 def top_eigenvectors(matrix: FloatArray, k: int) -> FloatArray:
@@ -121,6 +126,18 @@ def clipped_products(units: FloatArray, directions: FloatArray, bound: float) ->
     return np.asarray(
         np.einsum("nad,nak->dk", units, along * weights[:, None, None], optimize=True)
     )
+
+
+def noisy_products(
+    units: FloatArray,
+    directions: FloatArray,
+    bound: float,
+    mu: float,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Sum A_i Q with noise; it spends a Gaussian of mu."""
+    product = clipped_products(units, directions, bound)
+    return product + bound / mu * generator.standard_normal(product.shape)
 
 
 def _product_sizes(units: FloatArray, along: FloatArray) -> FloatArray:
@@ -149,9 +166,7 @@ def noisy_power_method(
             bound = found_bound(_product_sizes(units, units @ found), mu_bound, generator)
         else:
             bound = bounds.norm * bounds.projection
-        product = clipped_products(units, found, bound)
-        product += bound / mu * generator.standard_normal(product.shape)
-        found = np.linalg.qr(product)[0]
+        found = np.linalg.qr(noisy_products(units, found, bound, mu, generator))[0]
     return np.asarray(found)
 
 
@@ -220,22 +235,26 @@ def largest_variance(vectors: FloatArray, epsilon: float, generator: np.random.G
     Vectors belong to groups at random. One of them changes one group, so that the count of no bin
     moves by more than 1, and the fullest bin is chosen by Gumbel noise.
     """
-    groups = generator.integers(_GROUPS, size=len(vectors))
+    counts = variance_counts(vectors, generator.integers(_GROUPS, size=len(vectors)))
+    return float(2.0 ** (_LOWEST + fullest_bin(counts, epsilon, generator) / 2))
+
+
+def fullest_bin(counts: FloatArray, epsilon: float, generator: np.random.Generator) -> int:
+    """Choose about the largest count, where one moves by at most 1; it spends a pure epsilon."""
+    return int(np.argmax(counts + generator.gumbel(size=len(counts)) * 2 / epsilon))
+
+
+def variance_counts(vectors: FloatArray, groups: IntArray) -> FloatArray:
+    """Count groups by the largest eigenvalue of their covariances, in half octaves."""
     counts = np.zeros((_HIGHEST - _LOWEST) * 2 + 1)
     for group in range(_GROUPS):
         inside = vectors[groups == group]
         if len(inside) > 1:
             centred = inside - inside.mean(axis=0)
             top = float(np.linalg.eigvalsh(centred @ centred.T)[-1]) / (len(inside) - 1)
-            counts[_bin(top)] += 1
-    noisy = counts + generator.gumbel(size=len(counts)) * 2 / epsilon
-    return float(2.0 ** (_LOWEST + int(np.argmax(noisy)) / 2))
-
-
-def _bin(value: float) -> int:
-    """Half an octave for each."""
-    logs = math.log2(max(value, 2.0**_LOWEST))
-    return min(max(math.ceil((logs - _LOWEST) * 2), 0), (_HIGHEST - _LOWEST) * 2)
+            place = math.ceil((math.log2(max(top, 2.0**_LOWEST)) - _LOWEST) * 2)
+            counts[min(place, len(counts) - 1)] += 1
+    return counts
 
 
 def private_mean(
@@ -265,9 +284,14 @@ def private_mean(
         if len(noisy) and noisy.max() > shown:
             middle[j] = (values[noisy.argmax()] + 0.5) * width
     count = n + generator.standard_normal() / (mu * math.sqrt(_COUNT))
-    near = np.clip(vectors - middle, -_HALF * width, _HALF * width).sum(axis=0)
     moved = _HALF * width * math.sqrt(d) / (mu * math.sqrt(1 - _BINS - _COUNT))
-    return np.asarray(middle + (near + moved * generator.standard_normal(d)) / max(count, 1.0))
+    noisy = near_sum(vectors, middle, width) + moved * generator.standard_normal(d)
+    return np.asarray(middle + noisy / max(count, 1.0))
+
+
+def near_sum(vectors: FloatArray, middle: FloatArray, width: float) -> FloatArray:
+    """Sum what vectors have beyond the middle, each coordinate at most `_HALF` bins away."""
+    return np.asarray(np.clip(vectors - middle, -_HALF * width, _HALF * width).sum(axis=0))
 
 
 # Spiked models, bounds that hold for them, and what errors are.

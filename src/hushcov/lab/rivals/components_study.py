@@ -207,7 +207,7 @@ def _look(method: str) -> dict[str, Any]:
     if method.startswith(_OURS):
         line = {_OURS: "-", f"{_OURS}{_EVEN}": ":"}.get(method, "-.")
         return {"color": BLUE, "marker": "o", "linestyle": line, "linewidth": 2.4, "zorder": 3}
-    colour, marker = _COLOURS[method.split(maxsplit=1)[0]]
+    colour, marker = next(look for name, look in _COLOURS.items() if method.startswith(name))
     line = "--" if method.endswith("bounds known") else ":" if method.endswith(_EVEN) else "-"
     return {"color": colour, "marker": marker, "linestyle": line, "linewidth": 1.2}
 

@@ -73,12 +73,11 @@ def median_split(
     n, p = np.shape(X)
     counts = same_sides(highs(X, medians))
     deviation, scale = noise_of(len(counts), epsilon, delta, public=medians is not None)
-    drawn = deviation * generator.standard_normal(len(counts))
-    drawn += generator.laplace(scale=scale, size=len(counts)) if scale else 0.0
+    noisy = with_noise(counts, deviation, scale, generator)
     grid = np.sin(np.linspace(-np.pi / 2, np.pi / 2, _GRID + 2)[1:-1])
     together = 0.5 + np.arcsin(grid) / np.pi
     spread = np.sqrt(n * together * (1 - together) + deviation**2)
-    away = (counts + drawn)[:, None] - n * together
+    away = noisy[:, None] - n * together
     log_posterior = _log_density(away, spread, scale) + p / 2 * np.log1p(-(grid**2))
     # The prior is Beta(p / 2, p / 2); the grid is even in the arc sine, whose density is a half.
     log_posterior -= np.log1p(-(grid**2)) / 2
@@ -95,6 +94,14 @@ def noise_of(n_pairs: int, epsilon: float, delta: float, *, public: bool) -> tup
     if delta == 0:
         return 0.0, moved * n_pairs / epsilon
     return moved * math.sqrt(n_pairs) / calibrate_gaussian(epsilon, delta), 0.0
+
+
+def with_noise(
+    counts: IntArray, deviation: float, scale: float, generator: np.random.Generator
+) -> FloatArray:
+    """Add normal noise and Laplace noise to counts."""
+    drawn = deviation * generator.standard_normal(len(counts))
+    return np.asarray(counts + drawn + scale * generator.laplace(size=len(counts)))
 
 
 def _log_density(away: FloatArray, spread: FloatArray, scale: float) -> FloatArray:

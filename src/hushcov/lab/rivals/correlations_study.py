@@ -41,7 +41,10 @@ _FEATURES = {"quick": (2, 5, 10), "full": (2, 5, 10, 20)}
 _EPSILONS = (0.3, 1.0, 3.0)
 _RECORDS = {"quick": (2_000, 10_000), "full": (2_000, 5_000, 10_000, 50_000)}
 _TRIALS = {"quick": 2, "full": 10}
-_MARGINS = {"normal": np.asarray, "lognormal": np.exp}
+_MARGINS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "normal": np.asarray,
+    "lognormal": np.exp,
+}
 _NEIGHBOUR = 0.5  # the correlation of neighbouring features
 _OURS = "hushcov"
 
@@ -119,7 +122,7 @@ def _released(cell: dict[str, Any], X: FloatArray, options: dict[str, Any]) -> C
     i, j = ([int(re.sub(r"\D", "", name)) for name in column] for column in columns)
     for at, name in enumerate(("correlation", "correlation_lower", "correlation_upper")):
         found[at, i, j] = found[at, j, i] = table[name]
-    values, lower, upper = (each[np.triu_indices(p, 1)] for each in found)
+    values, lower, upper = found[:, np.triu(np.ones((p, p), dtype=bool), 1)]
     nothing = np.isnan(values)  # nothing was found of a pair: any correlation is possible
     return Correlations(
         np.where(nothing, 0.0, values),
@@ -130,7 +133,7 @@ def _released(cell: dict[str, Any], X: FloatArray, options: dict[str, Any]) -> C
 
 def _sample(X: FloatArray) -> Correlations:
     """Return sample correlations, with Fisher's intervals."""
-    values = np.corrcoef(X.T)[np.triu_indices(X.shape[1], 1)]
+    values = np.asarray(np.corrcoef(X.T))[np.triu_indices(X.shape[1], 1)]
     half = 1.96 / np.sqrt(len(X) - 3)
     lower, upper = (np.tanh(np.arctanh(values) + side * half) for side in (-1, 1))
     return Correlations(values, lower, upper)
