@@ -7,6 +7,7 @@ Noise is seeded: nothing here is a private release.
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -46,14 +47,15 @@ class Study:  # TEMPORARY: `hushcov.lab.rivals.study` has it
     caption: str
 
 
-#: Spiked models by name: kind, deviation of the noise, spikes, number of features; delta, where it
-#: is not 1/n^2.
+#: Spiked models by name: deviation of the noise, first and last spike, numbers of both and of
+#: features.
+_FIGURE = {"first": 10.0, "last": 5.0, "k": 2, "d": 200}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "figure 1a": {"model": "gaussian", "sigma": 0.025, "spikes": [10.0, 5.0], "d": 200},
-    "figure 1b": {"model": "gaussian", "sigma": 0.001, "spikes": [10.0, 5.0], "d": 200},
-    "figure 1a, fixed": {"model": "fixed", "sigma": 0.025, "spikes": [10.0, 5.0], "d": 200},
-    "figure 1b, fixed": {"model": "fixed", "sigma": 0.001, "spikes": [10.0, 5.0], "d": 200},
-    "spiked": {"model": "gaussian", "sigma": 1.0, "spikes": [10.0] * 5, "d": 100},
+    "figure 1a": {"model": "gaussian", "sigma": 0.025, **_FIGURE},
+    "figure 1b": {"model": "gaussian", "sigma": 0.001, **_FIGURE},
+    "figure 1a, fixed": {"model": "fixed", "sigma": 0.025, **_FIGURE},
+    "figure 1b, fixed": {"model": "fixed", "sigma": 0.001, **_FIGURE},
+    "spiked": {"model": "gaussian", "sigma": 1.0, "first": 10.0, "last": 10.0, "k": 5, "d": 100},
 }
 _DELTA = 0.01  # of figure 1
 _RECORDS = {
@@ -84,7 +86,7 @@ def cells(preset: str, folder: Path | None) -> list[dict[str, Any]]:
 def measure(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """Ask every method for the components of one table."""
     generator = np.random.default_rng([cell["n"], cell["d"], cell["seed"]])
-    spikes, sigma = np.array(cell["spikes"]), cell["sigma"]
+    spikes, sigma = np.linspace(cell["first"], cell["last"], cell["k"]), cell["sigma"]
     basis = np.linalg.qr(generator.standard_normal((cell["d"], len(spikes))))[0]
     units = spiked_units(cell["model"], cell["n"], basis, spikes, sigma, generator)
     bounds = spiked_bounds(cell["model"], cell["n"], cell["d"], spikes, sigma)
@@ -110,7 +112,7 @@ def _methods(
     cell: dict[str, Any], units: FloatArray, bounds: Bounds
 ) -> Iterator[tuple[str, str, Callable[[], FloatArray]]]:
     """Name every method, what it is told, and how it finds components."""
-    k, budget = len(cell["spikes"]), (cell["epsilon"], cell["delta"])
+    k, budget = cell["k"], (cell["epsilon"], cell["delta"])
     rivals: Any = {"Analyze Gauss": analyze_gauss, "noisy power method": noisy_power_method}
     for place, (name, rival) in enumerate(rivals.items()):
         for found, told in enumerate((bounds, None)):
@@ -151,12 +153,12 @@ def _fitted(kind: Any, cell: dict[str, Any], units: FloatArray, options: dict[st
 
 def _eigenvectors(cell: dict[str, Any], units: FloatArray, options: dict[str, Any]) -> FloatArray:
     fitted = _fitted(SeparateCovariance, cell, units, options)
-    return top_eigenvectors(fitted.covariance_, len(cell["spikes"]))
+    return top_eigenvectors(fitted.covariance_, cell["k"])
 
 
 def _factors(cell: dict[str, Any], units: FloatArray, options: dict[str, Any]) -> FloatArray:
     """Take the factors of a release, or eigenvectors where there are not as many."""
-    k, fitted = len(cell["spikes"]), _fitted(PrivateSparseCovariance, cell, units, options)
+    k, fitted = cell["k"], _fitted(PrivateSparseCovariance, cell, units, options)
     if len(fitted.components_) < k:
         return top_eigenvectors(fitted.covariance_, k)
     return np.asarray(np.linalg.svd(fitted.components_)[2][:k].T)
@@ -164,7 +166,7 @@ def _factors(cell: dict[str, Any], units: FloatArray, options: dict[str, Any]) -
 
 def _asked(cell: dict[str, Any], units: FloatArray, options: dict[str, Any]) -> FloatArray:
     """Ask for components of the covariance; features that are left out have loadings of zero."""
-    k, d = len(cell["spikes"]), units.shape[2]
+    k, d = cell["k"], units.shape[2]
     fitted = _fitted(PrivateSparseCovariance, cell, units, options)
     answer, found = fitted.components(k, correlation=False), np.zeros((d, k))
     found[[int(name[1:]) for name in answer.features]] = answer.loadings
@@ -175,28 +177,34 @@ def draw(rows: list[dict[str, Any]]) -> Any:
     """Draw errors over the number of records: a panel for each setting, a curve for each method."""
     settings = list(dict.fromkeys(row["setting"] for row in rows))
     methods = list(dict.fromkeys(row["method"] for row in rows))
-    figure = new_figure(4.6 * len(settings), 4.6)
-    panels = figure.subplots(1, len(settings), squeeze=False, sharey=True)[0]
-    for axes, setting in zip(panels, settings, strict=True):
+    n_lines = math.ceil((len(settings) + 1) / _COLUMNS)
+    figure = new_figure(13.0, 0.6 + 3.7 * n_lines)
+    panels = figure.subplots(n_lines, _COLUMNS, squeeze=False, sharey=True).ravel()
+    for axes, setting in zip(panels, settings, strict=False):
         here = [row for row in rows if row["setting"] == setting and row["answered"]]
         sizes = sorted({row["n"] for row in here})
         for method in methods:
-            groups = [
+            mine = [
                 [r["error"] for r in here if (r["method"], r["n"]) == (method, n)] for n in sizes
             ]
-            medians = [float(np.median(group)) if group else np.nan for group in groups]
-            axes.plot(sizes, medians, label=method, **_look(method))
-        axes.set(
-            xscale="log", yscale="log", xlabel="records", title=f"{setting}, {here[0]['model']}"
+            medians = [float(np.median(group)) if group else math.nan for group in mine]
+            axes.plot(sizes, medians, label=method, markersize=4, **_look(method))
+        axes.set(xscale="log", yscale="log", xlabel="records")
+        axes.set_title(
+            f"{setting}: sigma {here[0]['sigma']:g}, {here[0]['d']} features", fontsize=10
         )
-        log_ticks(axes.xaxis, sizes[:: max(1, len(sizes) // 3)])
+        log_ticks(axes.xaxis, sizes[:: max(1, len(sizes) // 2)])
         tidy(axes)
-    panels[0].set_ylabel("|UU' - VV'| over its largest value")
+    for axes in panels[::_COLUMNS]:
+        axes.set_ylabel("error of the space of components")
+    for axes in panels[len(settings) :]:
+        axes.set_visible(False)
     handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=9)
+    figure.legend(handles, labels, loc="lower right", frameon=False, fontsize=10)
     return figure
 
 
+_COLUMNS = 3  # of panels; the last place is that of the legend
 _COLOURS = dict(zip(("Analyze", "noisy", "k-DP-PCA", "Separate"), LOOKS[1:], strict=False))
 
 
@@ -218,7 +226,7 @@ STUDY = Study(
     cells=cells,
     measure=measure,
     draw=draw,
-    caption="Error of the space of the first components over the number of records, medians. "
+    caption="|U U' - V V'| over its largest value, by the number of records; medians. "
     "Dashed rivals are told bounds on records, others that means are zero; hushcov and Separate "
     "know nothing. In the fixed model units differ by noise of deviation sigma alone.",
 )
