@@ -154,7 +154,7 @@ def test_a_tiny_cell_of_the_study():
     assert len(errors) == len(rows)
     assert errors["not private"] < errors["hushcov"] < 0.05
     figure = STUDY.draw(rows)
-    assert len(figure.axes) == 1
+    assert [axes.get_visible() for axes in figure.axes] == [True, False, False]
     assert len(figure.axes[0].lines) == len(rows)
 
 

@@ -47,7 +47,7 @@ class Study:  # TEMPORARY: `hushcov.lab.rivals.study` has it
     caption: str
 
 
-#: Spiked models by name: deviation of the noise, first and last spike, numbers of both and of
+#: Spiked models by name: deviation of the noise, first and last spike, numbers of spikes and of
 #: features.
 _FIGURE = {"first": 10.0, "last": 5.0, "k": 2, "d": 200}
 SETTINGS: dict[str, dict[str, Any]] = {
