@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from answer_documents import document, fewest, sparse_document
 
+from hushcov import PrivateSparseCovariance
 from hushcov.answers.components import components
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.release.document import Structure
 from hushcov.simulate import structured_covariance
 
@@ -193,3 +194,21 @@ def test_features_without_variance_are_left_out_or_refused():
     assert "3 features left out" in found.notes[0]
     with pytest.raises(ParameterError, match="'height', 'pressure' have none"):
         components(release, features=["age", "height", "pressure"])
+
+
+def test_features_that_only_factors_show_are_kept_in_components_of_the_covariance():
+    """Noise drowns the variance of each feature, and not what they all have in common."""
+    generator = np.random.default_rng(6)
+    basis = np.linalg.qr(generator.standard_normal((100, 2)))[0]
+    X = (generator.standard_normal((3_000, 2)) * np.sqrt([10.0, 5.0])) @ basis.T
+    X += 0.02 * generator.standard_normal(X.shape)
+    with pytest.warns(SeededNoiseWarning):
+        fitted = PrivateSparseCovariance(epsilon=1.0, delta=1e-5, random_state=3).fit(X)
+    assert len(fitted.components(2).features) < 60  # correlations need variances
+    found = fitted.components(2, correlation=False)
+    assert (found.left_out, found.n_standing_out) == ((), 2)
+    away = np.linalg.norm(basis - found.loadings @ (found.loadings.T @ basis), 2)
+    assert np.degrees(np.arcsin(away)) < found.span_angle[1] < 25
+    lower, upper = np.moveaxis(found.loading_interval, -1, 0)
+    truth = basis * np.sign((basis * found.loadings).sum(axis=0))
+    assert np.mean((lower <= truth) & (truth <= upper)) > 0.85

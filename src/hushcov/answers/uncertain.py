@@ -519,11 +519,20 @@ class AskedMatrix:
     notes: tuple[str, ...]
 
 
-def chosen(release: Release, features: Any, name: str) -> tuple[IntArray, tuple[str, ...]]:
-    """Places of the features asked for, all that can be used if None, and who is left out."""
+def chosen(
+    release: Release, features: Any, name: str, *, drowned: bool = False
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Places of the features asked for, all that can be used if None, and who is left out.
+
+    With `drowned`, features whose variance noise hides can be used where factors were found: these
+    show in many pairs together.
+    """
     names, good = feature_names(release), np.ones(release.n_features, dtype=bool)
-    if release.noise_sd is not None:  # a variance beyond what noise makes of a constant
-        good = ~lost_features(release.variances, release.noise_sd[1]) & (scales_of(release) > 0)
+    if release.noise_sd is not None:
+        structure, good = release.making.structure, scales_of(release) > 0
+        if not (drowned and structure is not None and structure.rank):
+            # a variance beyond what noise makes of a constant
+            good &= ~lost_features(release.variances, release.noise_sd[1])
         good[list(release.making.unresolved)] = False
     if features is None and np.count_nonzero(good) > MOST_ASKED:
         raise ParameterError(
@@ -552,7 +561,7 @@ def say_left_out(names: tuple[str, ...]) -> list[str]:
 
 def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2) -> AskedMatrix:
     """The part of a release for a question, without levels that follow from others."""
-    places, left_out = chosen(release, features, "features")
+    places, left_out = chosen(release, features, "features", drowned=not correlation)
     places, said = without_references(release, places)
     if len(places) < fewest:
         raise ParameterError(
@@ -577,7 +586,7 @@ def part(release: Release, features: Any, *, correlation: bool, fewest: int = 2)
             gone = np.asarray(kept)[np.ix_(places, places)] == 0
             np.fill_diagonal(gone, False)
             matrix[gone] = noise[gone] = 0.0
-    unit = np.sqrt(matrix.diagonal())
+    unit = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
     if not correlation:  # a power of two, so that no digit changes
         unit = np.full(len(places), 2.0 ** np.round(np.log2(unit.max())))
     matrix, noise = matrix.copy(), noise.copy()
