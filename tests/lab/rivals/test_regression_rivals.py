@@ -176,7 +176,8 @@ def spend(monkeypatch, name, told, epsilon=1.0, delta=1e-8):
     record(bounds, "release_count", 1)
     record(bounds, "release_ranges", 2)
     record(bounds, "release_moments", 3)
-    record(sufficient, "release_gram", 1, 2)
+    record(sufficient, "release_gram", 1)
+    record(sufficient, "release_smallest", 1)
     record(sufficient, "release_products", 3)
     X, y = linear(3000)
     told = public(X, y) if told else None
@@ -193,6 +194,20 @@ def test_all_steps_together_spend_the_budget_and_no_more(monkeypatch, name, give
     monkeypatch.setattr(sufficient, "_ADASSP_SHARES", (0.5, 0.45, 0.1))
     monkeypatch.setattr(sufficient, "_BOOSTED_SHARES", (0.3, 0.65, 0.1))
     assert compose(spend(monkeypatch, name, given), delta=1e-8).epsilon > 1.0
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_sketches_are_charged_beside_all_other_steps(monkeypatch, given):
+    called, inner = [], sufficient.mixing_level
+    monkeypatch.setattr(
+        sufficient, "mixing_level", lambda *args: called.append(args) or inner(*args)
+    )
+    events = spend(monkeypatch, "ihm", given)
+    (epsilon, delta, mu, n_rows) = called[0]
+    assert epsilon == 1.0
+    assert delta == pytest.approx(0.99e-8, rel=1e-9)
+    assert mu == pytest.approx(math.hypot(*(event.mu for event in events)), rel=1e-9)
+    assert n_rows == 5 * math.ceil(6 * math.log(200 / 1e-8))
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -314,6 +329,31 @@ def test_a_record_changes_one_model():
     models = [tukey.fit_models(X[:n], y[:n], 20, np.random.default_rng(0)) for n in (500, 499)]
     # The draws of the parts are the same for the records that both have; those after them are not.
     assert np.sum(np.abs(models[0] - models[1]).max(axis=1) > 1e-9) == 1
+
+
+@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("case", ["constant", "copies", "one", "huge"])
+def test_odd_tables_are_answered_in_finite_numbers_or_by_silence(name, given, case):
+    X, y = linear(400)
+    X[:, 1] = 7.0
+    if case == "constant":
+        y[:] = 3.0
+    elif case == "copies":
+        X[:], y[:] = X[0], y[0]
+    elif case == "one":
+        X, y = X[:1], y[:1]
+    else:
+        X[3], y[3] = 1e300, -1e300
+    told = public(X, y) if given else None
+    try:
+        found = RIVALS[name].fit(
+            X, y, epsilon=1.0, delta=1e-6, bounds=told, rng=np.random.default_rng(0)
+        )
+    except RivalSilent:
+        return
+    assert np.all(np.isfinite(found.coefficients))
+    assert math.isfinite(found.intercept)
 
 
 def test_too_few_records_are_answered_by_silence():
