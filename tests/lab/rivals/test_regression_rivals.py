@@ -205,7 +205,7 @@ def test_sketches_are_charged_beside_all_other_steps(monkeypatch, given):
     events = spend(monkeypatch, "ihm", given)
     (epsilon, delta, mu, n_rows) = called[0]
     assert epsilon == 1.0
-    assert delta == pytest.approx(0.99e-8, rel=1e-9)
+    assert delta == pytest.approx(0.99e-8, rel=1e-9, abs=0)
     assert mu == pytest.approx(math.hypot(*(event.mu for event in events)), rel=1e-9)
     assert n_rows == 5 * math.ceil(6 * math.log(200 / 1e-8))
 
@@ -224,15 +224,15 @@ def test_scaling_and_bins_leave_what_they_say(monkeypatch, given):
 def test_ranges_hold_the_records_and_little_else():
     rng = np.random.default_rng(5)
     table = rng.normal([0.0, 1000.0, -0.003, 0.0], [1.0, 3.0, 0.0001, 1e6], (20_000, 4))
-    found = bounds.release_ranges(table, 4, 0.1, rng)
+    found, _ = bounds.release_ranges(table, 4, 0.1, rng)
     share = np.mean((found.lower <= table) & (table <= found.upper), axis=0)
     assert np.all(share > 0.98)
     size = np.abs(table).max(axis=0)
     assert np.all(np.maximum(np.abs(found.lower), np.abs(found.upper)) <= 256 * size)
-    centre, scale = bounds.release_moments(table, found, len(table), 0.1, rng)
+    centre, scale, _ = bounds.release_moments(table, found, len(table), 0.1, rng)
     assert np.all(np.abs(centre - table.mean(axis=0)) < 0.1 * size)
     assert np.all(scale <= np.maximum(3 * table.std(axis=0), 2 * size))
-    nothing = bounds.release_ranges(table[:10], 4, 0.1, rng)
+    nothing, _ = bounds.release_ranges(table[:10], 4, 0.1, rng)
     assert np.all(nothing.lower == nothing.upper)  # dropped, rather than found by chance
 
 
@@ -329,6 +329,17 @@ def test_a_record_changes_one_model():
     models = [tukey.fit_models(X[:n], y[:n], 20, np.random.default_rng(0)) for n in (500, 499)]
     # The draws of the parts are the same for the records that both have; those after them are not.
     assert np.sum(np.abs(models[0] - models[1]).max(axis=1) > 1e-9) == 1
+
+
+def test_a_constant_with_a_few_outliers_is_left_out():
+    """Its released scale is of the constant, so that a slope would be absurd at the outliers."""
+    X, y = linear(10_000)
+    X[:, 1] = -1e-8
+    X[:3, 1] = 1e-4
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        scaling = bounds.release_scaling(X, y, None, 0.3, rng)
+        assert np.array_equal(np.isinf(scaling.scale), [False, True, False])
 
 
 @pytest.mark.parametrize("name", RIVALS)
