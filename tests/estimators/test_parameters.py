@@ -43,6 +43,7 @@ OPTIONS = {
         *("failure_probability", "constants", "reconstruction"),
     },
     "RowTopKCovariance": CENTRED | {"radius"},
+    "PaceCovariance": CENTRED | {"radius", "n_rounds"},
     "SeparateCovariance": CENTRED | {"method", "row_norm"},
     "CoinPressCovariance": CENTRED | {"n_steps", "eigenvalue_bounds"},
     "GenotypeCovariance": {

@@ -133,7 +133,7 @@ class PaceParameters(PeerParameters):
         return self.inputs.budget(fixed=self.picked, mu=mu, private=private)  # proof: step 6
 
     def with_values(self, mu: float) -> PaceParameters:
-        """Return the same rounds with values that cost `mu`, on a coarser grid if noise needs it."""
+        """Return the same rounds with values that cost `mu`, on a coarser grid if need be."""
         half_width = min(self.half_width, _half_width(self.inputs, self.n_rounds, mu))
         rate = self.rate
         if rate is not None and half_width < self.half_width:
@@ -277,17 +277,31 @@ def run_rounds(
     rows, columns = np.triu_indices(len(gram), 1)
     exact, sigma = gram[rows, columns], parameters.entry_sigma
     for _ in range(parameters.n_rounds):
-        assert parameters.rate is not None
-        expected = np.clip(np.rint(made.covariance[rows, columns] * whole), -whole, whole)
-        scores = np.abs(exact - expected.astype(np.int64))  # proof: step 2
-        scores = np.minimum(scores, LARGEST_SCORE)
-        pick = gumbel_top(generator, scores, parameters.rate, 1)  # proof: step 3
+        pick = pick_pair(exact, made.covariance[rows, columns] * whole, parameters, generator)
         noisy = exact[pick] + rounded_normal(generator, sigma, 1)  # proof: step 5
         entry = int(rows[pick[0]]), int(columns[pick[0]])
         made.add(entry, float(noisy[0]) / whole, (sigma / whole) ** 2)
         made.solve(_STEPS)  # proof: step 7
     made.solve(_LAST_STEPS)
     return made
+
+
+def pick_pair(
+    exact: IntArray,
+    expected: FloatArray,
+    parameters: PaceParameters,
+    generator: np.random.Generator,
+) -> IntArray:
+    """Pick a pair whose exact sum is far from what is expected of it: its place in the list.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs. One bounded-range event, for any expected sums that are known.
+    """
+    assert parameters.rate is not None
+    around = np.rint(np.clip(expected, -parameters.whole, parameters.whole)).astype(np.int64)
+    scores = np.minimum(np.abs(exact - around), LARGEST_SCORE)  # proof: step 2
+    return gumbel_top(generator, scores, parameters.rate, 1)  # proof: step 3
 
 
 class Completion:
