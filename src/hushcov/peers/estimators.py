@@ -228,8 +228,8 @@ class PaceCovariance(ApproximateCovariance):
     @property
     def measured_(self) -> Any:
         """Which entries were measured."""
-        found = np.eye(self.n_features_in_, dtype=bool)
         pairs: Any = self._released().parameters["measured"]
+        found = np.eye(self.n_features_in_, dtype=bool)
         rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         found[rows, columns] = found[columns, rows] = True
         return found

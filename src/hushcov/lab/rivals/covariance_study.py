@@ -148,6 +148,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
 def draw(rows: list[dict[str, Any]]) -> Any:
     """Draw errors over PACE's for every table, a panel for each epsilon."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     found = ratios(rows)
     epsilons = sorted({epsilon for _, _, epsilon in found})
@@ -163,12 +164,15 @@ def draw(rows: list[dict[str, Any]]) -> Any:
             panel.plot(values, places, marker, fillstyle="none", label=method)
         panel.axvline(1.0, color="black", linewidth=0.8)
         panel.set(xscale="log", title=f"epsilon {epsilon:g}")
-        panel.set_xlabel(f"Frobenius error over that of {RIVAL}")
+        panel.xaxis.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.xaxis.set_minor_formatter(NullFormatter())
         panel.grid(axis="y", alpha=0.3)
     labels = [f"{table} ({widths[table][0]} columns)" for table in tables]
     panels[0].set_yticks(places, labels)
+    figure.supxlabel(f"Frobenius error over that of {RIVAL} (ratio)", fontsize="medium")
     handles, names = panels[0].get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=3)
+    figure.legend(handles, names, loc="outside upper center", ncols=3)
     return figure
 
 
