@@ -10,7 +10,7 @@ from hushcov.lab.rivals import covariance_study as study
 
 def test_cells_are_plain_and_tables_keep_their_bounds():
     found = study.cells("quick", None)
-    assert len(found) == 4 * len(study.EPSILONS) < len(study.cells("full", None))
+    assert len(found) == 4 * len(study.SETTINGS) < len(study.cells("full", None))
     assert {cell["table"] for cell in found} == {"chain", "factors", "blocks", "mixed"}
     for name in ("chain", "mixed"):
         X = study.bounded_table(name, None, 0)
@@ -20,7 +20,7 @@ def test_cells_are_plain_and_tables_keep_their_bounds():
 
 def test_every_method_is_measured_and_drawn(monkeypatch):
     monkeypatch.setattr(study, "_RECORDS", 3_000)
-    cell = {"table": "chain", "folder": None, "epsilon": 10.0, "seed": 0}
+    cell = {"table": "chain", "folder": None, "epsilon": 10.0, "slack": 1.0, "seed": 0}
     rows = study.measure(cell)
     errors = {row["method"]: row["frobenius"] for row in rows}
     assert len(errors) == 7
@@ -33,13 +33,14 @@ def test_every_method_is_measured_and_drawn(monkeypatch):
 
 def test_ratios_are_geometric_means_over_seeds_and_tables():
     def row(method, table, seed, error):
-        return {"method": method, "table": table, "epsilon": 1.0, "seed": seed, "frobenius": error}
+        known = {"epsilon": 1.0, "slack": 1.0, "seed": seed}
+        return {"method": method, "table": table, "frobenius": error} | known
 
     rows = [row(study.RIVAL, table, seed, 1.0) for table in "ab" for seed in (0, 1)]
     rows += [row("ours", "a", 0, 0.5), row("ours", "a", 1, 2.0)]
     rows += [row("ours", "b", 0, 0.25), row("ours", "b", 1, 0.25)]
     found = study.ratios(rows)
-    assert found["ours", "a", 1.0] == pytest.approx(1.0)
-    assert found["ours", "b", 1.0] == pytest.approx(0.25)
+    assert found["ours", "a", (1.0, 1.0)] == pytest.approx(1.0)
+    assert found["ours", "b", (1.0, 1.0)] == pytest.approx(0.25)
     mean = math.sqrt(0.25)
     assert study.table_of(rows).splitlines()[3] == f"| ours | {mean:.2f} | {mean:.2f} | 1 of 2 |"
