@@ -26,7 +26,7 @@ from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
-from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
+from hushcov.peers import coinpress, eigen_sampling, pace, row_top_k, separate
 from hushcov.steps import complete, location, norms, preparation, quantiles, scales
 
 # What draws noise to be added to exact integers, and what draws an outcome.
@@ -40,6 +40,7 @@ ADDED = (
     (pairs, "rounded_normal"),
     (adaptive, "rounded_normal"),
     (row_top_k, "rounded_normal"),
+    (pace, "rounded_normal"),
     (scales, "rounded_normal"),
     (location, "rounded_normal"),
     (preparation, "rounded_normal"),
@@ -51,6 +52,7 @@ DRAWN = (
     (screened, "gumbel_top"),
     (pairs, "gumbel_top"),
     (row_top_k, "gumbel_top"),
+    (pace, "gumbel_top"),
     (eigen_sampling.Bingham, "draw"),
     (multiscale, "sample_exact"),
     (multiscale, "sample_transcript"),

@@ -22,6 +22,7 @@ from hushcov.paper.mechanism import Design, calibrated_parameters, certify
 from hushcov.paper.parameters import theorem_parameters
 from hushcov.peers.coinpress import coinpress_parameters
 from hushcov.peers.eigen_sampling import eigen_sampling_parameters, pure_inputs
+from hushcov.peers.pace import pace_parameters
 from hushcov.peers.row_top_k import row_top_k_parameters
 from hushcov.peers.separate import separate_parameters
 from hushcov.steps.complete import complete_parameters
@@ -142,6 +143,12 @@ def cases() -> dict[str, Case]:
             row_top_k_parameters(INPUTS),
             certified_epsilon,
             {"half_width": 100, "rate": MORE, "mu": 2.0},
+            "radius",
+        ),
+        "pace": case(
+            pace_parameters(INPUTS),
+            certified_epsilon,
+            {"half_width": 100, "n_rounds": 100, "rate": MORE, "mu": 2.0},
             "radius",
         ),
         "separate": case(

@@ -12,6 +12,7 @@ from hushcov import (
     CoinPressCovariance,
     EigenSamplingCovariance,
     GaussianCovariance,
+    PaceCovariance,
     PrivateSparseCovariance,
     RowTopKCovariance,
     ScreenedCovariance,
@@ -25,7 +26,7 @@ from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
-PEERS = (RowTopKCovariance, SeparateCovariance, CoinPressCovariance)
+PEERS = (RowTopKCovariance, PaceCovariance, SeparateCovariance, CoinPressCovariance)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2}
 CENTRED = BUDGET | {"assume_centered": True}
 PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centered": True}
@@ -37,6 +38,7 @@ SETTINGS = {
     "screened": (ScreenedCovariance, BUDGET),
     "sparse": (PrivateSparseCovariance, BUDGET),
     "row_top_k": (RowTopKCovariance, CENTRED),
+    "pace": (PaceCovariance, CENTRED),
     "separate": (SeparateCovariance, CENTRED),
     "separate, gauss": (SeparateCovariance, CENTRED | {"method": "gauss"}),
     "separate, eigenvalues": (SeparateCovariance, CENTRED | {"method": "separate"}),
@@ -53,7 +55,7 @@ PUBLISHED = tuple(name for name in SETTINGS if name not in OURS)
 # Those that estimate scales; pure privacy takes public ones.
 SCALING = tuple(name for name, (cls, _) in SETTINGS.items() if cls is not EigenSamplingCovariance)
 # One setting of each class.
-CLASSES = (*OURS, "row_top_k", "separate", "coinpress", "eigen_sampling")
+CLASSES = (*OURS, "row_top_k", "pace", "separate", "coinpress", "eigen_sampling")
 each_setting = pytest.mark.parametrize("name", SETTINGS)
 each_class = pytest.mark.parametrize("name", CLASSES)
 each_scaling = pytest.mark.parametrize("name", SCALING)

@@ -11,6 +11,7 @@ from estimators.stand_ins import UntouchableRecords
 from hushcov import (
     GaussianCovariance,
     MultiscaleCovariance,
+    PaceCovariance,
     PrivateSparseCovariance,
     RowTopKCovariance,
     ScreenedCovariance,
@@ -41,7 +42,7 @@ PLANNED = {
 }
 WITH_DELTA = (
     *(GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance),
-    *(RowTopKCovariance, SeparateCovariance, CoinPressCovariance),
+    *(RowTopKCovariance, PaceCovariance, SeparateCovariance, CoinPressCovariance),
 )
 WITH_GAPS = WITH_DELTA
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}

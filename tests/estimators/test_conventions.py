@@ -111,6 +111,7 @@ def test_a_refused_fit_leaves_the_earlier_one_alone(fitted):
 
 OWN = {
     "row_top_k": ("selected_",),
+    "pace": ("measured_",),
     "separate": ("method_", "row_norm_"),
     "screened": ("selected_",),
 }

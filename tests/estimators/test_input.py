@@ -163,6 +163,7 @@ SAMPLERS = (
     *("steps.scales.rounded_normal", "mechanisms.gaussian.mechanism.rounded_normal"),
     *("mechanisms.screened.values.rounded_normal", "peers.separate.rounded_normal"),
     *(f"peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
+    *(f"peers.pace.{name}" for name in ("gumbel_top", "rounded_normal")),
     *(f"peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
 )
 

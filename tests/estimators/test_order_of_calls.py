@@ -40,6 +40,7 @@ CASES = {
     "GaussianCovariance": {**INSISTS, "assume_centered": True, "feature_scale": 1.0},
     "ScreenedCovariance": {**INSISTS, "row_sparsity": 2},
     "RowTopKCovariance": {**INSISTS, "row_sparsity": 2},
+    "PaceCovariance": INSISTS,
     "SeparateCovariance": INSISTS,
     "CoinPressCovariance": INSISTS,
     "EigenSamplingCovariance": {"feature_scale": 1.0, "assume_centered": True},

@@ -43,6 +43,7 @@ OPTIONS = {
         *("failure_probability", "constants", "reconstruction"),
     },
     "RowTopKCovariance": CENTRED | {"radius"},
+    "PaceCovariance": CENTRED | {"radius", "n_rounds"},
     "SeparateCovariance": CENTRED | {"method", "row_norm"},
     "CoinPressCovariance": CENTRED | {"n_steps", "eigenvalue_bounds"},
     "GenotypeCovariance": {
@@ -157,6 +158,7 @@ BAD = {
     "transforms": [7, "ln", ["log1p"], {0: "log"}, {D: "sqrt"}, ["sqrt:2"] * D],
     "marginals": [0, -1.0, 0.6, *ODD],
     "radius": [0, -1.0, 1e-9, 1e9, math.nan, "4", True, [4.0]],
+    "n_rounds": [0, -1, 10**7, 2.0, "3", True],
     "n_steps": [0, -1, 21, 2.0, "3", True, None],
     "eigenvalue_bounds": [
         *(3.0, "ab", (1.0,), (1, 2, 3), {1.0, 2.0}, {0: 1.0, 1: 2.0}, np.array(1.0), iter("ab"))

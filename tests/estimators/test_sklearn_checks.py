@@ -24,6 +24,7 @@ ESTIMATORS = [
         reconstruction="value",
     ),
     hushcov.RowTopKCovariance(**BUDGET, **WARN),
+    hushcov.PaceCovariance(**BUDGET, **WARN),
     hushcov.SeparateCovariance(**BUDGET, **WARN),
     hushcov.CoinPressCovariance(**BUDGET, **WARN),
     hushcov.EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0, assume_centered=True),

@@ -40,6 +40,7 @@ ESTIMATORS = (
     hushcov.PrivateSparseCovariance,
     hushcov.MultiscaleCovariance,
     hushcov.RowTopKCovariance,
+    hushcov.PaceCovariance,
     hushcov.SeparateCovariance,
     hushcov.CoinPressCovariance,
     hushcov.EigenSamplingCovariance,
@@ -58,6 +59,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "constants": ("theorem", "calibrated"),
     "method": ("gauss", "separate", "adaptive"),
     "n_steps": (1, 3),
+    "n_rounds": (None, 2),
     "eigenvalue_bounds": (None, (0.5, 2.0)),
     "allocation": ("uniform", "adaptive"),
     "radius": (None, 4.0),
@@ -101,6 +103,7 @@ OPTIONS: dict[type, dict[str, tuple[object, ...]]] = {
     },
     hushcov.MultiscaleCovariance: {"assume_centered": (True,)},
     hushcov.RowTopKCovariance: {**_BOTH, "feature_scale": (None, 1.0)},
+    hushcov.PaceCovariance: {**_BOTH, "feature_scale": (None, 1.0)},
     hushcov.SeparateCovariance: {**_BOTH, "method": USUAL["method"], "feature_scale": (None, 1.0)},
     hushcov.CoinPressCovariance: {
         **_BOTH,
@@ -131,6 +134,7 @@ LIMIT_S = 300  # no case is near it: whatever runs into it would run for ever
 STORED: dict[type, dict[str, Any]] = {
     hushcov.ScreenedCovariance: {},
     hushcov.RowTopKCovariance: {},
+    hushcov.PaceCovariance: {},
     hushcov.SeparateCovariance: {"method": "adaptive"},
     hushcov.CoinPressCovariance: {"feature_scale": [1.0, 2.0, 3.0, 0.0]},
     hushcov.EigenSamplingCovariance: {"feature_scale": 1.0, "assume_centered": True},

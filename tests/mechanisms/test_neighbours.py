@@ -16,6 +16,7 @@ from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.noise import Entropy
 from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
+from hushcov.peers.pace import pace_parameters, release_pace
 from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
 from hushcov.peers.separate import release_separate, separate_parameters
 from hushcov.steps import Prepared, norms
@@ -47,6 +48,7 @@ MECHANISMS = {
     "screened, all pairs": (_screened(0), release_screened, (0.8, 0.9, 0)),
     "adaptive": (AdaptiveParameters, _adaptive, (0.5, 0.5, 0)),
     "row top k": (row_top_k_parameters, release_row_top_k, (0.7, 0.7, 0.99)),
+    "pace": (pace_parameters, release_pace, (0.4, 0.4, 0.99)),
     "separate, gauss": (
         lambda inputs: separate_parameters(inputs, method="gauss"),
         release_separate,
@@ -129,7 +131,7 @@ WRONG = {  # what noise is for, and which neighbours there are
 @pytest.mark.parametrize(
     ("wrong", "name"),
     [
-        *(("relation", name) for name in ("gaussian", "screened", "adaptive", "row top k")),
+        *(("relation", name) for name in ("gaussian", "screened", "adaptive", "row top k", "pace")),
         *(("rows", name) for name in ("gaussian", "screened", "adaptive", "separate, apart")),
     ],
 )

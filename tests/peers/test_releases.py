@@ -29,6 +29,7 @@ from hushcov.peers.eigen_sampling import (
     rounded_eigenvalues,
     score_range,
 )
+from hushcov.peers.pace import pace_parameters, release_pace
 from hushcov.peers.row_top_k import (
     release_row_top_k,
     row_top_k_parameters,
@@ -128,6 +129,17 @@ MECHANISMS = {
         ),
         0.3,
     ),
+    "pace": Mechanism(
+        pace_parameters,
+        release_pace,
+        (more("mu", 1 + 1e-4), more("rate", 1 + 1e-4)),
+        (
+            *({"rate": rate} for rate in (None, 0.0)),
+            *({"mu": 0.0}, {"half_width": 0}, {"radius": -1.0}, {"n_rounds": 0}),
+            {"half_width": 10**6},
+        ),
+        0.3,
+    ),
     "separate, gauss": separate("gauss"),
     "separate": separate("separate"),
     "separate, adaptive": separate("adaptive", {"histogram_sigma": lambda sigma: sigma - 1}),
@@ -163,7 +175,9 @@ def test_parameters_spend_the_budget_and_no_more(name, d, n_records, epsilon, de
     if name == "eigen-sampling":
         assert guarantee.events == (Pure(p.epsilon),)
         assert (guarantee.delta, guarantee.transcript_delta) == (0, 0)
-    elif name != "row-top-k" or d <= 3:  # others select by data
+    elif name not in ("row-top-k", "pace") or d <= (
+        3 if name != "pace" else 1
+    ):  # others select by data
         spent = dp_accounting.get_epsilon_gaussian(1 / math.hypot(*made.mus(p)), delta)
         assert epsilon * (1 - 1e-6) < spent <= epsilon * (1 + 1e-9)
         assert guarantee.transcript_epsilon == pytest.approx(spent, rel=1e-5, abs=0)

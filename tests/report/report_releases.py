@@ -28,6 +28,7 @@ ESTIMATORS = {
         **SPARSE, mechanism="multiscale", random_state=0
     ),
     "row-top-k": lambda: hushcov.RowTopKCovariance(**SPARSE, random_state=0),
+    "pace": lambda: hushcov.PaceCovariance(**BUDGET, random_state=0),
     "separate": lambda: hushcov.SeparateCovariance(**BUDGET, random_state=0),
     "coinpress": lambda: hushcov.CoinPressCovariance(**BUDGET, random_state=0),
     "eigen-sampling": lambda: hushcov.EigenSamplingCovariance(

@@ -79,6 +79,7 @@ EXPECTED = {
     "gaussian-threshold": ("all pairs (15)", "Error by the number of records"),
     "multiscale": ("answers of the selected tests", "planner expects, roughly", "No intervals"),
     "row-top-k": ("partners of every feature", "planner has no prediction for row-top-k"),
+    "pace": ("which pairs are measured", "planner has no prediction for pace"),
     "separate": ("counts of the norms of records", "None of 15 pairs counts", "No intervals"),
     "coinpress": ("the matrix, step 3 of 3", "which are noise cannot be said"),
     "eigen-sampling": ("eigenvalues and directions", "Shares are of epsilon", "plus 0."),

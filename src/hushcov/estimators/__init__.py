@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from hushcov.peers.estimators import (
         CoinPressCovariance,
         EigenSamplingCovariance,
+        PaceCovariance,
         RowTopKCovariance,
         SeparateCovariance,
     )
@@ -25,6 +26,7 @@ _MODULES = {
     "GaussianCovariance": "estimators.gaussian",
     "GenotypeCovariance": "genotypes.estimator",
     "MultiscaleCovariance": "paper.estimator",
+    "PaceCovariance": "peers.estimators",
     "PrivateSparseCovariance": "estimators.sparse",
     "RowTopKCovariance": "peers.estimators",
     "ScreenedCovariance": "estimators.gaussian",
@@ -38,6 +40,7 @@ __all__ = [
     "GaussianCovariance",
     "GenotypeCovariance",
     "MultiscaleCovariance",
+    "PaceCovariance",
     "PrivateSparseCovariance",
     "RowTopKCovariance",
     "ScreenedCovariance",

@@ -181,7 +181,7 @@ def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> R
         if n_picks:
             moved = inputs.neighbours.moved(replaced=2, removed=1) * half_width**2
             rate = math.sqrt(8 * for_selection / n_picks) / (2 * moved)
-        chosen = balanced_radius(inputs, mu) if radius is None else radius
+        chosen = balanced_radius(inputs, mu, most_pairs(inputs)) if radius is None else radius
         return RowTopKParameters(inputs, chosen, half_width, rate, mu)
 
     def events(multiplier: float) -> tuple[Event, ...]:
@@ -191,16 +191,16 @@ def _least_noise(inputs: ReleaseInputs, radius: float | None, share: float) -> R
     return draft(calibrate_near(events, inputs.epsilon, inputs.delta))
 
 
-def balanced_radius(inputs: ReleaseInputs, mu: float) -> float:
+def balanced_radius(inputs: ReleaseInputs, mu: float, pairs: int) -> float:
     """Return the radius R at which a little more would cost as much in noise as it saves in bias.
 
     Clipping a Gaussian coordinate at R takes about 4 P(Z > R) off a covariance, and nearly as
     much off a variance, relatively. The noise of an entry is at most R^2 v with v as below, where
-    as many pairs are released as can be. It counts `_NOISE_WEIGHT` times: for the norm of the
+    so many pairs are released. It counts `_NOISE_WEIGHT` times: for the norm of the
     noise matrix, and for what the selection misses, whose noise grows with R^2 as well. The
     derivatives 4 phi(R) and 2 `_NOISE_WEIGHT` v R cancel at the answer, phi the normal density.
     """
-    pairs, d = most_pairs(inputs), inputs.n_features
+    d = inputs.n_features
     square = inputs.neighbours.moved(replaced=4 * pairs + d, removed=pairs + d)
     v = math.sqrt(square) / (inputs.n_records * mu)
     low, high = _LEAST_RADIUS, _MOST_RADIUS

@@ -39,6 +39,7 @@ _PREDICTED = (
 )
 _OTHERS = (
     "row-top-k = peers.row_top_k:ROW_TOP_K",
+    "pace = peers.pace:PACE",
     "separate = peers.separate:SEPARATE",
     "coinpress = peers.coinpress:COINPRESS",
     "eigen-sampling = peers.eigen_sampling:EIGEN_SAMPLING",

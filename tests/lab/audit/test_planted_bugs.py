@@ -24,7 +24,7 @@ from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
-from hushcov.peers import coinpress, eigen_sampling, row_top_k, separate
+from hushcov.peers import coinpress, eigen_sampling, pace, row_top_k, separate
 from hushcov.peers.coinpress import coinpress_parameters
 from hushcov.steps import norms, preparation, quantiles, scales
 from hushcov.sums.gram import row_bounded_gram
@@ -32,7 +32,8 @@ from hushcov.sums.products import ProductMap
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 WITH_NOISE = (
-    *(gaussian, genotypes, norms, preparation, quantiles, row_top_k, scales, screened, separate),
+    *(gaussian, genotypes, norms, pace, preparation, quantiles, row_top_k, scales, screened),
+    separate,
     values,
     *(hushcov.lab.audit.gaussian, hushcov.lab.audit.selection),
 )
@@ -68,6 +69,7 @@ slow = partial(pytest.param, marks=pytest.mark.slow)
         ("quantiles", None, 400, 3),
         slow("quantiles", None, 3000, 2),  # 5 becomes 3
         ("row-top-k", "one pair, flips", 1200, 2),
+        ("pace", "one variance, huge or 0", 1200, 2),
         ("coinpress", "axes, equal bounds", 1600, 2),
         slow("coinpress", "axes among others", 2000, 2),
         ("separate-gauss", "ends of spectrum", 1000, 2),

@@ -1,4 +1,4 @@
-"""Attacks on mechanisms that select: screened, row top-k, multiscale, adaptive, genotypes.
+"""Attacks on mechanisms that select: screened, row top-k, PACE, multiscale, adaptive, genotypes.
 
 Parts of the adaptive release take all of the time that was certified, so that what one leaks is to
 be compared with the whole claim. They are the mechanism's own objects: an audit that runs them runs
@@ -82,7 +82,8 @@ from hushcov.mechanisms.screened.values import (
 from hushcov.noise import Entropy, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.paper.parameters import TheoremParameters, theorem_parameters
-from hushcov.peers import row_top_k
+from hushcov.peers import pace, row_top_k
+from hushcov.peers.pace import PaceParameters, pace_parameters
 from hushcov.peers.row_top_k import RowTopKParameters, row_top_k_parameters
 from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
@@ -265,6 +266,35 @@ def _row_attacks(name: str) -> tuple[Attack, ...]:
         attack("variances, huge or 0", huge_or_zero(RECORDS, 4), 1),
         attack("edge, only picks", tied, 2, selection_share=0.95),
         attack("edge, usual shares", tied, 2),
+    )
+
+
+@dataclass(frozen=True)
+class PaceTarget(Target):
+    """`release_pace`: all entries of the released integers."""
+
+    parameters: PaceParameters
+    release_by = pace.release_pace
+
+    def quick(self, rows: FloatArray) -> Draw:
+        """Clip and sum once; select, draw the noise and complete each time."""
+        parameters, gram = self.parameters, bounded_gram(rows, self.parameters, None)
+        return lambda generator: flat(
+            np.rint(pace.run_rounds(gram, parameters, generator).covariance * parameters.whole)
+        )
+
+
+def _pace_attacks(name: str) -> tuple[Attack, ...]:
+    """One variance has the whole budget; of two features, half of it is for their entry."""
+
+    def attack(title: str, pair: Pair) -> Attack:
+        statistics = (along_change(pair.first[0], pair.second[0]), FITTED)
+        target = PaceTarget(pace_parameters(inputs_of(pair)))
+        return Attack(name, target, replace(pair, name=title), statistics)
+
+    return (
+        attack("one variance, huge or 0", huge_or_zero(RECORDS, 1)),
+        attack("one pair, flips", sign_flips(RECORDS, 2, HUGE)),
     )
 
 
@@ -674,4 +704,5 @@ REPLACED: dict[str, Builder] = {
     f"{multiscale.NAME}-gate": partial(_calibrated, reconstruction="gate"),
     f"{multiscale.NAME}-value": partial(_calibrated, reconstruction="value"),
     row_top_k.NAME: _row_attacks,
+    pace.NAME: _pace_attacks,
 }
