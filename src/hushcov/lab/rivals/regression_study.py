@@ -238,7 +238,8 @@ def draw(rows: list[dict[str, Any]]) -> Any:
             values = [_median(here, method, epsilon) for epsilon in epsilons]
             axes.plot(epsilons, np.maximum(values, _LOWEST), **looks[method], label=method)
         low, high = axes.get_ylim()
-        axes.set(xscale="log", ylim=(min(low, 0.0), max(high, 0.1)))
+        high = max(high, 0.1)
+        axes.set(xscale="log", ylim=(min(low, -0.05 * high), 1.05 * high))
         axes.set_title(f"{table} ({here[0]['n']:,} x {here[0]['n_columns']})", fontsize=10)
         log_ticks(axes.xaxis, epsilons)
         tidy(axes)
