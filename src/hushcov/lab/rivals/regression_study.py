@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,12 +40,21 @@ _COLUMNS = 4  # of panels
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class HeldOut:
     """Records to learn from, records to test on, and public bounds: X, and last y."""
 
     train: FloatArray
     test: FloatArray
     bounds: ColumnBounds
+
+    @classmethod
+    def of(cls, table: RegressionTable, seed: int) -> Self:
+        """Divide the records at random; ranges of all columns count as public."""
+        records = np.column_stack([table.X, table.y])
+        order = np.random.default_rng([seed, len(records)]).permutation(len(records))
+        at = int(_TRAINED * len(records))
+        bounds = ColumnBounds(records.min(axis=0), records.max(axis=0))
+        return cls(records[order[:at]], records[order[at:]], bounds)
 
     def towards(self, target: int) -> tuple[FloatArray, FloatArray, ColumnBounds]:
         """Return the other columns, the target, and the bounds in that order."""
@@ -75,7 +84,7 @@ def measure(cell: dict[str, Any]) -> list[dict[str, Any]]:
     """Fit every method to one split of a table."""
     folder, seed = cell["folder"], cell["seed"]
     table = load_table(cell["table"], None if folder is None else Path(folder), seed)
-    split = _split(table, seed)
+    split = HeldOut.of(table, seed)
     n, d = split.train.shape
     X, y, _ = split.towards(d - 1)
     known = {"n": n, "n_columns": d - 1, "delta": float(n) ** -2}
@@ -100,7 +109,7 @@ def measure(cell: dict[str, Any]) -> list[dict[str, Any]]:
 _Fit = Callable[[], tuple[Coefficients, Callable[[int], Coefficients] | None]]
 
 
-def _methods(split: Split, spent: dict[str, Any], seed: int) -> Iterator[tuple[str, _Fit]]:
+def _methods(split: HeldOut, spent: dict[str, Any], seed: int) -> Iterator[tuple[str, _Fit]]:
     X, y, bounds = split.towards(split.train.shape[1] - 1)
 
     def exact() -> tuple[Coefficients, Callable[[int], Coefficients]]:
@@ -147,7 +156,7 @@ def _release(
 
 
 def _one_of_all(
-    split: Split, spent: dict[str, Any], rng: np.random.Generator, target: int
+    split: HeldOut, spent: dict[str, Any], rng: np.random.Generator, target: int
 ) -> Coefficients:
     """Fit the rival to one of all targets, with its part of the budget.
 
@@ -159,7 +168,7 @@ def _one_of_all(
     return RIVALS[_SPLITTER].fit(X, y, epsilon=part, delta=spent["delta"], bounds=bounds, rng=rng)
 
 
-def _mean_r2(split: Split, answer: Callable[[int], Coefficients]) -> float:
+def _mean_r2(split: HeldOut, answer: Callable[[int], Coefficients]) -> float:
     """Return the mean over all targets; a refusal, or worse than the mean of the target, is 0."""
     scores = []
     for target in range(split.train.shape[1]):
@@ -168,14 +177,6 @@ def _mean_r2(split: Split, answer: Callable[[int], Coefficients]) -> float:
         except (HushcovError, RivalSilent):
             scores.append(0.0)
     return float(np.nanmean(scores))
-
-
-def _split(table: RegressionTable, seed: int) -> Split:
-    records = np.column_stack([table.X, table.y])
-    order = np.random.default_rng([seed, len(records)]).permutation(len(records))
-    at = int(_TRAINED * len(records))
-    bounds = ColumnBounds(records.min(axis=0), records.max(axis=0))
-    return Split(records[order[:at]], records[order[at:]], bounds)
 
 
 def least_squares(X: FloatArray, y: FloatArray) -> Coefficients:
@@ -235,7 +236,15 @@ def draw(rows: list[dict[str, Any]]) -> Any:
         here = [row for row in rows if row["table"] == table]
         epsilons = sorted({row["epsilon"] for row in here})
         for method in methods:
-            values = [_median(here, method, epsilon) for epsilon in epsilons]
+            found = (
+                [
+                    r["r2"]
+                    for r in here
+                    if (r["method"], r["epsilon"]) == (method, epsilon) and r["answered"]
+                ]
+                for epsilon in epsilons
+            )
+            values = [np.median(each) if each else math.nan for each in found]
             axes.plot(epsilons, np.maximum(values, _LOWEST), **looks[method], label=method)
         low, high = axes.get_ylim()
         high = max(high, 0.1)
@@ -264,13 +273,6 @@ def _looks(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
         looks[name] = {"color": colour, "marker": marker, "linewidth": 1.2, "markersize": 4}
     given = {"linestyle": "--", "markerfacecolor": "white"}
     return looks | {name + GIVEN: look | given for name, look in looks.items()}
-
-
-def _median(rows: Sequence[dict[str, Any]], method: str, epsilon: float) -> float:
-    found = [
-        r["r2"] for r in rows if (r["method"], r["epsilon"]) == (method, epsilon) and r["answered"]
-    ]
-    return float(np.median(found)) if found else math.nan
 
 
 STUDY = Study(

@@ -1,4 +1,4 @@
-"""What a study is, which ones there are, and their results as rows.
+"""Studies: what one is, which there are, and their results as rows.
 
 A study is a list of cells, a function that measures one in a worker process, and a figure of all
 rows. `hushcov bench STUDY` runs it: finished cells are kept in `STUDY.jsonl`, so that the same

@@ -25,6 +25,7 @@ from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 
 MOST_RECORDS = 60_000  # of a table; more are thinned out, the same ones always
 _MOST_MISSING = 0.1  # of a column, which is left out otherwise
+_SIMULATED_RECORDS = 20_000
 _POPULATION = 400_000  # records from which covariances of a simulated population are taken
 _EXTRA = "tables"
 # Columns of files that are identifiers.
@@ -118,9 +119,7 @@ def load_table(name: str, folder: Path | None, seed: int) -> RegressionTable:
         X, y = read_npz(file)
         X = np.delete(X, _IDENTIFIERS.get(name, ()), axis=1)
     elif name in SIMULATED:
-        rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
-        X, y, population = SIMULATED[name](rng)
-        return RegressionTable(name, X, y, population)
+        return _simulate(name, seed)
     else:
         X, y = _read_package(next(each for each in PACKAGES if each.name == name))
     kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_RECORDS])
@@ -139,7 +138,7 @@ def read_npz(path: Path) -> tuple[FloatArray, FloatArray]:
         )
 
     try:
-        with np.load(path, allow_pickle=False) as found:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             X, y = (np.asarray(found[name]) for name in ("X", "y"))
     except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
         raise refuse("arrays of numbers named X and y") from None
@@ -166,49 +165,32 @@ def _read_package(table: PackageTable) -> tuple[FloatArray, FloatArray]:
     return frame.to_numpy(), y
 
 
-Simulated = tuple[FloatArray, FloatArray, FloatArray]
-
-
-def _sparse_normal(rng: np.random.Generator) -> Simulated:
-    """20 normal columns of unequal scales in groups of five; five of them matter."""
-    return _simulated(rng, 20_000, _draw_normal, np.r_[0.5, -0.3, np.zeros(8), 0.4, 0.2, -0.2], 20)
-
-
-def _mixed(rng: np.random.Generator) -> Simulated:
-    """Four counts, four flags and four columns with long tails, which have a factor in common."""
-    return _simulated(
-        rng, 20_000, _draw_mixed, np.r_[0.3, 0.0, -0.2, 0.0, 0.4, 0, -0.3, 0, 0.3], 12
-    )
-
-
-def _simulated(
-    rng: np.random.Generator,
-    n: int,
-    draw: Callable[[np.random.Generator, int], FloatArray],
-    effects: FloatArray,
-    d: int,
-) -> Simulated:
-    """A linear model of columns that are drawn; `effects` are in units of their deviations.
+def _simulate(name: str, seed: int) -> RegressionTable:
+    """Draw a linear model of simulated columns.
 
     The covariance of the population is that of many drawn records, and with the target that of the
     model: its coefficients are exact.
     """
-    many = draw(np.random.default_rng(0), _POPULATION)
-    S = np.cov(many, rowvar=False)
-    b = np.r_[effects, np.zeros(d - len(effects))] / np.sqrt(np.diag(S))
-    X = draw(rng, n)
-    y = 10 + X @ b + rng.standard_normal(n)
-    both = np.vstack([S, b @ S])
-    return X, y, np.column_stack([both, np.r_[b @ S, b @ S @ b + 1]])
+    draw, effects = SIMULATED[name]
+    S = np.cov(draw(np.random.default_rng(0), _POPULATION), rowvar=False)
+    b = np.zeros(len(S))
+    b[: len(effects)] = effects
+    b /= np.sqrt(np.diag(S))
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    X = draw(rng, _SIMULATED_RECORDS)
+    y = 10 + X @ b + rng.standard_normal(len(X))
+    return RegressionTable(name, X, y, np.block([[S, (S @ b)[:, None]], [b @ S, b @ S @ b + 1]]))
 
 
 def _draw_normal(rng: np.random.Generator, n: int) -> FloatArray:
+    """Twenty normal columns of unequal scales in groups of five."""
     shared = np.repeat(rng.standard_normal((n, 4)), 5, axis=1)
     columns = np.sqrt(0.5) * (shared + rng.standard_normal((n, 20)))
     return np.asarray(columns * np.geomspace(0.1, 10, 20) + np.linspace(-5, 50, 20))
 
 
 def _draw_mixed(rng: np.random.Generator, n: int) -> FloatArray:
+    """Four counts, four flags and four columns with long tails, which have a factor in common."""
     factor = rng.standard_normal((n, 1))
     z = np.sqrt(0.3) * factor + np.sqrt(0.7) * rng.standard_normal((n, 12))
     counts = rng.poisson(np.exp(0.5 * z[:, :4] + [0, 0.5, 1, 1.5]))
@@ -217,8 +199,9 @@ def _draw_mixed(rng: np.random.Generator, n: int) -> FloatArray:
     return np.column_stack([counts, flags, tails])
 
 
-#: Tables that are always there.
-SIMULATED: dict[str, Callable[[np.random.Generator], Simulated]] = {
-    "sparse-normal": _sparse_normal,
-    "mixed": _mixed,
+_Draw = Callable[[np.random.Generator, int], FloatArray]
+#: Tables that are always there: how records are drawn, and effects in deviations of the columns.
+SIMULATED: dict[str, tuple[_Draw, tuple[float, ...]]] = {
+    "sparse-normal": (_draw_normal, (0.5, -0.3, *(0.0,) * 8, 0.4, 0.2, -0.2)),
+    "mixed": (_draw_mixed, (0.3, 0.0, -0.2, 0.0, 0.4, 0.0, -0.3, 0.0, 0.3)),
 }
