@@ -113,6 +113,21 @@ def test_intervals_count_what_they_are_of():
     assert compare(alone, exact, np.ones(2), population)["covered"] is None
 
 
+def test_an_answer_without_columns_is_the_mean():
+    nothing = Coefficients(3.0, np.zeros(2), np.full(2, np.nan), np.full(2, np.nan))
+    exact = Coefficients(0.0, np.ones(2), np.zeros(2), np.full(2, 2.0))
+    assert compare(nothing, exact, np.ones(2), np.eye(3)) == {
+        "coefficient_error": 1.0,
+        "covered": None,
+        "width": math.inf,
+        "finite": 0.0,
+    }
+    records = np.random.default_rng(0).normal(size=(300, 5))
+    found, _ = regression_study._release(records, None, {"epsilon": 0.1, "delta": 1e-5}, seed=0)
+    np.testing.assert_array_equal(found.coefficients, np.zeros(4))
+    assert np.isnan(found.lower).all()
+
+
 def test_least_squares_is_that_of_the_textbook():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3)) * [1, 100, 0.01] + 7

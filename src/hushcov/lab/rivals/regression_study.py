@@ -146,7 +146,7 @@ def _release(
 
     def answer(target: int) -> Coefficients:
         found = est.regression(target, on="all")
-        places = np.array([int(name[1:]) for name in found.features])
+        places = np.array([int(name[1:]) for name in found.features], dtype=int)
         at = places - (places > target)
         columns = np.full((3, records.shape[1] - 1), [[0.0], [np.nan], [np.nan]])
         columns[:, at] = found.coefficients, found.lower, found.upper
