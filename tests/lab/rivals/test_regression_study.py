@@ -122,8 +122,8 @@ def test_an_answer_without_columns_is_the_mean():
         "width": math.inf,
         "finite": 0.0,
     }
-    records = np.random.default_rng(0).normal(size=(300, 5))
-    found, _ = regression_study._release(records, None, {"epsilon": 0.1, "delta": 1e-5}, seed=0)
+    records = np.random.default_rng(0).normal(size=(3_000, 5)) * [0, 0, 0, 0, 1]
+    found, _ = regression_study._release(records, None, {"epsilon": 1.0, "delta": 1e-6}, seed=0)
     np.testing.assert_array_equal(found.coefficients, np.zeros(4))
     assert np.isnan(found.lower).all()
 

@@ -115,6 +115,23 @@ def test_what_is_refused_before_anything_is_measured(refused, arguments, code, m
     assert not FOLDER.exists()
 
 
+def test_a_bad_table_is_refused_before_anything_is_measured(refused, tmp_path):
+    np.savez(tmp_path / "bad.npz", X=np.ones((3, 2)))
+    line = refused(3, *COMMAND, "--tables", tmp_path)
+    assert "bad.npz must have arrays of numbers named X and y" in line
+    assert not FOLDER.exists()
+
+
+@pytest.mark.slow
+def test_workers_measure_cells():
+    run = study.StudyRun(STUDY, "quick", None, STUDY.cells("quick", None))
+    found = []
+    run.run(run.cells[1:], 2, found.append)
+    assert sorted(each.cell["size"] for each in found) == [2, 3]
+    assert run.missing(found) == run.cells[:1]
+    assert [row["method"] for row in run.rows(found)] == ["ours", "theirs"] * 2
+
+
 def test_other_files_and_other_designs_are_kept(fake, refused, run):
     FOLDER.mkdir()
     (FOLDER / FILES[1]).write_text("mine")

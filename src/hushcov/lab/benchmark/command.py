@@ -32,6 +32,7 @@ from hushcov.report.style import caption, write_png
 
 _JSON, _CSV = "results.json", "results.csv"
 _MOST_WORKERS = 1024
+_LETTERS = 12  # of a caption, in an inch
 _MECHANISMS, _ALL = "mechanisms", "all"
 #: What can be run.
 STUDIES = (_MECHANISMS, *installed_studies(), _ALL)
@@ -219,7 +220,9 @@ def _measure_study(run: StudyRun, folder: Path, workers: int) -> _Done:
     study, (cells, table, figure) = run.study, (folder / name for name in run.files)
     written, missing = [cells, write_rows(table, rows)], None
     try:
-        drawn = caption(study.draw(rows), study.caption, width=150, headline=study.title)
+        drawn = study.draw(rows)
+        width = int(_LETTERS * drawn.get_figwidth())
+        caption(drawn, study.caption, width=width, headline=study.title)
         written.append(write_png(figure, drawn))
     except MissingPackageError as error:
         missing = str(error)
