@@ -1,4 +1,4 @@
-"""BinAgg (Lin, Slavkovic and Bhoomireddy 2025): regression on noisy sums of bins, with intervals."""
+"""BinAgg (Lin, Slavkovic and Bhoomireddy 2025): regression on noisy sums of bins."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from scipy.stats import t as student
 
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov.accounting import WITHIN, Pure, calibrate_gaussian
-from hushcov.lab.rivals.bounds import ColumnBounds, release_scaling, total_mu
+from hushcov.lab.rivals.bounds import ColumnBounds, release_scaling, standardise, total_mu
 from hushcov.lab.rivals.coefficients import Coefficients, RivalSilent
 
 _BINNING_SHARE = 1 / 28  # of mu^2; as published, 1 : 3 : 3 : 3 with the three sums
 _REACH = 3.0  # deviations of a column to which its values are clipped
 _DEEPEST = 40  # splits of one bin, so that copies of a record come to an end
-_FEWEST = 2.0  # noisy records of a bin that is kept
+# Records of a bin that is kept, in deviations of the noise of counts: fewer, as published, where
+# there are too few bins. Counts that noise alone has raised bias the coefficients.
+_FEWEST, _PUBLISHED_FEWEST = 5.0, 2.0
 _COVERAGE = 0.95
 _CERTAIN = 2.0  # sums must vary this many times as much as their noise for it to be corrected for
 
@@ -37,15 +39,13 @@ def grow_bins(rows: FloatArray, epsilon: float, rng: np.random.Generator) -> Bin
     more of them than unknowns.
     """
     length = rows.shape[1]
-    noise = 3 / epsilon
-    penalty = noise * math.log(2)
     lower, upper = -np.ones(length), np.ones(length)
     queue = [(lower, upper, np.arange(len(rows)), 0)]
     leaves: list[tuple[FloatArray, FloatArray, IndexArray]] = []
     while queue:
         lower, upper, mine, depth = queue.pop()
-        score = max(len(mine) - penalty * depth, -penalty) + rng.laplace(scale=noise)
-        if score > 0 and depth < _DEEPEST:
+        score, noise = score_bin(len(mine), depth, epsilon)
+        if score + rng.laplace(scale=noise) > 0 and depth < _DEEPEST:
             queue += [(*part, depth + 1) for part in _halve(rows, lower, upper, mine)]
         else:
             leaves.append((lower, upper, mine))
@@ -55,7 +55,16 @@ def grow_bins(rows: FloatArray, epsilon: float, rng: np.random.Generator) -> Bin
     place = np.empty(len(rows), dtype=np.intp)
     for number, (_, _, mine) in enumerate(leaves):
         place[mine] = number
-    return Bins(np.array([leaf[0] for leaf in leaves]), np.array([leaf[1] for leaf in leaves]), place)
+    return Bins(
+        np.array([leaf[0] for leaf in leaves]), np.array([leaf[1] for leaf in leaves]), place
+    )
+
+
+def score_bin(count: int, depth: int, epsilon: float) -> tuple[float, float]:
+    """Return PrivTree's score of a bin, and the scale of its Laplace noise."""
+    noise = 3 / epsilon
+    penalty = noise * math.log(2)
+    return max(count - penalty * depth, -penalty), noise
 
 
 def _halve(
@@ -69,7 +78,9 @@ def _halve(
     return [(lower, left_upper, mine[left]), (right_lower, upper, mine[~left])]
 
 
-def sum_bins(rows: FloatArray, target: FloatArray, bins: Bins) -> tuple[FloatArray, ...]:
+def sum_bins(
+    rows: FloatArray, target: FloatArray, bins: Bins
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return counts, sums of rows about the middle of their bin in its half-widths, and targets.
 
     One record moves these, in l2, by at most 1, by the root of the number of columns, and by 1.
@@ -80,7 +91,8 @@ def sum_bins(rows: FloatArray, target: FloatArray, bins: Bins) -> tuple[FloatArr
     sums = np.zeros((n_bins, rows.shape[1]))
     np.add.at(sums, bins.place, scaled)
     counts = np.bincount(bins.place, minlength=n_bins).astype(np.float64)
-    return counts, sums, np.bincount(bins.place, weights=target, minlength=n_bins)
+    targets = np.bincount(bins.place, weights=target, minlength=n_bins).astype(np.float64)
+    return counts, sums, targets
 
 
 def fit_binagg(
@@ -112,24 +124,21 @@ def fit_binagg(
         X, y = clipped[:, :-1], clipped[:, -1]
     scaling = release_scaling(X, y, bounds, mu, rng)
     part = scaling.mu_left / math.sqrt(3)
-    rows = np.clip((X - scaling.centre) / (_REACH * scaling.scale), -1, 1)
-    target = np.clip((y - scaling.target_centre) / (_REACH * scaling.target_scale), -1, 1)
+    rows = standardise(X, scaling.centre, _REACH * scaling.scale, 1.0)
+    target = standardise(y, scaling.target_centre, _REACH * scaling.target_scale, 1.0)
     bins = grow_bins(rows, binning.epsilon, rng)
     counts, sums, targets = sum_bins(rows, target, bins)
     noise = math.sqrt(rows.shape[1]) / part
     counts = counts + rng.standard_normal(counts.shape) / part
     sums = sums + rng.standard_normal(sums.shape) * noise
     targets = targets + rng.standard_normal(targets.shape) / part
-    kept = counts >= _FEWEST
+    kept = counts >= max(0.5, _FEWEST / part)
+    if np.sum(kept) < 2 * rows.shape[1] + 2:
+        kept = counts >= _PUBLISHED_FEWEST
     if np.sum(kept) <= rows.shape[1] + 1:
         raise RivalSilent("BinAgg has fewer bins with records than unknowns: more are needed.")
-    found, deviation = solve_bins(
-        counts[kept],
-        *(each[kept] for each in ((bins.lower + bins.upper) / 2, (bins.upper - bins.lower) / 2)),
-        sums[kept],
-        targets[kept],
-        noise,
-    )
+    lower, upper = bins.lower[kept], bins.upper[kept]
+    found, deviation = solve_bins(counts[kept], lower, upper, sums[kept], targets[kept], noise)
     factor = scaling.target_scale / scaling.scale
     slopes = found[1:] * factor
     reach = student.ppf((1 + _COVERAGE) / 2, np.sum(kept) - len(found)) * deviation[1:] * factor
@@ -141,8 +150,8 @@ def fit_binagg(
 
 def solve_bins(
     counts: FloatArray,
-    middle: FloatArray,
-    half: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
     sums: FloatArray,
     targets: FloatArray,
     noise: float,
@@ -153,6 +162,7 @@ def solve_bins(
     sums of rows, of deviation noise times half-width, adds a diagonal that is taken off, unless
     that makes the matrix nearly singular.
     """
+    middle, half = (lower + upper) / 2, (upper - lower) / 2
     design = np.column_stack([counts, middle * counts[:, np.newaxis] + half * sums])
     added = np.column_stack([np.zeros(len(counts)), (noise * half) ** 2]) / counts[:, np.newaxis]
     weighted = design / counts[:, np.newaxis]

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from hushcov._arrays import FloatArray
 from hushcov.accounting import WITHIN, calibrate_gaussian
@@ -21,10 +22,13 @@ from hushcov.lab.rivals.coefficients import Coefficients
 # Magnitudes are counted in cells of some octaves, from 2^-40 to 2^40: finer cells find narrower
 # bounds and lose more of the records in tails, whose count must stand out of the noise.
 _FEATURE_OCTAVES, _TARGET_OCTAVES, _LAST_OCTAVE = 4, 1, 40
+_MISTAKEN = 0.001  # how probably any empty cell stands out of the noise of all
 _OWN = 2.0  # deviations of noise by which a cell next to found ones stands out
 # Shares of mu^2. Those of ranges are kept where bounds are given.
-_COUNT, _FEATURE_RANGES, _TARGET_RANGE, _FEATURE_MOMENTS, _TARGET_MOMENTS = 0.005, 0.1, 0.01, 0.06, 0.02
+_COUNT, _FEATURE_MOMENTS, _TARGET_MOMENTS = 0.005, 0.06, 0.02
+_FEATURE_RANGES, _TARGET_RANGE = 0.1, 0.01
 _TARGET_REACH = 4.0  # deviations of the target, between its first and its second moments
+_LARGEST = 1e100  # scaled values are cut here, so that nothing overflows
 # Norm bound in root mean squared norms, for rows whose noise is small or large.
 _SMALLEST_NORM, _LARGEST_NORM = 0.7, 3.0
 
@@ -42,7 +46,8 @@ class ColumnBounds:
         return clipped
 
 
-class Scaling(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Scaling:
     """Released centres and deviations of the features and of the target, and the record count.
 
     A deviation of a feature that does not vary is infinite, so that its coefficient is zero.
@@ -52,13 +57,25 @@ class Scaling(NamedTuple):
     scale: FloatArray
     target_centre: float
     target_scale: float
-    count: float
+    n_records: float
     mu_left: float
 
 
 def total_mu(epsilon: float, delta: float) -> float:
     """Return the mu of all Gaussian steps of a method together."""
     return calibrate_gaussian(epsilon, delta) * WITHIN
+
+
+def standardise(values: Any, centre: Any, scale: Any, limit: float = _LARGEST) -> FloatArray:
+    """Return (values - centre) / scale, clipped at a limit."""
+    with np.errstate(over="ignore"):
+        scaled: FloatArray = np.clip((values - centre) / scale, -limit, limit)
+    return scaled
+
+
+def release_count(n_records: int, mu: float, rng: np.random.Generator) -> float:
+    """Release the number of records, which is not public where one is added or removed."""
+    return max(1.0, n_records + rng.standard_normal() / mu)
 
 
 def count_magnitudes(table: FloatArray, octaves: int) -> FloatArray:
@@ -86,7 +103,7 @@ def release_ranges(
     counts = count_magnitudes(table, octaves)
     noise = math.sqrt(table.shape[1]) / mu
     counts += noise * rng.standard_normal(counts.shape)
-    found = counts > noise * math.sqrt(2 * math.log(counts.size))
+    found = counts > -ndtri(_MISTAKEN / counts.size) * noise
     n_cells = len(counts) // 2
     magnitude = np.abs(np.arange(len(counts)) - n_cells)[:, np.newaxis]
     near = np.any(found, axis=0) & (magnitude <= np.max(found * magnitude, axis=0) + 1)
@@ -105,7 +122,7 @@ def sum_moments(table: FloatArray, bounds: ColumnBounds) -> FloatArray:
     One record moves them by at most the root of twice the number of columns, in l2.
     """
     middle, half = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 2
-    scaled = np.clip((table - middle) / np.where(half > 0, half, np.inf), -1, 1)
+    scaled = standardise(table, middle, np.where(half > 0, half, np.inf), 1.0)
     return np.stack([np.sum(scaled, axis=0), np.sum(scaled**2, axis=0)])
 
 
@@ -140,14 +157,10 @@ def release_scaling(
     """
     target = y[:, np.newaxis]
     spent = _COUNT + _FEATURE_MOMENTS + _TARGET_MOMENTS
-    count = max(1.0, len(y) + rng.standard_normal() / (mu * math.sqrt(_COUNT)))
+    count = release_count(len(y), mu * math.sqrt(_COUNT), rng)
     if bounds is None:
-        of_features = release_ranges(
-            X, _FEATURE_OCTAVES, mu * math.sqrt(_FEATURE_RANGES), rng
-        )
-        of_target = release_ranges(
-            target, _TARGET_OCTAVES, mu * math.sqrt(_TARGET_RANGE), rng
-        )
+        of_features = release_ranges(X, _FEATURE_OCTAVES, mu * math.sqrt(_FEATURE_RANGES), rng)
+        of_target = release_ranges(target, _TARGET_OCTAVES, mu * math.sqrt(_TARGET_RANGE), rng)
         spent += _FEATURE_RANGES + _TARGET_RANGE
     else:
         of_features = ColumnBounds(bounds.lower[:-1], bounds.upper[:-1])
@@ -167,7 +180,8 @@ def release_scaling(
     return Scaling(centre, scale, float(middle[0]), target_scale, count, mu_left)
 
 
-class ScaledRows(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
     """Rows (1, x) in released units, no longer than 1, and their targets in deviations.
 
     A row that is longer than the norm bound is shortened together with its target: such a record
@@ -184,7 +198,9 @@ class ScaledRows(NamedTuple):
         scaling = self.scaling
         found = solution / self.norm_bound * scaling.target_scale
         slopes = found[1:] / scaling.scale
-        return Coefficients(float(scaling.target_centre + found[0] - slopes @ scaling.centre), slopes)
+        return Coefficients(
+            float(scaling.target_centre + found[0] - slopes @ scaling.centre), slopes
+        )
 
 
 def scale_rows(
@@ -193,18 +209,20 @@ def scale_rows(
     """Scale records by released centres and deviations, and bound the norms of their rows.
 
     In these units the mean square of a row's norm is its length. The norm bound is public: around
-    its root, lower where noise is large beside the released count, since noise grows with the square
-    of the bound, and higher where that costs little.
+    its root, lower where noise is large beside the released count, since noise grows with the
+    square of the bound, and higher where that costs little.
     """
     if bounds is not None:
         clipped = bounds.clip(np.column_stack([X, y]))
         X, y = clipped[:, :-1], clipped[:, -1]
     scaling = release_scaling(X, y, bounds, mu, rng)
-    rows = np.column_stack([np.ones(len(y)), (X - scaling.centre) / scaling.scale])
+    rows = np.column_stack([np.ones(len(y)), standardise(X, scaling.centre, scaling.scale)])
     length = rows.shape[1]
-    noise = 1.5 / scaling.mu_left * (math.sqrt(2 * length) + 2.45) * length / scaling.count
+    noise = 1.5 / scaling.mu_left * (math.sqrt(2 * length) + 2.45) * length / scaling.n_records
     share = min(max((0.2 / noise) ** (1 / 3), _SMALLEST_NORM), _LARGEST_NORM)
     norm_bound = share * math.sqrt(length)
     weight = np.minimum(1, norm_bound / np.linalg.norm(rows, axis=1))
-    target = (y - scaling.target_centre) / scaling.target_scale
-    return ScaledRows(rows * (weight / norm_bound)[:, np.newaxis], weight * target, scaling, norm_bound)
+    target = standardise(y, scaling.target_centre, scaling.target_scale)
+    return ScaledRows(
+        rows * (weight / norm_bound)[:, np.newaxis], weight * target, scaling, norm_bound
+    )

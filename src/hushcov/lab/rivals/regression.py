@@ -1,8 +1,8 @@
 """Every rival in private linear regression, under one accounting and one interface.
 
-`fit(X, y, epsilon=, delta=, bounds=, rng=)` is (epsilon, delta) for one record added or removed, for
-every table, with all that it looks at composed. Bounds of columns are public, or None: then they are
-released out of the same budget. Noise comes from NumPy: for measurements on public tables only.
+`fit(X, y, epsilon=, delta=, bounds=, rng=)` is (epsilon, delta) for one record added or removed,
+for every table, with all that it looks at composed. Bounds of columns are public, or None: then
+they are released out of the same budget. Noise comes from NumPy, for public tables only.
 """
 
 from __future__ import annotations

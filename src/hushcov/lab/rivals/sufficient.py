@@ -2,7 +2,7 @@
 
 All three sum the rows of `bounds.scale_rows`, whose norms are at most 1. One record moves the Gram
 matrix by at most 1 in Frobenius norm, its smallest eigenvalue by at most 1, and products with
-targets that are clipped at c by at most c. Every part is a Gaussian mechanism, so that mu^2 adds up.
+targets that are clipped at c by at most c. Every part is a Gaussian mechanism: mu^2 adds up.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def release_gram(
     smallest = np.linalg.eigvalsh(gram)[0] + rng.standard_normal() / eigenvalue_mu
     bound = max(0.0, smallest + ndtri(_UNLIKELY) / eigenvalue_mu)
     ridge = max(0.0, norm - bound)
-    return gram + symmetric_noise(length, deviation, rng) + ridge * np.eye(length)
+    released: FloatArray = gram + symmetric_noise(length, deviation, rng) + ridge * np.eye(length)
+    return released
 
 
 def release_products(
@@ -92,7 +93,7 @@ def fit_adassp(
     of_gram, of_products, of_eigenvalue = divide(scaled.scaling.mu_left, _ADASSP_SHARES)
     gram = release_gram(scaled.rows.T @ scaled.rows, of_gram, of_eigenvalue, rng)
     products = release_products(scaled.rows, scaled.target, _ADASSP_CLIP, of_products, rng)
-    return scaled.to_coefficients(np.linalg.solve(gram, products))
+    return scaled.to_coefficients(np.asarray(np.linalg.solve(gram, products), dtype=np.float64))
 
 
 def fit_boosted(
@@ -116,19 +117,19 @@ def fit_boosted(
     scaled = scale_rows(X, y, bounds, total_mu(epsilon, delta), rng)
     of_gram, of_rounds, of_eigenvalue = divide(scaled.scaling.mu_left, _BOOSTED_SHARES)
     gram = release_gram(scaled.rows.T @ scaled.rows, of_gram, of_eigenvalue, rng)
-    inverses = [np.linalg.inv(gram)] * _ROUNDS
-    return scaled.to_coefficients(_refine(scaled, inverses, of_rounds, rng))
+    return scaled.to_coefficients(_refine(scaled, [gram] * _ROUNDS, of_rounds, rng))
 
 
 def _refine(
-    scaled: ScaledRows, inverses: list[FloatArray], mu: float, rng: np.random.Generator
+    scaled: ScaledRows, hessians: list[FloatArray], mu: float, rng: np.random.Generator
 ) -> FloatArray:
-    """Take a step towards the solution for each inverse, from clipped residuals."""
+    """Take a Newton step with each Hessian, from clipped residuals."""
     solution = np.zeros(scaled.rows.shape[1])
-    mu /= math.sqrt(len(inverses))
-    for inverse in inverses:
+    mu /= math.sqrt(len(hessians))
+    for hessian in hessians:
         residual = scaled.target - scaled.rows @ solution
-        solution += inverse @ release_products(scaled.rows, residual, _RESIDUAL_CLIP, mu, rng)
+        products = release_products(scaled.rows, residual, _RESIDUAL_CLIP, mu, rng)
+        solution += np.linalg.solve(hessian, products)
     return solution
 
 
@@ -167,11 +168,11 @@ def fit_mixing(
     smallest = np.linalg.eigvalsh(gram)[0] + rng.standard_normal() / of_eigenvalue
     added = max(0.0, level - max(0.0, smallest + ndtri(failure) / of_eigenvalue))
     root = np.linalg.cholesky(gram + added * np.eye(length))
-    inverses = []
+    hessians = []
     for _ in range(_ROUNDS):
         sketch = rng.standard_normal((n_rows, length)) @ root.T
-        inverses.append(np.linalg.inv(sketch.T @ sketch / n_rows))
-    return scaled.to_coefficients(_refine(scaled, inverses, of_steps, rng))
+        hessians.append(sketch.T @ sketch / n_rows)
+    return scaled.to_coefficients(_refine(scaled, hessians, of_steps, rng))
 
 
 def mixing_delta(epsilon: float, delta: float, mu: float, n_rows: int, level: float) -> float:
@@ -185,17 +186,22 @@ def mixing_delta(epsilon: float, delta: float, mu: float, n_rows: int, level: fl
     directions, and that of the Gaussian steps is normal and independent: delta is an integral over
     the one, which is bounded from above on cells. `delta` sets how far into the tails they reach.
     """
-    law, tail = chi2(n_rows), 1e-4 * delta
-    edges = np.linspace(law.ppf(tail), law.isf(tail), _MIXING_CELLS + 1)
-    upper = law.sf(edges)
-    masses = np.where(edges[:-1] > n_rows, upper[:-1] - upper[1:], np.diff(law.cdf(edges)))
+    edges, masses, beyond = _chi_square_cells(n_rows, delta)
     variance = 1 - 1 / level
     constant = n_rows / 2 * math.log(variance)
     removed = constant + edges[1:] * (1 / variance - 1) / 2
     added = -constant - edges[:-1] * (1 - variance) / 2
-    return max(float(masses @ _gaussian_deltas(mu, epsilon - loss)) for loss in (removed, added)) + (
-        2 * tail
-    )
+    found = max(float(masses @ _gaussian_deltas(mu, epsilon - loss)) for loss in (removed, added))
+    return found + beyond
+
+
+@lru_cache(maxsize=64)
+def _chi_square_cells(n_rows: int, delta: float) -> tuple[FloatArray, FloatArray, float]:
+    """Return edges of cells, their probabilities, and that of being outside of all."""
+    law, tail = chi2(n_rows), 1e-4 * delta
+    edges = np.linspace(law.ppf(tail), law.isf(tail), _MIXING_CELLS + 1)
+    masses = np.where(edges[:-1] > n_rows, -np.diff(law.sf(edges)), np.diff(law.cdf(edges)))
+    return edges, masses, 2 * tail
 
 
 def _gaussian_deltas(mu: float, epsilon: FloatArray) -> FloatArray:
@@ -208,7 +214,7 @@ def _gaussian_deltas(mu: float, epsilon: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=256)
 def mixing_level(epsilon: float, delta: float, mu: float, n_rows: int) -> float:
-    """Return the smallest covariance of sketches that makes them (epsilon, delta), with mu beside."""
+    """Return the smallest eigenvalue that makes sketches (epsilon, delta), with mu beside them."""
     unsafe, safe = 1 + 1e-9, 1e12
     while safe / unsafe > 1 + 1e-4:
         middle = math.sqrt(safe * unsafe)

@@ -15,7 +15,8 @@ from hushcov.lab.rivals.coefficients import Coefficients, RivalSilent
 _TEST_SHARE = 0.5  # of epsilon and of delta
 _PASSES = 0.999  # how surely the test passes where models are normal
 _RANK = 0.03  # smaller singular values of scaled columns of a part are zero to it
-_MARGIN = 1.2  # times as many models, since they are not
+_FEWEST = 3  # records of a part that has a model
+_MARGIN = 1.2  # times as many models, since they are not normal
 _TIE_BREAK = 1e-10  # models are moved apart by so little, so that no box has an empty side
 _MODELS = np.unique(np.round(np.geomspace(50, 20_000, 80)).astype(int) // 4 * 4)
 _LARGEST_EXPONENT = 700.0
@@ -47,7 +48,7 @@ def safe_distance(volumes: FloatArray, eta: float, most_shallow: float) -> int:
     depths = np.arange(shallowest + 1, len(volumes) + 1)
     for k in range(shallowest):
         deep = volumes[shallowest + k :]  # V_(i+k) for i above the smallest depth
-        weight = logsumexp(eta * depths[: len(deep)] + deep) + math.log(-math.expm1(-eta))
+        weight = float(logsumexp(eta * depths[: len(deep)] + deep)) + math.log(-math.expm1(-eta))
         shallow = eta * shallowest + volumes[shallowest - k - 1]
         if weight == -math.inf or shallow - np.logaddexp(shallow, weight) > math.log(most_shallow):
             return k - 1
@@ -71,7 +72,7 @@ def passing_probabilities(epsilon: float, delta: float) -> tuple[float, ...]:
 
 @lru_cache(maxsize=256)
 def choose_number(length: int, epsilon: float, delta: float) -> int:
-    """Return twice the models with which the test passes, if they are normal; from public numbers.
+    """Return the number of models: enough for the test to pass, from public numbers alone.
 
     The publication leaves the number open, and names 1,000 for its tables.
     """
@@ -96,27 +97,26 @@ def _passes(volumes: FloatArray, epsilon: float, delta: float) -> float:
     return curve[min(max(safe_distance(volumes, eta, part), 0), len(curve) - 1)]
 
 
-def fit_models(
-    X: FloatArray, y: FloatArray, number: int, rng: np.random.Generator
-) -> FloatArray:
+def fit_models(X: FloatArray, y: FloatArray, number: int, rng: np.random.Generator) -> FloatArray:
     """Fit least squares to each of the random parts of the records, an intercept first.
 
     Each record draws its part by itself: one that is added or removed changes one model. Parts of
-    equal size, as published, would move others to other parts. A part with fewer records than
-    unknowns has the model zero: where most are such, deep boxes are empty and the test fails.
+    equal size, as published, would move others to other parts. A part of one or two records
+    has the model zero: where most are such, deep boxes are empty and the test fails. Directions in
+    which scaled columns hardly vary are left out, which helps collinear columns very much.
     """
     part = rng.integers(number, size=len(y))
     order = np.argsort(part, kind="stable")
     rows, target = X[order], y[order]
     ends = np.searchsorted(part[order], np.arange(number + 1))
     models = np.zeros((number, X.shape[1] + 1))
-    apart = _TIE_BREAK * rng.random(models.shape)
-    for place in np.flatnonzero(np.diff(ends) >= models.shape[1]):
+    apart: FloatArray = rng.uniform(0, _TIE_BREAK, (number, X.shape[1] + 1))
+    for place in np.flatnonzero(np.diff(ends) >= _FEWEST):
         mine = slice(ends[place], ends[place + 1])
         centre, middle = np.mean(rows[mine], axis=0), np.mean(target[mine])
         centred = rows[mine] - centre
-        size = np.linalg.norm(centred, axis=0)
-        size[size == 0] = 1
+        length = np.sqrt(np.sum(centred**2, axis=0))
+        size = np.where(length > 0, length, 1.0)
         slopes = np.linalg.lstsq(centred / size, target[mine] - middle, rcond=_RANK)[0] / size
         models[place] = apart[place] + np.append(middle - slopes @ centre, slopes)
     return models
