@@ -136,6 +136,8 @@ def test_least_squares_is_that_of_the_textbook():
     Z = np.column_stack([np.ones(200), X])
     b, (rest,), *_ = np.linalg.lstsq(Z, y, rcond=None)
     np.testing.assert_allclose([found.intercept, *found.coefficients], b, rtol=1e-8)
+    more = least_squares(np.column_stack([X, np.full(200, 0.1)]), y)  # a constant, but for rounding
+    np.testing.assert_allclose(more.coefficients, [*b[1:], 0.0], rtol=1e-8)
     half = 1.96 * np.sqrt(rest / 196 * np.diag(np.linalg.inv(Z.T @ Z)))[1:]
     np.testing.assert_allclose(found.upper - found.lower, 2 * half, rtol=1e-6)
 

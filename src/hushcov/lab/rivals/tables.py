@@ -27,6 +27,9 @@ MOST_RECORDS = 60_000  # of a table; more are thinned out, the same ones always
 _MOST_MISSING = 0.1  # of a column, which is left out otherwise
 _SIMULATED_RECORDS = 20_000
 _POPULATION = 400_000  # records from which covariances of a simulated population are taken
+# Records that differ from the commonest value of a column: where they are fewer, and happen not to
+# be learnt from, they undo any prediction, that of least squares, too.
+_FEWEST_OTHERS = 20
 _EXTRA = "tables"
 # Columns of files that are identifiers.
 _IDENTIFIERS = {"parkinsons": (0,)}
@@ -124,7 +127,8 @@ def load_table(name: str, folder: Path | None, seed: int) -> RegressionTable:
         X, y = _read_package(next(each for each in PACKAGES if each.name == name))
     kept = np.sort(np.random.default_rng(0).permutation(len(y))[:MOST_RECORDS])
     X, y = X[kept], y[kept]
-    X = X[:, X.std(axis=0) > 0]
+    common = [np.unique(column, return_counts=True)[1].max() for column in X.T]
+    X = X[:, np.array(common) <= len(X) - _FEWEST_OTHERS]
     return RegressionTable(name, X, y, np.cov(X, y, rowvar=False))
 
 
