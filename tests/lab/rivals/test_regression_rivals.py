@@ -176,7 +176,8 @@ def spend(monkeypatch, name, told, epsilon=1.0, delta=1e-8):
     record(bounds, "release_count", 1)
     record(bounds, "release_ranges", 2)
     record(bounds, "release_moments", 3)
-    record(sufficient, "release_gram", 1, 2)
+    record(sufficient, "release_gram", 1)
+    record(sufficient, "release_smallest", 1)
     record(sufficient, "release_products", 3)
     X, y = linear(3000)
     told = public(X, y) if told else None
@@ -196,6 +197,20 @@ def test_all_steps_together_spend_the_budget_and_no_more(monkeypatch, name, give
 
 
 @pytest.mark.parametrize("given", [True, False])
+def test_sketches_are_charged_beside_all_other_steps(monkeypatch, given):
+    called, inner = [], sufficient.mixing_level
+    monkeypatch.setattr(
+        sufficient, "mixing_level", lambda *args: called.append(args) or inner(*args)
+    )
+    events = spend(monkeypatch, "ihm", given)
+    (epsilon, delta, mu, n_rows) = called[0]
+    assert epsilon == 1.0
+    assert delta == pytest.approx(0.99e-8, rel=1e-9, abs=0)
+    assert mu == pytest.approx(math.hypot(*(event.mu for event in events)), rel=1e-9)
+    assert n_rows == 5 * math.ceil(6 * math.log(200 / 1e-8))
+
+
+@pytest.mark.parametrize("given", [True, False])
 def test_scaling_and_bins_leave_what_they_say(monkeypatch, given):
     scaling, inner = [], bounds.release_scaling
     monkeypatch.setattr(
@@ -209,15 +224,15 @@ def test_scaling_and_bins_leave_what_they_say(monkeypatch, given):
 def test_ranges_hold_the_records_and_little_else():
     rng = np.random.default_rng(5)
     table = rng.normal([0.0, 1000.0, -0.003, 0.0], [1.0, 3.0, 0.0001, 1e6], (20_000, 4))
-    found = bounds.release_ranges(table, 4, 0.1, rng)
+    found, _ = bounds.release_ranges(table, 4, 0.1, rng)
     share = np.mean((found.lower <= table) & (table <= found.upper), axis=0)
     assert np.all(share > 0.98)
     size = np.abs(table).max(axis=0)
     assert np.all(np.maximum(np.abs(found.lower), np.abs(found.upper)) <= 256 * size)
-    centre, scale = bounds.release_moments(table, found, len(table), 0.1, rng)
+    centre, scale, _ = bounds.release_moments(table, found, len(table), 0.1, rng)
     assert np.all(np.abs(centre - table.mean(axis=0)) < 0.1 * size)
     assert np.all(scale <= np.maximum(3 * table.std(axis=0), 2 * size))
-    nothing = bounds.release_ranges(table[:10], 4, 0.1, rng)
+    nothing, _ = bounds.release_ranges(table[:10], 4, 0.1, rng)
     assert np.all(nothing.lower == nothing.upper)  # dropped, rather than found by chance
 
 
@@ -314,6 +329,42 @@ def test_a_record_changes_one_model():
     models = [tukey.fit_models(X[:n], y[:n], 20, np.random.default_rng(0)) for n in (500, 499)]
     # The draws of the parts are the same for the records that both have; those after them are not.
     assert np.sum(np.abs(models[0] - models[1]).max(axis=1) > 1e-9) == 1
+
+
+def test_a_constant_with_a_few_outliers_is_left_out():
+    """Its released scale is of the constant, so that a slope would be absurd at the outliers."""
+    X, y = linear(10_000)
+    X[:, 1] = -1e-8
+    X[:3, 1] = 1e-4
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        scaling = bounds.release_scaling(X, y, None, 0.3, rng)
+        assert np.array_equal(np.isinf(scaling.scale), [False, True, False])
+
+
+@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize("case", ["constant", "copies", "one", "huge"])
+def test_odd_tables_are_answered_in_finite_numbers_or_by_silence(name, given, case):
+    X, y = linear(400)
+    X[:, 1] = 7.0
+    if case == "constant":
+        y[:] = 3.0
+    elif case == "copies":
+        X[:], y[:] = X[0], y[0]
+    elif case == "one":
+        X, y = X[:1], y[:1]
+    else:
+        X[3], y[3] = 1e300, -1e300
+    told = public(X, y) if given else None
+    try:
+        found = RIVALS[name].fit(
+            X, y, epsilon=1.0, delta=1e-6, bounds=told, rng=np.random.default_rng(0)
+        )
+    except RivalSilent:
+        return
+    assert np.all(np.isfinite(found.coefficients))
+    assert math.isfinite(found.intercept)
 
 
 def test_too_few_records_are_answered_by_silence():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import BoolArray, FloatArray
 from hushcov.accounting import WITHIN, calibrate_gaussian
 from hushcov.lab.rivals.coefficients import Coefficients
 
@@ -94,17 +94,18 @@ def count_magnitudes(table: FloatArray, octaves: int) -> FloatArray:
 
 def release_ranges(
     table: FloatArray, octaves: int, mu: float, rng: np.random.Generator
-) -> ColumnBounds:
+) -> tuple[ColumnBounds, BoolArray]:
     """Release the range of each column: from its first to its last cell that has records.
 
     A cell counts as empty unless it stands out of the noise of all cells, or, up to the next
-    magnitude after one that does, out of its own.
+    magnitude after one that does, out of its own. Also returned is where at most one cell stands
+    out of the noise of all: such a column may be a constant, but for a few records.
     """
     counts = count_magnitudes(table, octaves)
     noise = math.sqrt(table.shape[1]) / mu
     counts += noise * rng.standard_normal(counts.shape)
     found = counts > -ndtri(_MISTAKEN / counts.size) * noise
-    n_cells = len(counts) // 2
+    alone, n_cells = np.sum(found, axis=0) <= 1, len(counts) // 2
     magnitude = np.abs(np.arange(len(counts)) - n_cells)[:, np.newaxis]
     near = np.any(found, axis=0) & (magnitude <= np.max(found * magnitude, axis=0) + 1)
     found |= near & (counts > _OWN * noise)
@@ -113,7 +114,8 @@ def release_ranges(
     upper = np.concatenate([-edges[-2::-1], [0.0], edges[1:]])
     first, last = np.argmax(found, axis=0), len(counts) - 1 - np.argmax(found[::-1], axis=0)
     seen = np.any(found, axis=0)
-    return ColumnBounds(np.where(seen, lower[first], 0.0), np.where(seen, upper[last], 0.0))
+    ranges = ColumnBounds(np.where(seen, lower[first], 0.0), np.where(seen, upper[last], 0.0))
+    return ranges, alone
 
 
 def sum_moments(table: FloatArray, bounds: ColumnBounds) -> FloatArray:
@@ -128,15 +130,20 @@ def sum_moments(table: FloatArray, bounds: ColumnBounds) -> FloatArray:
 
 def release_moments(
     table: FloatArray, bounds: ColumnBounds, count: float, mu: float, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Release mean and deviation of each column, the latter no smaller than its noise."""
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Release mean and deviation of each column, the latter no smaller than its noise.
+
+    Also returned is where the variance is three times its noise or more.
+    """
     middle, half = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 2
     sums = sum_moments(table, bounds)
     noise = math.sqrt(sums.size) / mu
     mean, square = (sums + noise * rng.standard_normal(sums.shape)) / count
     mean = np.clip(mean, -1, 1)
-    variance = np.clip(square - mean**2, min(1 / 3, 2 * noise / count), 1)
-    return middle + half * mean, np.where(half > 0, half * np.sqrt(variance), np.inf)
+    least = min(1 / 3, 2 * noise / count)
+    varies = square - mean**2 > 3 * noise / count * np.sqrt(1 + 4 * mean**2)
+    variance = np.clip(square - mean**2, least, 1)
+    return middle + half * mean, np.where(half > 0, half * np.sqrt(variance), np.inf), varies
 
 
 def release_scaling(
@@ -159,22 +166,27 @@ def release_scaling(
     spent = _COUNT + _FEATURE_MOMENTS + _TARGET_MOMENTS
     count = release_count(len(y), mu * math.sqrt(_COUNT), rng)
     if bounds is None:
-        of_features = release_ranges(X, _FEATURE_OCTAVES, mu * math.sqrt(_FEATURE_RANGES), rng)
-        of_target = release_ranges(target, _TARGET_OCTAVES, mu * math.sqrt(_TARGET_RANGE), rng)
+        part = mu * math.sqrt(_FEATURE_RANGES)
+        of_features, alone = release_ranges(X, _FEATURE_OCTAVES, part, rng)
+        part = mu * math.sqrt(_TARGET_RANGE)
+        of_target, _ = release_ranges(target, _TARGET_OCTAVES, part, rng)
         spent += _FEATURE_RANGES + _TARGET_RANGE
     else:
         of_features = ColumnBounds(bounds.lower[:-1], bounds.upper[:-1])
+        alone = np.zeros(X.shape[1], dtype=bool)
         of_target = ColumnBounds(bounds.lower[-1:], bounds.upper[-1:])
-    centre, scale = release_moments(X, of_features, count, mu * math.sqrt(_FEATURE_MOMENTS), rng)
+    part = mu * math.sqrt(_FEATURE_MOMENTS)
+    centre, scale, varies = release_moments(X, of_features, count, part, rng)
+    scale = np.where(alone & ~varies, np.inf, scale)
     part = mu * math.sqrt(_TARGET_MOMENTS / 2)
     # Twice, since the range of a target may be much wider than its deviation.
-    middle, deviation = release_moments(target, of_target, count, part, rng)
+    middle, deviation, _ = release_moments(target, of_target, count, part, rng)
     if np.all(np.isfinite(deviation)):
         reach = _TARGET_REACH * deviation
         of_target = ColumnBounds(
             np.maximum(of_target.lower, middle - reach), np.minimum(of_target.upper, middle + reach)
         )
-        middle, deviation = release_moments(target, of_target, count, part, rng)
+        middle, deviation, _ = release_moments(target, of_target, count, part, rng)
     target_scale = float(deviation[0]) if math.isfinite(deviation[0]) else 1.0
     mu_left = mu * math.sqrt(1 - spent)
     return Scaling(centre, scale, float(middle[0]), target_scale, count, mu_left)

@@ -41,6 +41,14 @@ def symmetric_noise(n_rows: int, deviation: float, rng: np.random.Generator) -> 
     return noise
 
 
+def release_smallest(
+    gram: FloatArray, mu: float, failure: float, rng: np.random.Generator
+) -> float:
+    """Release a bound that the smallest eigenvalue is below with this probability, or zero."""
+    smallest = float(np.linalg.eigvalsh(gram)[0])
+    return max(0.0, smallest + (float(rng.standard_normal()) + float(ndtri(failure))) / mu)
+
+
 def release_gram(
     gram: FloatArray, mu: float, eigenvalue_mu: float, rng: np.random.Generator
 ) -> FloatArray:
@@ -51,9 +59,7 @@ def release_gram(
     """
     length, deviation = len(gram), 1 / mu
     norm = deviation * (math.sqrt(2 * length) + math.sqrt(-2 * math.log(_UNLIKELY)))
-    smallest = np.linalg.eigvalsh(gram)[0] + rng.standard_normal() / eigenvalue_mu
-    bound = max(0.0, smallest + ndtri(_UNLIKELY) / eigenvalue_mu)
-    ridge = max(0.0, norm - bound)
+    ridge = max(0.0, norm - release_smallest(gram, eigenvalue_mu, _UNLIKELY, rng))
     released: FloatArray = gram + symmetric_noise(length, deviation, rng) + ridge * np.eye(length)
     return released
 
@@ -165,8 +171,7 @@ def fit_mixing(
     n_rows = math.ceil(_SKETCH_ROWS * max(length, math.log(40 * _ROUNDS / delta)))
     other = math.sqrt(mu**2 - of_sketches**2)
     level = mixing_level(epsilon, delta - failure, other, _ROUNDS * n_rows)
-    smallest = np.linalg.eigvalsh(gram)[0] + rng.standard_normal() / of_eigenvalue
-    added = max(0.0, level - max(0.0, smallest + ndtri(failure) / of_eigenvalue))
+    added = max(0.0, level - release_smallest(gram, of_eigenvalue, failure, rng))
     root = np.linalg.cholesky(gram + added * np.eye(length))
     hessians = []
     for _ in range(_ROUNDS):
