@@ -62,6 +62,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--splits", type=int, default=15)
+    parser.add_argument("--target", type=int, help="a column of X that y changes places with")
     options = parser.parse_args()
     methods = {"least squares": (fit_least_squares, False), PUBLISHED: (fit_published, True)}
     for rival in RIVALS.values():
@@ -74,6 +75,10 @@ def main() -> None:
     for path in sorted(options.folder.glob("*.npz")):
         with np.load(path) as file:
             X, y = file["X"].astype(np.float64), file["y"].astype(np.float64)
+        if options.target is not None:
+            if options.target >= X.shape[1]:
+                continue
+            X, y = np.column_stack([np.delete(X, options.target, 1), y]), X[:, options.target]
         table = np.column_stack([X, y])
         public = ColumnBounds(table.min(axis=0), table.max(axis=0))
         found = defaultdict(list)

@@ -26,7 +26,7 @@ _MISTAKEN = 0.001  # how probably any empty cell stands out of the noise of all
 _OWN = 2.0  # deviations of noise by which a cell next to found ones stands out
 # Shares of mu^2. Those of ranges are kept where bounds are given.
 _COUNT, _FEATURE_MOMENTS, _TARGET_MOMENTS = 0.005, 0.06, 0.02
-_FEATURE_RANGES, _TARGET_RANGE = 0.1, 0.01
+_FEATURE_RANGES, _FEATURE_SPREAD, _TARGET_RANGE = 0.09, 0.03, 0.01
 _TARGET_REACH = 4.0  # deviations of the target, between its first and its second moments
 _LARGEST = 1e100  # scaled values are cut here, so that nothing overflows
 # Norm bound in root mean squared norms, for rows whose noise is small or large.
@@ -133,7 +133,7 @@ def release_moments(
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Release mean and deviation of each column, the latter no smaller than its noise.
 
-    Also returned is where the variance is three times its noise or more.
+    Also returned is where the variance is four times its noise or more.
     """
     middle, half = (bounds.lower + bounds.upper) / 2, (bounds.upper - bounds.lower) / 2
     sums = sum_moments(table, bounds)
@@ -141,7 +141,7 @@ def release_moments(
     mean, square = (sums + noise * rng.standard_normal(sums.shape)) / count
     mean = np.clip(mean, -1, 1)
     least = min(1 / 3, 2 * noise / count)
-    varies = square - mean**2 > 3 * noise / count * np.sqrt(1 + 4 * mean**2)
+    varies = square - mean**2 > 4 * noise / count * np.sqrt(1 + 4 * mean**2)
     variance = np.clip(square - mean**2, least, 1)
     return middle + half * mean, np.where(half > 0, half * np.sqrt(variance), np.inf), varies
 
@@ -167,10 +167,12 @@ def release_scaling(
     count = release_count(len(y), mu * math.sqrt(_COUNT), rng)
     if bounds is None:
         part = mu * math.sqrt(_FEATURE_RANGES)
-        of_features, alone = release_ranges(X, _FEATURE_OCTAVES, part, rng)
+        of_features, _ = release_ranges(X, _FEATURE_OCTAVES, part, rng)
+        # Finer cells tell columns that vary little from constants with outliers.
+        _, alone = release_ranges(X, 1, mu * math.sqrt(_FEATURE_SPREAD), rng)
         part = mu * math.sqrt(_TARGET_RANGE)
         of_target, _ = release_ranges(target, _TARGET_OCTAVES, part, rng)
-        spent += _FEATURE_RANGES + _TARGET_RANGE
+        spent += _FEATURE_RANGES + _FEATURE_SPREAD + _TARGET_RANGE
     else:
         of_features = ColumnBounds(bounds.lower[:-1], bounds.upper[:-1])
         alone = np.zeros(X.shape[1], dtype=bool)
