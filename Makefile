@@ -5,7 +5,7 @@ PIP := -m pip --disable-pip-version-check --quiet
 # The versions that `make install` takes; with LOCK=/dev/null a new .venv takes the newest.
 LOCK ?= requirements/dev.txt
 
-.PHONY: install lock browser rclients demo docs test slow package format clean
+.PHONY: install lock browser rclients demo docs figures test slow package format clean
 
 install: .venv/installed
 
@@ -45,6 +45,10 @@ demo: install
 docs: install
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --fresh-env \
 	  -d build/docs-cache docs build/docs
+
+# Every figure of the documentation again at a small size, into build/figures.
+figures: install browser
+	$(BIN)/python benchmarks/figures/all.py
 
 test: install browser rclients
 	$(BIN)/ruff check .

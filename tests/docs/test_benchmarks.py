@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -113,6 +114,19 @@ def test_every_figure_has_a_maker_and_is_on_a_page():
     assert {name for name in figures if f"figures/{name})" not in pages} == set()
 
 
+def test_one_command_draws_every_figure():
+    spec = importlib.util.spec_from_file_location("all_figures", BENCHMARKS / "figures" / "all.py")
+    makers = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = makers
+    spec.loader.exec_module(makers)
+    drawn = [name for maker in makers.MAKERS for name in maker.figures]
+    assert len(drawn) == len(set(drawn))
+    assert {path.name for path in (DOCS / "figures").glob("*.png")} <= set(drawn)
+    for maker in makers.MAKERS:
+        name = maker.command.split()[0]
+        assert name == "hushcov" or (ROOT / name).is_file()
+
+
 @pytest.mark.parametrize("page", [*PAGES, "../README.md"])
 def test_tables_of_numbers_name_what_makes_them(page):
     """A script or a command, in the section of the table. Tables of words need none."""
@@ -138,6 +152,7 @@ def test_what_a_script_imports_is_there(script):
         "--fit-records 3000 --fit-features 50",
         "guards/scale.py --parts files --records 3000 --features 10 --rounds 1",
         *("guards/sampler.py --repeats 1", "figures/intervals.py --repetitions 2"),
+        "figures/all.py --only sizes.png bands.png example-survey.png tutorial.png",
         *("studies/coinpress.py --runs 10", "studies/cai_liu.py --runs 2"),
         "studies/components.py --cells 6,10000 --families chain --repetitions 1",
         "studies/unknown_structure.py --cells 10,5000 --families block,wishart --repetitions 1",

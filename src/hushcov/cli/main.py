@@ -82,7 +82,7 @@ COMMANDS = {
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "verify": "Check the theorem, claim by claim, at its own constants.",
     "audit": "Attack every mechanism, and compare what leaks with what it claims.",
-    "bench": "Measure every estimator on the same simulated records, and draw the figures.",
+    "bench": "Measure estimators and their rivals on the same records, and draw the figures.",
     "completion": "Print the script by which a shell completes commands and options.",
 }
 # Commands of the laboratory, which nothing else imports, by their module.

@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from types import NoneType
@@ -296,12 +296,21 @@ class Journal:
     The first line says what is being measured; `identity` must agree with it. A last line that was
     cut off when the program was killed is dropped. One program at a time writes to a folder, which
     is made if it is not there. `identity` is what makes cells comparable, as plain data: version,
-    preset, contenders.
+    preset, contenders. `read` and `write` turn a line into a cell and back.
     """
 
-    def __init__(self, folder: Path, identity: dict[str, object]) -> None:
-        self.path = folder / CELLS
-        self.cells: list[Cell] = []
+    def __init__(
+        self,
+        folder: Path,
+        identity: dict[str, object],
+        name: str = CELLS,
+        *,
+        read: Callable[[bytes], Any] = from_line,
+        write: Callable[[Any], str] = to_line,
+    ) -> None:
+        self.path = folder / name
+        self.cells: list[Any] = []
+        self._read_line, self._to_line = read, write
         self._identity = {"format": JOURNAL_FORMAT} | identity
         folder.mkdir(parents=True, exist_ok=True)
         self._file: BinaryIO = self.path.open("a+b")
@@ -318,9 +327,9 @@ class Journal:
             self._file.close()
             raise
 
-    def append(self, cell: Cell) -> None:
+    def append(self, cell: Any) -> None:
         """Write a cell, and return when it is on the disk."""
-        self._write(to_line(cell))
+        self._write(self._to_line(cell))
         self.cells.append(cell)
 
     def __enter__(self) -> Self:
@@ -354,7 +363,7 @@ class Journal:
                 )
         for position, line in enumerate(lines[1:], start=2):
             try:
-                self.cells.append(from_line(line))
+                self.cells.append(self._read_line(line))
             except (ValueError, TypeError):
                 raise OSError(
                     f"{self.path}, line {position}: not a finished cell: {_CURE}"
