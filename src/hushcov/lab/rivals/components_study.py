@@ -11,7 +11,6 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,20 +31,8 @@ from hushcov.lab.rivals.components import (
     subspace_error,
     top_eigenvectors,
 )
+from hushcov.lab.rivals.study import Study
 from hushcov.report.style import BLUE, LOOKS, log_ticks, new_figure, tidy
-
-
-@dataclass(frozen=True)
-class Study:  # TEMPORARY: `hushcov.lab.rivals.study` has it
-    """A comparison that can be run again."""
-
-    name: str
-    title: str
-    cells: Callable[[str, Path | None], list[dict[str, Any]]]
-    measure: Callable[[dict[str, Any]], list[dict[str, Any]]]
-    draw: Callable[[list[dict[str, Any]]], Any]
-    caption: str
-
 
 #: Spiked models by name: deviation of the noise, first and last spike, numbers of spikes and of
 #: features.

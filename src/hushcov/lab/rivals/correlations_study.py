@@ -11,7 +11,6 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,20 +21,8 @@ from hushcov import PrivateSparseCovariance
 from hushcov._arrays import FloatArray
 from hushcov.exceptions import HushcovError
 from hushcov.lab.rivals.correlations import Correlations, median_split
+from hushcov.lab.rivals.study import Study
 from hushcov.report.style import BLUE, LOOKS, log_ticks, new_figure, tidy
-
-
-@dataclass(frozen=True)
-class Study:  # TEMPORARY: `hushcov.lab.rivals.study` has it
-    """A comparison that can be run again."""
-
-    name: str
-    title: str
-    cells: Callable[[str, Path | None], list[dict[str, Any]]]
-    measure: Callable[[dict[str, Any]], list[dict[str, Any]]]
-    draw: Callable[[list[dict[str, Any]]], Any]
-    caption: str
-
 
 _FEATURES = {"quick": (2, 5, 10), "full": (2, 5, 10, 20)}
 _EPSILONS = (0.3, 1.0, 3.0)

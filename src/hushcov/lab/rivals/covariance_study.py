@@ -8,12 +8,10 @@ epsilon 1 bounds that are three times too wide are tried, too.
 
 from __future__ import annotations
 
-import importlib
 import math
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,24 +31,11 @@ _RECORDS, _COLUMNS = 10_000, 20
 _SIMULATED = {"chain": "ar-0.8", "factors": "three-factors", "blocks": "block", "mixed": "block"}
 
 
-@dataclass(frozen=True)
-class Study:  # TEMPORARY: the one of hushcov.lab.rivals.study
-    """A comparison that can be run again."""
-
-    name: str
-    title: str
-    cells: Callable[[str, Path | None], list[dict[str, Any]]]
-    measure: Callable[[dict[str, Any]], list[dict[str, Any]]]
-    draw: Callable[[list[dict[str, Any]]], Any]
-    caption: str
-
-
 def cells(preset: str, folder: Path | None) -> list[dict[str, Any]]:
     """Every table at every budget: those of the folder and of packages, or simulated ones."""
     names = list(_SIMULATED)
     if folder is not None:
-        tables = importlib.import_module("hushcov.lab.rivals.tables")
-        names = [name for name in tables.table_names(folder) if name not in tables.SIMULATED]
+        names = [name for name in table_names(folder) if name not in SIMULATED]
     where = None if folder is None else str(folder)
     return [
         {"table": name, "folder": where, "epsilon": epsilon, "slack": slack, "seed": seed}
@@ -65,8 +50,7 @@ def bounded_table(name: str, folder: str | None, seed: int) -> FloatArray:
     if folder is None:
         columns = _simulated(name, seed)
     else:
-        tables = importlib.import_module("hushcov.lab.rivals.tables")
-        table = tables.load_table(name, Path(folder), seed)
+        table = load_table(name, Path(folder), seed)
         columns = np.column_stack([table.X, table.y])
     columns = columns - columns.mean(axis=0)
     return np.asarray(columns / np.abs(columns).max(axis=0))
