@@ -20,6 +20,8 @@ import numpy as np
 from hushcov import GaussianCovariance, PaceCovariance, PrivateSparseCovariance
 from hushcov._arrays import FloatArray
 from hushcov.exceptions import AccuracyWarning, SeededNoiseWarning
+from hushcov.lab.rivals.study import Study
+from hushcov.lab.rivals.tables import SIMULATED, load_table, table_names
 from hushcov.simulate import gaussian_records, structured_covariance
 
 EPSILONS = (0.1, 1.0, 10.0)
