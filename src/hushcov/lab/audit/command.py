@@ -415,6 +415,8 @@ def _print_tracing(
         paragraph(out, f"{name} was skipped: {why}")
     broken = [each.mechanism for each in results if not each.survives]
     said = f"{', '.join(broken)}: more than privacy allows" if broken else "every claim survives"
+    if all(each.allowed is None for each in results):
+        said = "nothing is claimed"
     heading(out, f"{counted(model.dimension, 'unknown number')} in the blocks; {said}.")
     paragraph(
         out,
