@@ -202,6 +202,34 @@ def test_the_statistic_of_a_clipped_estimate_sums_to_its_divergence():
     assert not agrees(sums, model.dimension)  # of this estimate it is much smaller
 
 
+def test_accuracy_forces_the_sum_over_the_prior():
+    """E sum C >= D - (D + 1) a / w, a the mean error under the uniform law; with equality for I.
+
+    A factor of D in the place of D + 1 is refuted by the estimate I, whose sum is zero.
+    """
+    model, generator = BlockModel(3, 2, LARGEST_ERROR), np.random.default_rng(12)
+    D, n = model.dimension, 8
+
+    def errors_and_sums(covariance, share):
+        rows = generator.standard_normal((n, 3)) @ np.linalg.cholesky(covariance).T
+        M = model.restrict(np.eye(3) + share * (rows.T @ rows / n - np.eye(3)))
+        error = np.linalg.norm(M - covariance, 2)
+        return error, tracing_statistic(rows, M, covariance).sum()
+
+    balls = [np.eye(3) + model.radius * each for each in uniform(model, 500, generator)]
+    for share in (0, 0.3, 1):
+        errors = np.array([errors_and_sums(each, share)[0] for each in balls])
+        sums = np.array(
+            [errors_and_sums(model.draw(generator), share)[1] for _ in range(len(balls))]
+        )
+        slack = sums - (D - (D + 1) * errors / model.radius)
+        if share == 0:
+            assert agrees(slack, 0)
+            assert not agrees(sums - (D - D * errors / model.radius), 0)
+        else:
+            assert np.mean(slack) > -5 * np.std(slack) / math.sqrt(len(slack))
+
+
 # Step 4
 
 

@@ -136,7 +136,8 @@ def command(
     A mechanism runs many times on two datasets that differ in one record, or in those of one unit,
     chosen to be as hard on it as its proof allows. How well its outputs tell the two apart bounds
     its epsilon from below: a bound above the claim would prove the claim wrong, one below it proves
-    nothing. The exit code is 0 if every claim survives and 1 if one is broken.
+    nothing. The exit code is 0 if every claim survives and 1 if one is broken. 'hushcov audit
+    tracing' compares what is leaked of all records with what any private estimate must leak.
 
     \b
     Examples:
@@ -144,7 +145,7 @@ def command(
       hushcov audit all --quick
       hushcov audit screened --figure audit.png
       hushcov audit all --neighbours add-remove
-      hushcov audit tracing --help
+      hushcov audit tracing all
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")
