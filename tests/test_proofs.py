@@ -20,7 +20,10 @@ NOT_PROVED = {"__init__", "estimators", "room", "stage", "bingham"}
 NOT_PROVED |= {"octaves"}  # reads noisy counts: post-processing
 SLICES = {"multiscale": "paper", "genotypes": "genotypes"}  # a page for a whole folder
 # Pages about code in several places, which count for no other page.
-SHARED = {"neighbours": ("accounting/neighbours.py", "tables/units.py", "steps/counting.py")}
+SHARED = {
+    "neighbours": ("accounting/neighbours.py", "tables/units.py", "steps/counting.py"),
+    "lower_bound": ("lab/audit/tracing.py",),
+}
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
 COMMENT = re.compile(r"^# proof: step (\d+)$")

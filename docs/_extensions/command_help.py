@@ -35,11 +35,8 @@ def _with_subcommands(
 ) -> Iterator[click.Context]:
     context = click.Context(command, info_name=name, parent=parent, max_content_width=_WIDTH)
     yield context
-    if isinstance(command, click.Group):
-        for each in command.list_commands(context):
-            below = command.get_command(context, each)
-            assert below is not None
-            yield from _with_subcommands(below, each, context)
+    for each, below in getattr(command, "commands", {}).items():
+        yield from _with_subcommands(below, each, context)
 
 
 def _section(title: str, context: click.Context) -> nodes.section:

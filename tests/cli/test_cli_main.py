@@ -167,10 +167,10 @@ def _all_commands():
     context = click.Context(cli)
     for name in COMMANDS:
         command = cli.get_command(context, name)
-        if isinstance(command, click.Group):
-            yield from ((f"{name} {sub}", each) for sub, each in command.commands.items())
-        else:
+        if not isinstance(command, click.Group):
             yield name, command
+        below = getattr(command, "commands", {})
+        yield from ((f"{name} {sub}", each) for sub, each in below.items())
 
 
 EVERY = dict(_all_commands())

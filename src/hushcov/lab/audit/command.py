@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
@@ -16,9 +17,9 @@ from hushcov._words import counted, number
 from hushcov.accounting import ONE_REPLACED
 from hushcov.cli import CHECK_FAILED
 from hushcov.cli.files import check_paths
-from hushcov.cli.options import INTEGER, JSON, SEED, Command, figure_option
+from hushcov.cli.options import INTEGER, JSON, NUMBER, SEED, Command, figure_option
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.lab.audit.attack import KINDS
 from hushcov.lab.audit.run import (
     ALARM_RATE,
@@ -31,6 +32,16 @@ from hushcov.lab.audit.run import (
     audited,
     is_handmade,
 )
+from hushcov.lab.audit.tracing import (
+    LARGEST_ERROR,
+    TRACED,
+    BlockModel,
+    Tracing,
+    needed_records,
+    predicted_rows,
+    trace,
+)
+from hushcov.lab.benchmark.cells import DELTA
 from hushcov.report.style import BLUE, ORANGE, VERMILION, caption, new_figure, tidy, write_png
 
 if TYPE_CHECKING:
@@ -58,7 +69,27 @@ def _show_list(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     ctx.exit()
 
 
-@click.command(cls=Command, name="audit")
+class _Audit(Command):
+    """The audit of mechanisms; a command of its own follows one of the words in `commands`."""
+
+    def __init__(self, *args: Any, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self.commands: dict[str, click.Command] = {}
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the options of the command that is meant."""
+        if args and (other := self.commands.get(args[0])):
+            return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(cls=_Audit, name="audit")
 @click.argument("mechanism", type=click.Choice(("all", *_NAMES)), metavar="MECHANISM|all")
 @click.option(
     "--neighbours",
@@ -105,7 +136,8 @@ def command(
     A mechanism runs many times on two datasets that differ in one record, or in those of one unit,
     chosen to be as hard on it as its proof allows. How well its outputs tell the two apart bounds
     its epsilon from below: a bound above the claim would prove the claim wrong, one below it proves
-    nothing. The exit code is 0 if every claim survives and 1 if one is broken.
+    nothing. The exit code is 0 if every claim survives and 1 if one is broken. 'hushcov audit
+    tracing' compares what is leaked of all records with what any private estimate must leak.
 
     \b
     Examples:
@@ -113,6 +145,7 @@ def command(
       hushcov audit all --quick
       hushcov audit screened --figure audit.png
       hushcov audit all --neighbours add-remove
+      hushcov audit tracing all
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")
@@ -246,3 +279,173 @@ def _kind(result: AuditResult) -> tuple[str, str, str]:
     if not result.survives:
         return _BROKEN
     return _CURVE if result.method == "Gaussian curve" else _RATES
+
+
+@click.command(cls=Command, name="tracing")
+@click.argument("mechanism", type=click.Choice(("all", *TRACED)), metavar="MECHANISM|all")
+@click.option(
+    "--records", "n_records", type=INTEGER, default=100_000, show_default=True, metavar="N"
+)
+@click.option("--features", "n_features", type=INTEGER, default=20, show_default=True, metavar="D")
+@click.option(
+    "--row-sparsity",
+    type=INTEGER,
+    default=5,
+    show_default=True,
+    metavar="K",
+    help="Features of a block, within which all covariances are unknown.",
+)
+@click.option(
+    "--target-error",
+    type=NUMBER,
+    default=LARGEST_ERROR,
+    show_default=True,
+    metavar="A",
+    help="Error of an accurate estimate, in operator norm; variances are about 1.",
+)
+@click.option("--epsilon", type=NUMBER, default=1.0, show_default=True, metavar="E")
+@click.option(
+    "--runs",
+    type=INTEGER,
+    default=16,
+    show_default=True,
+    metavar="N",
+    help="Runs, each with a covariance and records of its own.",
+)
+@click.option(
+    "--sizes",
+    default="50,200,1000",
+    show_default=True,
+    metavar="D,D,...",
+    help="Numbers of features for which needed records are predicted; '' for none.",
+)
+@SEED
+@JSON
+@click.pass_context
+def tracing(
+    ctx: click.Context,
+    /,
+    mechanism: str,
+    n_records: int,
+    n_features: int,
+    row_sparsity: int,
+    target_error: float,
+    epsilon: float,
+    runs: int,
+    sizes: str,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Trace the records of an estimate, beside what any private one must leak.
+
+    A statistic of the covariance, a record and an estimate is large for records that the estimate
+    was made from. Privacy bounds its sum over all records from above, accuracy from below. The
+    two give a number of records that every private estimate needs (docs/proofs/lower_bound.md), and
+    the second table says how many each mechanism needs. delta is 1e-6. The exit code is 1 if a
+    sum is surely larger than privacy allows.
+
+    \b
+    Examples:
+      hushcov audit tracing all
+      hushcov audit tracing gaussian --epsilon 0.1 --sizes ''
+    """
+    model = BlockModel(n_features, row_sparsity, target_error)
+    tables = [INTEGER.convert(each, None, ctx) for each in sizes.split(",") if each.strip()]
+    for size in tables:
+        BlockModel(size, row_sparsity, target_error)
+    names = TRACED if mechanism == "all" else (mechanism,)
+    results: list[Tracing] = []
+    needed: list[dict[str, Any]] = []
+    refused: dict[str, str] = {}
+    with steps(runs * len(names) + predicted_rows() * len(tables)) as step:
+        for name in names:
+            try:
+                each = trace(
+                    name,
+                    model,
+                    n_records,
+                    epsilon,
+                    runs=runs,
+                    seed=seed,
+                    alarm_rate=ALARM_RATE / len(TRACED),
+                    progress=step,
+                )
+                results.append(each)
+            except HushcovError as error:
+                if mechanism != "all" or isinstance(error, ParameterError):
+                    raise
+                refused[name] = str(error)
+        for size in tables:
+            needed += needed_records(size, row_sparsity, target_error, epsilon, step)
+    survive = all(result.survives for result in results)
+    if as_json:
+        summary: dict[str, Any] = {"survive": survive, "seed": seed, "alarm_rate": ALARM_RATE}
+        summary |= {"n_records": n_records, "epsilon": epsilon, "delta": DELTA} | asdict(model)
+        summary |= {"unknown": model.dimension, "traced": [each.to_dict() for each in results]}
+        summary |= {"refused": refused, "needed": needed}
+        click.echo(json.dumps(summary, indent=1, allow_nan=False))
+    else:
+        _print_tracing(model, results, refused, needed)
+    ctx.exit(0 if survive else CHECK_FAILED)
+
+
+command.commands["tracing"] = tracing
+
+
+def _print_tracing(
+    model: BlockModel,
+    results: Sequence[Tracing],
+    refused: Mapping[str, str],
+    needed: Sequence[Mapping[str, Any]],
+) -> None:
+    out = console()
+    table = plain_table()
+    table.add_column("mechanism", no_wrap=True)
+    for title in ("difference", "sum", "allowed", "forced", "error"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for each in results:
+        table.add_row(
+            Text(each.mechanism, style="" if each.survives else "bold red"),
+            f"{each.difference:.1e} ± {each.difference_error:.0e}",
+            f"{each.total:.1f} ± {each.total_error:.1f}",
+            *("-" if bound is None else number(bound, 3) for bound in (each.allowed, each.forced)),
+            f"{each.mean_error:.3f}",
+        )
+    show(out, table)
+    for name, why in refused.items():
+        paragraph(out, f"{name} was skipped: {why}")
+    broken = [each.mechanism for each in results if not each.survives]
+    said = f"{', '.join(broken)}: more than privacy allows" if broken else "every claim survives"
+    if all(each.allowed is None for each in results):
+        said = "nothing is claimed"
+    heading(out, f"{counted(model.dimension, 'unknown number')} in the blocks; {said}.")
+    paragraph(
+        out,
+        "Difference: mean of the statistic over records of the estimate less that over others. "
+        "Sum: over all records of the estimate; without bias it is the number of unknowns. Both "
+        "with standard errors. Allowed: the most that privacy allows. Forced: the least that "
+        "accuracy forces, where 15 of 16 runs are within the target error.",
+    )
+    if not needed:
+        return
+    table = plain_table()
+    table.add_column("features", justify="right")
+    table.add_column("mechanism", no_wrap=True)
+    for title in ("records needed", "lower bound", "ratio"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in needed:
+        there = row["records"] is not None
+        table.add_row(
+            f"{row['n_features']:,}",
+            row["mechanism"],
+            f"{row['records']:,}" if there else "-",
+            f"{row['least']:,.0f}",
+            f"{row['ratio']:,.0f}" if there else "-",
+        )
+    show(out, table)
+    paragraph(
+        out,
+        "Records needed: predicted for blocks of correlation 1/2, roughly for multiscale. Lower "
+        "bound: of any private estimate, blocks known; it leaves out what is needed without "
+        "privacy, too.",
+    )
