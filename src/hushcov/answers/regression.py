@@ -57,7 +57,7 @@ _LEAST = 1e-10  # of an eigenvalue, over the largest: below it is rounding
 LIMIT = 2.0
 _RIDGES = np.geomspace(1e-3, 1e3, 25)
 #: A ridge that is chosen from the noise of the release.
-AUTO = "auto"
+AUTO_RIDGE = "auto"
 _TRIED = np.geomspace(0.05, 50, 16)  # ridges, over the root of the summed squares of a row of noise
 _HIDDEN = 0.1  # of the squared length of a feature, in directions that noise hides
 _REFUTED = 0.05  # how often a true structure does not pass
@@ -148,7 +148,7 @@ def linear(
         return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros((1, 1)))
     raw = b = shrunk(part.values, part.noise_sd)
     M, P = part.values[1:, 1:], part.covariance
-    if ridge == AUTO:
+    if ridge == AUTO_RIDGE:
         b = best_prediction(part, shape)
     elif ridge is not None:
         with_ridge = P[1:, 1:] + float(ridge) * np.eye(len(M))
@@ -414,7 +414,7 @@ def regress(
     *,
     level: float = LEVEL,
     limit: float = LIMIT,
-    ridge: float | str = AUTO,
+    ridge: float | str = AUTO_RIDGE,
 ) -> Regression:
     """Regress one feature on others; `Answers.regression` has the parameters.
 
@@ -427,7 +427,7 @@ def regress(
     """
     width = width_of(level)
     limit = check_real("limit", limit, above=0, cure="2 is usual.")
-    if ridge != AUTO:
+    if ridge != AUTO_RIDGE:
         cure = "it is added to variances of 1; or pass 'auto'."
         ridge = check_real("ridge", ridge, above=0, or_zero=True, cure=cure)
     check_noise(release)
@@ -757,13 +757,13 @@ def _prediction(
 ) -> tuple[Uncertain, Linear]:
     """From all that is given, where noise lets them apart; else from partners, or by a ridge."""
     part = with_missing(release, np.concatenate([[target], X]))
-    found = linear(part, width, shape, ridge=AUTO)
+    found = linear(part, width, shape, ridge=AUTO_RIDGE)
     if found.bounded:
         return part, found
     near = X[np.isin(X, partners(release, target))]
     few = part.part(np.concatenate([[0], 1 + np.searchsorted(X, near)]))
-    found = linear(few, width, shape, ridge=AUTO)
-    return (few, found) if found.bounded else (part, linear(part, width, shape, LIMIT, AUTO))
+    found = linear(few, width, shape, ridge=AUTO_RIDGE)
+    return (few, found) if found.bounded else (part, linear(part, width, shape, LIMIT, AUTO_RIDGE))
 
 
 # ---- means ----

@@ -99,11 +99,11 @@ def regression(
     Example:
       hushcov ask regression patients-release weight --on age,height
     """
-    from hushcov.answers.regression import AUTO, regress
+    from hushcov.answers.regression import AUTO_RIDGE, regress
 
     release = _read(read, out)
     names = on if on is None or on.strip() == "all" else split_names(on)
-    penalty = ridge if ridge == AUTO else NUMBER.convert(ridge, None, None)
+    penalty = ridge if ridge == AUTO_RIDGE else NUMBER.convert(ridge, None, None)
     found = regress(release, target, names, level=level, limit=limit, ridge=penalty)
     summary = {
         "target": found.target,

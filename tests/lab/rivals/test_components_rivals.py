@@ -27,7 +27,7 @@ def drawn(model, n, sigma, seed=0):
     return rivals.spiked_units(model, n, basis, SPIKES, sigma, generator), basis, generator
 
 
-@pytest.mark.parametrize("model", ["gaussian", "fixed"])
+@pytest.mark.parametrize("model", ["normal", "fixed"])
 @pytest.mark.parametrize(
     "rival", [rivals.analyze_gauss, rivals.noisy_power_method, rivals.k_dp_pca]
 )
@@ -42,7 +42,7 @@ def test_a_rival_without_noise_finds_the_components(rival, model, told):
     assert 0 <= rivals.lost_share(found, basis, SPIKES, 0.05) < 1e-3
 
 
-@pytest.mark.parametrize("model", ["gaussian", "fixed"])
+@pytest.mark.parametrize("model", ["normal", "fixed"])
 def test_bounds_of_a_model_hold_and_are_not_far_off(model):
     units, _, _ = drawn(model, 20_000, 0.5, seed=3)
     bounds = rivals.spiked_bounds(model, 20_000, D, SPIKES, 0.5)

@@ -389,7 +389,7 @@ def tracing(
     ctx.exit(0 if survive else CHECK_FAILED)
 
 
-command.commands["tracing"] = tracing
+command.commands.update(tracing=tracing)
 
 
 def _print_tracing(

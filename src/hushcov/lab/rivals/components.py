@@ -31,7 +31,7 @@ _EVIDENCE = 3.0  # deviations of noise that a count must exceed
 
 
 @dataclass(frozen=True)
-class Bounds:
+class LengthBounds:
     """Public bounds: the norm of a row of a unit, and of its projection on any k directions.
 
     `norm` squared bounds the Frobenius norm of every A_i.
@@ -85,7 +85,7 @@ def analyze_gauss(
     units: FloatArray,
     k: int,
     budget: tuple[float, float],
-    bounds: Bounds | None,
+    bounds: LengthBounds | None,
     generator: np.random.Generator,
 ) -> FloatArray:
     """Return eigenvectors of the noisy sum of the A_i (Dwork, Talwar, Thakurta and Zhang 2014).
@@ -150,7 +150,7 @@ def noisy_power_method(
     units: FloatArray,
     k: int,
     budget: tuple[float, float],
-    bounds: Bounds | None,
+    bounds: LengthBounds | None,
     generator: np.random.Generator,
     steps: int = 3,
 ) -> FloatArray:
@@ -173,7 +173,7 @@ def noisy_power_method(
 # k-DP-PCA. Shares of the budget of the part of a batch that the mean is taken of.
 _BINS, _COUNT = 0.3, 0.05
 _SPURIOUS = 0.1  # of delta: that a bin shows which one record alone is in
-_WIDTH = 2.0  # bins of a coordinate, in deviations of the direction that varies most
+_BIN_WIDTH = 2.0  # bins of a coordinate, in deviations of the direction that varies most
 _HALF = 1.5  # bins: how far from the middle of the fullest one values may be
 _GROUPS = 48
 
@@ -182,7 +182,7 @@ def k_dp_pca(
     units: FloatArray,
     k: int,
     budget: tuple[float, float],
-    bounds: Bounds | None,
+    bounds: LengthBounds | None,
     generator: np.random.Generator,
     steps: int = 4,
 ) -> FloatArray:
@@ -273,7 +273,7 @@ def private_mean(
     epsilon, delta = budget
     n, d = vectors.shape
     mu = calibrate_gaussian(epsilon, (1 - _SPURIOUS) * delta)
-    width = _WIDTH * math.sqrt(variance)
+    width = _BIN_WIDTH * math.sqrt(variance)
     deviation = math.sqrt(d) / (mu * math.sqrt(_BINS))
     shown = 1 - deviation * float(special.ndtri(_SPURIOUS * delta / d))
     places = np.floor(vectors / width)
@@ -305,16 +305,16 @@ def spiked_units(
     sigma: float,
     generator: np.random.Generator,
 ) -> FloatArray:
-    """Draw units of a spiked model: "gaussian" or "fixed".
+    """Draw units of a spiked model: "normal" or "fixed".
 
-    "gaussian": one row, normal with covariance V diag(spikes) V' + sigma^2 I. "fixed": a row for
+    "normal": one row, normal with covariance V diag(spikes) V' + sigma^2 I. "fixed": a row for
     each spike, sqrt(spike) times its direction with a random sign, and normal noise of deviation
     sigma: the A_i differ by the noise alone.
     """
     d, k = basis.shape
-    rows = {"gaussian": 1, "fixed": k}[model]
+    rows = {"normal": 1, "fixed": k}[model]
     units = sigma * generator.standard_normal((n, rows, d))
-    if model == "gaussian":
+    if model == "normal":
         units[:, 0] += (generator.standard_normal((n, k)) * np.sqrt(spikes)) @ basis.T
     else:
         signs: IntArray = generator.choice([-1, 1], size=(n, k))
@@ -324,7 +324,7 @@ def spiked_units(
 
 def spiked_bounds(
     model: str, n: int, d: int, spikes: FloatArray, sigma: float, miss: float = 0.05
-) -> Bounds:
+) -> LengthBounds:
     """Return bounds that all n units keep but with a probability of about `miss`."""
     t = math.log(n / miss)
     if model == "fixed":
@@ -332,7 +332,7 @@ def spiked_bounds(
         rows = np.sqrt(spikes) + far
         across = far * float(rows.sum()) * math.sqrt(2.0)  # products of two rows
         norm = math.sqrt(math.hypot(float(np.linalg.norm(rows**2)), across))
-        return Bounds(norm, norm)
+        return LengthBounds(norm, norm)
 
     def longest(variances: FloatArray) -> float:  # Chernoff's bound, at its best rate
         rates = np.linspace(0.01, 0.99, 99) / (2 * float(variances.max()))
@@ -340,7 +340,9 @@ def spiked_bounds(
         return math.sqrt(float(((t + moments) / rates).min()))
 
     others = np.full(d - len(spikes), sigma**2)
-    return Bounds(longest(np.concatenate([spikes + sigma**2, others])), longest(spikes + sigma**2))
+    return LengthBounds(
+        longest(np.concatenate([spikes + sigma**2, others])), longest(spikes + sigma**2)
+    )
 
 
 def subspace_error(found: FloatArray, basis: FloatArray) -> float:

@@ -21,7 +21,7 @@ from hushcov import PrivateSparseCovariance, SeparateCovariance
 from hushcov._arrays import FloatArray
 from hushcov.exceptions import HushcovError
 from hushcov.lab.rivals.components import (
-    Bounds,
+    LengthBounds,
     analyze_gauss,
     k_dp_pca,
     lost_share,
@@ -38,11 +38,11 @@ from hushcov.report.style import BLUE, LOOKS, log_ticks, new_figure, tidy
 #: features.
 _FIGURE = {"first": 10.0, "last": 5.0, "k": 2, "d": 200}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "figure 1a": {"model": "gaussian", "sigma": 0.025, **_FIGURE},
-    "figure 1b": {"model": "gaussian", "sigma": 0.001, **_FIGURE},
+    "figure 1a": {"model": "normal", "sigma": 0.025, **_FIGURE},
+    "figure 1b": {"model": "normal", "sigma": 0.001, **_FIGURE},
     "figure 1a, fixed": {"model": "fixed", "sigma": 0.025, **_FIGURE},
     "figure 1b, fixed": {"model": "fixed", "sigma": 0.001, **_FIGURE},
-    "spiked": {"model": "gaussian", "sigma": 1.0, "first": 10.0, "last": 10.0, "k": 5, "d": 100},
+    "spiked": {"model": "normal", "sigma": 1.0, "first": 10.0, "last": 10.0, "k": 5, "d": 100},
 }
 _DELTA = 0.01  # of figure 1
 _RECORDS = {
@@ -96,7 +96,7 @@ def measure(cell: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _methods(
-    cell: dict[str, Any], units: FloatArray, bounds: Bounds
+    cell: dict[str, Any], units: FloatArray, bounds: LengthBounds
 ) -> Iterator[tuple[str, str, Callable[[], FloatArray]]]:
     """Name every method, what it is told, and how it finds components."""
     k, budget = cell["k"], (cell["epsilon"], cell["delta"])
@@ -114,7 +114,7 @@ def _methods(
     yield _OURS, "nothing", partial(_factors, cell, units, {})
     even = units / np.linalg.norm(units, axis=2, keepdims=True)
     # Rows of length 1 that may all be the same: |A_i| is at most their number.
-    one, noise = Bounds(units.shape[1] ** 0.5, 1.0), np.random.default_rng([cell["seed"], 10])
+    one, noise = LengthBounds(units.shape[1] ** 0.5, 1.0), np.random.default_rng([cell["seed"], 10])
     even_gauss = partial(analyze_gauss, even, k, budget, one, noise)
     yield f"Analyze Gauss{_EVEN}", "means", even_gauss
     yield f"{_OURS}{_EVEN}", "means", partial(_factors, cell, even, {})

@@ -33,7 +33,7 @@ _EPSILONS = {"quick": (0.3, 1.0, 3.0), "full": (0.1, 0.3, 1.0, 3.0, 10.0)}
 _SPLITS = {"quick": 1, "full": 5}
 _TRAINED = 0.8
 _QUANTILE = 1.96
-_ROUNDING = 1e-12  # of a deviation, over the largest value: the column is constant
+_CONSTANT_BELOW = 1e-12  # of a deviation, over the largest value: the column is constant
 LEAST_SQUARES, OURS, GIVEN = "least squares", "hushcov", ", bounds given"
 _SPLITTER = "adassp"  # the rival whose budget is split over all targets
 _LOWEST = -0.1  # of R^2, in a panel
@@ -183,7 +183,7 @@ def _mean_r2(split: HeldOut, answer: Callable[[int], Coefficients]) -> float:
 def least_squares(X: FloatArray, y: FloatArray) -> Coefficients:
     """Return coefficients with intervals of level 0.95, of equal variances."""
     centre, scale = X.mean(axis=0), X.std(axis=0)
-    scale = np.where(scale > _ROUNDING * np.abs(X).max(axis=0), scale, np.inf)
+    scale = np.where(scale > _CONSTANT_BELOW * np.abs(X).max(axis=0), scale, np.inf)
     Z, mean = (X - centre) / scale, float(y.mean())
     inverse = np.linalg.pinv(Z.T @ Z, hermitian=True)
     b = inverse @ (Z.T @ (y - mean))
