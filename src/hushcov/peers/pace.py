@@ -397,8 +397,8 @@ class Pace(Peer):
     name = NAME
     title = "PACE-GGM (Ferrando et al.)"
     estimator = ("PaceCovariance", {})
-    most_features = 100
-    limit = "its time grows with the fourth power of their number, to minutes at 300."
+    most_features = 50
+    limit = "its time grows with the fourth power of their number, to minutes at 200."
     parameters_of = pace_parameters
     release_by = release_pace
 
