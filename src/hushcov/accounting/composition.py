@@ -77,6 +77,7 @@ SMALLEST_MU = 1e-300
 _BRACKETS, _NEAR_PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
 _PRECISION = 1e-12
+_NEAR_ROOT = 2e-12
 # How closely the multiplier is guessed, and how far from the guess nothing needs to be tried.
 _GUESS, _UNSURE = 1e-9, 1e-7
 _SMALLEST, _MOST_EPSILON = 1e-150, 1e6
@@ -129,10 +130,40 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def root(function: Callable[[float], float], low: float, high: float, *, relative: float) -> float:
-    """Return a zero of a function that changes its sign between `low` and `high`."""
-    from scipy.optimize import brentq  # loaded where a root is looked for, and not before
+    """Return a zero of a function that changes its sign between `low` and `high`.
 
-    return float(brentq(function, low, high, rtol=relative, disp=False))
+    Brent's method, step by step that of `scipy.optimize.brentq`, which takes longer to load than
+    a plan takes.
+    """
+    last, here = low, high
+    at_last, at = function(last), function(here)
+    if at_last == 0:
+        return last
+    if not at_last * at <= 0:
+        raise ValueError("the function has one sign at both ends")
+    other, at_other, before, step = last, at_last, 0.0, 0.0
+    for _ in range(_ROUNDS):
+        if at and (at_last < 0) != (at < 0):
+            other, at_other, before, step = last, at_last, here - last, here - last
+        if abs(at_other) < abs(at):
+            last, here, other = here, other, here
+            at_last, at, at_other = at, at_other, at
+        near, half = (_NEAR_ROOT + relative * abs(here)) / 2, (other - here) / 2
+        if at == 0 or abs(half) < near:
+            break
+        tried = math.inf
+        if abs(before) > near and abs(at) < abs(at_last):
+            if last == other:  # along a line, else by a quadratic
+                tried = -at * (here - last) / (at - at_last)
+            else:
+                one, two = (at_last - at) / (last - here), (at_other - at) / (other - here)
+                tried = -at * (at_other * two - at_last * one) / (two * one * (at_other - at_last))
+        short = 2 * abs(tried) < min(abs(before), 3 * abs(half) - near)
+        before, step = (step, tried) if short else (half, half)
+        last, at_last = here, at
+        here += step if abs(step) > near else math.copysign(near, half)
+        at = function(here)
+    return here
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
@@ -675,7 +706,8 @@ def _guessed(
 
         found = _bisect(likely, safe, unsafe, precision)
         # One curve may be the best at both ends and not between: then less noise would do.
-        if holds(found) and not holds(found * (1 - 2 * _UNSURE)):  # proof: step 15
+        less = found * (1 - max(precision, 2 * _UNSURE))
+        if holds(found) and not holds(less):  # proof: step 15
             return found
     return _bisect(holds, safe, unsafe, precision)
 
