@@ -537,7 +537,7 @@ def calibrate_gaussian(epsilon: float, delta: float, spent: Sequence[Event] = ()
 @lru_cache(maxsize=1024)
 def _calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...]) -> float:
     def holds(mu: float) -> bool:
-        return gaussian_epsilon(mu, delta) <= epsilon and gaussian_delta(mu, epsilon) <= delta
+        return gaussian_delta(mu, epsilon) <= delta and gaussian_epsilon(mu, delta) <= epsilon
 
     alone = _largest(holds)
     if not spent:
@@ -605,12 +605,17 @@ def calibrate(
     @cache
     def holds(noise: float) -> bool:
         """Whether `compose` would find at most this epsilon and, in turn, this delta."""
-        proofs = _proofs(event_family(noise))
-        # Those that reach delta come first: the search for an epsilon takes longer.
-        good = [proof for proof in proofs if _delta_at(*proof, epsilon) <= delta]
-        others = [proof for proof in proofs if proof not in good] if good else []
-        bounds = (_at_delta(*proof, delta) for proof in (*good, *others))
-        return any(bound is not None and bound.epsilon <= epsilon for bound in bounds)
+        proofs, late = _proofs(event_family(noise)), []
+        for proof in proofs:
+            if _delta_at(*proof, epsilon) > delta:
+                late.append(proof)
+            elif reached(*proof):  # most often one proves both, and the search is spared the others
+                return True
+        return len(late) < len(proofs) and any(reached(*proof) for proof in late)
+
+    def reached(curve: _Curve, parts: Parts) -> bool:
+        bound = _at_delta(curve, parts, delta)
+        return bound is not None and bound.epsilon <= epsilon
 
     best: list[int] = []
 
