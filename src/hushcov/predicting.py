@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -91,10 +92,21 @@ class Reference:
     n_pairs: float  # off-diagonal nonzeros of the upper triangle of the full matrix
 
     @cached_property
+    def blocks(self) -> list[slice]:
+        """Runs of features that covary with no feature of another one."""
+        last = np.zeros(len(self.matrix), dtype=np.intp)
+        np.maximum.at(last, self.rows, self.columns)
+        ends = np.flatnonzero(np.maximum.accumulate(last) <= np.arange(len(last))) + 1
+        return [slice(start, end) for start, end in pairwise((0, *ends.tolist()))]
+
+    @cached_property
     def root(self) -> FloatArray:
         """Symmetric square root of `matrix`."""
-        values, vectors = np.linalg.eigh(self.matrix)
-        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+        root = np.zeros_like(self.matrix)
+        for at in self.blocks:
+            values, vectors = np.linalg.eigh(self.matrix[at, at])
+            root[at, at] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        return root
 
     @cached_property
     def support(self) -> Support:

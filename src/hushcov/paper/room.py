@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
+from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.accounting import Budget
@@ -102,16 +102,25 @@ def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, An
     S - Sigma is Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian: the same for every design,
     and kept because a search asks for it hundreds of times.
     """
-    generator = np.random.default_rng(seed)
-    G = generator.standard_normal(ref.matrix.shape)
-    state = dict(generator.bit_generator.state)
-    if len(ref.matrix) <= _LARGE:
-        noise = ref.root @ (G + G.T) @ ref.root
+    G, state = _gaussian(len(ref.matrix), seed)
+    if len(ref.blocks) > 1 or len(ref.matrix) <= _LARGE:
+        noise = np.zeros_like(ref.matrix)
+        for at in ref.blocks:
+            noise[at, at] = ref.root[at, at] @ G[at, at] @ ref.root[at, at]
         return noise[ref.rows, ref.columns], state
-    # Of the second product only the support is needed.
-    half = ref.root @ (G + G.T)
-    noise = np.einsum("ij,ij->i", half[ref.rows], ref.root[ref.columns])
-    return np.asarray(noise), state
+    # Of the second product only the support is needed, and single precision is plenty.
+    root = ref.root.astype(np.float32)
+    half = root @ G.astype(np.float32)
+    noise = np.einsum("ij,ij->i", half[ref.rows], root[ref.columns])
+    return np.asarray(noise, dtype=np.float64), state
+
+
+@lru_cache(maxsize=1)
+def _gaussian(size: int, seed: int) -> tuple[FloatArray, dict[str, Any]]:
+    """Return a symmetric Gaussian matrix, the same for all models, and the generator's state."""
+    generator = np.random.default_rng(seed)
+    G = generator.standard_normal((size, size))
+    return G + G.T, dict(generator.bit_generator.state)
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
@@ -207,12 +216,11 @@ class DrawnErrors:
             statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
             estimate, spurious = draw(statistic, generator)
             error = np.zeros_like(ref.matrix)
-            error[ref.rows, ref.columns] = estimate - ref.values
-            if np.any(spurious):  # what was released at zero entries
-                zeros = np.triu(np.ones_like(error, dtype=bool))
-                zeros[ref.rows, ref.columns] = False
-                error[zeros] = spurious
-            error = np.triu(error) + np.triu(error, 1).T
+            _fill(error, ref.rows, ref.columns, estimate - ref.values)
+            at = np.flatnonzero(spurious)
+            if len(at):  # what was released at zero entries
+                rows, columns = np.divmod(_zero_places(ref)[at], len(error))
+                _fill(error, rows, columns, spurious[at])
             large = len(error) > _LARGE
             errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
         return errors
@@ -278,33 +286,46 @@ class DrawnErrors:
         self, statistic: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
         """Return value reconstruction on the support, and the values kept at zero entries."""
-        keep_above, known = self.parameters.design.keep_above, len(self.ref.sizes)
-        found, deviation, weight = self._found(self.ref.size_index, generator)
-        value = statistic + deviation * generator.standard_normal(len(statistic))
-        kept = found & (np.abs(value) > keep_above * deviation)
-        n_zeros, dilution = self._zeros
-        zero = np.full(n_zeros, known)
-        zero += generator.integers(len(self.laws[0][1].selected) - known, size=n_zeros)
-        seen, spread, zero_weight = self._found(zero, generator, dilution)
-        noise = spread * generator.standard_normal(n_zeros)
-        noise = np.where(seen & (np.abs(noise) > keep_above * spread), noise, 0.0)
-        return np.where(kept, value * weight, 0.0), noise * zero_weight
+        known, (n_zeros, dilution) = len(self.ref.sizes), self._zeros
+        at, deviation, weight = self._found(self.ref.size_index, generator)
+        value = statistic[at] + deviation * generator.standard_normal(len(statistic))[at]
+        estimate, spurious = np.zeros(len(statistic)), np.zeros(n_zeros)
+        keep_above = self.parameters.design.keep_above
+        estimate[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
+        zero = generator.integers(len(self.laws[0][1].selected) - known, size=n_zeros)
+        at, deviation, weight = self._found(zero + known, generator, dilution)
+        value = deviation * generator.standard_normal(n_zeros)[at]
+        spurious[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
+        return estimate, spurious
 
     def _found(
         self, index: IndexArray, generator: np.random.Generator, dilution: float = 1.0
-    ) -> tuple[BoolArray, FloatArray, FloatArray]:
+    ) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Return which entries have a selected test, deviations of their values, weights 1/p."""
         precision, surest = np.zeros((2, len(index)))
         for level, law in self.laws:
-            chance = np.clip(dilution * level.activation * law.selected[index], 0, 1)
+            chance = np.clip(dilution * level.activation * law.selected, 0, 1)[index]
             number = generator.binomial(level.repetitions, chance)
-            precision += _precision(number, index, level, law, generator)
+            at = np.flatnonzero(number)
+            precision[at] += _precision(number[at], index[at], level, law, generator)
             looked = min(1.0, level.repetitions * level.activation)
-            surest = np.where(number > 0, np.maximum(surest, looked), surest)
-        found = precision > 0
-        deviation = self.parameters.schedule.gate_noise / np.sqrt(np.where(found, precision, 1.0))
-        deviation = deviation / self.parameters.inputs.scale**2
-        return found, deviation, 1 / np.where(found, surest, 1.0)
+            surest[at] = np.maximum(surest[at], looked)
+        found = np.flatnonzero(precision)
+        deviation = self.parameters.schedule.gate_noise / np.sqrt(precision[found])
+        return found, deviation / self.parameters.inputs.scale**2, 1 / surest[found]
+
+
+@lru_cache(maxsize=8)
+def _zero_places(ref: Reference) -> IndexArray:
+    """Return places of the zero entries of the upper triangle, row by row."""
+    zeros = np.triu(np.ones(ref.matrix.shape, dtype=bool))
+    zeros[ref.rows, ref.columns] = False
+    return np.flatnonzero(zeros)
+
+
+def _fill(matrix: FloatArray, rows: IndexArray, columns: IndexArray, values: FloatArray) -> None:
+    """Set entries of a symmetric matrix."""
+    matrix[rows, columns] = matrix[columns, rows] = values
 
 
 def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
@@ -464,8 +485,10 @@ def _predictions(
     """Return the median over a few draws of a schedule's error on each reference model."""
     size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
     refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
-    draws = {model: DrawnErrors(parameters, ref).errors(seeds) for model, ref in refs.items()}
-    return {model: statistics.median(errors) for model, errors in draws.items()}
+    drawn = {model: DrawnErrors(parameters, ref) for model, ref in refs.items()}
+    # Seed by seed: what is random in all models is drawn once.
+    errors = [{model: each.errors([seed])[0] for model, each in drawn.items()} for seed in seeds]
+    return {model: statistics.median(each[model] for each in errors) for model in drawn}
 
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates
