@@ -26,6 +26,7 @@ from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.accounting import Budget
+from hushcov.accounting.composition import root
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.mechanisms.room import (
     SCALES,
@@ -67,23 +68,54 @@ from hushcov.sums.records import ScaledRecords
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
+_NEAR_EDGE, _SMALLEST = 1e-14, 1e-300
 _DRAWN_TESTS = 4
 _SHARP_GATES = 0.1
 _LARGE = 200  # from this size on norms are found by Lanczos' method
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _TestLaw:
-    """Per entry size, for one active test: selected, selected with gate + or -, and by threshold.
+    """Law of one active test for entries of each size, given the selection's edge.
 
-    `by_threshold` is the cumulative chance of selection over the quadrature's thresholds.
+    `kept` is the chance of selection at each of the quadrature's thresholds.
     """
 
-    selected: FloatArray
-    fired: FloatArray
-    misfired: FloatArray
-    by_threshold: FloatArray
+    sizes: FloatArray
+    level: Level
+    schedule: Schedule
+    edge: float | None
+    kept: FloatArray
+
+    @cached_property
+    def selected(self) -> FloatArray:
+        """The chance of selection."""
+        return np.asarray(self.kept @ _TAU_WEIGHTS)
+
+    @cached_property
+    def by_threshold(self) -> FloatArray:
+        """The same, cumulative over the thresholds."""
+        return np.cumsum(self.kept * _TAU_WEIGHTS, axis=1)
+
+    @cached_property
+    def gates(self) -> tuple[FloatArray, FloatArray]:
+        """Chances of selection with the gate of the right sign, and with the wrong one."""
+        level, r, clip = self.level, self.schedule.gate_noise, self.schedule.gate_clip
+        alpha = self.sizes / level.threshold
+        if r < _SHARP_GATES:
+            # The quadrature would not resolve the step from no gate to gate.
+            lo, b = -math.inf, 1.0
+            if self.edge is not None:
+                lo, b = self.edge, level.selection_scale or 1.0
+            masses = np.empty((3, len(alpha)))
+            kernels.fill_gate_masses(0, len(alpha), alpha, lo, math.inf, b, r, clip, True, masses)
+            return masses[0], masses[1]
+        omega = alpha[:, None] / _TAU
+        fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
+        fire = np.where(1 - omega < -clip, 1.0, fire)
+        wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
+        return (self.kept * fire) @ _TAU_WEIGHTS, (self.kept * wrong) @ _TAU_WEIGHTS
 
 
 @lru_cache(maxsize=16)
@@ -124,28 +156,13 @@ def _gaussian(size: int, seed: int) -> tuple[FloatArray, dict[str, Any]]:
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
-    """Return the law of one active test for entries of each size, given the selection's edge."""
-    omega = sizes[:, None] / level.threshold / _TAU
-    r, clip = schedule.gate_noise, schedule.gate_clip
-    edge = None
+    """Return the law of one active test for entries of each size."""
+    omega, edge = sizes[:, None] / level.threshold / _TAU, None
     kept = np.ones_like(omega)
     if level.selection_scale is not None:
         edge = _selection_edge(omega, counts, level)
         kept = _gumbel_tail((edge - omega) / level.selection_scale)
-    if r < _SHARP_GATES:
-        # The quadrature would not resolve the step from no gate to gate.
-        lo, b = (-math.inf, 1.0) if edge is None else (edge, level.selection_scale or 1.0)
-        masses = np.empty((3, len(sizes)))
-        alpha = sizes / level.threshold
-        kernels.fill_gate_masses(0, len(sizes), alpha, lo, math.inf, b, r, clip, True, masses)
-        fired, misfired = masses[0], masses[1]
-    else:
-        fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
-        fire = np.where(1 - omega < -clip, 1.0, fire)
-        wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
-        fired, misfired = (kept * fire) @ _TAU_WEIGHTS, (kept * wrong) @ _TAU_WEIGHTS
-    by_threshold = np.cumsum(kept * _TAU_WEIGHTS, axis=1)
-    return _TestLaw(kept @ _TAU_WEIGHTS, fired, misfired, by_threshold)
+    return _TestLaw(sizes, level, schedule, edge, kept)
 
 
 def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> float:
@@ -155,12 +172,13 @@ def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> floa
     active = counts * level.repetitions * level.activation
     inactive = counts.sum() * level.repetitions * level.inactivation
     low, high = -1 - 5 * b, float(omega.max()) + 60 * b
-    for _ in range(40):
-        edge = 0.5 * (low + high)
+
+    def excess(edge: float) -> float:
         above = active @ (_gumbel_tail((edge - omega) / b) @ _TAU_WEIGHTS)
         above += inactive * _gumbel_tail(np.asarray((edge + 1) / b))
-        low, high = (edge, high) if above > level.quota else (low, edge)
-    return 0.5 * (low + high)
+        return math.log(max(float(above), _SMALLEST) / level.quota)  # nearly a line
+
+    return root(excess, low, high, relative=_NEAR_EDGE) if excess(low) > 0 else low
 
 
 def _gumbel_tail(z: FloatArray) -> FloatArray:
@@ -274,10 +292,11 @@ class DrawnErrors:
             weight = self.parameters.schedule.weight(level) / self.parameters.inputs.scale**2
             p, m = level.activation, level.repetitions
             # The pooled sizes carry the law; an entry's own value shifts it along its size.
-            total += weight * generator.binomial(m, np.clip(p * law.fired[index], 0, 1))
-            total -= weight * generator.binomial(m, np.clip(p * law.misfired[index], 0, 1))
+            fired, misfired = law.gates
+            total += weight * generator.binomial(m, np.clip(p * fired[index], 0, 1))
+            total -= weight * generator.binomial(m, np.clip(p * misfired[index], 0, 1))
             zero = slice(len(ref.sizes), None)
-            rate = m * p * dilution * float(np.mean(law.fired[zero] + law.misfired[zero]))
+            rate = m * p * dilution * float(np.mean(fired[zero] + misfired[zero]))
             spurious += weight * _spurious_gates(rate, n_zeros, generator)
         pooled = ref.sizes[index]
         return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
@@ -306,11 +325,11 @@ class DrawnErrors:
         for level, law in self.laws:
             chance = np.clip(dilution * level.activation * law.selected, 0, 1)[index]
             number = generator.binomial(level.repetitions, chance)
-            at = np.flatnonzero(number)
+            at = np.flatnonzero(number > 0)
             precision[at] += _precision(number[at], index[at], level, law, generator)
             looked = min(1.0, level.repetitions * level.activation)
             surest[at] = np.maximum(surest[at], looked)
-        found = np.flatnonzero(precision)
+        found = np.flatnonzero(precision > 0)
         deviation = self.parameters.schedule.gate_noise / np.sqrt(precision[found])
         return found, deviation / self.parameters.inputs.scale**2, 1 / surest[found]
 
