@@ -95,7 +95,7 @@ class _TestLaw:
 
     @cached_property
     def by_threshold(self) -> FloatArray:
-        """The same, cumulative over the thresholds."""
+        """Chances of selection up to each threshold."""
         return np.cumsum(self.kept * _TAU_WEIGHTS, axis=1)
 
     @cached_property
