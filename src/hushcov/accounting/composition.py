@@ -77,7 +77,7 @@ SMALLEST_MU = 1e-300
 _BRACKETS, _NEAR_PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
 _PRECISION = 1e-12
-_NEAR_ROOT = 2e-12
+_NEAR_ROOT = 2e-12  # absolute, of a root
 # How closely the multiplier is guessed, and how far from the guess nothing needs to be tried.
 _GUESS, _UNSURE = 1e-9, 1e-7
 _SMALLEST, _MOST_EPSILON = 1e-150, 1e6
@@ -157,7 +157,8 @@ def root(function: Callable[[float], float], low: float, high: float, *, relativ
                 tried = -at * (here - last) / (at - at_last)
             else:
                 one, two = (at_last - at) / (last - here), (at_other - at) / (other - here)
-                tried = -at * (at_other * two - at_last * one) / (two * one * (at_other - at_last))
+                bend = two * one * (at_other - at_last)
+                tried = -at * (at_other * two - at_last * one) / bend if bend else math.inf
         short = 2 * abs(tried) < min(abs(before), 3 * abs(half) - near)
         before, step = (step, tried) if short else (half, half)
         last, at_last = here, at

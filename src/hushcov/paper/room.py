@@ -135,15 +135,15 @@ def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, An
     and kept because a search asks for it hundreds of times.
     """
     G, state = _gaussian(len(ref.matrix), seed)
-    if len(ref.blocks) > 1 or len(ref.matrix) <= _LARGE:
+    if max(at.stop - at.start for at in ref.blocks) <= _LARGE:
         noise = np.zeros_like(ref.matrix)
         for at in ref.blocks:
             noise[at, at] = ref.root[at, at] @ G[at, at] @ ref.root[at, at]
         return noise[ref.rows, ref.columns], state
     # Of the second product only the support is needed, and single precision is plenty.
-    root = ref.root.astype(np.float32)
-    half = root @ G.astype(np.float32)
-    noise = np.einsum("ij,ij->i", half[ref.rows], root[ref.columns])
+    single = ref.root.astype(np.float32)
+    half = single @ G.astype(np.float32)
+    noise = np.einsum("ij,ij->i", half[ref.rows], single[ref.columns])
     return np.asarray(noise, dtype=np.float64), state
 
 
