@@ -14,7 +14,7 @@ from numba.core.caching import IndexDataCacheFile
 from hushcov import _compiled
 from hushcov.sums import rows
 
-HEAVY = ("numba", "scipy.optimize")
+HEAVY = ("numba", "scipy.optimize", "tomllib")
 NOT_FOR_PLANS = ("sklearn", "pandas", "pyarrow", "matplotlib", "jinja2", "torch", "dask")
 
 
@@ -38,8 +38,13 @@ def test_no_compiler_is_loaded_before_a_fit():
         "request = Request(row_sparsity=5, epsilon=1.0, delta=1e-6)\n"
         "forecast_families(request, 10_000, 50)"
     )
-    # Calibrations find roots by scipy.optimize, which is loaded by the first of them.
-    assert loaded(code).isdisjoint({"numba", *NOT_FOR_PLANS})
+    assert loaded(code).isdisjoint({*HEAVY, *NOT_FOR_PLANS})
+    code = (
+        "from hushcov.planning import Request, forecast\n"
+        "inputs = Request(row_sparsity=5, epsilon=1.0, delta=1e-6).inputs(10**6, 50)\n"
+        "forecast(inputs, 'multiscale', rough=True)"
+    )
+    assert loaded(code).isdisjoint({*HEAVY, *NOT_FOR_PLANS})
 
 
 def test_functions_that_call_others_work_and_are_pickled_by_name():

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -91,10 +92,21 @@ class Reference:
     n_pairs: float  # off-diagonal nonzeros of the upper triangle of the full matrix
 
     @cached_property
+    def blocks(self) -> list[slice]:
+        """Runs of features that covary with no feature of another one."""
+        last = np.zeros(len(self.matrix), dtype=np.intp)
+        np.maximum.at(last, self.rows, self.columns)
+        ends = np.flatnonzero(np.maximum.accumulate(last) <= np.arange(len(last))) + 1
+        return [slice(start, end) for start, end in pairwise((0, *ends.tolist()))]
+
+    @cached_property
     def root(self) -> FloatArray:
         """Symmetric square root of `matrix`."""
-        values, vectors = np.linalg.eigh(self.matrix)
-        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+        root = np.zeros_like(self.matrix)
+        for at in self.blocks:
+            values, vectors = np.linalg.eigh(self.matrix[at, at])
+            root[at, at] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        return root
 
     @cached_property
     def support(self) -> Support:
@@ -243,30 +255,43 @@ class Support:
         ends = np.cumsum(np.bincount(at_rows, minlength=size))
         return cls(size, entries[order], at_columns[order], ends)
 
-    def norms(self, values: FloatArray, more: Entries) -> FloatArray:
-        """Operator norms of matrices with these values, one in each row, and what is added."""
-        n_draws, size = len(values), self.size
-        columns, ends = _repeated(self, n_draws)
-        whole = sparse.csr_array(
-            (values[:, self.entries].ravel(), columns, ends),
-            shape=(n_draws * size, n_draws * size),
-        )
-        parts = [whole] if not len(more[0]) else [whole, _blocks(*more, n_draws, size)]
-        return _largest(parts, _begin(n_draws, size))
-
 
 @lru_cache(maxsize=64)
-def _repeated(support: Support, n_draws: int) -> tuple[IndexArray, IndexArray]:
-    """Columns and ends of rows of many matrices with one support, as blocks of one matrix."""
-    draws = np.arange(n_draws)[:, None]
-    columns = (support.columns + support.size * draws).ravel()
-    ends = np.append(0, (support.ends + len(support.entries) * draws).ravel())
-    kind = np.int32 if max(int(ends[-1]), n_draws * support.size) < 2**31 else np.int64
-    return columns.astype(kind), ends.astype(kind)
+def _repeated(supports: tuple[Support, ...], n_draws: int) -> tuple[IndexArray, IndexArray]:
+    """Columns and ends of rows of many matrices with each support, as blocks of one matrix."""
+    draws, size = np.arange(n_draws)[:, None], supports[0].size
+    columns, ends, first, length = [], [np.zeros(1, dtype=np.int64)], 0, 0
+    for support in supports:
+        columns.append((support.columns + size * (first + draws)).ravel())
+        ends.append((length + support.ends + len(support.entries) * draws).ravel())
+        first, length = first + n_draws, length + n_draws * len(support.entries)
+    kind = np.int32 if max(length, first * size) < 2**31 else np.int64
+    return np.concatenate(columns).astype(kind), np.concatenate(ends).astype(kind)
 
 
 #: Entries of upper triangles: of which matrix, row, column, value. Those of one place add up.
 Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
+
+
+def support_norms(
+    supports: Sequence[Support], values: Sequence[FloatArray], more: Sequence[Entries]
+) -> FloatArray:
+    """Operator norms of matrices of one size: for each support, and each row of its values.
+
+    What is added to the matrices of a support is in `more`.
+    """
+    n_draws, size, n_all = len(values[0]), supports[0].size, len(supports) * len(values[0])
+    data = [own[:, each.entries].ravel() for each, own in zip(supports, values, strict=True)]
+    whole = sparse.csr_array(
+        (np.concatenate(data), *_repeated(tuple(supports), n_draws)),
+        shape=(n_all * size, n_all * size),
+    )
+    draws = [place * n_draws + entries[0] for place, entries in enumerate(more)]
+    rows, columns, added = (np.concatenate([each[at] for each in more]) for at in (1, 2, 3))
+    parts = [whole]
+    if len(rows):
+        parts.append(_blocks(np.concatenate(draws), rows, columns, added, n_all, size))
+    return _largest(parts, _begin(n_all, size)).reshape(len(supports), n_draws)
 
 
 def _begin(n_draws: int, size: int) -> FloatArray:

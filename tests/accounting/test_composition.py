@@ -22,6 +22,7 @@ from hushcov.accounting import (
     all_bounds,
     calibrate,
     calibrate_gaussian,
+    calibrate_near,
     calibrate_zcdp,
     compose,
     composition,
@@ -373,3 +374,36 @@ def test_a_wrong_guess_is_found_out(monkeypatch):
         found = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0))
         assert compose(mixed(found), delta=1e-6).epsilon <= 1.0
         assert found >= right
+
+
+def test_a_calibration_looks_for_few_epsilons(monkeypatch):
+    scale = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0)) / 0.95
+    asked, real = [], composition._at_delta
+    monkeypatch.setattr(composition, "_at_delta", lambda *by: asked.append(by) or real(*by))
+    found = calibrate_near(lambda noise: mixed(scale * noise), 1.0, 1e-6)
+    assert len(asked) <= 4  # at the upper end, and near the answer
+    monkeypatch.setattr(
+        composition, "_guessed", lambda holds, _, *ends: composition._bisect(holds, *ends)
+    )
+    assert calibrate_near(lambda noise: mixed(scale * noise), 1.0, 1e-6) == found
+
+
+def test_roots_are_those_of_scipy_to_the_last_bit():
+    generator, found = np.random.default_rng(0), 0
+    for _ in range(400):
+        zero, slope = generator.uniform(-2, 2), generator.normal()
+        low, high = generator.uniform(-3, 3, 2)
+        for function in (
+            lambda x, a=slope, z=zero: math.exp(a * x) - math.exp(a * z),
+            lambda x, a=slope, z=zero: (x - z) ** 3 + 0.1 * a,
+            lambda x, z=zero: math.floor(5 * (x - z)) + 0.5,
+        ):
+            if function(low) * function(high) > 0:
+                with pytest.raises(ValueError, match="one sign"):
+                    root(function, low, high, relative=1e-9)
+                continue
+            found += 1
+            for relative in (1e-9, 1e-14):
+                other = brentq(function, low, high, rtol=relative, disp=False)
+                assert root(function, low, high, relative=relative) == other
+    assert found > 100

@@ -16,6 +16,7 @@ from hushcov.paper.mechanism import release_multiscale
 from hushcov.paper.room import plan_multiscale
 from hushcov.planning.comparison import smallest_error
 from hushcov.postprocess import hard_threshold, universal_threshold
+from hushcov.predicting import REFERENCE_MODELS, reference, support_norms
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.tables.sources import open_records
 
@@ -68,6 +69,44 @@ def test_the_search_copes_with_steps_and_flat_parts():
         assert edge <= found <= max(edge + 1, 1.02 * edge)
     assert smallest_error(lambda n: 0.2, 0.1) is None
     assert smallest_error(lambda n: 0.05, 0.1) <= 11
+
+
+def test_the_search_starts_from_what_is_known():
+    asked = []
+    found = smallest_error(lambda n: asked.append(n) or 1_000 / n, 0.1, {5_000, 20_000})
+    assert 10_000 <= found <= 10_200
+    assert max(asked) == 20_000
+    assert len(asked) <= 8
+
+
+# References, on which errors are drawn.
+
+
+@pytest.mark.parametrize(
+    ("model", "n_blocks"), [("block", 6), ("banded", 1), ("random", None), ("diagonal", 30)]
+)
+def test_roots_of_references_are_made_block_by_block(model, n_blocks):
+    ref = reference(model, 30, 5, 30)
+    np.testing.assert_allclose(ref.root @ ref.root, ref.matrix, atol=1e-14)
+    assert n_blocks in (None, len(ref.blocks))
+    inside = np.zeros_like(ref.matrix)
+    for at in ref.blocks:
+        inside[at, at] = 1
+    assert not np.any(ref.matrix[inside == 0])
+
+
+def test_norms_of_several_supports_at_once():
+    generator, refs = np.random.default_rng(0), [reference(m, 12, 3, 12) for m in REFERENCE_MODELS]
+    values = [generator.normal(size=(3, len(ref.rows))) for ref in refs]
+    more = [(np.array([2]), np.array([0]), np.array([11]), np.array([5.0]))] * len(refs)
+    found = support_norms([ref.support for ref in refs], values, more)
+    for ref, each, norms in zip(refs, values, found, strict=True):
+        for draw in range(3):
+            matrix = np.zeros((12, 12))
+            matrix[ref.rows, ref.columns] = each[draw]
+            matrix[0, 11] += 5.0 * (draw == 2)
+            matrix = np.triu(matrix) + np.triu(matrix, 1).T
+            assert norms[draw] == pytest.approx(np.linalg.norm(matrix, 2))
 
 
 # The Gaussian mechanism.

@@ -77,6 +77,7 @@ SMALLEST_MU = 1e-300
 _BRACKETS, _NEAR_PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
 _PRECISION = 1e-12
+_NEAR_ROOT = 2e-12  # absolute, of a root
 # How closely the multiplier is guessed, and how far from the guess nothing needs to be tried.
 _GUESS, _UNSURE = 1e-9, 1e-7
 _SMALLEST, _MOST_EPSILON = 1e-150, 1e6
@@ -129,10 +130,41 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def root(function: Callable[[float], float], low: float, high: float, *, relative: float) -> float:
-    """Return a zero of a function that changes its sign between `low` and `high`."""
-    from scipy.optimize import brentq  # loaded where a root is looked for, and not before
+    """Return a zero of a function that changes its sign between `low` and `high`.
 
-    return float(brentq(function, low, high, rtol=relative, disp=False))
+    Brent's method, step by step that of `scipy.optimize.brentq`, which takes longer to load than
+    a plan takes.
+    """
+    last, here = low, high
+    at_last, at = function(last), function(here)
+    if at_last == 0:
+        return last
+    if not at_last * at <= 0:
+        raise ValueError("the function has one sign at both ends")
+    other, at_other, before, step = last, at_last, 0.0, 0.0
+    for _ in range(_ROUNDS):
+        if at and (at_last < 0) != (at < 0):
+            other, at_other, before, step = last, at_last, here - last, here - last
+        if abs(at_other) < abs(at):
+            last, here, other = here, other, here
+            at_last, at, at_other = at, at_other, at
+        near, half = (_NEAR_ROOT + relative * abs(here)) / 2, (other - here) / 2
+        if at == 0 or abs(half) < near:
+            break
+        tried = math.inf
+        if abs(before) > near and abs(at) < abs(at_last):
+            if last == other:  # along a line, else by a quadratic
+                tried = -at * (here - last) / (at - at_last)
+            else:
+                one, two = (at_last - at) / (last - here), (at_other - at) / (other - here)
+                bend = two * one * (at_other - at_last)
+                tried = -at * (at_other * two - at_last * one) / bend if bend else math.inf
+        short = 2 * abs(tried) < min(abs(before), 3 * abs(half) - near)
+        before, step = (step, tried) if short else (half, half)
+        last, at_last = here, at
+        here += step if abs(step) > near else math.copysign(near, half)
+        at = function(here)
+    return here
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
@@ -506,7 +538,7 @@ def calibrate_gaussian(epsilon: float, delta: float, spent: Sequence[Event] = ()
 @lru_cache(maxsize=1024)
 def _calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...]) -> float:
     def holds(mu: float) -> bool:
-        return gaussian_epsilon(mu, delta) <= epsilon and gaussian_delta(mu, epsilon) <= delta
+        return gaussian_delta(mu, epsilon) <= delta and gaussian_epsilon(mu, delta) <= epsilon
 
     alone = _largest(holds)
     if not spent:
@@ -574,12 +606,17 @@ def calibrate(
     @cache
     def holds(noise: float) -> bool:
         """Whether `compose` would find at most this epsilon and, in turn, this delta."""
-        proofs = _proofs(event_family(noise))
-        # Those that reach delta come first: the search for an epsilon takes longer.
-        good = [proof for proof in proofs if _delta_at(*proof, epsilon) <= delta]
-        others = [proof for proof in proofs if proof not in good] if good else []
-        bounds = (_at_delta(*proof, delta) for proof in (*good, *others))
-        return any(bound is not None and bound.epsilon <= epsilon for bound in bounds)
+        proofs, late = _proofs(event_family(noise)), []
+        for proof in proofs:
+            if _delta_at(*proof, epsilon) > delta:
+                late.append(proof)
+            elif reached(*proof):  # most often one proves both, and the search is spared the others
+                return True
+        return len(late) < len(proofs) and any(reached(*proof) for proof in late)
+
+    def reached(curve: _Curve, parts: Parts) -> bool:
+        bound = _at_delta(curve, parts, delta)
+        return bound is not None and bound.epsilon <= epsilon
 
     best: list[int] = []
 
@@ -675,7 +712,8 @@ def _guessed(
 
         found = _bisect(likely, safe, unsafe, precision)
         # One curve may be the best at both ends and not between: then less noise would do.
-        if holds(found) and not holds(found * (1 - 2 * _UNSURE)):  # proof: step 15
+        less = found * (1 - max(precision, 2 * _UNSURE))
+        if holds(found) and not holds(less):  # proof: step 15
             return found
     return _bisect(holds, safe, unsafe, precision)
 

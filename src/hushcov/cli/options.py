@@ -12,7 +12,6 @@ import difflib
 import os
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -237,6 +236,8 @@ class Settings:
 
 def read_settings(path: Path) -> Settings:
     """Read and check a file; whatever `fit` does not know is refused."""
+    import tomllib
+
     try:
         with path.open("rb") as file:
             found = tomllib.load(file)

@@ -22,10 +22,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
+from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.accounting import Budget
+from hushcov.accounting.composition import root
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.mechanisms.room import (
     SCALES,
@@ -67,23 +68,54 @@ from hushcov.sums.records import ScaledRecords
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell
+_NEAR_EDGE, _SMALLEST = 1e-14, 1e-300
 _DRAWN_TESTS = 4
 _SHARP_GATES = 0.1
 _LARGE = 200  # from this size on norms are found by Lanczos' method
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _TestLaw:
-    """Per entry size, for one active test: selected, selected with gate + or -, and by threshold.
+    """Law of one active test for entries of each size, given the selection's edge.
 
-    `by_threshold` is the cumulative chance of selection over the quadrature's thresholds.
+    `kept` is the chance of selection at each of the quadrature's thresholds.
     """
 
-    selected: FloatArray
-    fired: FloatArray
-    misfired: FloatArray
-    by_threshold: FloatArray
+    sizes: FloatArray
+    level: Level
+    schedule: Schedule
+    edge: float | None
+    kept: FloatArray
+
+    @cached_property
+    def selected(self) -> FloatArray:
+        """The chance of selection."""
+        return np.asarray(self.kept @ _TAU_WEIGHTS)
+
+    @cached_property
+    def by_threshold(self) -> FloatArray:
+        """Chances of selection up to each threshold."""
+        return np.cumsum(self.kept * _TAU_WEIGHTS, axis=1)
+
+    @cached_property
+    def gates(self) -> tuple[FloatArray, FloatArray]:
+        """Chances of selection with the gate of the right sign, and with the wrong one."""
+        level, r, clip = self.level, self.schedule.gate_noise, self.schedule.gate_clip
+        alpha = self.sizes / level.threshold
+        if r < _SHARP_GATES:
+            # The quadrature would not resolve the step from no gate to gate.
+            lo, b = -math.inf, 1.0
+            if self.edge is not None:
+                lo, b = self.edge, level.selection_scale or 1.0
+            masses = np.empty((3, len(alpha)))
+            kernels.fill_gate_masses(0, len(alpha), alpha, lo, math.inf, b, r, clip, True, masses)
+            return masses[0], masses[1]
+        omega = alpha[:, None] / _TAU
+        fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
+        fire = np.where(1 - omega < -clip, 1.0, fire)
+        wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
+        return (self.kept * fire) @ _TAU_WEIGHTS, (self.kept * wrong) @ _TAU_WEIGHTS
 
 
 @lru_cache(maxsize=16)
@@ -102,41 +134,35 @@ def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, An
     S - Sigma is Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian: the same for every design,
     and kept because a search asks for it hundreds of times.
     """
-    generator = np.random.default_rng(seed)
-    G = generator.standard_normal(ref.matrix.shape)
-    state = dict(generator.bit_generator.state)
-    if len(ref.matrix) <= _LARGE:
-        noise = ref.root @ (G + G.T) @ ref.root
+    G, state = _gaussian(len(ref.matrix), seed)
+    if max(at.stop - at.start for at in ref.blocks) <= _LARGE:
+        noise = np.zeros_like(ref.matrix)
+        for at in ref.blocks:
+            noise[at, at] = ref.root[at, at] @ G[at, at] @ ref.root[at, at]
         return noise[ref.rows, ref.columns], state
-    # Of the second product only the support is needed.
-    half = ref.root @ (G + G.T)
-    noise = np.einsum("ij,ij->i", half[ref.rows], ref.root[ref.columns])
-    return np.asarray(noise), state
+    # Of the second product only the support is needed, and single precision is plenty.
+    single = ref.root.astype(np.float32)
+    half = single @ G.astype(np.float32)
+    noise = np.einsum("ij,ij->i", half[ref.rows], single[ref.columns])
+    return np.asarray(noise, dtype=np.float64), state
+
+
+@lru_cache(maxsize=1)
+def _gaussian(size: int, seed: int) -> tuple[FloatArray, dict[str, Any]]:
+    """Return a symmetric Gaussian matrix, the same for all models, and the generator's state."""
+    generator = np.random.default_rng(seed)
+    G = generator.standard_normal((size, size))
+    return G + G.T, dict(generator.bit_generator.state)
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
-    """Return the law of one active test for entries of each size, given the selection's edge."""
-    omega = sizes[:, None] / level.threshold / _TAU
-    r, clip = schedule.gate_noise, schedule.gate_clip
-    edge = None
+    """Return the law of one active test for entries of each size."""
+    omega, edge = sizes[:, None] / level.threshold / _TAU, None
     kept = np.ones_like(omega)
     if level.selection_scale is not None:
         edge = _selection_edge(omega, counts, level)
         kept = _gumbel_tail((edge - omega) / level.selection_scale)
-    if r < _SHARP_GATES:
-        # The quadrature would not resolve the step from no gate to gate.
-        lo, b = (-math.inf, 1.0) if edge is None else (edge, level.selection_scale or 1.0)
-        masses = np.empty((3, len(sizes)))
-        alpha = sizes / level.threshold
-        kernels.fill_gate_masses(0, len(sizes), alpha, lo, math.inf, b, r, clip, True, masses)
-        fired, misfired = masses[0], masses[1]
-    else:
-        fire = np.where(1 - omega >= clip, 0.0, special.ndtr((omega - 1) / r))
-        fire = np.where(1 - omega < -clip, 1.0, fire)
-        wrong = np.where(1 + omega >= clip, 0.0, special.ndtr(-(1 + omega) / r))
-        fired, misfired = (kept * fire) @ _TAU_WEIGHTS, (kept * wrong) @ _TAU_WEIGHTS
-    by_threshold = np.cumsum(kept * _TAU_WEIGHTS, axis=1)
-    return _TestLaw(kept @ _TAU_WEIGHTS, fired, misfired, by_threshold)
+    return _TestLaw(sizes, level, schedule, edge, kept)
 
 
 def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> float:
@@ -146,12 +172,13 @@ def _selection_edge(omega: FloatArray, counts: FloatArray, level: Level) -> floa
     active = counts * level.repetitions * level.activation
     inactive = counts.sum() * level.repetitions * level.inactivation
     low, high = -1 - 5 * b, float(omega.max()) + 60 * b
-    for _ in range(40):
-        edge = 0.5 * (low + high)
+
+    def excess(edge: float) -> float:
         above = active @ (_gumbel_tail((edge - omega) / b) @ _TAU_WEIGHTS)
         above += inactive * _gumbel_tail(np.asarray((edge + 1) / b))
-        low, high = (edge, high) if above > level.quota else (low, edge)
-    return 0.5 * (low + high)
+        return math.log(max(float(above), _SMALLEST) / level.quota)  # nearly a line
+
+    return root(excess, low, high, relative=_NEAR_EDGE) if excess(low) > 0 else low
 
 
 def _gumbel_tail(z: FloatArray) -> FloatArray:
@@ -207,12 +234,11 @@ class DrawnErrors:
             statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
             estimate, spurious = draw(statistic, generator)
             error = np.zeros_like(ref.matrix)
-            error[ref.rows, ref.columns] = estimate - ref.values
-            if np.any(spurious):  # what was released at zero entries
-                zeros = np.triu(np.ones_like(error, dtype=bool))
-                zeros[ref.rows, ref.columns] = False
-                error[zeros] = spurious
-            error = np.triu(error) + np.triu(error, 1).T
+            _fill(error, ref.rows, ref.columns, estimate - ref.values)
+            at = np.flatnonzero(spurious)
+            if len(at):  # what was released at zero entries
+                rows, columns = np.divmod(_zero_places(ref)[at], len(error))
+                _fill(error, rows, columns, spurious[at])
             large = len(error) > _LARGE
             errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
         return errors
@@ -266,10 +292,11 @@ class DrawnErrors:
             weight = self.parameters.schedule.weight(level) / self.parameters.inputs.scale**2
             p, m = level.activation, level.repetitions
             # The pooled sizes carry the law; an entry's own value shifts it along its size.
-            total += weight * generator.binomial(m, np.clip(p * law.fired[index], 0, 1))
-            total -= weight * generator.binomial(m, np.clip(p * law.misfired[index], 0, 1))
+            fired, misfired = law.gates
+            total += weight * generator.binomial(m, np.clip(p * fired[index], 0, 1))
+            total -= weight * generator.binomial(m, np.clip(p * misfired[index], 0, 1))
             zero = slice(len(ref.sizes), None)
-            rate = m * p * dilution * float(np.mean(law.fired[zero] + law.misfired[zero]))
+            rate = m * p * dilution * float(np.mean(fired[zero] + misfired[zero]))
             spurious += weight * _spurious_gates(rate, n_zeros, generator)
         pooled = ref.sizes[index]
         return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
@@ -278,33 +305,46 @@ class DrawnErrors:
         self, statistic: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
         """Return value reconstruction on the support, and the values kept at zero entries."""
-        keep_above, known = self.parameters.design.keep_above, len(self.ref.sizes)
-        found, deviation, weight = self._found(self.ref.size_index, generator)
-        value = statistic + deviation * generator.standard_normal(len(statistic))
-        kept = found & (np.abs(value) > keep_above * deviation)
-        n_zeros, dilution = self._zeros
-        zero = np.full(n_zeros, known)
-        zero += generator.integers(len(self.laws[0][1].selected) - known, size=n_zeros)
-        seen, spread, zero_weight = self._found(zero, generator, dilution)
-        noise = spread * generator.standard_normal(n_zeros)
-        noise = np.where(seen & (np.abs(noise) > keep_above * spread), noise, 0.0)
-        return np.where(kept, value * weight, 0.0), noise * zero_weight
+        known, (n_zeros, dilution) = len(self.ref.sizes), self._zeros
+        at, deviation, weight = self._found(self.ref.size_index, generator)
+        value = statistic[at] + deviation * generator.standard_normal(len(statistic))[at]
+        estimate, spurious = np.zeros(len(statistic)), np.zeros(n_zeros)
+        keep_above = self.parameters.design.keep_above
+        estimate[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
+        zero = generator.integers(len(self.laws[0][1].selected) - known, size=n_zeros)
+        at, deviation, weight = self._found(zero + known, generator, dilution)
+        value = deviation * generator.standard_normal(n_zeros)[at]
+        spurious[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
+        return estimate, spurious
 
     def _found(
         self, index: IndexArray, generator: np.random.Generator, dilution: float = 1.0
-    ) -> tuple[BoolArray, FloatArray, FloatArray]:
+    ) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Return which entries have a selected test, deviations of their values, weights 1/p."""
         precision, surest = np.zeros((2, len(index)))
         for level, law in self.laws:
-            chance = np.clip(dilution * level.activation * law.selected[index], 0, 1)
+            chance = np.clip(dilution * level.activation * law.selected, 0, 1)[index]
             number = generator.binomial(level.repetitions, chance)
-            precision += _precision(number, index, level, law, generator)
+            at = np.flatnonzero(number > 0)
+            precision[at] += _precision(number[at], index[at], level, law, generator)
             looked = min(1.0, level.repetitions * level.activation)
-            surest = np.where(number > 0, np.maximum(surest, looked), surest)
-        found = precision > 0
-        deviation = self.parameters.schedule.gate_noise / np.sqrt(np.where(found, precision, 1.0))
-        deviation = deviation / self.parameters.inputs.scale**2
-        return found, deviation, 1 / np.where(found, surest, 1.0)
+            surest[at] = np.maximum(surest[at], looked)
+        found = np.flatnonzero(precision > 0)
+        deviation = self.parameters.schedule.gate_noise / np.sqrt(precision[found])
+        return found, deviation / self.parameters.inputs.scale**2, 1 / surest[found]
+
+
+@lru_cache(maxsize=8)
+def _zero_places(ref: Reference) -> IndexArray:
+    """Return places of the zero entries of the upper triangle, row by row."""
+    zeros = np.triu(np.ones(ref.matrix.shape, dtype=bool))
+    zeros[ref.rows, ref.columns] = False
+    return np.flatnonzero(zeros)
+
+
+def _fill(matrix: FloatArray, rows: IndexArray, columns: IndexArray, values: FloatArray) -> None:
+    """Set entries of a symmetric matrix."""
+    matrix[rows, columns] = matrix[columns, rows] = values
 
 
 def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
@@ -464,8 +504,10 @@ def _predictions(
     """Return the median over a few draws of a schedule's error on each reference model."""
     size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
     refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
-    draws = {model: DrawnErrors(parameters, ref).errors(seeds) for model, ref in refs.items()}
-    return {model: statistics.median(errors) for model, errors in draws.items()}
+    drawn = {model: DrawnErrors(parameters, ref) for model, ref in refs.items()}
+    # Seed by seed: what is random in all models is drawn once.
+    errors = [{model: each.errors([seed])[0] for model, each in drawn.items()} for seed in seeds]
+    return {model: statistics.median(each[model] for each in errors) for model in drawn}
 
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates

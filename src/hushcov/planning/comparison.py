@@ -107,11 +107,13 @@ def smallest_error(
         tried.add(n_records)
         return math.log(max(error(n_records), _SMALLEST_ERROR) / target)
 
-    known = {n: excess(n) for n in sorted(tried | {_LARGEST_N}) if _SMALLEST_N <= n <= _LARGEST_N}
-    if known[_LARGEST_N] > 0:
-        return None
+    known = {n: excess(n) for n in sorted(tried) if _SMALLEST_N <= n <= _LARGEST_N}
     low = max((n for n in known if known[n] > 0), default=_SMALLEST_N)
-    high = min(n for n in known if n > low and known[n] <= 0)
+    if max(known, default=0) <= low:  # none that reaches it is known
+        known[_LARGEST_N] = excess(_LARGEST_N)
+        if known[_LARGEST_N] > 0:
+            return None
+    high = min(n for n in known if n > low)
     at_low, at_high, half = known[low] if low in known else excess(low), known[high], False
     while high > _NEAR * low and high > low + 1:  # between neighbours nothing is left
         share = 0.5 if half or at_low <= 0 else at_low / (at_low - at_high)

@@ -49,6 +49,7 @@ from hushcov.predicting import (
     Reference,
     dense_norms,
     reference,
+    support_norms,
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
@@ -210,7 +211,7 @@ def _thresholded_errors(parameters: GaussianParameters, setting: _Setting) -> li
     more = [np.concatenate(each) for each in zip(*passed, strict=True)]
     nowhere = np.empty(0, dtype=np.intp)
     places = (more[0], more[1], more[2], more[3]) if more else (*3 * (nowhere,), np.empty(0))
-    norms = ref.support.norms(errors, places)
+    norms = support_norms([ref.support], [errors], [places])
     return [float(norm) for norm in norms.reshape(-1, parts).max(axis=1)]
 
 

@@ -46,7 +46,15 @@ from hushcov.mechanisms.screened.values import (
 )
 from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
-from hushcov.predicting import REFERENCE_MODELS, Entries, Forecast, Reference, descend, reference
+from hushcov.predicting import (
+    REFERENCE_MODELS,
+    Entries,
+    Forecast,
+    Reference,
+    descend,
+    reference,
+    support_norms,
+)
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.sums.gram import PANEL_BYTES
@@ -133,15 +141,13 @@ def predicted_errors(
 ) -> dict[str, float]:
     """Median error on each reference model, relative to the operator norm of Sigma."""
     inputs = parameters.inputs
-    errors = {}
-    for model in models:
-        ref = _reference(model, inputs, _FEATURES)
-        parts = min(_MOST_PARTS, math.ceil(inputs.n_features / len(ref.matrix)))
-        # Few features cost little and vary much.
-        repetitions = max(_REPETITIONS, 500 // len(ref.matrix))
-        draws = draw_errors(parameters, ref, parts * repetitions, seed=1)
-        errors[model] = float(np.median(draws.reshape(repetitions, parts).max(axis=1)))
-    return errors
+    refs = [_reference(model, inputs, _FEATURES) for model in models]
+    size = len(refs[0].matrix)  # that of all of them
+    parts = min(_MOST_PARTS, math.ceil(inputs.n_features / size))
+    repetitions = max(_REPETITIONS, 500 // size)  # few features cost little and vary much
+    draws = draw_errors(parameters, refs, parts * repetitions, seed=1)
+    largest = draws.reshape(len(refs), repetitions, parts).max(axis=2)
+    return dict(zip(models, np.median(largest, axis=1).tolist(), strict=True))
 
 
 def detection_limit(parameters: ScreenedParameters) -> float:
@@ -160,9 +166,19 @@ def detection_limit(parameters: ScreenedParameters) -> float:
 
 
 def draw_errors(
-    parameters: ScreenedParameters, ref: Reference, n_draws: int, *, seed: int
+    parameters: ScreenedParameters, refs: Sequence[Reference], n_draws: int, *, seed: int
 ) -> FloatArray:
-    """Draws of the operator-norm error on the reference, fixed by the seed."""
+    """Draws of the operator-norm error on references of one size, fixed by the seed."""
+    drawn = [_draw(parameters, ref, n_draws, seed) for ref in refs]
+    return support_norms(
+        [ref.support for ref in refs], [each[0] for each in drawn], [each[1] for each in drawn]
+    )
+
+
+def _draw(
+    parameters: ScreenedParameters, ref: Reference, n_draws: int, seed: int
+) -> tuple[FloatArray, Entries]:
+    """Draw errors on the support of a reference, and what is kept beside it."""
     draws, law = _drawn(ref, n_draws, seed), _value_law(parameters, ref)
     off = ref.rows != ref.columns
     value = draws.sampling[np.arange(n_draws) % len(draws.sampling)]
@@ -176,8 +192,7 @@ def draw_errors(
     threshold = _threshold(parameters, ref, law)
     kept = (draws.uniforms < chance) & (~off | (np.abs(value) > threshold))
     errors = np.where(kept, value, 0.0) - ref.values
-    places = _false_pairs(parameters, ref, n_draws, false, draws.generator())
-    return ref.support.norms(errors, places)
+    return errors, _false_pairs(parameters, ref, n_draws, false, draws.generator())
 
 
 @dataclass(frozen=True, eq=False)
