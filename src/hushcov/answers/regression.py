@@ -18,7 +18,6 @@ from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_real, listed
-from hushcov._words import counted
 from hushcov.accounting import Gaussian
 from hushcov.answers.printing import AnswerPage, between, figure
 from hushcov.answers.tables import (
@@ -161,7 +160,7 @@ def linear(
     found = None if limit is None or size == 0 else _ridge(part, raw, width, limit)
     if found is not None:
         return replace(found, coefficients=b)
-    explained = float(2 * b @ P[1:, 0] - b @ P[1:, 1:] @ b)
+    explained = float(2 * raw @ P[1:, 0] - raw @ P[1:, 1:] @ raw)
     left = 1 - explained / P[0, 0] if P[0, 0] > 0 else 1.0
     return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None)
 
@@ -303,8 +302,8 @@ def _left(part: Uncertain, b: FloatArray, inverse: FloatArray) -> tuple[float, f
 #: Said where the noise of means is not known.
 MEANS_UNSURE = "The release does not say how much noise its means have: it is not counted."
 _UNBOUNDED = (
-    "Noise is as large as what tells these features apart: the coefficients may be anything, and "
-    "are shrunk towards zero. Regress on fewer features."
+    "Noise is as large as what tells these features apart: the coefficients predict together, and "
+    "none has an interval. Regress on fewer features."
 )
 _MOST_TRIED = 200  # partners, one after the other
 
@@ -443,7 +442,7 @@ def regress(
         part = with_missing(release, np.concatenate([[y], X]))
     found = linear(part, width, shape, None if apart else limit, ridge)
     if not found.bounded:
-        said.append(_UNBOUNDED if shape is None else _through_factors(release))
+        said.append(_UNBOUNDED)
     if found.hidden is not None:
         said.append(_ridge_words(release, part.features[1:][found.hidden], limit))
     return replace(_regression(release, part, found, level, said), notes=tuple(notes))
@@ -482,15 +481,6 @@ def _ridge_words(release: Release, hidden: IntArray, limit: float) -> str:
         f"up to at most {limit**2:.3g} (limit {limit:g}). For more, leave one of these out, take "
         "squares about a public centre (the transform square:CENTRE), or release with more budget "
         "or records."
-    )
-
-
-def _through_factors(release: Release) -> str:
-    assert release.making.structure is not None
-    rank = counted(release.making.structure.rank, "factor")
-    return (
-        f"Coefficients are read through {rank} that the features have in common, since noise "
-        "drowns each by itself: together they predict, and none has an interval."
     )
 
 
@@ -675,7 +665,7 @@ def conditional(
         rows.append([*ends, left, location[y], own, len(which)])
         zeros += part.n_zero
         if not found.bounded and shape is not None:
-            said = [_through_factors(release)]
+            said = [_UNBOUNDED]
         if found.hidden is not None:
             said = [_ridge_words(release, part.features[1:][found.hidden], LIMIT)]
     said += [*_beyond(release, X, values), *doubts(release, np.concatenate([X, Y]), zeros)]
