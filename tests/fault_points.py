@@ -191,7 +191,7 @@ def problems_of(scenario, folder, end, *, died=False):
     released = fresh or "receipt" in end.made or (release is not None and not overwriting)
     left = {each.name for each in folder.iterdir()} - {"budget.db", "out"}
     found = {
-        "a part of a release has its name": isinstance(release, str),
+        f"a part of a release has its name: {release}": isinstance(release, str),
         "the earlier release was lost": estimator is not None and kept is None,
         "there is a release without its charge": released and charges != 1,
         "the release has another receipt": fresh and estimator.receipt_ not in receipts,

@@ -14,13 +14,13 @@ from fault_points import SCENARIOS, act_charge, exercise, in_program, open_book,
 from hushcov.accounting import ledger as ledger_module
 from hushcov.release import files as release_files
 
-# The faults there are, at least: a change that brings more raises these, and fewer are suspicious.
+# The faults there are with Python 3.11. Fewer are suspicious; other versions differ by a few.
 FAULTS = {
     "statements": {"open": 160, "change": 112, "charge": 112, "fit": 112, "command": 200},
     "lines": {"charge": 213, "fit": 977, "overwrite": 481, "overwrite in steps": 486},
     "calls": {
         **{"open": 320, "change": 408, "charge": 408, "fit": 687, "overwrite": 377},
-        **{"overwrite in steps": 390, "command": 1},
+        **{"overwrite in steps": 390, "command": 827},
     },
 }
 FAST = {"statements": ("charge", 3), "lines": ("fit", 60), "calls": ("fit", 25)}
@@ -39,7 +39,7 @@ def library(tmp_path_factory):
 
 
 def known_window(place):
-    """Python runs no handler between the last line of a `with` and its end, but a trace does."""
+    """The end of the outermost `with`: an interrupt here has nobody left to note the charge."""
     return place.split(" ", 1)[-1].startswith("with stated_charges(")
 
 
@@ -58,7 +58,8 @@ def test_nothing_is_lost_or_unsaid(request, source, scenario, stride):
     assert [each for each in found["wrong"] if not known_window(each[1])] == []
     assert len(found["wrong"]) <= 1
     assert sum(found["ran"].values()) == -(-found["faults"] // stride)
-    assert found["faults"] >= FAULTS[source][scenario]
+    same = 1 if sys.version_info[:2] == (3, 11) else 0.8
+    assert found["faults"] >= same * FAULTS[source][scenario]
     if source == "calls" and stride == 1:
         assert {"open", "write", "fsync", "close"} <= set(found["ran"])
 

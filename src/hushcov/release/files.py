@@ -173,6 +173,7 @@ def read_npy(name: str, content: bytearray, kinds: tuple[str, ...] = (_INTEGERS,
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ResourceWarning)  # of what others left open
             version = npy.read_magic(file)
             shape, by_columns, dtype = npy.read_array_header_1_0(file)
     except Exception:  # numpy's header parser lets errors of many types through
