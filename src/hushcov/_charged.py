@@ -54,8 +54,8 @@ class _Watch:
         words = [each for each in (attempt.words() for attempt in self.attempts) if each]
         if words:
             return " ".join((*words, self.outcome)).strip()
-        interrupted = self.asked and isinstance(error, KeyboardInterrupt)
-        return NOTHING_CHARGED if self.attempts or interrupted else ""
+        unsaid = self.asked and "charged" not in str(error)
+        return NOTHING_CHARGED if self.attempts or unsaid else ""
 
 
 _WATCH: ContextVar[_Watch | None] = ContextVar("charges", default=None)
@@ -70,19 +70,18 @@ def stated_charges(outcome: Callable[[], str] | None = None) -> Iterator[None]:
     """
     outer = _WATCH.get()
     watch = outer or _Watch()
-    token = None if outer else _WATCH.set(watch)
-    try:
+    try:  # from before it is set: an interrupt leaves nothing that would silence later ones
+        _WATCH.set(watch)
         yield
+        _WATCH.set(outer)
     except BaseException as error:
+        _WATCH.set(outer)
         if outcome is not None and watch.attempts:
             watch.outcome = outcome()
         note = "" if outer else watch.note(error)
         if note:
             error.add_note(note)
         raise
-    finally:
-        if token is not None:
-            _WATCH.reset(token)
 
 
 def begin(ledger: Any, receipt: Any) -> Attempt:
@@ -94,7 +93,7 @@ def begin(ledger: Any, receipt: Any) -> Attempt:
 
 
 def ledger_asked() -> None:
-    """Say that a ledger is in use, so that who interrupts it is told that nothing was charged."""
+    """Say that a ledger is in use, so that whoever fails is told that nothing was charged."""
     watch = _WATCH.get()
     if watch is not None:
         watch.asked = True

@@ -21,7 +21,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from hushcov._charged import Attempt, begin, ledger_asked, stated_charges
+from hushcov._charged import (
+    NOTHING_CHARGED,
+    Attempt,
+    begin,
+    charge_begun,
+    ledger_asked,
+    stated_charges,
+)
 from hushcov._validation import check_choice, check_real, shown
 from hushcov._version import __version__
 from hushcov._words import number
@@ -138,9 +145,9 @@ class Book:
         return tuple(dict.fromkeys(entry.dataset for entry in self.entries))
 
     def _stored(self) -> list[Entry]:
-        rows = self._connection.execute(
-            "SELECT id, kind, dataset, time, body, digest FROM entries ORDER BY id"
-        )
+        query = "SELECT id, kind, dataset, time, body, digest FROM entries ORDER BY id"
+        # All at once: the cursor in the traceback of an interrupt would keep the file locked.
+        rows = self._connection.execute(query).fetchall()
         return [Entry(*row) for row in rows]
 
 
@@ -209,8 +216,9 @@ class Store:
                 connection.execute("PRAGMA fullfsync = ON")
                 yield connection
         except sqlite3.Error as error:
+            charged = "" if charge_begun() else f" {NOTHING_CHARGED}"  # else a note says it
             raise LedgerError(
-                f"the ledger {self.path} {_reason(error)}. Nothing was charged. (SQLite: {error})"
+                f"the ledger {self.path} {_reason(error)}.{charged} (SQLite: {error})"
             ) from error
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
@@ -721,6 +729,7 @@ class Ledger:
         _check_name("label", label)
         attempt: Attempt | None = None
         with stated_charges():
+            ledger_asked()
             with self._store.writing() as book:
                 statement = _known(book, dataset)
                 new = replace(charge_to(statement.budget, cost), whole=whole)

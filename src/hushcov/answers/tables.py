@@ -26,6 +26,7 @@ from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.release.estimate import scales_of
+from hushcov.release.files import write_npy
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
 if TYPE_CHECKING:
@@ -415,7 +416,8 @@ def write_estimate(folder: Path, covariance: Matrix) -> tuple[str, str]:
     if is_sparse(covariance):
         sparse.save_npz(folder / name, covariance, compressed=covariance.nnz <= _MOST_PACKED)
     else:
-        np.save(folder / name, covariance)
+        with (folder / name).open("wb") as file:
+            write_npy(file, covariance)
     return name, "the estimate, in the unit of the data"
 
 

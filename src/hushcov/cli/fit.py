@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from hushcov._charged import stated_charges
+from hushcov._charged import ledger_asked, stated_charges
 from hushcov._words import number
 from hushcov.accounting import Guarantee, is_counted
 from hushcov.accounting.ledger import Ledger
@@ -100,6 +100,8 @@ def command(**options: Any) -> None:
       hushcov fit cohort.bed --bandwidth 20 --epsilon 3 --delta 1e-6
       hushcov fit --settings survey-settings.toml
     """
+    if options["ledger"] is not None:
+        ledger_asked()
     check_budget(options["epsilon"], options["delta"], options["file"])
     out = console(stderr=options["as_json"])
     job = prepare(options, out)

@@ -154,17 +154,17 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     def _fresh(self, X: Any = None) -> Iterator[None]:
         """Fit `X` without what an earlier fit left, and bring that back if this one is refused."""
         earlier, frames = dict(vars(self)), self._frames_in
-        for name in self._fitted():
-            delattr(self, name)
-        self.warnings_: tuple[str, ...] = ()
-        self._frames_in = frames if X is None else library_of(X)
-        self._choose_frames()
-        with stated_charges(lambda: "No estimate was released."):
-            try:
+        try:
+            for name in self._fitted():
+                delattr(self, name)
+            self.warnings_: tuple[str, ...] = ()
+            self._frames_in = frames if X is None else library_of(X)
+            self._choose_frames()
+            with stated_charges(lambda: "No estimate was released."):
                 yield
-            except BaseException:
-                self.__dict__ = earlier
-                raise
+        except BaseException:
+            self.__dict__ = earlier
+            raise
 
     def _fitted(self) -> dict[str, Any]:
         """Return the attributes that fits have left."""

@@ -149,7 +149,9 @@ def write_npy(file: Any, array: Array) -> None:
     """Write numbers of 64 bits, the way in which they are read again."""
     kind = _FLOATS if array.dtype.kind == "f" else _INTEGERS
     content = np.ascontiguousarray(array, dtype=kind)
-    npy.write_array(file, content, version=(1, 0), allow_pickle=False)
+    # Not by NumPy's own way, which says nothing where a disk takes only the first part.
+    npy.write_array_header_1_0(file, npy.header_data_from_array_1_0(content))
+    file.write(content)
 
 
 def read_column(name: str, content: bytearray) -> Array | list[str]:
@@ -171,6 +173,7 @@ def read_npy(name: str, content: bytearray, kinds: tuple[str, ...] = (_INTEGERS,
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", ResourceWarning)  # of what others left open
             version = npy.read_magic(file)
             shape, by_columns, dtype = npy.read_array_header_1_0(file)
     except Exception:  # numpy's header parser lets errors of many types through
@@ -254,8 +257,10 @@ def write_release(
             write_columns(draft, columns)
             _fill(draft, release, description, attach, key)
             _move(draft, place, replaced=replaced)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)  # what failed, or what was replaced
+            _discard(draft)  # what was replaced
+        except BaseException:
+            _discard(draft)
+            raise
     return path
 
 
@@ -290,8 +295,10 @@ def check_place(folder: Folder) -> None:
             _make_like(trial, place)
             if place.exists():
                 os.rename(trial, place)
-        finally:
-            shutil.rmtree(trial, ignore_errors=True)
+            _discard(trial)
+        except BaseException:
+            _discard(trial)
+            raise
 
 
 def check_free(folder: Folder) -> None:
@@ -361,6 +368,18 @@ def sibling_name(place: Path) -> Path:
     return place.with_name(f".hushcov-{secrets.token_hex(8)}.partial")
 
 
+def _discard(draft: Path) -> None:
+    """Remove a folder that nobody needs any more, or name it."""
+    for _ in range(2):  # what failed once may not fail again
+        try:
+            return shutil.rmtree(draft)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            reason = error.strerror
+    return warnings.warn(f"{draft} may be left, remove it: {reason}.", stacklevel=2)
+
+
 def _make_like(draft: Path, place: Path) -> None:
     """Make an empty folder, open to the same people as `place` if that exists."""
     draft.mkdir()
@@ -417,12 +436,25 @@ def _move(draft: Path, place: Path, *, replaced: bool) -> None:
         try:
             os.rename(place, aside)
             os.rename(draft, place)
+            _discard(aside)
         except BaseException:
-            if aside.exists() and not place.exists():
-                os.rename(aside, place)
+            _put_back(aside, place)
             raise
-        shutil.rmtree(aside, ignore_errors=True)
     to_disk(place.parent)
+
+
+def _put_back(aside: Path, place: Path) -> None:
+    """Undo a move, unless another release came to its place; name what cannot be undone."""
+    try:
+        os.rename(aside, place)
+    except FileNotFoundError:  # it was not moved
+        return
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            _discard(aside)
+            return
+        words = f"the release of {place} may be in {aside}, move it back: {error.strerror}."
+        warnings.warn(words, stacklevel=2)
 
 
 def _exchange(one: Path, other: Path) -> bool:
