@@ -120,7 +120,7 @@ def removed(folder, **options):
 
 def few(folder, **options):
     """Few records, so that one decides which pairs are best."""
-    first, second = (with_first(row, rows=SPARSE[:60]) for row in (ONES, SIGNS))
+    first, second = (with_first(row, rows=SPARSE[:30]) for row in (ONES, SIGNS))
     return replayed(first, second, folder, **KNOWN | options)
 
 
@@ -128,7 +128,7 @@ def ladder(folder, **options):
     """So many records that pairs are selected rung by rung."""
     rows = drawn(blocks(80), 8_000)[0]
     first, second = (with_first(np.resize(row, 80), rows=rows) for row in (ONES, SIGNS))
-    return replayed(first, second, folder, epsilon=2.0, assume_centered=True, **options)
+    return replayed(first, second, folder, epsilon=2.0, **options)
 
 
 def units_of_six(folder, **options):
@@ -220,15 +220,12 @@ FAULTS = {
     "norms not clipped, screened": (
         *(flipped, SCREENED, ProductMap, "sum", around(products_unclipped), MOVES),
     ),
-    "a tenth less noise": (
-        flipped,
-        GAUSSIAN,
-        gaussian,
-        "noise_sigmas",
-        around(a_tenth_less),
-        MOVES,
+    "noise a tenth less": (
+        *(flipped, GAUSSIAN, gaussian, "rounded_normal", instead(a_tenth_less), MOVES),
     ),
-    "selection without noise": (*(few, SCREENED, screened, "gumbel_top", instead(best), DEPENDS),),
+    "selection without noise": (
+        *(few, SCREENED, screened, "gumbel_top", instead(best), "attributes differ"),
+    ),
     "noise of selections a third": (ladder, {}, pairs, "gumbel_top", instead(third), MOVES),
     "clock not charged for rungs": (ladder, {}, Budget, "select", instead(uncharged), MOVES),
     "a rung decides by its true scores": (
@@ -293,16 +290,16 @@ def test_a_pass_that_depends_on_one_unit_is_found(tmp_path, monkeypatch):
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):
     """Hypothesis comes down to three rows, of which one is odd."""
     monkeypatch.setattr(gaussian, "row_bounded_gram", unclipped)
-    ways = st.builds(
+    tables = st.builds(
         Case,
         st.just("gaussian"),
-        st.sampled_from(("array", "csv")),
-        after=st.sampled_from(tuple(WHOLE)),
-        n_rows=st.integers(3, 12),
+        st.just("array"),
+        after=st.sampled_from(("ones", "minus zero", "large", "all huge")),
+        n_rows=st.sampled_from((3, 5, 10)),
     )
-    few = settings(max_examples=60, derandomize=True, database=None)
-    shrunk = find(ways, lambda case: replay_case(case, tmp_path / "case").faults, settings=few)
-    assert (shrunk.n_rows, shrunk.way) == (3, "array")
+    few = settings(max_examples=30, derandomize=True, database=None)
+    shrunk = find(tables, lambda case: replay_case(case, tmp_path / "case").faults, settings=few)
+    assert shrunk.n_rows == 3
 
 
 def test_the_command(monkeypatch):

@@ -93,7 +93,7 @@ NUMBER_IDENTIFIERS = (0, -1, 2**53 + 1, 2**63 - 1, -(2**63), 10**6)
 
 
 @dataclass(frozen=True)
-class Table:
+class PairTable:
     """Rows of cells or lines, with identifiers or weights beside them."""
 
     rows: list[Any]
@@ -139,7 +139,7 @@ def _names(n: int = _FEATURES) -> list[str]:
     return [f"x{i}" for i in range(n)]
 
 
-def _cells(table: Table) -> Any:
+def _cells(table: PairTable) -> Any:
     if all(isinstance(cell, float) for row in table.rows for cell in row):
         return np.array(table.rows)
     found = np.empty((len(table.rows), _FEATURES), dtype=object)
@@ -147,23 +147,23 @@ def _cells(table: Table) -> Any:
     return found
 
 
-def _array(table: Table, _: Path) -> Any:
+def _array(table: PairTable, _: Path) -> Any:
     return open_records(_cells(table), block_rows=_BLOCK)
 
 
-def _npy(table: Table, folder: Path) -> Any:
+def _npy(table: PairTable, folder: Path) -> Any:
     np.save(folder / "x.npy", np.array(table.rows, dtype=float))
     return open_records(folder / "x.npy", block_rows=_BLOCK)
 
 
-def _frame(table: Table, _: Path) -> Any:
+def _frame(table: PairTable, _: Path) -> Any:
     import pandas as pd
 
     found = pd.DataFrame({name: table.column(i) for i, name in enumerate(_names())})
     return found if table.name is None else found.assign(**{table.name: table.beside})
 
 
-def _arrow(table: Table) -> Any:
+def _arrow(table: PairTable) -> Any:
     import pyarrow as pa
 
     columns = []
@@ -177,14 +177,14 @@ def _arrow(table: Table) -> Any:
     return pa.table(columns + beside, names=[*_names(), *([table.name] if table.name else [])])
 
 
-def _parquet(table: Table, folder: Path) -> Any:
+def _parquet(table: PairTable, folder: Path) -> Any:
     from pyarrow import parquet
 
     parquet.write_table(_arrow(table), folder / "x.parquet", row_group_size=_BLOCK)
     return folder / "x.parquet"
 
 
-def _feather(table: Table, folder: Path) -> Any:
+def _feather(table: PairTable, folder: Path) -> Any:
     from pyarrow import feather
 
     feather.write_feather(
@@ -198,7 +198,7 @@ def _field(cell: Any) -> bytes:
     return ('"' + text.replace('"', '""') + '"' if set('",\r\n') & set(text) else text).encode()
 
 
-def _text(table: Table, *, notes: bool = False) -> bytes:
+def _text(table: PairTable, *, notes: bool = False) -> bytes:
     heads = [*([_NOTE] if notes else []), *_names(), *([table.name] if table.name else [])]
     lines = [",".join(heads).encode()]
     for i, row in enumerate(table.rows):
@@ -211,17 +211,17 @@ def _text(table: Table, *, notes: bool = False) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def _csv(table: Table, folder: Path) -> Any:
+def _csv(table: PairTable, folder: Path) -> Any:
     (folder / "x.csv").write_bytes(_text(table))
     return folder / "x.csv"
 
 
-def _csv_with_notes(table: Table, folder: Path) -> Any:
+def _csv_with_notes(table: PairTable, folder: Path) -> Any:
     (folder / "x.csv").write_bytes(_text(table, notes=True))
     return open_records(folder / "x.csv", columns=_names())
 
 
-def _folder(table: Table, folder: Path) -> Any:
+def _folder(table: PairTable, folder: Path) -> Any:
     """Two files, of which the first has always as many records."""
     (folder / "x").mkdir()
     beside = table.beside or [None] * len(table.rows)
@@ -231,12 +231,12 @@ def _folder(table: Table, folder: Path) -> Any:
     return folder / "x"
 
 
-def _bed(table: Table, folder: Path) -> Any:
+def _bed(table: PairTable, folder: Path) -> Any:
     write_bed(folder / "x.bed", np.array(table.rows, dtype=np.int8))
     return folder / "x.bed"
 
 
-def _calls(table: Table, _: Path) -> Any:
+def _calls(table: PairTable, _: Path) -> Any:
     return np.array(table.rows, dtype=np.int8)
 
 
@@ -244,7 +244,7 @@ def _calls(table: Table, _: Path) -> Any:
 class Way:
     """A way in: what makes a source of a table, and which records and neighbours it can have."""
 
-    make: Callable[[Table, Path], Any]
+    make: Callable[[PairTable, Path], Any]
     kinds: tuple[str, ...] = (*NUMBERS, *OBJECTS)
     whose: tuple[str, ...] = WHOSE
     mechanisms: tuple[str, ...] = tuple(_OPTIONS)
@@ -270,7 +270,7 @@ WAYS = {
 }
 
 
-def tables_of(case: Case, values: int = 0) -> tuple[Table, Table, bool]:
+def tables_of(case: Case, values: int = 0) -> tuple[PairTable, PairTable, bool]:
     """Return a table, its neighbour, and whether the odd record means finite numbers.
 
     `values` other than 0 is for other values everywhere, with all else the same.
@@ -309,17 +309,17 @@ def tables_of(case: Case, values: int = 0) -> tuple[Table, Table, bool]:
     name = None
     if case.whose == "weights":
         beside, name = [how.choice((1.0, 2.0, 2.5, 9.0)) for _ in rows], _WEIGHT
-    with_after = Table([*rows[:place], after, *rows[place + 1 :]], beside, name)
+    with_after = PairTable([*rows[:place], after, *rows[place + 1 :]], beside, name)
     if case.removed:
-        without = Table([*rows[:place], *rows[place + 1 :]], beside, name)
+        without = PairTable([*rows[:place], *rows[place + 1 :]], beside, name)
         swapped = fine and case.seed % 2 == 1
         return (with_after, without, True) if swapped else (without, with_after, fine)
-    return Table([*rows[:place], before, *rows[place + 1 :]], beside, name), with_after, fine
+    return PairTable([*rows[:place], before, *rows[place + 1 :]], beside, name), with_after, fine
 
 
 def _unit_tables(
     case: Case, rows: list[Any], place: int, before: Any, after: Any, how: random.Random
-) -> tuple[Table, Table]:
+) -> tuple[PairTable, PairTable]:
     """Two tables that differ in the rows and the identifier of one unit."""
     numbered = how.random() < 0.3
     whole = NUMBER_IDENTIFIERS if numbered else IDENTIFIERS
@@ -328,10 +328,10 @@ def _unit_tables(
     others: list[Any] = [how.randrange(100, 100 + len(rows) // 2 + 1) for _ in rows]
     others = others if numbered else [f"p{i}" for i in others]
 
-    def with_unit(cells: Any, who: Any, times: int) -> Table:
+    def with_unit(cells: Any, who: Any, times: int) -> PairTable:
         found, ids = rows[:place], others[:place]
         found, ids = found + [cells] * times, ids + [who] * times
-        return Table(found + rows[place:], ids + others[place:], _ID)
+        return PairTable(found + rows[place:], ids + others[place:], _ID)
 
     if case.removed:
         return with_unit(before, odd[0], 0), with_unit(after, odd[1], how.randrange(1, 4))
@@ -340,7 +340,7 @@ def _unit_tables(
     )
 
 
-def _genotype_tables(case: Case, rng: random.Random) -> tuple[Table, Table, bool]:
+def _genotype_tables(case: Case, rng: random.Random) -> tuple[PairTable, PairTable, bool]:
     n_variants = 6
     rows = [[rng.choice((-1, 0, 1, 2)) for _ in range(n_variants)] for _ in range(case.n_rows)]
     place = rng.randrange(case.n_rows)
@@ -352,7 +352,7 @@ def _genotype_tables(case: Case, rng: random.Random) -> tuple[Table, Table, bool
     first, second = ([*rows[:place], each, *rows[place + 1 :]] for each in rng.sample(odd, 2))
     if case.removed:
         second = rows[:place] + rows[place + 1 :]
-    return Table(first), Table(second), True
+    return PairTable(first), PairTable(second), True
 
 
 def estimator_of(case: Case) -> Any:
@@ -371,7 +371,7 @@ def estimator_of(case: Case) -> Any:
     return PrivateSparseCovariance(epsilon=epsilon, random_state=rng, **options)
 
 
-def _fit(case: Case, table: Table, folder: Path) -> dict[str, Any]:
+def _fit(case: Case, table: PairTable, folder: Path) -> dict[str, Any]:
     """Write a table, fit it, and return what can be observed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -43,6 +43,7 @@ Array = npt.NDArray[Any]
 
 _WITHIN = 1 + 1e-9  # of roundings here
 _ALARM = 1e-12  # how often noise of the right size is taken for another
+_SPENT = ("gaussian", "select", "fixed")  # methods of a budget
 _READERS = {
     TableRecords: ("_blocks", "column"),
     FileRecords: ("_blocks", "column"),
@@ -130,7 +131,7 @@ class Recorder:
             for module in [each for name, each in sys.modules.items() if "hushcov." in name]:
                 if hasattr(module, "symmetric_noise"):
                     patch(module, "symmetric_noise", self._matrix(module.symmetric_noise))
-            for name in ("__init__", "gaussian", "select", "fixed"):
+            for name in ("__init__", *_SPENT):
                 patch(Budget, name, self._charge(name, getattr(Budget, name)))
             for source, names in _READERS.items():
                 for name in names:
@@ -160,7 +161,7 @@ class Recorder:
         met = [_independent(each) for each in self.trace.events if each[0] == "sum"]
         if self.trace.error is None and not self.trace.faults and sum(drawn) != sum(met):
             self.trace.faults.append("noise is drawn that is added to nothing, or twice")
-        paid = sum(each[:2] == ("charge", "gaussian") for each in self.trace.events)
+        paid = sum(each[:2] == ("charge", _SPENT[0]) for each in self.trace.events)
         noisy = sum(each[0] == "sum" and each[1] != "laplace" for each in self.trace.events)
         if self.trace.error is None and not self.trace.faults and noisy < paid:
             self.trace.faults.append("a sum that is charged for has no noise")
@@ -229,11 +230,11 @@ class Recorder:
             charge(budget, *given, **named)
             taken = (budget._taken - before) * _WITHIN  # what was spent, whatever was asked for
             paid: tuple[Any, ...] = ()
-            if name == "gaussian" and taken:
+            if name == _SPENT[0] and taken:
                 paid = (Gaussian(min(given[0], math.sqrt(taken))),)
-            elif name == "select" and taken >= given[1] * budget.step_time(given[0]):
+            elif name == _SPENT[1] and taken >= given[1] * budget.step_time(given[0]):
                 paid = (BoundedRange(given[0], given[1]),)
-            elif name == "fixed":
+            elif name == _SPENT[2]:
                 paid = (given[0],)
             paid = budget.relation.charged(paid)
             self._note("charge", name, paid, repr((given, sorted(named.items()))))
