@@ -93,7 +93,7 @@ NUMBER_IDENTIFIERS = (0, -1, 2**53 + 1, 2**63 - 1, -(2**63), 10**6)
 
 
 @dataclass(frozen=True)
-class PairTable:
+class OddTable:
     """Rows of cells or lines, with identifiers or weights beside them."""
 
     rows: list[Any]
@@ -139,7 +139,7 @@ def _names(n: int = _FEATURES) -> list[str]:
     return [f"x{i}" for i in range(n)]
 
 
-def _cells(table: PairTable) -> Any:
+def _cells(table: OddTable) -> Any:
     if all(isinstance(cell, float) for row in table.rows for cell in row):
         return np.array(table.rows)
     found = np.empty((len(table.rows), _FEATURES), dtype=object)
@@ -147,23 +147,23 @@ def _cells(table: PairTable) -> Any:
     return found
 
 
-def _array(table: PairTable, _: Path) -> Any:
+def _array(table: OddTable, _: Path) -> Any:
     return open_records(_cells(table), block_rows=_BLOCK)
 
 
-def _npy(table: PairTable, folder: Path) -> Any:
+def _npy(table: OddTable, folder: Path) -> Any:
     np.save(folder / "x.npy", np.array(table.rows, dtype=float))
     return open_records(folder / "x.npy", block_rows=_BLOCK)
 
 
-def _frame(table: PairTable, _: Path) -> Any:
+def _frame(table: OddTable, _: Path) -> Any:
     import pandas as pd
 
     found = pd.DataFrame({name: table.column(i) for i, name in enumerate(_names())})
     return found if table.name is None else found.assign(**{table.name: table.beside})
 
 
-def _arrow(table: PairTable) -> Any:
+def _arrow(table: OddTable) -> Any:
     import pyarrow as pa
 
     columns = []
@@ -177,14 +177,14 @@ def _arrow(table: PairTable) -> Any:
     return pa.table(columns + beside, names=[*_names(), *([table.name] if table.name else [])])
 
 
-def _parquet(table: PairTable, folder: Path) -> Any:
+def _parquet(table: OddTable, folder: Path) -> Any:
     from pyarrow import parquet
 
     parquet.write_table(_arrow(table), folder / "x.parquet", row_group_size=_BLOCK)
     return folder / "x.parquet"
 
 
-def _feather(table: PairTable, folder: Path) -> Any:
+def _feather(table: OddTable, folder: Path) -> Any:
     from pyarrow import feather
 
     feather.write_feather(
@@ -198,7 +198,7 @@ def _field(cell: Any) -> bytes:
     return ('"' + text.replace('"', '""') + '"' if set('",\r\n') & set(text) else text).encode()
 
 
-def _text(table: PairTable, *, notes: bool = False) -> bytes:
+def _text(table: OddTable, *, notes: bool = False) -> bytes:
     heads = [*([_NOTE] if notes else []), *_names(), *([table.name] if table.name else [])]
     lines = [",".join(heads).encode()]
     for i, row in enumerate(table.rows):
@@ -211,17 +211,17 @@ def _text(table: PairTable, *, notes: bool = False) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
-def _csv(table: PairTable, folder: Path) -> Any:
+def _csv(table: OddTable, folder: Path) -> Any:
     (folder / "x.csv").write_bytes(_text(table))
     return folder / "x.csv"
 
 
-def _csv_with_notes(table: PairTable, folder: Path) -> Any:
+def _csv_with_notes(table: OddTable, folder: Path) -> Any:
     (folder / "x.csv").write_bytes(_text(table, notes=True))
     return open_records(folder / "x.csv", columns=_names())
 
 
-def _folder(table: PairTable, folder: Path) -> Any:
+def _folder(table: OddTable, folder: Path) -> Any:
     """Two files, of which the first has always as many records."""
     (folder / "x").mkdir()
     beside = table.beside or [None] * len(table.rows)
@@ -231,20 +231,20 @@ def _folder(table: PairTable, folder: Path) -> Any:
     return folder / "x"
 
 
-def _bed(table: PairTable, folder: Path) -> Any:
+def _bed(table: OddTable, folder: Path) -> Any:
     write_bed(folder / "x.bed", np.array(table.rows, dtype=np.int8))
     return folder / "x.bed"
 
 
-def _calls(table: PairTable, _: Path) -> Any:
+def _calls(table: OddTable, _: Path) -> Any:
     return np.array(table.rows, dtype=np.int8)
 
 
 @dataclass(frozen=True)
-class Way:
+class WayIn:
     """A way in: what makes a source of a table, and which records and neighbours it can have."""
 
-    make: Callable[[PairTable, Path], Any]
+    make: Callable[[OddTable, Path], Any]
     kinds: tuple[str, ...] = (*NUMBERS, *OBJECTS)
     whose: tuple[str, ...] = WHOSE
     mechanisms: tuple[str, ...] = tuple(_OPTIONS)
@@ -255,22 +255,24 @@ class Way:
 
 _IN_TEXT = ("null", "all null", "text", "empty text", "number as text", "date", "beyond float64")
 WAYS = {
-    "array": Way(_array),
-    "frame": Way(_frame, columns=True),
-    "npy": Way(_npy, NUMBERS),
-    "parquet": Way(_parquet, (*NUMBERS, "null", "all null", "text"), columns=True),
-    "feather": Way(_feather, (*NUMBERS, "null", "all null", "text"), columns=True),
-    "csv": Way(_csv, (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES), text=True, columns=True),
-    "csv with notes": Way(_csv_with_notes, (*NUMBERS, *LINES, *NOTES), WHOSE[:2], text=True),
-    "folder of csv": Way(_folder, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True),
-    "command, csv": Way(_csv, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True, command=True),
-    "command, parquet": Way(_parquet, (*NUMBERS, "null"), columns=True, command=True),
-    "bed": Way(_bed, ("calls",), WHOSE[:2], (GENOTYPES,)),
-    "calls in an array": Way(_calls, ("calls",), WHOSE[:2], (GENOTYPES,)),
+    "array": WayIn(_array),
+    "frame": WayIn(_frame, columns=True),
+    "npy": WayIn(_npy, NUMBERS),
+    "parquet": WayIn(_parquet, (*NUMBERS, "null", "all null", "text"), columns=True),
+    "feather": WayIn(_feather, (*NUMBERS, "null", "all null", "text"), columns=True),
+    "csv": WayIn(_csv, (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES), text=True, columns=True),
+    "csv with notes": WayIn(_csv_with_notes, (*NUMBERS, *LINES, *NOTES), WHOSE[:2], text=True),
+    "folder of csv": WayIn(_folder, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True),
+    "command, csv": WayIn(
+        _csv, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True, command=True
+    ),
+    "command, parquet": WayIn(_parquet, (*NUMBERS, "null"), columns=True, command=True),
+    "bed": WayIn(_bed, ("calls",), WHOSE[:2], (GENOTYPES,)),
+    "calls in an array": WayIn(_calls, ("calls",), WHOSE[:2], (GENOTYPES,)),
 }
 
 
-def tables_of(case: Case, values: int = 0) -> tuple[PairTable, PairTable, bool]:
+def tables_of(case: Case, values: int = 0) -> tuple[OddTable, OddTable, bool]:
     """Return a table, its neighbour, and whether the odd record means finite numbers.
 
     `values` other than 0 is for other values everywhere, with all else the same.
@@ -309,17 +311,17 @@ def tables_of(case: Case, values: int = 0) -> tuple[PairTable, PairTable, bool]:
     name = None
     if case.whose == "weights":
         beside, name = [how.choice((1.0, 2.0, 2.5, 9.0)) for _ in rows], _WEIGHT
-    with_after = PairTable([*rows[:place], after, *rows[place + 1 :]], beside, name)
+    with_after = OddTable([*rows[:place], after, *rows[place + 1 :]], beside, name)
     if case.removed:
-        without = PairTable([*rows[:place], *rows[place + 1 :]], beside, name)
+        without = OddTable([*rows[:place], *rows[place + 1 :]], beside, name)
         swapped = fine and case.seed % 2 == 1
         return (with_after, without, True) if swapped else (without, with_after, fine)
-    return PairTable([*rows[:place], before, *rows[place + 1 :]], beside, name), with_after, fine
+    return OddTable([*rows[:place], before, *rows[place + 1 :]], beside, name), with_after, fine
 
 
 def _unit_tables(
     case: Case, rows: list[Any], place: int, before: Any, after: Any, how: random.Random
-) -> tuple[PairTable, PairTable]:
+) -> tuple[OddTable, OddTable]:
     """Two tables that differ in the rows and the identifier of one unit."""
     numbered = how.random() < 0.3
     whole = NUMBER_IDENTIFIERS if numbered else IDENTIFIERS
@@ -328,10 +330,10 @@ def _unit_tables(
     others: list[Any] = [how.randrange(100, 100 + len(rows) // 2 + 1) for _ in rows]
     others = others if numbered else [f"p{i}" for i in others]
 
-    def with_unit(cells: Any, who: Any, times: int) -> PairTable:
+    def with_unit(cells: Any, who: Any, times: int) -> OddTable:
         found, ids = rows[:place], others[:place]
         found, ids = found + [cells] * times, ids + [who] * times
-        return PairTable(found + rows[place:], ids + others[place:], _ID)
+        return OddTable(found + rows[place:], ids + others[place:], _ID)
 
     if case.removed:
         return with_unit(before, odd[0], 0), with_unit(after, odd[1], how.randrange(1, 4))
@@ -340,7 +342,7 @@ def _unit_tables(
     )
 
 
-def _genotype_tables(case: Case, rng: random.Random) -> tuple[PairTable, PairTable, bool]:
+def _genotype_tables(case: Case, rng: random.Random) -> tuple[OddTable, OddTable, bool]:
     n_variants = 6
     rows = [[rng.choice((-1, 0, 1, 2)) for _ in range(n_variants)] for _ in range(case.n_rows)]
     place = rng.randrange(case.n_rows)
@@ -352,7 +354,7 @@ def _genotype_tables(case: Case, rng: random.Random) -> tuple[PairTable, PairTab
     first, second = ([*rows[:place], each, *rows[place + 1 :]] for each in rng.sample(odd, 2))
     if case.removed:
         second = rows[:place] + rows[place + 1 :]
-    return PairTable(first), PairTable(second), True
+    return OddTable(first), OddTable(second), True
 
 
 def estimator_of(case: Case) -> Any:
@@ -371,7 +373,7 @@ def estimator_of(case: Case) -> Any:
     return PrivateSparseCovariance(epsilon=epsilon, random_state=rng, **options)
 
 
-def _fit(case: Case, table: PairTable, folder: Path) -> dict[str, Any]:
+def _fit(case: Case, table: OddTable, folder: Path) -> dict[str, Any]:
     """Write a table, fit it, and return what can be observed."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -207,7 +207,7 @@ class Recorder:
             with self._drawing(generator, needed=True):
                 noise = draw(generator, scale)
             self._note("draw", "laplace", scale, 1)
-            return _Number.of(noise, self, ("laplace", scale))
+            return _NoiseNumber.of(noise, self, ("laplace", scale))
 
         return drawn
 
@@ -288,14 +288,14 @@ class _Noise(np.ndarray[Any, Any]):
         return options["out"][0]
 
 
-class _Number(int):
+class _NoiseNumber(int):
     """The same for one integer of Python."""
 
     recorder: Recorder
     law: tuple[Any, ...]
 
     @classmethod
-    def of(cls, noise: int, recorder: Recorder, law: tuple[Any, ...]) -> _Number:
+    def of(cls, noise: int, recorder: Recorder, law: tuple[Any, ...]) -> _NoiseNumber:
         made = cls(noise)
         made.recorder, made.law = recorder, law
         return made
@@ -311,7 +311,7 @@ def compare(first: Trace, second: Trace) -> Compared:
     found.faults += _wrong_noise(first)
     if first.error is not None and not isinstance(first.error, TooFewCompleteError):
         found.faults.append(f"usual records are refused: {first.error}")
-    elif second.error is not None and first.error is None:
+    elif second.error is not None and not isinstance(second.error, TooFewCompleteError):
         found.refused = True  # `judge_refusal` says whether that may be
     elif not second.faults:
         if len(first.events) != len(second.events):
