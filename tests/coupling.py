@@ -41,6 +41,7 @@ ADDED = (
     (adaptive, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (pace, "rounded_normal"),
+    (complete, "rounded_normal"),
     (scales, "rounded_normal"),
     (location, "rounded_normal"),
     (preparation, "rounded_normal"),
@@ -94,10 +95,6 @@ class Coupling:
                 "discrete_laplace",
                 lambda *law: [Chosen.of(np.int64(draw), self) for draw in laplace(*law)],
             )
-            count = complete.count_complete
-            patch.setattr(
-                complete, "count_complete", lambda *a, **k: ExactCount(count(*a, **k), self)
-            )
             yield
 
     def _added(self, draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,20 +128,6 @@ class Chosen(np.ndarray):
             return noisy
         out[0][...] = noisy
         return out[0]
-
-
-class ExactCount(int):
-    """A count whose noise is chosen when it is added."""
-
-    coupling: Coupling
-
-    def __new__(cls, count: int, coupling: Coupling) -> ExactCount:
-        self = super().__new__(cls, count)
-        self.coupling = coupling
-        return self
-
-    def __add__(self, noise: int) -> int:
-        return int(self.coupling.meet(int(self), noise))
 
 
 def coupled(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from hushcov.accounting import BoundedRange, Budget, Clocked, Gaussian
 from hushcov.noise import gumbel_top, rounded_normal
 
 # Modules that add noise to one number, which they make a Python integer first.
-_NUMBERS = ("hushcov.mechanisms.adaptive.pairs", "hushcov.steps.complete")
+_NUMBERS = ("hushcov.mechanisms.adaptive.pairs",)
 
 
 class Recorder:

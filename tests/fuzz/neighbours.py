@@ -16,11 +16,11 @@ from unittest import mock
 import numpy as np
 
 from hushcov.exceptions import HushcovError
+from hushcov.lab.audit.odd_records import Table, quoted, replaced, table
 from hushcov.sums.grids import FeatureGrid
 from hushcov.tables import text as text_files
 
 from .cases import Finding, bounded, judged, messages
-from .odd_records import Table, quoted, replaced, table
 from .ways_in import WAYS, How, Sums, Way, quietly
 
 #: Everything that is tried: a way in, and a kind of odd record that it can hold.

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError
+from hushcov.lab.audit.odd_records import KINDS, quoted
 from hushcov.tables.sources import ArrayRecords, open_records
 
 from .cases import Finding
 from .neighbours import run_case
-from .odd_records import KINDS, quoted
 from .ways_in import WAYS, Way, opened, summed
 
 # Further forms of what another way in reads too.

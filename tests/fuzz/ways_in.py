@@ -27,6 +27,16 @@ from pyarrow import ipc, parquet
 import hushcov
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
+from hushcov.lab.audit.odd_records import (
+    LINES,
+    NOTES,
+    NULL_WORDS,
+    NUMBERS,
+    OBJECTS,
+    SHAPES,
+    Line,
+    Table,
+)
 from hushcov.sums.counts import count_complete, log2_histogram
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
@@ -37,8 +47,6 @@ from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import open_records
-
-from .odd_records import LINES, NOTES, NULL_WORDS, NUMBERS, OBJECTS, SHAPES, Line, Table
 
 SCALE, RADIUS, HALF_WIDTH, NORM_BOUND = 1e3, 4.0, 1000, 1500
 

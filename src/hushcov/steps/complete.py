@@ -123,5 +123,5 @@ def release_complete_count(
     """
     check_entropy(entropy)
     count = count_complete(records)  # proof: step 1
-    noise = int(rounded_normal(entropy.generator, parameters.sigma, 1)[0])
-    return CompleteCount(count + noise, parameters)  # proof: step 1
+    noisy = count + rounded_normal(entropy.generator, parameters.sigma, 1)
+    return CompleteCount(int(noisy[0]), parameters)  # proof: step 1

@@ -169,8 +169,8 @@ def release_most_rows(
     moved = neighbours.moved(replaced=2, removed=1)
     scale = math.ceil(moved / epsilon)
     noise = discrete_laplace(entropy.generator, scale, _OCTAVES)
-    noisy = counts + np.array(noise, dtype=np.float64)  # proof: step 4
-    return most_rows(noisy, math.sqrt(2) * scale)
+    noisy = [count + each for count, each in zip(counts.tolist(), noise, strict=True)]
+    return most_rows(np.array(noisy, dtype=np.float64), math.sqrt(2) * scale)  # proof: step 4
 
 
 def most_rows(noisy_counts: Any, noise_sd: float) -> int:

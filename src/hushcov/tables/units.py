@@ -84,10 +84,8 @@ class Units:
         Each unit is mapped on its own, so that neighbours which differ in one unit differ in at
         most `most_rows` of these records: `docs/proofs/neighbours.md`, step 3.
         """
-        if self.sizes.max(initial=0) <= most_rows:
-            chosen = np.ones(len(self.codes), dtype=bool)
-        else:
-            chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
+        # Also where no unit has more: how often records are read does not depend on them.
+        chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
         if most_rows > 1:
             return grouped(records, self.codes, chosen, most_rows)
         return records if chosen.all() else RepeatedRecords(records, chosen.view(np.uint8))

@@ -21,9 +21,10 @@ from hushcov.noise import gumbel_top, rounded_normal
 #: Modules in which noise is added to arrays, and those in which it is added to a number.
 ARRAYS = (
     *(hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.screened.values),
+    hushcov.steps.complete,
     *(hushcov.steps.location, hushcov.steps.norms, hushcov.steps.preparation, hushcov.steps.scales),
 )
-NUMBERS = (hushcov.mechanisms.adaptive.pairs, hushcov.steps.complete)
+NUMBERS = (hushcov.mechanisms.adaptive.pairs,)
 MATRIX, LADDER = hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.adaptive.pairs
 
 
@@ -99,7 +100,8 @@ class Noise(np.ndarray):
         assert ufunc is np.add
         assert method == "__call__"
         exact, noise = inputs
-        released = self.tape.next(np.array(exact), noise.view(np.ndarray))
+        exact = np.array(np.broadcast_to(exact, noise.shape))
+        released = self.tape.next(exact, noise.view(np.ndarray))
         if out is None:
             return released
         out[0][...] = released

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,6 +22,7 @@ from hushcov.cli.options import INTEGER, JSON, NUMBER, SEED, Command, figure_opt
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.lab.audit.attack import KINDS
+from hushcov.lab.audit.neighbours import WAYS, Tally, replay_pairs
 from hushcov.lab.audit.run import (
     ALARM_RATE,
     BATCHES,
@@ -137,7 +139,8 @@ def command(
     chosen to be as hard on it as its proof allows. How well its outputs tell the two apart bounds
     its epsilon from below: a bound above the claim would prove the claim wrong, one below it proves
     nothing. The exit code is 0 if every claim survives and 1 if one is broken. 'hushcov audit
-    tracing' compares what is leaked of all records with what any private estimate must leak.
+    tracing' compares what is leaked of all records with what any private estimate must leak, and
+    'hushcov audit replay' runs fits again on neighbours with the same noisy numbers.
 
     \b
     Examples:
@@ -146,6 +149,7 @@ def command(
       hushcov audit screened --figure audit.png
       hushcov audit all --neighbours add-remove
       hushcov audit tracing all
+      hushcov audit replay
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")
@@ -448,4 +452,80 @@ def _print_tracing(
         "Records needed: predicted for blocks of correlation 1/2, roughly for multiscale. Lower "
         "bound: of any private estimate, blocks known; it leaves out what is needed without "
         "privacy, too.",
+    )
+
+
+@click.command(cls=Command, name="replay")
+@click.option(
+    "--pairs", type=INTEGER, default=200, show_default=True, metavar="N", help="Pairs of tables."
+)
+@click.option(
+    "--way",
+    "ways",
+    type=click.Choice(tuple(WAYS)),
+    multiple=True,
+    help="How records come in; may be repeated.  [default: all]",
+)
+@SEED
+@JSON
+@click.pass_context
+def replay(
+    ctx: click.Context, /, pairs: int, ways: tuple[str, ...], seed: int, as_json: bool
+) -> None:
+    """Replay fits on neighbours, with noise that leads to the same released numbers.
+
+    Two tables differ in one record, or in one unit, as odd as they come. A fit is written down on
+    the one, and replayed on the other with what noise is left to the same noisy numbers. Everything
+    that can be seen must then be equal: steps, charges, passes, warnings, files, attributes. No
+    exact number may move by more than was charged for it. The exit code is 1 if something else is
+    found.
+
+    \b
+    Examples:
+      hushcov audit replay
+      hushcov audit replay --pairs 10000
+      hushcov audit replay --way csv --way parquet
+    """
+    with steps(pairs) as step:
+        tally = replay_pairs(pairs, seed, ways or tuple(WAYS), step)
+    if as_json:
+        summary: dict[str, Any] = {"survive": not tally.findings, "seed": seed, "pairs": pairs}
+        counts = [{"mechanism": m, "way": w, "pairs": n} for (m, w), n in tally.pairs.items()]
+        summary |= {"refused": tally.refused, "counts": counts, "moved": tally.shares}
+        summary["findings"] = [asdict(case) | {"found": what} for case, what in tally.findings]
+        click.echo(json.dumps(summary, indent=1))
+    else:
+        _print_replay(tally)
+    ctx.exit(CHECK_FAILED if tally.findings else 0)
+
+
+command.commands["replay"] = replay
+
+
+def _print_replay(tally: Tally) -> None:
+    out = console()
+    kinds = ("Gaussian sums", "Laplace sums", "selections")
+    table = plain_table()
+    table.add_column("mechanism", no_wrap=True)
+    for title in ("pairs", *kinds):
+        table.add_column(title, justify="right")
+    for name, shares in tally.shares.items():
+        n = sum(number for (mechanism, _), number in tally.pairs.items() if mechanism == name)
+        moved = (f"{shares[kind]:.3f}" if kind in shares else "-" for kind in kinds)
+        table.add_row(name, f"{n:,}", *moved)
+    show(out, table)
+    ways = Counter[str]()
+    for (_, way), n in tally.pairs.items():
+        ways[way] += n
+    facts(out, [(way, f"{n:,}") for way, n in ways.items()])
+    total = sum(ways.values())
+    found = counted(len(tally.findings), "finding") if tally.findings else "nothing was found"
+    heading(out, f"{counted(total, 'pair')}: {found}.")
+    for case, what in tally.findings[:20]:
+        paragraph(out, f"{what} ({case})")
+    paragraph(
+        out,
+        "Moved at most, over what was charged: 1 is all of it. In "
+        f"{counted(tally.refused, 'pair')} the odd record was refused, without a value and in "
+        "words that do not depend on other records.",
     )

@@ -51,6 +51,7 @@ class Table:
     names: list[str] = field(default_factory=list)
 
     def column(self, i: int) -> list[Any]:
+        """Return the cells of a column."""
         return [row[i] for row in self.rows]
 
 
@@ -61,6 +62,7 @@ def quoted(text: str) -> bool:
 
 
 def number(rng: random.Random) -> float:
+    """Return a number that begins with the digits by which it is recognised."""
     return float(f"{rng.choice('+-')}{DIGITS}{rng.randrange(1000):03}e{rng.randrange(-9, -3)}")
 
 
@@ -82,9 +84,9 @@ def replaced(
     """The table with one record replaced by an odd one; `how` decides on all but its values."""
     assert before.values is not None
     row = [number(rng) for _ in before.names]
-    new, meant = _odd(kind, random.Random(how), rng, row)
+    new, meant = odd_record(kind, random.Random(how), rng, row)
     if in_text and meant is None:
-        meant = _meant_by_text(kind, new)
+        meant = meant_by_text(kind, new)
     rows, values = [*before.rows], before.values.copy()
     rows[position] = new
     if meant is not None:
@@ -92,7 +94,9 @@ def replaced(
     return Table(rows, None if meant is None else values, before.names)
 
 
-def _odd(kind: str, how: random.Random, rng: random.Random, row: list[Any]) -> tuple[Any, Any]:
+def odd_record(
+    kind: str, how: random.Random, rng: random.Random, row: list[Any]
+) -> tuple[Any, Any]:
     """An odd record, and the numbers it means; None if it means none."""
     if kind in LINES:
         text, meant = _line(kind, how, row)
@@ -108,11 +112,11 @@ def _odd(kind: str, how: random.Random, rng: random.Random, row: list[Any]) -> t
         return [None] * len(row), [np.nan] * len(row)
     cell, meant = _CELLS[kind](rng, how)
     column = how.randrange(len(row))
-    numbers = [*row[:column], meant, *row[column + 1 :]]
-    return [*row[:column], cell, *row[column + 1 :]], None if meant is None else numbers
+    means = [*row[:column], meant, *row[column + 1 :]]
+    return [*row[:column], cell, *row[column + 1 :]], None if meant is None else means
 
 
-def _meant_by_text(kind: str, row: Any) -> Any:
+def meant_by_text(kind: str, row: Any) -> Any:
     """In a file of text all cells are text: such as read as numbers, or as nothing, are those."""
     if kind in ("number as text", "empty text"):
         return [float(cell) if cell != "" else np.nan for cell in row]
@@ -135,7 +139,11 @@ def _line(kind: str, how: random.Random, row: list[float]) -> tuple[bytes, Any]:
         "UTF-8 mark": b"\xef\xbb\xbf" + first + rest,
     }
     missing = [np.nan] * len(row)
-    meant = {"blank line": missing, "null word": [*missing[:1], *row[1:]], "spaces": row}
+    meant: dict[str, list[float]] = {
+        "blank line": missing,
+        "null word": [*missing[:1], *row[1:]],
+        "spaces": row,
+    }
     meant["long field"] = row
     return lines[kind], meant.get(kind)
 

@@ -1,0 +1,515 @@
+"""Neighbours that break things: pairs of tables that differ in one odd record, on many ways in.
+
+A `Case` says all of a pair, so that whoever has it can make the pair again; `replay_case` fits both
+tables with the same noisy numbers (`hushcov.lab.audit.replay`) and says what was found.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from hushcov.accounting import ADD_REMOVE, REPLACE
+from hushcov.estimators import PrivateSparseCovariance
+from hushcov.exceptions import DataError, TooFewCompleteError
+from hushcov.genotypes.estimator import GenotypeCovariance
+from hushcov.genotypes.reading import write_bed
+from hushcov.lab.audit.odd_records import (
+    LINES,
+    NOTES,
+    NUMBERS,
+    OBJECTS,
+    SHAPES,
+    Line,
+    meant_by_text,
+    odd_record,
+    quoted,
+)
+from hushcov.lab.audit.replay import Compared, Recorder, compare, files_of, observe
+from hushcov.tables import text as text_files
+from hushcov.tables.sources import open_records
+
+_BLOCK = 5  # rows of a block, and of a row group
+_BLOCK_BYTES = 64  # of text: fewer than a record with a note has; more in larger tables
+_SIZES = (3, 5, 6, 10, 20, 40, 300)
+_FEATURES, _MOST_ROWS, _MOST_WEIGHT = 3, 2, 3.0
+_ID, _WEIGHT, _NOTE = "who", "weight", "note"
+PLACES = ("first", "last", "end of a block", "start of a block", "anywhere")
+_USUAL = {"delta": 1e-3, "on_hopeless": "warn", "on_large_delta": "warn"}
+_RANKS = "ranks"
+#: What is replayed: a name, and options of the estimator.
+MECHANISMS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("adaptive", {}),
+    ("screened", {"mechanism": "screened", "row_sparsity": 2}),
+    ("gaussian", {"mechanism": "gaussian"}),
+    ("candidates", {"bandwidth": 1}),
+    (_RANKS, {"estimand": "rank"}),
+    ("row-top-k", {"mechanism": "row-top-k", "row_sparsity": 2}),
+    ("pace", {"mechanism": "pace", "row_sparsity": 2}),
+    ("coinpress", {"mechanism": "coinpress"}),
+    ("separate", {"mechanism": "separate"}),
+)
+_OPTIONS = dict(MECHANISMS)
+GENOTYPES = "genotypes"
+_SINGLE = ("row-top-k", "pace", "coinpress", "separate")  # where neighbours are one replaced record
+#: Whose privacy: a record, or a unit; replaced, or there or not; or a record with a weight.
+WHOSE = (REPLACE, ADD_REMOVE, "units", "units-removed", "weights")
+#: Records of numbers that are odd as a whole.
+_Whole = Callable[[random.Random, list[list[float]]], list[float]]
+WHOLE: dict[str, _Whole] = {
+    "minus zero": lambda *_: [-0.0] * _FEATURES,
+    "ones": lambda *_: [1.0] * _FEATURES,
+    "all huge": lambda *_: [1e300] * _FEATURES,
+    "huge, signs differ": lambda *_: [1e300 * (-1) ** i for i in range(_FEATURES)],
+    "huge on an axis": lambda rng, _: list(np.roll([1e9, 0.0, 0.0], rng.randrange(_FEATURES))),
+    "large": lambda rng, _: [rng.choice((-1, 1)) * 10 ** rng.uniform(0, 6)] * _FEATURES,
+    "tiny": lambda rng, _: [rng.choice((-1, 1)) * 5e-324] * _FEATURES,
+    "duplicate": lambda rng, rows: list(rng.choice(rows)),
+}
+_NO_NUMBERS_IN_TEXT = ("bool",)  # and decimals are numbers in files alone
+# What a table may have that a neighbour is compared with: in text, and elsewhere.
+_FINE = [
+    tuple(k for k in NUMBERS if k not in each) for each in (("infinity", "bool"), ("infinity",))
+]
+#: Identifiers that a unit may have: of text, and of numbers.
+IDENTIFIERS = (
+    *("", " ", "007", "7", "7.0", "NA", "é", "e\u0301", 'quo"te', "a,b", "two\nlines", "x" * 5_000),
+    *("p1 ", "P1", "-0", "1e3", "true", "\ufeffp1", "nul"),
+)
+_NULLS = {"", "NA"}  # may be refused as missing
+NUMBER_IDENTIFIERS = (0, -1, 2**53 + 1, 2**63 - 1, -(2**63), 10**6)
+
+
+@dataclass(frozen=True)
+class OddTable:
+    """Rows of cells or lines, with identifiers or weights beside them."""
+
+    rows: list[Any]
+    beside: list[Any] | None = None
+    name: str | None = None
+
+    def column(self, place: int) -> list[Any]:
+        """Return the cells of a column."""
+        return [row[place] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One pair of neighbours: everything that it is made from."""
+
+    mechanism: str
+    way: str
+    whose: str = REPLACE
+    before: str = "ordinary"
+    after: str = "ordinary"
+    place: str = PLACES[0]
+    n_rows: int = 12
+    seed: int = 0
+
+    @property
+    def known(self) -> bool:
+        """Whether means and scales are public, and not found first."""
+        return self.seed // 6 % 2 == 0 and self.mechanism != _RANKS
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options that a mechanism has here."""
+        known = {"assume_centered": True, "feature_scale": 1.0} if self.known else {}
+        return {**_OPTIONS[self.mechanism], **known}
+
+    @property
+    def removed(self) -> bool:
+        """Whether the record, or the unit, is in one of the tables alone."""
+        return self.whose in (ADD_REMOVE, "units-removed")
+
+
+def _names(n: int = _FEATURES) -> list[str]:
+    return [f"x{i}" for i in range(n)]
+
+
+def _cells(table: OddTable) -> Any:
+    if all(isinstance(cell, float) for row in table.rows for cell in row):
+        return np.array(table.rows)
+    found = np.empty((len(table.rows), _FEATURES), dtype=object)
+    found[:] = table.rows
+    return found
+
+
+def _array(table: OddTable, _: Path) -> Any:
+    return open_records(_cells(table), block_rows=_BLOCK)
+
+
+def _npy(table: OddTable, folder: Path) -> Any:
+    np.save(folder / "x.npy", np.array(table.rows, dtype=float))
+    return open_records(folder / "x.npy", block_rows=_BLOCK)
+
+
+def _frame(table: OddTable, _: Path) -> Any:
+    import pandas as pd
+
+    found = pd.DataFrame({name: table.column(i) for i, name in enumerate(_names())})
+    return found if table.name is None else found.assign(**{table.name: table.beside})
+
+
+def _arrow(table: OddTable) -> Any:
+    import pyarrow as pa
+
+    columns = []
+    for i in range(_FEATURES):
+        cells = table.column(i)
+        text = any(not isinstance(cell, float | int | None) for cell in cells)
+        kind = pa.string() if text else pa.float64()
+        make = str if text else float
+        columns.append(pa.array([None if cell is None else make(cell) for cell in cells], kind))
+    beside = [] if table.name is None else [pa.array(table.beside)]
+    return pa.table(columns + beside, names=[*_names(), *([table.name] if table.name else [])])
+
+
+def _parquet(table: OddTable, folder: Path) -> Any:
+    from pyarrow import parquet
+
+    parquet.write_table(_arrow(table), folder / "x.parquet", row_group_size=_BLOCK)
+    return folder / "x.parquet"
+
+
+def _feather(table: OddTable, folder: Path) -> Any:
+    from pyarrow import feather
+
+    feather.write_feather(
+        _arrow(table), folder / "x.arrow", compression="uncompressed", chunksize=_BLOCK
+    )
+    return folder / "x.arrow"
+
+
+def _field(cell: Any) -> bytes:
+    text = "" if cell is None else str(cell)
+    return ('"' + text.replace('"', '""') + '"' if set('",\r\n') & set(text) else text).encode()
+
+
+def _text(table: OddTable, *, notes: bool = False) -> bytes:
+    heads = [*([_NOTE] if notes else []), *_names(), *([table.name] if table.name else [])]
+    lines = [",".join(heads).encode()]
+    for i, row in enumerate(table.rows):
+        line = row.text if isinstance(row, Line) else b",".join(map(_field, row))
+        if notes:
+            line = (row.note if isinstance(row, Line) else b'"x\ny"') + b"," + line
+        if table.beside is not None and line:
+            line += b"," + _field(table.beside[i])
+        lines.append(line)
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _csv(table: OddTable, folder: Path) -> Any:
+    (folder / "x.csv").write_bytes(_text(table))
+    return folder / "x.csv"
+
+
+def _csv_with_notes(table: OddTable, folder: Path) -> Any:
+    (folder / "x.csv").write_bytes(_text(table, notes=True))
+    return open_records(folder / "x.csv", columns=_names())
+
+
+def _folder(table: OddTable, folder: Path) -> Any:
+    """Two files, of which the first has always as many records."""
+    (folder / "x").mkdir()
+    beside = table.beside or [None] * len(table.rows)
+    for name, part in (("1", slice(None, 3)), ("2", slice(3, None))):
+        some = replace(table, rows=table.rows[part], beside=beside[part] if table.name else None)
+        (folder / "x" / f"{name}.csv").write_bytes(_text(some))
+    return folder / "x"
+
+
+def _bed(table: OddTable, folder: Path) -> Any:
+    write_bed(folder / "x.bed", np.array(table.rows, dtype=np.int8))
+    return folder / "x.bed"
+
+
+def _calls(table: OddTable, _: Path) -> Any:
+    return np.array(table.rows, dtype=np.int8)
+
+
+@dataclass(frozen=True)
+class WayIn:
+    """A way in: what makes a source of a table, and which records and neighbours it can have."""
+
+    make: Callable[[OddTable, Path], Any]
+    kinds: tuple[str, ...] = (*NUMBERS, *OBJECTS)
+    whose: tuple[str, ...] = WHOSE
+    mechanisms: tuple[str, ...] = tuple(_OPTIONS)
+    text: bool = False
+    columns: bool = False  # identifiers and weights are a column
+    command: bool = False
+
+
+_IN_TEXT = ("null", "all null", "text", "empty text", "number as text", "date", "beyond float64")
+WAYS = {
+    "array": WayIn(_array),
+    "frame": WayIn(_frame, columns=True),
+    "npy": WayIn(_npy, NUMBERS),
+    "parquet": WayIn(_parquet, (*NUMBERS, "null", "all null", "text"), columns=True),
+    "feather": WayIn(_feather, (*NUMBERS, "null", "all null", "text"), columns=True),
+    "csv": WayIn(_csv, (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES), text=True, columns=True),
+    "csv with notes": WayIn(_csv_with_notes, (*NUMBERS, *LINES, *NOTES), WHOSE[:2], text=True),
+    "folder of csv": WayIn(_folder, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True),
+    "command, csv": WayIn(
+        _csv, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True, command=True
+    ),
+    "command, parquet": WayIn(_parquet, (*NUMBERS, "null"), columns=True, command=True),
+    "bed": WayIn(_bed, ("calls",), WHOSE[:2], (GENOTYPES,)),
+    "calls in an array": WayIn(_calls, ("calls",), WHOSE[:2], (GENOTYPES,)),
+}
+
+
+def tables_of(case: Case, values: int = 0) -> tuple[OddTable, OddTable, bool]:
+    """Return a table, its neighbour, and whether the odd record means finite numbers.
+
+    `values` other than 0 is for other values everywhere, with all else the same.
+    """
+    how, rng = random.Random(f"{case.seed} how"), random.Random(f"{case.seed} {values}")
+    if case.mechanism == GENOTYPES:
+        return _genotype_tables(case, rng)
+    numbers = np.random.default_rng([case.seed, values]).normal(size=(case.n_rows, _FEATURES))
+    numbers[:, 1] += numbers[:, 0]
+    rows = [
+        [round(x, 3) for x in row] for row in (numbers * [1.0, 20.0, 0.1] + [0, 50, 0]).tolist()
+    ]
+    if case.known:
+        rows = [[round(x, 3) for x in row] for row in numbers.tolist()]
+
+    def odd(kind: str) -> tuple[Any, bool]:
+        if kind in WHOLE:
+            return WHOLE[kind](rng, rows), True
+        own = [float(x) for x in rng.choice(rows)]
+        row, meant = odd_record(kind, random.Random(f"{case.seed} {kind}"), rng, own)
+        if WAYS[case.way].text and meant is None:
+            meant = meant_by_text(kind, row)
+        fine = meant is not None and np.isfinite(np.array(meant, float)).all()
+        fine = fine and kind not in ("decimal", *_NO_NUMBERS_IN_TEXT * WAYS[case.way].text)
+        return row, bool(fine)
+
+    (before, _), (after, fine) = odd(case.before), odd(case.after)
+    n = case.n_rows
+    ends = {"first": 0, "last": n - 1, "end of a block": _BLOCK - 1, "start of a block": _BLOCK}
+    place = min(n - 1, ends.get(case.place, how.randrange(n)))
+    if case.whose.startswith("units"):
+        first, second = _unit_tables(case, rows, place, before, after, how)
+        assert second.beside is not None
+        return first, second, fine and not _NULLS & set(second.beside)
+    beside: list[Any] | None = None
+    name = None
+    if case.whose == "weights":
+        beside, name = [how.choice((1.0, 2.0, 2.5, 9.0)) for _ in rows], _WEIGHT
+    with_after = OddTable([*rows[:place], after, *rows[place + 1 :]], beside, name)
+    if case.removed:
+        without = OddTable([*rows[:place], *rows[place + 1 :]], beside, name)
+        swapped = fine and case.seed % 2 == 1
+        return (with_after, without, True) if swapped else (without, with_after, fine)
+    return OddTable([*rows[:place], before, *rows[place + 1 :]], beside, name), with_after, fine
+
+
+def _unit_tables(
+    case: Case, rows: list[Any], place: int, before: Any, after: Any, how: random.Random
+) -> tuple[OddTable, OddTable]:
+    """Two tables that differ in the rows and the identifier of one unit."""
+    numbered = how.random() < 0.3
+    whole = NUMBER_IDENTIFIERS if numbered else IDENTIFIERS
+    odd = [how.choice([each for each in whole if each not in _NULLS])]
+    odd.append(how.choice([each for each in whole if each != odd[0]]))
+    others: list[Any] = [how.randrange(100, 100 + len(rows) // 2 + 1) for _ in rows]
+    others = others if numbered else [f"p{i}" for i in others]
+
+    def with_unit(cells: Any, who: Any, times: int) -> OddTable:
+        found, ids = rows[:place], others[:place]
+        found, ids = found + [cells] * times, ids + [who] * times
+        return OddTable(found + rows[place:], ids + others[place:], _ID)
+
+    if case.removed:
+        return with_unit(before, odd[0], 0), with_unit(after, odd[1], how.randrange(1, 4))
+    return with_unit(before, odd[0], how.randrange(1, 4)), with_unit(
+        after, odd[1], how.randrange(1, 4)
+    )
+
+
+def _genotype_tables(case: Case, rng: random.Random) -> tuple[OddTable, OddTable, bool]:
+    n_variants = 6
+    rows = [[rng.choice((-1, 0, 1, 2)) for _ in range(n_variants)] for _ in range(case.n_rows)]
+    place = rng.randrange(case.n_rows)
+    odd = [
+        *([call] * n_variants for call in (-1, 0, 1, 2)),
+        [2 * (i % 2) for i in range(n_variants)],
+        [rng.choice((-1, 0, 1, 2)) for _ in range(n_variants)],
+    ]
+    first, second = ([*rows[:place], each, *rows[place + 1 :]] for each in rng.sample(odd, 2))
+    if case.removed:
+        second = rows[:place] + rows[place + 1 :]
+    return OddTable(first), OddTable(second), True
+
+
+def estimator_of(case: Case) -> Any:
+    """Return the estimator of a case, with seeded noise."""
+    epsilon = (1.0, 3.0, 10.0)[case.seed % 3]
+    rng = np.random.default_rng(case.seed)
+    neighbours = ADD_REMOVE if case.removed else REPLACE
+    if case.mechanism == GENOTYPES:
+        usual: dict[str, Any] = {"on_hopeless": "warn", "delta": 1e-3, "random_state": rng}
+        return GenotypeCovariance(epsilon=epsilon, bandwidth=2, neighbours=neighbours, **usual)
+    options: dict[str, Any] = {**_USUAL, **case.options, "neighbours": neighbours}
+    if case.whose == "weights":
+        options["max_sample_weight"] = _MOST_WEIGHT
+    if case.whose.startswith("units") and case.seed % 2:
+        options["max_rows_per_unit"] = _MOST_ROWS
+    return PrivateSparseCovariance(epsilon=epsilon, random_state=rng, **options)
+
+
+def _fit(case: Case, table: OddTable, folder: Path) -> dict[str, Any]:
+    """Write a table, fit it, and return what can be observed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    way = WAYS[case.way]
+    source = way.make(table, folder)
+    if way.command:
+        return _fit_by_command(case, source, folder)
+    apart: dict[str, Any] = {}
+    if table.name is not None:
+        option = "unit" if table.name == _ID else "sample_weight"
+        apart[option] = table.name if way.columns else np.array(table.beside)
+    return observe(estimator_of(case).fit(source, **apart), folder / "out")
+
+
+def _fit_by_command(case: Case, source: Path, folder: Path) -> dict[str, Any]:
+    """Run `hushcov fit`, which takes no seed, and return what it said and wrote."""
+    from click.testing import CliRunner
+
+    from hushcov.cli.main import cli
+
+    given = {**case.options, "epsilon": (1.0, 3.0, 10.0)[case.seed % 3], "delta": 1e-3}
+    given |= {"neighbours": ADD_REMOVE if case.removed else REPLACE, "output": folder / "out"}
+    if case.whose.startswith("units"):
+        given |= {"unit": _ID} | ({"max-rows-per-unit": _MOST_ROWS} if case.seed % 2 else {})
+    if case.whose == "weights":
+        given["weight"] = f"{_WEIGHT}={_MOST_WEIGHT:g}"
+    known = given.pop("assume_centered", False)
+    arguments = ["fit", str(source), "--allow", "hopeless", "--allow", "large-delta"]
+    arguments += ["--known-mean"] if known else []
+    for name, value in given.items():
+        arguments += [f"--{name.replace('_', '-')}", str(value)]
+    result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    if result.exit_code:
+        kind = TooFewCompleteError if "are complete, released with" in result.output else DataError
+        raise kind(result.output[result.output.find("hushcov: error") :])
+    said = re.sub(r"(?m)^  time .*$", "", result.output)
+    return {"files": files_of(folder / "out"), "output": said}
+
+
+def replay_case(case: Case, folder: Path) -> Compared:
+    """Fit a table, replay the fit on its neighbour, and say what was found."""
+    with ExitStack() as stack:
+        sizes = {
+            "BLOCK_BYTES": _BLOCK_BYTES * max(1, case.n_rows // 20),
+            "BLOCK_BYTES_OF_COLUMN": 0,
+        }
+        for name, size in sizes.items():
+            stack.enter_context(mock.patch.object(text_files, name, size))
+        first, second, fine = tables_of(case)
+        recorder = Recorder()
+        one = recorder.run(lambda: _fit(case, first, folder))
+        other = recorder.run(lambda: _fit(case, second, folder))
+        found = compare(one, other)
+        if found.refused:
+            assert other.error is not None
+            if fine:
+                found.faults.append(f"a record of numbers is refused: {other.error}")
+            said = " ".join(other.observed["error"])
+            if not isinstance(other.error, DataError) or quoted(said.replace(str(folder), "")):
+                found.faults.append(f"a refusal quotes a record, or is of another kind: {said}")
+            elsewhere = tables_of(case, values=1)[1]
+            again = Recorder().run(lambda: _fit(case, elsewhere, folder))
+            # Text is refused before the charge in the first block, and after it elsewhere; how long
+            # values are decides on what is in that block.
+            alike = bool(again.events) == bool(other.events)
+            same = again.observed.get("error") == other.observed["error"]
+            if again.error is None or (alike and not same):
+                found.faults.append(
+                    f"a refusal depends on values: {said} / {again.observed.get('error')}"
+                )
+    return found
+
+
+def some_cases(number: int, seed: int = 0, ways: Sequence[str] = tuple(WAYS)) -> Iterator[Case]:
+    """Yield cases of all ways in, mechanisms and kinds of neighbours in turn, then at random."""
+    rng = random.Random(seed)
+    kinds = itertools.cycle(possible(ways))
+    for each in range(number):
+        mechanism, way, whose = next(kinds)
+        found = WAYS[way].kinds
+        fine = [kind for kind in found if kind in _FINE[not WAYS[way].text]] or list(found)
+        whole = [] if mechanism == GENOTYPES else list(WHOLE)
+        yield Case(
+            mechanism,
+            way,
+            whose,
+            rng.choice(rng.choice((fine, whole or fine))),
+            rng.choice(rng.choice((found, whole or found))),
+            rng.choice(PLACES),
+            rng.choice(_SIZES),
+            seed + each,
+        )
+
+
+def possible(ways: Sequence[str] = tuple(WAYS)) -> list[tuple[str, str, str]]:
+    """Return mechanisms, ways in and kinds of neighbours that go together."""
+    return [
+        (mechanism, way, whose)
+        for way in ways
+        for mechanism in WAYS[way].mechanisms
+        for whose in (WHOSE[:1] if mechanism in _SINGLE else WAYS[way].whose)
+    ]
+
+
+@dataclass
+class Tally:
+    """What became of many pairs."""
+
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    refused: int = 0
+    shares: dict[str, dict[str, float]] = field(default_factory=dict)
+    findings: list[tuple[Case, str]] = field(default_factory=list)
+
+    def add(self, case: Case, found: Compared) -> None:
+        """Count one pair."""
+        self.pairs[case.mechanism, case.way] += 1
+        self.refused += found.refused
+        own = self.shares.setdefault(case.mechanism, {})
+        for kind, share in found.shares.items():
+            own[kind] = max(own.get(kind, 0.0), share)
+        self.findings += [(case, fault) for fault in found.faults]
+
+
+def replay_pairs(
+    number: int,
+    seed: int = 0,
+    ways: Sequence[str] = tuple(WAYS),
+    progress: Callable[[str], Any] | None = None,
+) -> Tally:
+    """Replay so many pairs, and tally what was found."""
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        for case in some_cases(number, seed, ways):
+            if progress is not None:
+                progress(f"{case.mechanism}, {case.way}")
+            tally.add(case, replay_case(case, Path(folder) / "case"))
+    return tally

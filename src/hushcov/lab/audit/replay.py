@@ -1,0 +1,437 @@
+"""Replay a fit on a neighbour, with noise that leads to the same released numbers.
+
+On one table noise is drawn as usual, and every charge, draw and noisy number is written down. On a
+neighbour the noise is what is left to the same noisy numbers. Then whatever can be observed must be
+equal, and each exact number may have moved by no more than what was charged for it: one pair of
+neighbours shows that a sensitivity is too small, or that something depends on a record and not on
+released numbers. Noise is watched where it is drawn (`hushcov.noise`), charges where they are spent
+(`Budget`), passes where records are read. Mechanisms whose noise is added are covered; directions
+on a sphere (eigen-sampling) and tests one by one (multiscale) are not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+import hushcov.mechanisms.adaptive.mechanism
+import hushcov.peers.coinpress
+import hushcov.peers.separate  # so that all that draws a matrix of noise is loaded  # noqa: F401
+from hushcov.accounting import BoundedRange, Budget, Gaussian, Pure
+from hushcov.estimators import base
+from hushcov.exceptions import HushcovError, TooFewCompleteError
+from hushcov.genotypes.reading import GenotypeRecords
+from hushcov.noise import TAKEN, gumbel, laplace, normal
+from hushcov.release import files
+from hushcov.tables.codebook import FrameRecords
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import TableRecords
+
+Array = npt.NDArray[Any]
+
+_WITHIN = 1 + 1e-9  # of roundings here
+_ALARM = 1e-12  # how often noise of the right size is taken for another
+_SPENT = ("gaussian", "select", "fixed")  # methods of a budget
+_READERS = {
+    TableRecords: ("_blocks", "column"),
+    FileRecords: ("_blocks", "column"),
+    FrameRecords: ("_blocks",),
+    GenotypeRecords: ("blocks",),
+}
+
+
+class OtherStepError(BaseException):
+    """A replayed fit does something that the first did not; nothing in a fit catches it."""
+
+
+@dataclass
+class Trace:
+    """All that can be seen of one fit, and the exact numbers below the noise."""
+
+    #: Charges, draws, sums with noise and passes, in their order; all of it may be known.
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    #: Exact numbers, and what was released in their place, by positions in `events`.
+    exact: dict[int, Array] = field(default_factory=dict)
+    released: dict[int, Any] = field(default_factory=dict)
+    #: Deviations of noise and the noise, of each draw.
+    noise: list[tuple[float, Array]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    observed: dict[str, Any] = field(default_factory=dict)
+    error: HushcovError | None = None
+
+
+@dataclass
+class Compared:
+    """What replaying found: faults in words, and the largest movements over charges."""
+
+    faults: list[str] = field(default_factory=list)
+    shares: dict[str, float] = field(default_factory=dict)
+    refused: bool = False
+
+    def moved(self, kind: str, used: float, allowed: float) -> None:
+        """Note a movement, and that it is a fault if it was not paid for."""
+        share = used / allowed if allowed else math.inf if used else 0.0
+        self.shares[kind] = max(self.shares.get(kind, 0.0), share)
+        if share > _WITHIN:
+            what = "nothing was charged" if not allowed else f"{share:.4g} times what was charged"
+            self.faults.append(f"a statistic moves: {kind}, {what}")
+
+
+class Recorder:
+    """Writes down one fit after another; all but the first get the noisy numbers of the first."""
+
+    def __init__(self) -> None:
+        self.first: Trace | None = None
+        self.trace = Trace()
+        self._whole = False  # a matrix of noise is being drawn, out of several draws
+        self._bits: Any = None
+
+    def _note(self, *event: Any, exact: Any = None, draw: Callable[[], Any] | None = None) -> Any:
+        """Add an event, and return what is released by it."""
+        place = len(self.trace.events)
+        self.trace.events.append(event)
+        if self.first is not None and self.first.events[place : place + 1] != [event]:
+            there = self.first.events[place : place + 1] or [("the end",)]
+            raise OtherStepError(f"a step depends on records: {event} in place of {there[0]}")
+        if draw is None:
+            return None
+        self.trace.exact[place] = np.array(exact)
+        found = draw() if self.first is None else self.first.released[place]
+        self.trace.released[place] = np.copy(found)
+        return np.copy(found)
+
+    def meet(self, law: tuple[Any, ...], exact: Any, noise: Any) -> Any:
+        """Return the noisy number: a sum in the first fit, the same in others."""
+        event = ("sum", *law[:2], np.shape(exact))
+        return self._note(*event, exact=exact, draw=lambda: np.add(exact, noise))
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch draws, charges and passes of everything that runs inside."""
+        with contextlib.ExitStack() as stack:
+
+            def patch(place: Any, name: str, new: Any) -> None:
+                stack.enter_context(mock.patch.object(place, name, new))
+
+            patch(normal, "_draw", self._normal(normal._draw))
+            patch(gumbel, "_select", self._selection(gumbel._select))
+            patch(laplace, "_draw", self._laplace(laplace._draw))
+            for module in [each for name, each in sys.modules.items() if "hushcov." in name]:
+                if hasattr(module, "symmetric_noise"):
+                    patch(module, "symmetric_noise", self._matrix(module.symmetric_noise))
+            for name in ("__init__", *_SPENT):
+                patch(Budget, name, self._charge(name, getattr(Budget, name)))
+            for source, names in _READERS.items():
+                for name in names:
+                    patch(source, name, self._pass(source, name))
+            for module in (base, files):
+                patch(module, "datetime", _Noon)
+            yield
+
+    def run(self, fit: Callable[[], dict[str, Any]]) -> Trace:
+        """Run a fit that returns what it left to be observed; refusals and warnings are, too."""
+        self.trace, self._bits = Trace(), None
+        with self.watching(), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                self.trace.observed = fit()
+            except HushcovError as error:
+                self.trace.error = error
+                said = (str(error), *getattr(error, "__notes__", ()))
+                self.trace.observed = {"error": (type(error).__name__, *said)}
+            except OtherStepError as error:
+                self.trace.faults.append(str(error))
+            except Exception as error:
+                self.trace.faults.append(f"an error of another kind: {error!r}")
+        warned = [(each.category.__name__, str(each.message)) for each in caught]
+        self.trace.observed["warnings"] = warned
+        drawn = [each[3] for each in self.trace.events if each[0] == "draw"]
+        met = [_independent(each) for each in self.trace.events if each[0] == "sum"]
+        if self.trace.error is None and not self.trace.faults and sum(drawn) != sum(met):
+            self.trace.faults.append("noise is drawn that is added to nothing, or twice")
+        paid = sum(each[:2] == ("charge", _SPENT[0]) for each in self.trace.events)
+        noisy = sum(each[0] == "sum" and each[1] != "laplace" for each in self.trace.events)
+        if self.trace.error is None and not self.trace.faults and noisy < paid:
+            self.trace.faults.append("a sum that is charged for has no noise")
+        if self.first is None:
+            self.first = self.trace
+        return self.trace
+
+    @contextlib.contextmanager
+    def _drawing(self, generator: np.random.Generator, *, needed: bool) -> Iterator[None]:
+        """Check that bits are used, and that nothing else used any since the last draw."""
+        before = getattr(generator.bit_generator, "state", None)  # that of a private one is secret
+        if self._bits is not None and self._bits[0] is generator and self._bits[1] != before:
+            self.trace.faults.append("random bits are used by something that is not watched")
+        yield
+        self._bits = generator, getattr(generator.bit_generator, "state", None)
+        if needed and before is not None and self._bits[1] == before:
+            self.trace.faults.append("a draw uses no random bits")
+
+    def _normal(self, draw: Callable[..., Array]) -> Callable[..., Array]:
+        def drawn(generator: Any, sigma: int, size: int, **more: Any) -> Array:
+            with self._drawing(generator, needed=size > 0):
+                noise = draw(generator, sigma, size, **more)
+            self._note("draw", "normal", sigma, size)
+            self.trace.noise.append((sigma, noise))
+            return noise if self._whole else _Noise.of(noise, self, ("normal", sigma))
+
+        return drawn
+
+    def _matrix(self, draw: Callable[..., Array]) -> Callable[..., Array]:
+        def drawn(generator: Any, d: int, *sigmas: int) -> Array:
+            self._whole, start = True, len(self.trace.noise)
+            try:
+                noise = draw(generator, d, *sigmas)
+            finally:
+                self._whole = False
+            used = [sigma for sigma, _ in self.trace.noise[start:]]
+            return _Noise.of(noise, self, ("matrix", (used[0], used[-1])))
+
+        return drawn
+
+    def _laplace(self, draw: Callable[..., int]) -> Callable[..., int]:
+        def drawn(generator: Any, scale: int) -> int:
+            with self._drawing(generator, needed=True):
+                noise = draw(generator, scale)
+            self._note("draw", "laplace", scale, 1)
+            return _NoiseNumber.of(noise, self, ("laplace", scale))
+
+        return drawn
+
+    def _selection(self, select: Callable[..., Array]) -> Callable[..., Array]:
+        def selected(generator: Any, scores: Array, rate: float, count: int, **more: Any) -> Array:
+            def draw() -> Array:
+                with self._drawing(generator, needed=True):
+                    return select(generator, scores, rate, count, **more)
+
+            left = np.flatnonzero(scores == TAKEN).tolist()
+            event = ("select", rate, count, (len(scores), left))
+            found: Array = self._note(*event, exact=scores, draw=draw)
+            return found
+
+        return selected
+
+    def _charge(self, name: str, charge: Callable[..., None]) -> Callable[..., None]:
+        def charged(budget: Budget, *given: Any, **named: Any) -> None:
+            before = getattr(budget, "_taken", 0.0)
+            charge(budget, *given, **named)
+            taken = (budget._taken - before) * _WITHIN  # what was spent, whatever was asked for
+            paid: tuple[Any, ...] = ()
+            if name == _SPENT[0] and taken:
+                paid = (Gaussian(min(given[0], math.sqrt(taken))),)
+            elif name == _SPENT[1] and taken >= given[1] * budget.step_time(given[0]):
+                paid = (BoundedRange(given[0], given[1]),)
+            elif name == _SPENT[2]:
+                paid = (given[0],)
+            paid = budget.relation.charged(paid)
+            self._note("charge", name, paid, repr((given, sorted(named.items()))))
+
+        return charged
+
+    def _pass(self, source: type, name: str) -> Callable[..., Any]:
+        read = getattr(source, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            self._note("pass", source.__name__, name)
+            return read(*given, **named)
+
+        return counted
+
+
+class _Noon(datetime):
+    """The time of all releases here."""
+
+    @classmethod
+    def now(cls, tz: Any = None) -> Any:
+        return datetime(2000, 1, 1, 12, tzinfo=UTC)
+
+
+class _Noise(np.ndarray[Any, Any]):
+    """Noise that tells the recorder what it is added to."""
+
+    recorder: Recorder
+    law: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, noise: Array, recorder: Recorder, law: tuple[Any, ...]) -> _Noise:
+        made = noise.view(cls)
+        made.recorder, made.law = recorder, law
+        return made
+
+    def __array_finalize__(self, source: Any) -> None:
+        self.recorder = getattr(source, "recorder", None)  # type: ignore[assignment]
+        self.law = getattr(source, "law", ())
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        own = [np.asarray(each) if each is self else each for each in inputs]
+        if ufunc is not np.add or method != "__call__":
+            self.recorder.trace.faults.append(f"noise is not added, but used by {ufunc.__name__}")
+            return getattr(ufunc, method)(*own, **options)
+        exact = next(each for each in inputs if each is not self)
+        noisy = self.recorder.meet(self.law, exact, np.asarray(self))
+        if not options.get("out"):
+            return noisy
+        options["out"][0][...] = noisy
+        return options["out"][0]
+
+
+class _NoiseNumber(int):
+    """The same for one integer of Python."""
+
+    recorder: Recorder
+    law: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, noise: int, recorder: Recorder, law: tuple[Any, ...]) -> _NoiseNumber:
+        made = cls(noise)
+        made.recorder, made.law = recorder, law
+        return made
+
+    def __radd__(self, exact: int) -> int:
+        return int(self.recorder.meet(self.law, exact, int(self)))
+
+
+def compare(first: Trace, second: Trace) -> Compared:
+    """Compare two fits: of a table, and of its neighbour with the same noisy numbers."""
+    found = Compared([*first.faults, *second.faults])
+    _compare_steps(first, second, found)
+    found.faults += _wrong_noise(first)
+    if first.error is not None and not isinstance(first.error, TooFewCompleteError):
+        found.faults.append(f"usual records are refused: {first.error}")
+    elif second.error is not None and not isinstance(second.error, TooFewCompleteError):
+        found.refused = True  # `judge_refusal` says whether that may be
+    elif not second.faults:
+        if len(first.events) != len(second.events):
+            found.faults.append("a fit on a neighbour ends before all steps are taken")
+        for name in {**first.observed, **second.observed}:
+            before, after = first.observed.get(name), second.observed.get(name)
+            if before != after:
+                found.faults.append(f"{name} differ: {_difference(before, after)}")
+    return found
+
+
+def _compare_steps(first: Trace, second: Trace, found: Compared) -> None:
+    """Hold movements since each charge against what was charged."""
+    squared = absolute = 0.0  # of all sums since the last charge
+    paid: list[Any] = []
+    ranges: list[float] = []
+    used = True
+    for place, event in enumerate(second.events):
+        kind = event[0]
+        if kind == "charge":
+            if used:
+                paid, ranges, squared, absolute, used = [], [], 0.0, 0.0, False
+            paid += event[2]
+            for each in event[2]:
+                ranges += [each.eta] * each.count if isinstance(each, BoundedRange) else []
+        elif place in second.exact:
+            used = True
+            if place not in first.exact:
+                return
+            moved = np.asarray(first.exact[place], float) - np.asarray(second.exact[place], float)
+            if kind == "select":
+                left = np.asarray(first.exact[place]) != TAKEN
+                width = float(np.ptp(moved[left])) * event[1]
+                own, ranges = ranges[: event[2]], ranges[event[2] :]
+                found.moved("selections", width, min(own, default=0.0) * (len(own) == event[2]))
+            elif event[1] == "laplace":
+                absolute += float(np.abs(moved).sum()) / event[2]
+                pure = sum(each.epsilon for each in paid if isinstance(each, Pure))
+                found.moved("Laplace sums", absolute, pure)
+            else:
+                squared += _squared(moved, event)
+                room = sum(each.mu**2 for each in paid if isinstance(each, Gaussian))
+                found.moved("Gaussian sums", math.sqrt(squared), math.sqrt(room))
+
+
+def _independent(event: tuple[Any, ...]) -> int:
+    """Return how many draws the noise of a sum has: a matrix has one for each pair."""
+    return math.comb(event[3][0] + 1, 2) if event[1] == "matrix" else math.prod(event[3])
+
+
+def _squared(moved: Array, event: tuple[Any, ...]) -> float:
+    """Return the squared movement in deviations; a matrix of noise has it once for each pair."""
+    if event[1] == "normal":
+        return float(np.sum((moved / event[2]) ** 2))
+    off, on = event[2]
+    upper = moved[np.triu_indices(len(moved), 1)]
+    return float(np.sum((upper / off) ** 2) + np.sum((np.diag(moved) / on) ** 2))
+
+
+def _wrong_noise(trace: Trace) -> list[str]:
+    """Return a fault if all normal noise together is not of the size that was asked for."""
+    square = sum(
+        float(np.sum(drawn.astype(float) ** 2)) / (s**2 + 1 / 12) for s, drawn in trace.noise
+    )
+    number = sum(drawn.size for _, drawn in trace.noise)
+    if not number:
+        return []
+    tails = special.chdtr(number, square), special.chdtrc(number, square)
+    if min(tails) < _ALARM:
+        return [f"noise has {math.sqrt(square / number):.3g} times the deviation it was asked for"]
+    return []
+
+
+def observe(estimator: Any, folder: Path) -> dict[str, Any]:
+    """Return all that a fitted estimator and its release folder show."""
+    estimator.save(folder, tables="csv", overwrite=True)
+    own = {name: value for name, value in vars(estimator).items() if name != "random_state"}
+    return {"attributes": _plain(own), "files": files_of(folder)}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return names and bytes of all files of a folder."""
+    return {
+        str(each.relative_to(folder)): each.read_bytes()
+        for each in sorted(folder.rglob("*"))
+        if each.is_file()
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Return something that can be compared, however deep."""
+    found: Any = repr(value).partition(" at 0x")[0]
+    if isinstance(value, np.ndarray):
+        whole = value.tolist() if value.dtype.kind == "O" else value.tobytes()
+        found = str(value.dtype), value.shape, whole
+    elif isinstance(value, dict):
+        found = {str(key): _plain(each) for key, each in value.items()}
+    elif isinstance(value, list | tuple):
+        found = [_plain(each) for each in value]
+    elif is_dataclass(value) and not isinstance(value, type):
+        found = {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
+    elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
+        found = type(value).__name__, _plain(vars(value))  # a sparse matrix, too
+    return found
+
+
+def _difference(before: Any, after: Any, where: str = "") -> str:
+    """Return the first place where two observations differ, with what is there."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in {**before, **after}:
+            if before.get(key) != after.get(key):
+                return _difference(before.get(key), after.get(key), f"{where}{key}: ")
+    if isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        for place, (one, other) in enumerate(zip(before, after, strict=False)):
+            if one != other:
+                return _difference(one, other, f"{where}{place}: ")
+    if isinstance(before, bytes) and isinstance(after, bytes):
+        place = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
+        before, after = (
+            before[max(0, place - 30) : place + 50],
+            after[max(0, place - 30) : place + 50],
+        )
+    return f"{where}{str(before)[:160]} / {str(after)[:160]}"
