@@ -499,7 +499,7 @@ def replay(
     ctx.exit(CHECK_FAILED if tally.findings else 0)
 
 
-command.commands["replay"] = replay
+command.commands.update(replay=replay)
 
 
 def _print_replay(tally: Tally) -> None:

@@ -482,7 +482,7 @@ def possible(ways: Sequence[str] = tuple(WAYS)) -> list[tuple[str, str, str]]:
 
 @dataclass
 class Tally:
-    """What became of many pairs."""
+    """Outcomes of many pairs."""
 
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     refused: int = 0

@@ -74,7 +74,7 @@ class Trace:
 
 @dataclass
 class Compared:
-    """What replaying found: faults in words, and the largest movements over charges."""
+    """Findings of a replay: faults in words, and the largest movements over charges."""
 
     faults: list[str] = field(default_factory=list)
     shares: dict[str, float] = field(default_factory=dict)
@@ -289,7 +289,7 @@ class _Noise(np.ndarray[Any, Any]):
 
 
 class _NoiseNumber(int):
-    """The same for one integer of Python."""
+    """A noise number for one integer of Python."""
 
     recorder: Recorder
     law: tuple[Any, ...]
