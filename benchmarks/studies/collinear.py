@@ -49,7 +49,7 @@ def pair(runs: int, n: int) -> None:
                     found = regress(release_of(rows, mechanism, seed), 0, [1, 2, 3, 4])
                     covered.append((found.lower <= b) & (b <= found.upper))
                     width.append((found.upper - found.lower) / 2)
-                    ridge += found.ridge.any()
+                    ridge += found.hidden.any()
                     ends = found.r_squared_lower, found.r_squared_upper
                     shares += ends[0] <= b @ S[1:, 0] <= ends[1]
                 cells = [f"{value / runs:.2f}" for value in (ridge, shares)]
@@ -82,7 +82,7 @@ def wages(runs: int, n: int) -> None:
                 found = regress(release_of(rows, mechanism, seed), 0, [1, 2, 3, 4])
                 ratios.append((found.upper - found.lower) / 2 / half)
                 covered.append((found.lower <= b) & (b <= found.upper))
-                ridge += found.ridge.any()
+                ridge += found.hidden.any()
             name = f"centred at {centre:g}" if centre else "as it is"
             widths = ", ".join(f"{value:.1f}" for value in np.median(ratios, axis=0))
             cells = [mechanism, name, f"{ridge / runs:.2f}", f"{np.mean(covered):.2f}", widths]

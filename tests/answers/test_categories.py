@@ -215,7 +215,7 @@ def test_all_columns_are_those_without_a_level_of_each_category():
     assert found.notes == (
         "team=d is left out, as what to compare team=a, team=b and team=c with.",
     )
-    assert not found.ridge.any()
+    assert not found.hidden.any()
     assert regress(release, "team=a", "all").features == ("age", "remote")
     assert not {"team=b", "team=c", "team=d"} & set(regress(release, "team=a").features)
     assert conditional(release, {"team=a": 1.0}).features == ("age", "remote")

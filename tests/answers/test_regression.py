@@ -192,7 +192,7 @@ def test_a_ridge_bounds_what_noise_hides():
     rng = np.random.default_rng(0)
     release = document(S, n=50_000, noise=0.03, rng=rng, column_names=NAMES)
     found = regress(release, "age", NAMES[1:])
-    assert found.ridge.tolist() == [True, True, False, False]
+    assert found.hidden.tolist() == [True, True, False, False]
     assert not found.noise.any()
     half = (found.upper - found.lower) / 2
     assert np.all(half[:2] > 1)  # little more than the limit
@@ -202,16 +202,16 @@ def test_a_ridge_bounds_what_noise_hides():
     assert "what tells weight and pulse apart" in found.warning
     assert "at most 4 (limit 2)" in found.warning
     assert "square:CENTRE" in found.warning
-    assert found.table()["ridge"].sum() == 2
+    assert found.table()["hidden"].sum() == 2
     wider = regress(release, "age", NAMES[1:], limit=4)
     assert np.all(wider.upper - wider.lower > 1.3 * (found.upper - found.lower))
     alone = regress(release, "age", ["weight", "temp", "dose"])
-    assert not alone.ridge.any()
+    assert not alone.hidden.any()
     with pytest.raises(ParameterError, match="limit must be above 0"):
         regress(release, "age", NAMES[1:], limit=0)
     refuted = regress(release, "age", NAMES[1:], limit=0.05)  # coefficients are larger than that
     assert refuted.noise.all()
-    assert not refuted.ridge.any()
+    assert not refuted.hidden.any()
 
 
 def test_predictions_along_columns_that_go_together_are_narrow():
@@ -299,7 +299,7 @@ def test_a_partner_that_cannot_be_told_apart_does_not_cost_the_others():
     assert {"x3", "x4"} < set(found.features)
     assert len(found.features) == 3
     assert "was left out: its effect cannot be told" in found.warning
-    assert not found.ridge.any()
+    assert not found.hidden.any()
 
 
 def drawn_parts(runs, seed):

@@ -24,7 +24,7 @@ _SHORT = {  # titles of columns on a screen of usual width
     "unconditional_deviation": "sd of all",
     "partial_correlation": "partial",
 }
-_RARE = ("noise", "ridge")  # columns that are left out where all of them are "no"
+_RARE = ("noise", "hidden")  # columns that are left out where all of them are "no"
 _WHOLE = 1e4, 1e9  # numbers between these are written without an exponent
 
 

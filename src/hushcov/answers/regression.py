@@ -336,7 +336,7 @@ class Regression(Answer):
         How many pairs among these features did not stand out in the release, and count as zero.
     warning : str or None
         What must be known to read the numbers.
-    ridge : ndarray of bool
+    hidden : ndarray of bool
         Features that noise does not let apart; all intervals are then those of a ridge.
     notes : tuple of str
         Which features were taken, and left out because they were not found or follow from others.
@@ -361,7 +361,7 @@ class Regression(Answer):
     n: int
     n_assumed_zero: int
     warning: str | None
-    ridge: BoolArray
+    hidden: BoolArray
     notes: tuple[str, ...]
 
     @property
@@ -378,7 +378,7 @@ class Regression(Answer):
             "lower": self.lower[order],
             "upper": self.upper[order],
             "standardized": self.standardized[order],
-            "ridge": self.ridge[order],
+            "hidden": self.hidden[order],
             "noise": self.noise[order],
         }
 
@@ -399,8 +399,8 @@ class Regression(Answer):
             f"others being equal, in the units of the data; {between(self.level)}. standardized: "
             "the same in standard deviations."
         )
-        if self.ridge.any():
-            legend += " ridge: noise does not let this column apart from others."
+        if self.hidden.any():
+            legend += " hidden: noise does not let this column apart from others."
         if self.noise.any():
             legend += " noise: nothing is known of this coefficient."
         return AnswerPage("Regression", facts, self.table(), legend, self.notes, self.warning)
@@ -536,7 +536,7 @@ def _regression(
         n=part.n,
         n_assumed_zero=part.n_zero,
         warning=" ".join(said) or None,
-        ridge=np.zeros(len(X), dtype=bool) if found.hidden is None else found.hidden,
+        hidden=np.zeros(len(X), dtype=bool) if found.hidden is None else found.hidden,
         notes=(),
     )
 

@@ -1,1 +1,1 @@
-"""Published competitors, and the studies that hold hushcov against them; nothing imports it."""
+"""Published competitors and studies, for public tables: sums are rounded, and noise has a seed."""
