@@ -729,10 +729,24 @@ def grouped_layer(records: Records, most_rows: int) -> GroupedRecords:
     return found[0]
 
 
+class _FromDevice(WrappedRecords):
+    """Rows of a tensor, in arrays."""
+
+    def __init__(self, records: Records) -> None:
+        super().__init__(records)
+        self.on_device = False
+
+    def _blocks(self) -> Iterator[FloatArray]:
+        for block in self._records._blocks():
+            yield block.cpu().numpy()  # type: ignore[attr-defined]
+
+
 def on_processor(records: Records) -> Records:
-    """Return the records without the device that is somewhere in their views."""
-    if not records.on_device or not isinstance(records, WrappedRecords):
+    """Return the records without the device that is somewhere in their views, or theirs."""
+    if not records.on_device:
         return records
+    if not isinstance(records, WrappedRecords):
+        return _FromDevice(records)
     inner = on_processor(records._records)
     if isinstance(records, DeviceRecords):
         return inner

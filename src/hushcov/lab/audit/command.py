@@ -490,7 +490,10 @@ def replay(
         tally = replay_pairs(pairs, seed, ways or tuple(WAYS), step)
     if as_json:
         summary: dict[str, Any] = {"survive": not tally.findings, "seed": seed, "pairs": pairs}
-        counts = [{"mechanism": m, "way": w, "pairs": n} for (m, w), n in tally.pairs.items()]
+        names = ("mechanism", "way", "neighbours")
+        counts = [
+            dict(zip(names, key, strict=True)) | {"pairs": n} for key, n in tally.pairs.items()
+        ]
         summary |= {"refused": tally.refused, "counts": counts, "moved": tally.shares}
         summary["findings"] = [asdict(case) | {"found": what} for case, what in tally.findings]
         click.echo(json.dumps(summary, indent=1))
@@ -504,23 +507,25 @@ command.commands.update(replay=replay)
 
 def _print_replay(tally: Tally) -> None:
     out = console()
-    kinds = ("Gaussian sums", "Laplace sums", "selections")
+    kinds = ("Gaussian sums", "Laplace sums", "selections", "directions")
+    mechanisms, ways, whose = (Counter[str]() for _ in range(3))
+    for key, n in tally.pairs.items():
+        for counts, name in zip((mechanisms, ways, whose), key, strict=True):
+            counts[name] += n
     table = plain_table()
     table.add_column("mechanism", no_wrap=True)
     for title in ("pairs", *kinds):
         table.add_column(title, justify="right")
-    for name, shares in tally.shares.items():
-        n = sum(number for (mechanism, _), number in tally.pairs.items() if mechanism == name)
+    for name, n in mechanisms.items():
+        shares = tally.shares[name]
         moved = (f"{shares[kind]:.3f}" if kind in shares else "-" for kind in kinds)
         table.add_row(name, f"{n:,}", *moved)
     show(out, table)
-    ways = Counter[str]()
-    for (_, way), n in tally.pairs.items():
-        ways[way] += n
-    facts(out, [(way, f"{n:,}") for way, n in ways.items()])
-    total = sum(ways.values())
+    for title, counts in (("Ways in", ways), ("Neighbours", whose)):
+        heading(out, title)
+        facts(out, [(name, f"{n:,}") for name, n in counts.most_common()])
     found = counted(len(tally.findings), "finding") if tally.findings else "nothing was found"
-    heading(out, f"{counted(total, 'pair')}: {found}.")
+    heading(out, f"{counted(mechanisms.total(), 'pair')}: {found}.")
     for case, what in tally.findings[:20]:
         paragraph(out, f"{what} ({case})")
     paragraph(

@@ -6,14 +6,16 @@ tables with the same noisy numbers (`hushcov.lab.audit.replay`) and says what wa
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import os
 import random
 import re
 import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -37,13 +39,17 @@ from hushcov.lab.audit.odd_records import (
     odd_record,
     quoted,
 )
-from hushcov.lab.audit.replay import Compared, Recorder, compare, files_of, observe
+from hushcov.lab.audit.replay import Compared, Recorder, Trace, compare, files_of, observe
+from hushcov.paper.estimator import MultiscaleCovariance
+from hushcov.tables import compact
 from hushcov.tables import text as text_files
+from hushcov.tables.codebook import Codebook, CodebookColumn
 from hushcov.tables.sources import open_records
 
 _BLOCK = 5  # rows of a block, and of a row group
 _BLOCK_BYTES = 64  # of text: fewer than a record with a note has; more in larger tables
 _SIZES = (3, 5, 6, 10, 20, 40, 300)
+_MOST_BYTES = 1_000  # of a record of text, in some cases
 _FEATURES, _MOST_ROWS, _MOST_WEIGHT = 3, 2, 3.0
 _ID, _WEIGHT, _NOTE = "who", "weight", "note"
 PLACES = ("first", "last", "end of a block", "start of a block", "anywhere")
@@ -60,10 +66,19 @@ MECHANISMS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("pace", {"mechanism": "pace", "row_sparsity": 2}),
     ("coinpress", {"mechanism": "coinpress"}),
     ("separate", {"mechanism": "separate"}),
+    ("eigen-sampling", {"mechanism": "eigen-sampling"}),
+    ("multiscale", {"mechanism": "multiscale", "row_sparsity": 2}),
+    ("multiscale, gates", {"row_sparsity": 2, "scale": 1.0, "constants": "calibrated"}),
+    ("gaussian-threshold", {"mechanism": "gaussian-threshold"}),
+    ("marginals", {"mechanism": "gaussian", "marginals": 0.1}),
 )
 _OPTIONS = dict(MECHANISMS)
 GENOTYPES = "genotypes"
-_SINGLE = ("row-top-k", "pace", "coinpress", "separate")  # where neighbours are one replaced record
+_PAPER, _GATES = "multiscale", "multiscale, gates"
+_SINGLE = (_PAPER, _GATES)  # where neighbours are one replaced record
+_SINGLE_SIZES = (6, 40)  # planned in seconds each
+# Where means and scales must be public, or must not.
+_KNOWN, _FOUND = ("eigen-sampling", _GATES), (_RANKS, "marginals")
 #: Whose privacy: a record, or a unit; replaced, or there or not; or a record with a weight.
 WHOSE = (REPLACE, ADD_REMOVE, "units", "units-removed", "weights")
 #: Records of numbers that are odd as a whole.
@@ -121,13 +136,14 @@ class Case:
     @property
     def known(self) -> bool:
         """Whether means and scales are public, and not found first."""
-        return self.seed // 6 % 2 == 0 and self.mechanism != _RANKS
+        found = self.seed // 6 % 2 == 0 and self.mechanism not in _FOUND
+        return found or self.mechanism in _KNOWN
 
     @property
     def options(self) -> dict[str, Any]:
         """Options that a mechanism has here."""
         known = {"assume_centered": True, "feature_scale": 1.0} if self.known else {}
-        return {**_OPTIONS[self.mechanism], **known}
+        return {**_OPTIONS[self.mechanism], **known, **WAYS[self.way].options}
 
     @property
     def removed(self) -> bool:
@@ -177,11 +193,113 @@ def _arrow(table: OddTable) -> Any:
     return pa.table(columns + beside, names=[*_names(), *([table.name] if table.name else [])])
 
 
-def _parquet(table: OddTable, folder: Path) -> Any:
+def _parquet(table: OddTable, folder: Path, group: int = _BLOCK) -> Any:
     from pyarrow import parquet
 
-    parquet.write_table(_arrow(table), folder / "x.parquet", row_group_size=_BLOCK)
+    parquet.write_table(_arrow(table), folder / "x.parquet", row_group_size=group)
     return folder / "x.parquet"
+
+
+def _small_groups(table: OddTable, folder: Path) -> Any:
+    leave_out = [table.name] if table.name else []
+    path = _parquet(table, folder, group=2)
+    return open_records(path, block_rows=_BLOCK, leave_out=leave_out)
+
+
+def _parquet_with_scratch(table: OddTable, folder: Path) -> Any:
+    (folder / "scratch").mkdir()
+    leave_out = [table.name] if table.name else []
+    path = _parquet(table, folder)
+    return open_records(path, scratch=folder / "scratch", leave_out=leave_out)
+
+
+def _folder_of_parquet(table: OddTable, folder: Path) -> Any:
+    """Three files, of which the first two have always as many records."""
+    beside = table.beside or [None] * len(table.rows)
+    for name, part in (("1", slice(None, 2)), ("2/a", slice(2, 3)), ("2/b", slice(3, None))):
+        some = replace(table, rows=table.rows[part], beside=beside[part] if table.name else None)
+        (folder / "x" / name).mkdir(parents=True)
+        _parquet(some, folder / "x" / name, group=2)
+    return folder / "x"
+
+
+def _polars(table: OddTable, _: Path) -> Any:
+    import polars
+
+    return polars.from_arrow(_arrow(table))
+
+
+def _arrow_table(table: OddTable, _: Path) -> Any:
+    return _arrow(table)
+
+
+def _tensor(table: OddTable, _: Path) -> Any:
+    import torch
+
+    return open_records(torch.tensor(np.array(table.rows, float)), block_rows=_BLOCK)
+
+
+def _dask_array(table: OddTable, _: Path) -> Any:
+    from dask.array import from_array
+
+    return from_array(_cells(table), chunks=(_BLOCK, _FEATURES), name=False)
+
+
+def _dask_frame(table: OddTable, folder: Path) -> Any:
+    from dask.dataframe import from_pandas
+
+    return from_pandas(_frame(table, folder), chunksize=_BLOCK, sort=False)
+
+
+def _dask_files(table: OddTable, folder: Path) -> Any:
+    from hushcov.tables.cluster import DaskRecords
+
+    return DaskRecords(open_records(_parquet(table, folder)))
+
+
+#: Public numbers of columns, of which the last is a category.
+_BOOK = Codebook(
+    (
+        CodebookColumn("x0", low=-5.0, high=5.0, missing="0"),
+        CodebookColumn("x1", low=-40.0),
+        CodebookColumn("x2", kind="category", values=("a", "b", "c"), missing="b"),
+    )
+)
+
+
+def _category(cell: Any) -> Any:
+    usual = isinstance(cell, float) and abs(cell) < 100
+    return "abcd"[int(abs(cell) * 100) % 4] if usual else cell
+
+
+def _coded(table: OddTable) -> OddTable:
+    """Return the table with categories in the last column, where that has usual numbers."""
+    rows = [
+        row if isinstance(row, Line) or len(row) != _FEATURES else [*row[:-1], _category(row[-1])]
+        for row in table.rows
+    ]
+    return replace(table, rows=rows)
+
+
+def _coded_frame(table: OddTable, folder: Path) -> Any:
+    return open_records(_frame(_coded(replace(table, name=None)), folder), codebook=_BOOK)
+
+
+def _coded_csv(table: OddTable, folder: Path) -> Any:
+    leave_out = [table.name] if table.name else []
+    return open_records(_csv(_coded(table), folder), codebook=_BOOK, leave_out=leave_out)
+
+
+def _settings(table: OddTable, folder: Path) -> Any:
+    """Write the records, a codebook, and settings that name both."""
+    _csv(_coded(table), folder)
+    lines = ["name,low,high,kind,values,missing", "x0,-5,5,number,,0", "x1,-40,,number,,"]
+    lines += ["x2,,,category,a|b|c,b"]
+    (folder / "book.csv").write_text("\n".join(lines) + "\n")
+    columns = ", ".join(f'"{name}"' for name in _names())
+    words = ['data = "x.csv"', 'output = "out"', 'codebook = "book.csv"', f"columns = [{columns}]"]
+    (folder / "settings.toml").write_text("\n".join(words) + "\n")
+    return folder / "settings.toml"
 
 
 def _feather(table: OddTable, folder: Path) -> Any:
@@ -214,6 +332,11 @@ def _text(table: OddTable, *, notes: bool = False) -> bytes:
 def _csv(table: OddTable, folder: Path) -> Any:
     (folder / "x.csv").write_bytes(_text(table))
     return folder / "x.csv"
+
+
+def _gzipped(table: OddTable, folder: Path) -> Any:
+    (folder / "x.csv.gz").write_bytes(gzip.compress(_text(table), 1))
+    return folder / "x.csv.gz"
 
 
 def _csv_with_notes(table: OddTable, folder: Path) -> Any:
@@ -251,24 +374,79 @@ class WayIn:
     text: bool = False
     columns: bool = False  # identifiers and weights are a column
     command: bool = False
+    options: dict[str, Any] = field(default_factory=dict)  # of the estimator
+    share: int = 2  # of all pairs
+    coded: bool = False  # by a codebook
 
 
+_TYPED = (*NUMBERS, "null", "all null", "text")
+_NO_COLUMNS = tuple(name for name in _OPTIONS if name != _GATES)
+_FOR_CATEGORIES = ("adaptive", "screened", "gaussian", "coinpress", "separate", "marginals")
 _IN_TEXT = ("null", "all null", "text", "empty text", "number as text", "date", "beyond float64")
 WAYS = {
     "array": WayIn(_array),
+    "array, device": WayIn(_array, options={"device": "cpu"}, share=1),
     "frame": WayIn(_frame, columns=True),
+    "polars frame": WayIn(_polars, _TYPED, columns=True, share=1),
+    "Arrow table": WayIn(_arrow_table, _TYPED, columns=True, share=1),
+    "tensor": WayIn(_tensor, NUMBERS, share=1),
     "npy": WayIn(_npy, NUMBERS),
-    "parquet": WayIn(_parquet, (*NUMBERS, "null", "all null", "text"), columns=True),
-    "feather": WayIn(_feather, (*NUMBERS, "null", "all null", "text"), columns=True),
+    "parquet": WayIn(_parquet, _TYPED, columns=True),
+    "parquet, small groups": WayIn(_small_groups, _TYPED, columns=True, share=1),
+    "parquet, scratch file": WayIn(_parquet_with_scratch, _TYPED, columns=True, share=1),
+    "folder of parquet": WayIn(_folder_of_parquet, _TYPED, columns=True, share=1),
+    "feather": WayIn(_feather, _TYPED, columns=True),
     "csv": WayIn(_csv, (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES), text=True, columns=True),
+    "csv.gz": WayIn(_gzipped, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True, share=1),
     "csv with notes": WayIn(_csv_with_notes, (*NUMBERS, *LINES, *NOTES), WHOSE[:2], text=True),
     "folder of csv": WayIn(_folder, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True),
-    "command, csv": WayIn(
-        _csv, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True, command=True
+    "codebook, frame": WayIn(
+        _coded_frame,
+        (*NUMBERS, *OBJECTS),
+        mechanisms=_FOR_CATEGORIES,
+        options={"bounds": _BOOK.bounds},
+        coded=True,
     ),
-    "command, parquet": WayIn(_parquet, (*NUMBERS, "null"), columns=True, command=True),
-    "bed": WayIn(_bed, ("calls",), WHOSE[:2], (GENOTYPES,)),
-    "calls in an array": WayIn(_calls, ("calls",), WHOSE[:2], (GENOTYPES,)),
+    "codebook, csv": WayIn(
+        _coded_csv,
+        (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES),
+        mechanisms=_FOR_CATEGORIES,
+        text=True,
+        columns=True,
+        options={"bounds": _BOOK.bounds},
+        coded=True,
+    ),
+    "dask array": WayIn(_dask_array, whose=WHOSE[:2]),
+    "dask frame": WayIn(_dask_frame, _TYPED, WHOSE[:4], columns=True, share=1),
+    "dask on parquet": WayIn(_dask_files, _TYPED, WHOSE[:2]),
+    "command, csv": WayIn(
+        _csv,
+        (*NUMBERS, *_IN_TEXT, *LINES),
+        mechanisms=_NO_COLUMNS,
+        text=True,
+        columns=True,
+        command=True,
+        share=1,
+    ),
+    "command, parquet": WayIn(
+        *(_parquet, (*NUMBERS, "null"), WHOSE, _NO_COLUMNS), columns=True, command=True, share=1
+    ),
+    "command, feather": WayIn(
+        *(_feather, (*NUMBERS, "null"), WHOSE[:2], _NO_COLUMNS),
+        columns=True,
+        command=True,
+        share=1,
+    ),
+    "command, settings and codebook": WayIn(
+        *(_settings, (*NUMBERS, *_IN_TEXT, *LINES), WHOSE, _FOR_CATEGORIES),
+        text=True,
+        columns=True,
+        command=True,
+        share=1,
+        coded=True,
+    ),
+    "bed": WayIn(_bed, ("calls",), WHOSE[:2], (GENOTYPES,), share=40),
+    "calls in an array": WayIn(_calls, ("calls",), WHOSE[:2], (GENOTYPES,), share=40),
 }
 
 
@@ -297,6 +475,7 @@ def tables_of(case: Case, values: int = 0) -> tuple[OddTable, OddTable, bool]:
             meant = meant_by_text(kind, row)
         fine = meant is not None and np.isfinite(np.array(meant, float)).all()
         fine = fine and kind not in ("decimal", *_NO_NUMBERS_IN_TEXT * WAYS[case.way].text)
+        fine = fine and (kind != "long field" or not _short_records(case))
         return row, bool(fine)
 
     (before, _), (after, fine) = odd(case.before), odd(case.after)
@@ -317,6 +496,11 @@ def tables_of(case: Case, values: int = 0) -> tuple[OddTable, OddTable, bool]:
         swapped = fine and case.seed % 2 == 1
         return (with_after, without, True) if swapped else (without, with_after, fine)
     return OddTable([*rows[:place], before, *rows[place + 1 :]], beside, name), with_after, fine
+
+
+def _short_records(case: Case) -> bool:
+    """Whether records of text may be short only, so that longer ones are refused."""
+    return case.seed % 3 == 0
 
 
 def _unit_tables(
@@ -365,6 +549,10 @@ def estimator_of(case: Case) -> Any:
     if case.mechanism == GENOTYPES:
         usual: dict[str, Any] = {"on_hopeless": "warn", "delta": 1e-3, "random_state": rng}
         return GenotypeCovariance(epsilon=epsilon, bandwidth=2, neighbours=neighbours, **usual)
+    if case.mechanism == _GATES:
+        options = {"delta": 1e-3, "reconstruction": "gate", "on_hopeless": "warn", **case.options}
+        options |= {"epsilon": epsilon, "random_state": rng, "on_large_delta": "warn"}
+        return MultiscaleCovariance(**{k: v for k, v in options.items() if k != "feature_scale"})
     options: dict[str, Any] = {**_USUAL, **case.options, "neighbours": neighbours}
     if case.whose == "weights":
         options["max_sample_weight"] = _MOST_WEIGHT
@@ -374,9 +562,7 @@ def estimator_of(case: Case) -> Any:
 
 
 def _fit(case: Case, table: OddTable, folder: Path) -> dict[str, Any]:
-    """Write a table, fit it, and return what can be observed."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    """Fit a table, and return what can be observed."""
     way = WAYS[case.way]
     source = way.make(table, folder)
     if way.command:
@@ -401,7 +587,10 @@ def _fit_by_command(case: Case, source: Path, folder: Path) -> dict[str, Any]:
     if case.whose == "weights":
         given["weight"] = f"{_WEIGHT}={_MOST_WEIGHT:g}"
     known = given.pop("assume_centered", False)
-    arguments = ["fit", str(source), "--allow", "hopeless", "--allow", "large-delta"]
+    if source.suffix == ".toml":
+        del given["output"]
+    start = ["--settings"] if source.suffix == ".toml" else []
+    arguments = ["fit", *start, str(source), "--allow", "hopeless", "--allow", "large-delta"]
     arguments += ["--known-mean"] if known else []
     for name, value in given.items():
         arguments += [f"--{name.replace('_', '-')}", str(value)]
@@ -415,19 +604,37 @@ def _fit_by_command(case: Case, source: Path, folder: Path) -> dict[str, Any]:
     return {"files": files_of(folder / "out"), "output": said}
 
 
+def _smaller(case: Case) -> Iterator[AbstractContextManager[Any]]:
+    """Yield what makes blocks small and fits quick while a case is replayed."""
+    sizes = {"BLOCK_BYTES": _BLOCK_BYTES * max(1, case.n_rows // 20), "BLOCK_BYTES_OF_COLUMN": 0}
+    if _short_records(case):
+        sizes["MOST_RECORD_BYTES"] = _MOST_BYTES
+    for name, size in sizes.items():
+        yield mock.patch.object(text_files, name, size)
+    yield mock.patch.object(os, "fsync")
+    if "scratch" in case.way:
+        yield mock.patch.object(compact, "copy_bytes", return_value=0)  # too large for memory
+    if "dask" in case.way:
+        import dask
+
+        how = {"scheduler": "synchronous", "dataframe.shuffle.method": "tasks"}
+        yield dask.config.set(how)  # type: ignore[no-untyped-call]
+
+
 def replay_case(case: Case, folder: Path) -> Compared:
     """Fit a table, replay the fit on its neighbour, and say what was found."""
     with ExitStack() as stack:
-        sizes = {
-            "BLOCK_BYTES": _BLOCK_BYTES * max(1, case.n_rows // 20),
-            "BLOCK_BYTES_OF_COLUMN": 0,
-        }
-        for name, size in sizes.items():
-            stack.enter_context(mock.patch.object(text_files, name, size))
+        for each in _smaller(case):
+            stack.enter_context(each)
         first, second, fine = tables_of(case)
+
+        def run(recorder: Recorder, table: OddTable) -> Trace:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            return recorder.run(lambda: _fit(case, table, folder), folder)
+
         recorder = Recorder()
-        one = recorder.run(lambda: _fit(case, first, folder))
-        other = recorder.run(lambda: _fit(case, second, folder))
+        one, other = run(recorder, first), run(recorder, second)
         found = compare(one, other)
         if found.refused:
             assert other.error is not None
@@ -437,7 +644,7 @@ def replay_case(case: Case, folder: Path) -> Compared:
             if not isinstance(other.error, DataError) or quoted(said.replace(str(folder), "")):
                 found.faults.append(f"a refusal quotes a record, or is of another kind: {said}")
             elsewhere = tables_of(case, values=1)[1]
-            again = Recorder().run(lambda: _fit(case, elsewhere, folder))
+            again = run(Recorder(), elsewhere)
             # Text is refused before the charge in the first block, and after it elsewhere; how long
             # values are decides on what is in that block.
             alike = bool(again.events) == bool(other.events)
@@ -450,9 +657,11 @@ def replay_case(case: Case, folder: Path) -> Compared:
 
 
 def some_cases(number: int, seed: int = 0, ways: Sequence[str] = tuple(WAYS)) -> Iterator[Case]:
-    """Yield cases of all ways in, mechanisms and kinds of neighbours in turn, then at random."""
+    """Yield cases of all ways in, mechanisms and kinds of neighbours in turn, else at random."""
     rng = random.Random(seed)
-    kinds = itertools.cycle(possible(ways))
+    combined = [each for each in possible(ways) for _ in range(WAYS[each[1]].share)]
+    rng.shuffle(combined)
+    kinds = itertools.cycle(combined)
     for each in range(number):
         mechanism, way, whose = next(kinds)
         found = WAYS[way].kinds
@@ -465,7 +674,7 @@ def some_cases(number: int, seed: int = 0, ways: Sequence[str] = tuple(WAYS)) ->
             rng.choice(rng.choice((fine, whole or fine))),
             rng.choice(rng.choice((found, whole or found))),
             rng.choice(PLACES),
-            rng.choice(_SIZES),
+            rng.choice(_SINGLE_SIZES if mechanism in _SINGLE else _SIZES),
             seed + each,
         )
 
@@ -484,14 +693,15 @@ def possible(ways: Sequence[str] = tuple(WAYS)) -> list[tuple[str, str, str]]:
 class Tally:
     """Outcomes of many pairs."""
 
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: By mechanism, way in and kind of neighbours.
+    pairs: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     refused: int = 0
     shares: dict[str, dict[str, float]] = field(default_factory=dict)
     findings: list[tuple[Case, str]] = field(default_factory=list)
 
     def add(self, case: Case, found: Compared) -> None:
         """Count one pair."""
-        self.pairs[case.mechanism, case.way] += 1
+        self.pairs[case.mechanism, case.way, case.whose] += 1
         self.refused += found.refused
         own = self.shares.setdefault(case.mechanism, {})
         for kind, share in found.shares.items():
@@ -507,7 +717,9 @@ def replay_pairs(
 ) -> Tally:
     """Replay so many pairs, and tally what was found."""
     tally = Tally()
-    with tempfile.TemporaryDirectory() as folder:
+    in_memory = Path("/dev/shm")
+    place = in_memory if os.access(in_memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place) as folder:
         for case in some_cases(number, seed, ways):
             if progress is not None:
                 progress(f"{case.mechanism}, {case.way}")

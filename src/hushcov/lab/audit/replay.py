@@ -5,16 +5,23 @@ neighbour the noise is what is left to the same noisy numbers. Then whatever can
 equal, and each exact number may have moved by no more than what was charged for it: one pair of
 neighbours shows that a sensitivity is too small, or that something depends on a record and not on
 released numbers. Noise is watched where it is drawn (`hushcov.noise`), charges where they are spent
-(`Budget`), passes where records are read. Mechanisms whose noise is added are covered; directions
-on a sphere (eigen-sampling) and tests one by one (multiscale) are not.
+(`Budget`), passes where records are read, files where they are opened. Noise is added, or decides
+in a selection; directions on a sphere (eigen-sampling) and tests of the paper (multiscale) are
+drawn once, and are the same in the replay.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
+import io
+import logging
 import math
+import os
+import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime
@@ -29,15 +36,18 @@ from scipy import special
 import hushcov.mechanisms.adaptive.mechanism
 import hushcov.peers.coinpress
 import hushcov.peers.separate  # so that all that draws a matrix of noise is loaded  # noqa: F401
-from hushcov.accounting import BoundedRange, Budget, Gaussian, Pure
+from hushcov.accounting import ONE_REPLACED, BoundedRange, Budget, Gaussian, Neighbours, Pure
 from hushcov.estimators import base
 from hushcov.exceptions import HushcovError, TooFewCompleteError
 from hushcov.genotypes.reading import GenotypeRecords
 from hushcov.noise import TAKEN, gumbel, laplace, normal
+from hushcov.paper import mechanism as multiscale
+from hushcov.peers.eigen_sampling import Bingham
 from hushcov.release import files
+from hushcov.sums.records import Records
 from hushcov.tables.codebook import FrameRecords
 from hushcov.tables.files import FileRecords
-from hushcov.tables.sources import TableRecords
+from hushcov.tables.sources import TableRecords, TensorRecords
 
 Array = npt.NDArray[Any]
 
@@ -48,8 +58,11 @@ _READERS = {
     TableRecords: ("_blocks", "column"),
     FileRecords: ("_blocks", "column"),
     FrameRecords: ("_blocks",),
+    TensorRecords: ("_blocks",),
     GenotypeRecords: ("blocks",),
 }
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_RANDOM_NAME = re.compile(r"(?<=-)[0-9a-f]{16}(?=\.partial)|(?<=tmp)[a-z0-9_]{8}")
 
 
 class OtherStepError(BaseException):
@@ -70,6 +83,9 @@ class Trace:
     faults: list[str] = field(default_factory=list)
     observed: dict[str, Any] = field(default_factory=dict)
     error: HushcovError | None = None
+    #: Numbers of rows of the blocks of each pass, and neighbours whose privacy was charged for.
+    passes: list[list[int]] = field(default_factory=list)
+    relation: Neighbours | None = None
 
 
 @dataclass
@@ -109,8 +125,8 @@ class Recorder:
             return None
         self.trace.exact[place] = np.array(exact)
         found = draw() if self.first is None else self.first.released[place]
-        self.trace.released[place] = np.copy(found)
-        return np.copy(found)
+        self.trace.released[place] = copy.deepcopy(found)
+        return copy.deepcopy(found)
 
     def meet(self, law: tuple[Any, ...], exact: Any, noise: Any) -> Any:
         """Return the noisy number: a sum in the first fit, the same in others."""
@@ -131,6 +147,10 @@ class Recorder:
             for module in [each for name, each in sys.modules.items() if "hushcov." in name]:
                 if hasattr(module, "symmetric_noise"):
                     patch(module, "symmetric_noise", self._matrix(module.symmetric_noise))
+            patch(Bingham, "draw", self._direction(Bingham.draw))
+            for name in ("sample_transcript", "sample_exact"):
+                patch(multiscale, name, self._tests(name, getattr(multiscale, name)))
+            patch(Records, "map_sum", self._summed(Records.map_sum))
             for name in ("__init__", *_SPENT):
                 patch(Budget, name, self._charge(name, getattr(Budget, name)))
             for source, names in _READERS.items():
@@ -140,10 +160,20 @@ class Recorder:
                 patch(module, "datetime", _Noon)
             yield
 
-    def run(self, fit: Callable[[], dict[str, Any]]) -> Trace:
-        """Run a fit that returns what it left to be observed; refusals and warnings are, too."""
-        self.trace, self._bits = Trace(), None
-        with self.watching(), warnings.catch_warnings(record=True) as caught:
+    def run(self, fit: Callable[[], dict[str, Any]], folder: Path | None = None) -> Trace:
+        """Run a fit that returns what it left to be observed; refusals and warnings are, too.
+
+        Which files of the folder are opened, made, renamed and removed is, where one is given.
+        """
+        self.trace, self._bits, printed = Trace(), None, io.StringIO()
+        with (
+            self.watching(),
+            warnings.catch_warnings(record=True) as caught,
+            _files_touched(folder) as touched,
+            _logged() as logged,
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+        ):
             warnings.simplefilter("always")
             try:
                 self.trace.observed = fit()
@@ -156,7 +186,8 @@ class Recorder:
             except Exception as error:
                 self.trace.faults.append(f"an error of another kind: {error!r}")
         warned = [(each.category.__name__, str(each.message)) for each in caught]
-        self.trace.observed["warnings"] = warned
+        self.trace.observed |= {"warnings": warned, "logs": logged, "printed": printed.getvalue()}
+        self.trace.observed["files touched"] = touched
         drawn = [each[3] for each in self.trace.events if each[0] == "draw"]
         met = [_independent(each) for each in self.trace.events if each[0] == "sum"]
         if self.trace.error is None and not self.trace.faults and sum(drawn) != sum(met):
@@ -224,6 +255,38 @@ class Recorder:
 
         return selected
 
+    def _direction(self, draw: Callable[..., Array]) -> Callable[..., Array]:
+        def drawn(law: Bingham, generator: Any, size: int = 1) -> Array:
+            def direction() -> Array:
+                with self._drawing(generator, needed=True):
+                    return draw(law, generator, size)
+
+            event = ("direction", law._law.rate, size)
+            found: Array = self._note(*event, exact=law._law.matrix, draw=direction)
+            return found
+
+        return drawn
+
+    def _tests(self, name: str, sample: Callable[..., Any]) -> Callable[..., Any]:
+        def sampled(statistic: Array, schedule: Any, generator: Any) -> Any:
+            def draw() -> Any:
+                with self._drawing(generator, needed=True):
+                    return sample(statistic, schedule, generator)
+
+            return self._note("tests", schedule, name, exact=statistic, draw=draw)
+
+        return sampled
+
+    def _summed(self, total: Callable[..., Array]) -> Callable[..., Array]:
+        """Watch which sums are made, and how large they are."""
+
+        def summed(records: Records, function: Any) -> Array:
+            found = total(records, function)
+            self._note("sum of", type(function).__name__, np.shape(found), str(found.dtype))
+            return found
+
+        return summed
+
     def _charge(self, name: str, charge: Callable[..., None]) -> Callable[..., None]:
         def charged(budget: Budget, *given: Any, **named: Any) -> None:
             before = getattr(budget, "_taken", 0.0)
@@ -237,6 +300,7 @@ class Recorder:
             elif name == _SPENT[2]:
                 paid = (given[0],)
             paid = budget.relation.charged(paid)
+            self.trace.relation = budget.relation
             self._note("charge", name, paid, repr((given, sorted(named.items()))))
 
         return charged
@@ -246,9 +310,70 @@ class Recorder:
 
         def counted(*given: Any, **named: Any) -> Any:
             self._note("pass", source.__name__, name)
-            return read(*given, **named)
+            found = read(*given, **named)
+            return self._counted(given[0], found) if "blocks" in name else found
 
         return counted
+
+    def _counted(self, records: Any, blocks: Iterator[Any]) -> Iterator[Any]:
+        """Write down the rows of each block; of text, where values decide, those of all blocks."""
+        own: list[int] = []
+        self.trace.passes.append(own)
+        text = any(getattr(each, "is_text", False) for each in getattr(records, "spans", ()))
+        for block in blocks:
+            if text and own:
+                own[0] += len(block)
+            else:
+                own.append(len(block))
+            yield block
+
+
+#: Who is told what happens to files, and to those of which folder: a hook cannot be taken away.
+_told: list[tuple[str, Counter[tuple[str, ...]]]] = []
+_FILE_EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate")
+
+
+def _tell(event: str, given: tuple[Any, ...]) -> None:
+    if not _told or event not in (*_FILE_EVENTS, "sqlite3.connect"):
+        return
+    folder, found = _told[-1]
+    paths = [os.fsdecode(each) for each in given[:2] if isinstance(each, str | bytes | os.PathLike)]
+    own = [_RANDOM_NAME.sub("*", each[len(folder) :]) for each in paths if each.startswith(folder)]
+    if own:
+        writes = event == "open" and isinstance(given[2], int) and given[2] & _WRITES
+        found[event, "to write" if writes else "", *own] += 1
+
+
+@contextlib.contextmanager
+def _files_touched(folder: Path | None) -> Iterator[Counter[tuple[str, ...]]]:
+    """Count what is done to files of a folder: their names are observable, and how often."""
+    if not _HOOKED:
+        sys.addaudithook(_tell)
+        _HOOKED.append(True)
+    found: Counter[tuple[str, ...]] = Counter()
+    if folder is not None:
+        _told.append((str(folder), found))
+    try:
+        yield found
+    finally:
+        if folder is not None:
+            _told.pop()
+
+
+_HOOKED: list[bool] = []
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[list[tuple[str, str]]]:
+    """Collect what is logged."""
+    found: list[tuple[str, str]] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append((record.name, record.getMessage()))  # type: ignore[method-assign]
+    logging.getLogger().addHandler(handler)
+    try:
+        yield found
+    finally:
+        logging.getLogger().removeHandler(handler)
 
 
 class _Noon(datetime):
@@ -320,6 +445,10 @@ def compare(first: Trace, second: Trace) -> Compared:
             before, after = first.observed.get(name), second.observed.get(name)
             if before != after:
                 found.faults.append(f"{name} differ: {_difference(before, after)}")
+        known = first.relation is None or first.relation == ONE_REPLACED  # how many rows there are
+        # Partitions are read in any order.
+        if known and sorted(first.passes) != sorted(second.passes):
+            found.faults.append(f"rows of blocks differ: {first.passes} / {second.passes}")
     return found
 
 
@@ -347,6 +476,13 @@ def _compare_steps(first: Trace, second: Trace, found: Compared) -> None:
                 width = float(np.ptp(moved[left])) * event[1]
                 own, ranges = ranges[: event[2]], ranges[event[2] :]
                 found.moved("selections", width, min(own, default=0.0) * (len(own) == event[2]))
+            elif kind == "direction":
+                values = np.linalg.eigvalsh(moved)  # how scores of directions move, all of them
+                absolute += float(values[-1] - values[0]) * event[1]
+                pure = sum(each.epsilon for each in paid if isinstance(each, Pure))
+                found.moved("directions", absolute, pure)
+            elif kind == "tests":
+                _compare_tests(first.exact[place], second.exact[place], event[1], paid, found)
             elif event[1] == "laplace":
                 absolute += float(np.abs(moved).sum()) / event[2]
                 pure = sum(each.epsilon for each in paid if isinstance(each, Pure))
@@ -355,6 +491,27 @@ def _compare_steps(first: Trace, second: Trace, found: Compared) -> None:
                 squared += _squared(moved, event)
                 room = sum(each.mu**2 for each in paid if isinstance(each, Gaussian))
                 found.moved("Gaussian sums", math.sqrt(squared), math.sqrt(room))
+
+
+def _compare_tests(
+    first: Array, second: Array, schedule: Any, paid: list[Any], found: Compared
+) -> None:
+    """Hold scores and answers of the paper's tests, in units of the smallest threshold, likewise.
+
+    Scores of a level move as sizes of entries do, or not at all; any test may be among the
+    answered ones.
+    """
+    ranges = [each for each in paid if isinstance(each, BoundedRange)]
+    sizes = np.append(np.abs(first) - np.abs(second), 0.0)
+    most, squared = float(np.max(np.abs(first - second))), 0.0
+    for place, level in enumerate(schedule.levels):
+        squared += level.quota * math.ldexp(most, -place) ** 2
+        if level.selection_scale is not None:
+            width = math.ldexp(float(np.ptp(sizes)), -place) / level.selection_scale
+            own = ranges.pop(0) if ranges else BoundedRange(1e-300, 1)
+            found.moved("selections", width, own.eta * (own.count >= level.quota))
+    room = sum(each.mu**2 for each in paid if isinstance(each, Gaussian))
+    found.moved("Gaussian sums", math.sqrt(squared) / schedule.gate_noise, math.sqrt(room))
 
 
 def _independent(event: tuple[Any, ...]) -> int:
