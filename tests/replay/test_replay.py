@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import shutil
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -23,6 +25,7 @@ from hushcov.accounting import Budget, Neighbours
 from hushcov.cli.main import cli
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.lab.audit.neighbours import (
+    MECHANISMS,
     PLACES,
     WAYS,
     WHOLE,
@@ -39,21 +42,25 @@ from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.noise import gumbel_top, rounded_normal
+from hushcov.paper import mechanism as multiscale
+from hushcov.peers import eigen_sampling
 from hushcov.steps.counting import Counting
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
 from hushcov.tables import units
-from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.sources import ArrayRecords, TableRecords
 from hushcov.tables.units import Units
 from mechanisms.adaptive.settings import blocks, drawn
 
-IN_MEMORY = ("array", "frame", "npy", "calls in an array")
-FILES = ("csv", "csv with notes", "parquet")
+IN_MEMORY = ("array", "frame", "npy", "tensor", "calls in an array")
+QUICK = [name for name, _ in MECHANISMS if "multiscale" not in name]  # to plan
+FILES = ("csv", "csv with notes", "parquet", "parquet, scratch file", "codebook, csv")
 
 
 @st.composite
 def cases(draw, ways):
-    mechanism, way, whose = draw(st.sampled_from(possible(ways)))
+    kinds = [each for each in possible(ways) if each[0] in (*QUICK, "genotypes")]
+    mechanism, way, whose = draw(st.sampled_from(kinds))
     (usual,) = some_cases(1, draw(st.integers(0, 2**20)), [way])
     kinds = WAYS[way].kinds if way.startswith(("bed", "calls")) else (*WHOLE, *WAYS[way].kinds)
     after, place = draw(st.sampled_from(kinds)), draw(st.sampled_from(PLACES))
@@ -97,11 +104,12 @@ def replayed(first, second, folder, *, unit=(None, None), **options):
     """Fit two tables with the same noisy numbers."""
     recorder, traces = Recorder(), []
     for rows, who in zip((first, second), unit, strict=True):
+        shutil.rmtree(folder / "out", ignore_errors=True)
         usual = {"epsilon": 8.0, "delta": 1e-4, "on_hopeless": "warn", "on_large_delta": "warn"}
         usual["random_state"] = np.random.default_rng(3)
         est = PrivateSparseCovariance(**usual | options)
         fit = partial(est.fit, ArrayRecords(rows), unit=who)
-        traces.append(recorder.run(lambda fit=fit: observe(fit(), folder / "out")))
+        traces.append(recorder.run(lambda fit=fit: observe(fit(), folder / "out"), folder))
     return compare(*traces)
 
 
@@ -201,6 +209,10 @@ def with_an_attribute(function, self, opened, plan):
     return function(self, opened, plan)
 
 
+def thrice_as_certain(function, *given):
+    return [3 * share for share in function(*given)]
+
+
 def instead(function):
     return lambda right: function
 
@@ -209,6 +221,7 @@ def around(function):
     return lambda right: lambda *given, **named: function(right, *given, **named)
 
 
+EIGEN = {"mechanism": "eigen-sampling"}
 GAUSSIAN, SCREENED = {"mechanism": "gaussian"}, {"mechanism": "screened", "row_sparsity": 2}
 MOVES, DEPENDS = "a statistic moves", "a step depends on records"
 FAULTS = {
@@ -249,6 +262,12 @@ FAULTS = {
         *(flipped, GAUSSIAN, Neighbours, "moved", instead(lambda self, replaced, removed: removed)),
         MOVES,
     ),
+    "norms not clipped, eigen-sampling": (
+        *(flipped, EIGEN, eigen_sampling, "row_bounded_gram", instead(unclipped), MOVES),
+    ),
+    "directions too certain": (
+        *(flipped, EIGEN, eigen_sampling, "shares", around(thrice_as_certain), MOVES),
+    ),
     "a branch on the records": (
         *(flipped, GAUSSIAN, gaussian, "row_bounded_gram", around(another_look), DEPENDS),
     ),
@@ -285,6 +304,48 @@ def test_a_pass_that_depends_on_one_unit_is_found(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Units, "bounded", only_if_needed)
     assert any(DEPENDS in each for each in replay_case(case, tmp_path).faults)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["multiscale", "multiscale, gates"])
+def test_noise_of_another_relation_is_found_in_the_paper_s_tests(mechanism, tmp_path, monkeypatch):
+    case = Case(mechanism, "array", before="all huge", after="huge, signs differ", n_rows=6)
+    assert not replay_case(case, tmp_path / "case").faults
+    monkeypatch.setattr(multiscale, "_products", lambda inputs: 1)
+    assert any(MOVES in each for each in replay_case(case, tmp_path / "case").faults)
+
+
+TELLING = {
+    "printed differ": lambda folder: print("large"),
+    "logs differ": lambda folder: logging.getLogger("hushcov").warning("large"),
+    "files touched differ": lambda folder: (folder / "large").touch(),
+}
+
+
+@pytest.mark.parametrize("words", TELLING)
+def test_whatever_tells_of_a_value_is_found(words, tmp_path, monkeypatch):
+    right = ScaledCovariance._run
+
+    def telling(self, opened, plan):
+        if opened.records._table[0, 1] > 0:
+            TELLING[words](tmp_path)
+        return right(self, opened, plan)
+
+    monkeypatch.setattr(ScaledCovariance, "_run", telling)
+    (found,) = flipped(tmp_path, **GAUSSIAN).faults
+    assert words in found
+
+
+def test_blocks_that_depend_on_a_value_are_found(tmp_path, monkeypatch):
+    right = TableRecords._blocks
+
+    def split(self):
+        for block in right(self):
+            large = int(block[0, 1] > 1e3)
+            yield from (block[:large], block[large:]) if large else (block,)
+
+    monkeypatch.setattr(TableRecords, "_blocks", split)
+    assert any("rows of blocks" in each for each in flipped(tmp_path, **GAUSSIAN).faults)
 
 
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):

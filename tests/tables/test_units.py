@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from fuzz.cases import messages
+from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.tables.sources import ArrayRecords, open_records
 from hushcov.tables.units import WEIGHT_LEVELS, Units, split_columns, weighted
@@ -207,6 +208,20 @@ def test_integers_that_become_floats_in_a_table_are_refused(unit):
         _, found, _ = split_columns(X, unit)
         with pytest.raises(DataError, match=r"from 2\*\*53 on"):
             Units.of(found() if callable(found) else found, 3)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("mechanism", ["gaussian", "separate"])
+@pytest.mark.parametrize("ids", [np.arange(60) // 3, np.arange(60) % 20])
+def test_units_of_several_rows_in_a_tensor_are_those_of_the_array(mechanism, ids):
+    rows = np.random.default_rng(0).standard_normal((60, 3))
+    usual = {"epsilon": 3.0, "delta": 1e-3, "on_hopeless": "warn", "on_large_delta": "warn"}
+    usual |= {"mechanism": mechanism, "max_rows_per_unit": 2}
+    found = [
+        PrivateSparseCovariance(**usual, random_state=np.random.default_rng(0)).fit(X, unit=ids)
+        for X in (rows, torch.tensor(rows))
+    ]
+    assert np.array_equal(found[0].covariance_, found[1].covariance_)
 
 
 def test_the_column_of_identifiers_is_no_feature():
