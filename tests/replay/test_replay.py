@@ -318,7 +318,7 @@ def test_noise_of_another_relation_is_found_in_the_paper_s_tests(mechanism, tmp_
 TELLING = {
     "printed differ": lambda folder: print("large"),
     "logs differ": lambda folder: logging.getLogger("hushcov").warning("large"),
-    "files touched differ": lambda folder: (folder / "large").touch(),
+    "files written differ": lambda folder: (folder / "large").touch(),
 }
 
 

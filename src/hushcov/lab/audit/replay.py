@@ -85,6 +85,8 @@ class Trace:
     error: HushcovError | None = None
     #: Numbers of rows of the blocks of each pass, and neighbours whose privacy was charged for.
     passes: list[list[int]] = field(default_factory=list)
+    #: Files that were opened to be read, and how often.
+    read: dict[tuple[str, ...], int] = field(default_factory=dict)
     relation: Neighbours | None = None
 
 
@@ -190,7 +192,8 @@ class Recorder:
                 self.trace.faults.append(f"an error of another kind: {error!r}")
         warned = [(each.category.__name__, str(each.message)) for each in caught]
         self.trace.observed |= {"warnings": warned, "logs": logged, "printed": printed.getvalue()}
-        self.trace.observed["files touched"] = touched
+        self.trace.observed["files written"] = {k: n for k, n in touched.items() if k[0] != _READ}
+        self.trace.read = {k: n for k, n in touched.items() if k[0] == _READ}
         drawn = [each[3] for each in self.trace.events if each[0] == "draw"]
         met = [_independent(each) for each in self.trace.events if each[0] == "sum"]
         if self.trace.error is None and not self.trace.faults and sum(drawn) != sum(met):
@@ -348,6 +351,7 @@ class Recorder:
 
 #: Who is told what happens to files, and to those of which folder: a hook cannot be taken away.
 _told: list[tuple[str, Counter[tuple[str, ...]]]] = []
+_READ = "read"
 _FILE_EVENTS = ("open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate")
 
 
@@ -358,8 +362,8 @@ def _tell(event: str, given: tuple[Any, ...]) -> None:
     paths = [os.fsdecode(each) for each in given[:2] if isinstance(each, str | bytes | os.PathLike)]
     own = [_RANDOM_NAME.sub("*", each[len(folder) :]) for each in paths if each.startswith(folder)]
     if own:
-        writes = event == "open" and isinstance(given[2], int) and given[2] & _WRITES
-        found[event, "to write" if writes else "", *own] += 1
+        reads = event == "open" and isinstance(given[2], int) and not given[2] & _WRITES
+        found[_READ if reads else event, *own] += 1
 
 
 @contextlib.contextmanager
@@ -466,6 +470,8 @@ def compare(first: Trace, second: Trace) -> Compared:
         known = first.relation is None or first.relation == ONE_REPLACED  # how many rows there are
         if known and first.passes != second.passes:
             found.faults.append(f"rows of blocks differ: {first.passes} / {second.passes}")
+        if known and first.read != second.read:
+            found.faults.append(f"files read differ: {_difference(first.read, second.read)}")
     return found
 
 
