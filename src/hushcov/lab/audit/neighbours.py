@@ -241,15 +241,17 @@ def _tensor(table: OddTable, _: Path) -> Any:
 
 
 def _dask_array(table: OddTable, _: Path) -> Any:
-    from dask.array import from_array
+    import dask.array
 
-    return from_array(_cells(table), chunks=(_BLOCK, _FEATURES), name=False)
+    make: Any = dask.array.from_array
+    return make(_cells(table), chunks=(_BLOCK, _FEATURES), name=False)
 
 
 def _dask_frame(table: OddTable, _: Path) -> Any:
-    from dask.dataframe import from_pandas
+    import dask.dataframe
 
-    return from_pandas(_arrow(table).to_pandas(), chunksize=_BLOCK, sort=False)
+    make: Any = dask.dataframe.from_pandas
+    return make(_arrow(table).to_pandas(), chunksize=_BLOCK, sort=False)
 
 
 def _dask_files(table: OddTable, folder: Path) -> Any:
@@ -552,9 +554,9 @@ def estimator_of(case: Case) -> Any:
         usual: dict[str, Any] = {"on_hopeless": "warn", "delta": 1e-3, "random_state": rng}
         return GenotypeCovariance(epsilon=epsilon, bandwidth=2, neighbours=neighbours, **usual)
     if case.mechanism == _GATES:
-        options = {"delta": 1e-3, "reconstruction": "gate", "on_hopeless": "warn", **case.options}
-        options |= {"epsilon": epsilon, "random_state": rng, "on_large_delta": "warn"}
-        return MultiscaleCovariance(**{k: v for k, v in options.items() if k != "feature_scale"})
+        gates: dict[str, Any] = {**_USUAL, **case.options, "reconstruction": "gate"}
+        del gates["feature_scale"]
+        return MultiscaleCovariance(epsilon=epsilon, random_state=rng, **gates)
     options: dict[str, Any] = {**_USUAL, **case.options, "neighbours": neighbours}
     if case.whose == "weights":
         options["max_sample_weight"] = _MOST_WEIGHT
@@ -625,7 +627,7 @@ def _smaller(case: Case) -> Iterator[AbstractContextManager[Any]]:
         import dask
 
         how = {"scheduler": "synchronous", "dataframe.shuffle.method": "tasks"}
-        yield dask.config.set(how)  # type: ignore[no-untyped-call]
+        yield dask.config.set(how)
 
 
 def _draw_nothing(path: Path, *given: Any, **named: Any) -> None:
