@@ -205,12 +205,10 @@ class _PackedSoFar(_GramSoFar):
 
     def total(self) -> IntArray:
         """See `_GramSoFar`."""
-        d = len(self._recent)
-        gram = np.ascontiguousarray(self._gram[:d, :d])
+        gram = int16.whole(self._gram, len(self._recent))
         del self._gram, self._words
         if self._rows or self._settled is not None:
             gram += super().total()
-        mirror(gram)
         return gram
 
 
@@ -233,7 +231,8 @@ class _Gram(RowSums):
 
     def begin(self) -> _GramSoFar:
         half_width = int(self.arguments[0][1])
-        packed = half_width <= int16.LARGEST and int16.vector_words() > 0
+        small = half_width <= int16.LARGEST and self.shape[0] >= int16.FEWEST
+        packed = small and int16.vector_words() > 0
         return (_PackedSoFar if packed else _GramSoFar)(self.shape[0], half_width)
 
     def add_parts(self, parts: list[tuple[Any, ...]], sums: _GramSoFar) -> bool:

@@ -15,6 +15,7 @@ of integers within 32767 always fit.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,12 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, intrinsic, share_out
+from hushcov._triangle import mirror
 
-#: The largest integers; also twice the square of -2^15 would have room, but not in the sign.
+#: The largest integer: two of its squares have room in a sum.
 LARGEST = 2**15 - 1
+#: With fewer features doubles are quicker.
+FEWEST = 32
 #: Rows of a strip. The words of a panel then stay in the nearest cache.
 STRIP = 256
 #: A strip of more chunks is quicker in doubles.
@@ -55,9 +59,19 @@ def empty_words(n_strips: int, n_features: int) -> tuple[Words, IntArray]:
 
 
 def empty_gram(n_features: int) -> IntArray:
-    """Return a matrix of zeros for whole panels."""
-    size = -(-n_features // _PANEL) * _PANEL
-    return np.zeros((size, size), dtype=np.int64)
+    """Return zeros for the columns of each panel: rows of a tile lie one after the other."""
+    n_panels = -(-n_features // _PANEL)
+    return np.zeros((n_panels, n_panels * _PANEL, _PANEL), dtype=np.int64)
+
+
+def whole(panels: IntArray, n_features: int) -> IntArray:
+    """Return the matrix whose columns above the diagonal lie by panels."""
+    gram = np.empty((n_features, n_features), dtype=np.int64)
+    for panel, start in zip(panels, range(0, n_features, _PANEL), strict=True):
+        own = gram[: start + _PANEL, start : start + _PANEL]
+        own[:] = panel[: len(own), : own.shape[1]]
+    mirror(gram)
+    return gram
 
 
 def unpacked(words: Words, n_features: int) -> FloatArray:
@@ -132,23 +146,23 @@ def _add_to_first(squares: Any) -> None:
 @compiled
 def _add_panel(words: Words, ends: IntArray, panel: int, gram: IntArray) -> None:
     """Add the products of features up to a panel with those in it."""
-    flat, sums, width = words.ravel(), gram.ravel(), gram.shape[1]
+    flat, sums = words.ravel(), gram.ravel()
     for strip in range(words.shape[0]):
         base = strip * words.shape[1] * _PAIRS * _PANEL
         right = base + panel * _PAIRS * _PANEL
         for top in range(0, (panel + 1) * _PANEL, _ROWS):
             left = base + top // _PANEL * _PAIRS * _PANEL + top % _PANEL
-            to, begin = top * width + panel * _PANEL, 0
+            to, begin = (panel * gram.shape[1] + top) * _PANEL, 0
             for end in ends[strip]:
                 if end > 0:
                     at = begin * _PANEL
-                    _add_tile(flat, left + at, right + at, end - begin, sums, to, width)
+                    _add_tile(flat, left + at, right + at, end - begin, sums, to)
                     begin = end
 
 
 @intrinsic
 def _add_tile(
-    context: Any, words: Any, left: Any, right: Any, n_pairs: Any, sums: Any, to: Any, width: Any
+    context: Any, words: Any, left: Any, right: Any, n_pairs: Any, sums: Any, to: Any
 ) -> Any:
     """Add products of pairs of rows: `_ROWS` features from `left` on, a panel's from `right` on.
 
@@ -165,7 +179,7 @@ def _add_tile(
     vector, halves = ir.VectorType(word, lanes), ir.VectorType(short, 2 * lanes)
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, left, right, n_pairs, _, to, width = arguments
+        _, left, right, n_pairs, _, to = arguments
         multiply = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(vector, [halves, halves]), name
         )
@@ -177,14 +191,15 @@ def _add_tile(
 
         def add_part(top: int, first: int) -> None:
             columns = [first + lanes * v for v in range(n_vectors)]
-            parts = {(r, c): cgutils.alloca_once(builder, vector) for r in rows_from(top) for c in columns}
+            places = itertools.product(range(top, top + rows), columns)
+            parts = {place: cgutils.alloca_once(builder, vector) for place in places}
             for part in parts.values():
                 builder.store(vector([0] * lanes), part)
             with cgutils.for_range(builder, n_pairs) as loop:
                 at = builder.mul(loop.index, long(_PANEL))
                 own = builder.add(right, at)
                 others = {c: builder.load(pointer(0, own, c, halves), align=4) for c in columns}
-                for r in rows_from(top):
+                for r in range(top, top + rows):
                     one = builder.load(pointer(0, builder.add(left, at), r, word))
                     spread = builder.insert_element(vector(ir.Undefined), one, word(0))
                     spread = builder.shuffle_vector(spread, spread, vector([0] * lanes))
@@ -194,18 +209,14 @@ def _add_tile(
                         part = parts[r, c]
                         builder.store(builder.add(builder.load(part), products), part)
             for (r, c), part in parts.items():
-                start = builder.add(to, builder.mul(width, long(r)))
-                place = pointer(4, start, c, ir.VectorType(long, lanes))
+                place = pointer(4, to, _PANEL * r + c, ir.VectorType(long, lanes))
                 more = builder.sext(builder.load(part), place.type.pointee)
                 builder.store(builder.add(builder.load(place, align=8), more), place, align=8)
-
-        def rows_from(top: int) -> range:
-            return range(top, top + rows)
 
         for top in range(0, _ROWS, rows):
             for first in range(0, _PANEL, lanes * n_vectors):
                 add_part(top, first)
         return context.get_dummy_value()
 
-    places = types.int64
-    return types.void(words, places, places, places, sums, places, places), code
+    place = types.int64
+    return types.void(words, place, place, place, sums, place), code
