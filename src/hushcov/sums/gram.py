@@ -25,7 +25,7 @@ from hushcov.sums.statistics import RecordMap, Statistics
 Panel = Callable[[int, int], IntArray]
 
 PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
-_NEAR = 2**18  # integers that are packed while they are in the second cache
+_NEAR = 2**18  # integers that are packed while they are in cache
 # Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows.
 _INSIDE = 1.0 - 2.0**-30
 _AGAIN = 0.99  # of a factor for which truncated rows came out too long
@@ -213,16 +213,17 @@ class _PackedSoFar(_GramSoFar):
 
 
 def _pack(fill: Any, size: int, words: Any, ends: IntArray, part: tuple[Any, ...]) -> bool:
-    """Make rows integers, and pack them: a few at a time, or where there are units all."""
+    """Make rows integers, and pack them: a few strips at a time, or where there are units all."""
     rows, *starts = part
     finite, d = True, rows.shape[1]
-    step = size if starts else max(1, _NEAR // (d * int16.STRIP)) * int16.STRIP
+    strips = len(words) if starts else max(1, _NEAR // (d * int16.STRIP))
+    step = strips * int16.STRIP
     near = np.empty((min(step, size), d))
-    for first in range(0, size, max(step, 1)):
-        integers = near[: size - first]
+    for first in range(0, size, step):
+        integers, begin = near[: size - first], first // int16.STRIP
         finite &= fill(integers, rows if starts else rows[first : first + step], *starts)
-        begin = first // int16.STRIP
-        int16.pack_rows(integers, words[begin:], ends[begin:])
+        own = slice(begin, begin + strips)
+        int16.pack_rows(integers, words[own], ends[own])
     return finite
 
 

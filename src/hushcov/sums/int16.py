@@ -92,18 +92,19 @@ def pack_rows(integers: FloatArray, words: Words, ends: IntArray) -> None:
 
     A last single row goes with zeros.
     """
-    flat, d, chunk = words.ravel(), integers.shape[1], 0
-    nothing, squares = np.zeros((1, d)), np.zeros((2, d), dtype=np.uint32)
+    d, n_panels, chunk = integers.shape[1], words.shape[1], 0
+    flat, line, nothing = words.ravel(), np.zeros(n_panels * _PANEL, np.int32), np.zeros((1, d))
+    squares = np.zeros((2, d), dtype=np.uint32)  # of the chunk so far, and of two rows
     ends[:] = 0
     for a in range(0, len(integers), 2):
-        strip, pair, largest = a // STRIP, a % STRIP // 2, np.uint32(0)
+        strip, pair = a // STRIP, a % STRIP // 2
         other, b = (integers, a + 1) if a + 1 < len(integers) else (nothing, 0)
-        for panel in range(words.shape[1]):
-            start = panel * _PANEL
-            place = ((strip * words.shape[1] + panel) * _PAIRS + pair) * _PANEL
-            number = min(_PANEL, d - start)
-            own = _pack_pair(integers, a, other, b, start, number, flat, place, squares)
-            largest = max(largest, own)
+        largest = _pair_rows(integers, a, other, b, line, squares)
+        for panel in range(n_panels):
+            place = np.uint64(((strip * n_panels + panel) * _PAIRS + pair) * _PANEL)
+            start = np.uint64(panel * _PANEL)
+            for i in range(np.uint64(_PANEL)):
+                flat[place + i] = line[start + i]
         if pair == 0:
             chunk = 0
             squares[0] = 0
@@ -111,36 +112,23 @@ def pack_rows(integers: FloatArray, words: Words, ends: IntArray) -> None:
             ends[strip, chunk] = pair
             chunk += 1
             squares[0] = 0
-        _add_to_first(squares)
+        squares[0] += squares[1]
         ends[strip, chunk] = pair + 1
 
 
 @compiled
-def _pack_pair(
-    above: FloatArray,
-    a: int,
-    below: FloatArray,
-    b: int,
-    start: int,
-    number: int,
-    flat: Words,
-    at: int,
-    squares: Any,
+def _pair_rows(
+    above: FloatArray, a: int, below: FloatArray, b: int, line: Words, squares: Any
 ) -> Any:
-    largest, i0, w0 = np.uint32(0), np.uint64(start), np.uint64(at)
-    for i in range(np.uint64(number)):
-        x, y = np.int32(above[a, i0 + i]), np.int32(below[b, i0 + i])
-        flat[w0 + i] = np.int32(y << _HALF) | np.int32(x & _LOW)
+    """Make two rows words, and fill in their squares; return the largest sum with those before."""
+    largest = np.uint32(0)
+    for i in range(np.uint64(above.shape[1])):
+        x, y = np.int32(above[a, i]), np.int32(below[b, i])
+        line[i] = np.int32(y << _HALF) | np.int32(x & _LOW)
         own = np.uint32(np.int32(x * x) + np.int32(y * y))
-        squares[1, i0 + i] = own
-        largest = max(largest, np.uint32(squares[0, i0 + i] + own))
+        squares[1, i] = own
+        largest = max(largest, np.uint32(squares[0, i] + own))
     return largest
-
-
-@compiled
-def _add_to_first(squares: Any) -> None:
-    for i in range(np.uint64(squares.shape[1])):
-        squares[0, i] += squares[1, i]
 
 
 @compiled
@@ -170,8 +158,9 @@ def _add_tile(
     """
     from llvmlite import ir
     from numba import types
-    from numba.core import cgutils
+    from numba.core import cgutils as untyped
 
+    cgutils: Any = untyped
     lanes = vector_words()
     rows, n_vectors = (8, 2) if lanes == 16 else (4, 2)
     name = f"llvm.x86.avx{'512.pmaddw.d.512' if lanes == 16 else '2.pmadd.wd'}"
