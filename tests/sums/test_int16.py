@@ -122,6 +122,7 @@ SUMS = {
 def test_matrices_are_those_in_doubles(name, block_rows, monkeypatch):
     monkeypatch.setattr(row_sums, "_SMALLEST_PART", 1)
     monkeypatch.setattr(row_sums, "threads", lambda: 3)
+    monkeypatch.setattr("hushcov._compiled.threads", lambda: 3)
     records = ArrayRecords(ROWS, block_rows=block_rows)
     if name == "units":
         records = Units.of(np.arange(len(ROWS)) // 4, len(ROWS)).bounded(records, 3)
