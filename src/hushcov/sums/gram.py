@@ -179,7 +179,7 @@ class _GramSoFar(SumsSoFar):
 
 
 class _PackedSoFar(_GramSoFar):
-    """The same of integers of two bytes; in doubles only where there are too many chunks."""
+    """An exact Gram matrix so far, in integers of two bytes; in doubles where chunks are short."""
 
     def __init__(self, n_features: int, half_width: int) -> None:
         super().__init__(n_features, half_width)
