@@ -450,8 +450,8 @@ class PartUnits(Units):
         """See `Units.chosen`."""
         from dask.base import tokenize
 
-        views = [(view._view(), view.gaps) for view in layers_of(records)[:-1]]
-        key = tokenize(views, most_rows)  # type: ignore[no-untyped-call]
+        views: list[Any] = layers_of(records)[:-1]
+        key = tokenize([(view._view(), view.gaps) for view in views], most_rows)
         if key not in self.known:
             self.known.clear()
             self.known[key] = super().chosen(records, most_rows)
