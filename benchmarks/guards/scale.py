@@ -321,7 +321,7 @@ def measure_cluster(
 
     n, d = arguments.records, arguments.features
     kept: dict[str, Any] = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    kept |= {"env": ONE_THREAD, "memory_limit": "4 GB"}
+    kept |= {"env": ONE_THREAD, "memory_limit": "6 GB"}
     step("", 2 * arguments.rounds)
     warm = write_file(folder / WARM_UP, 3_000, 50)
     path = write_file(folder / f"{n}x{d}.parquet", n, d)
