@@ -222,6 +222,7 @@ def test_a_real_scheduler(run, visits, table):
             assert (failed.exit_code, message in words(failed.stderr)) == (3, True)
             assert local.scheduler.clients.keys() <= {"fire-and-forget"}
     assert result.exit_code == 0, result.stderr
+    assert "in this process, beside its workers" in words(result.stdout + result.stderr)
     assert read_release("visits-release").release.column_names == ("age", "weight")
     with pytest.raises(ValueError, match="No global client"):
         distributed.get_client()

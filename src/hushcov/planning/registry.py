@@ -186,22 +186,27 @@ def fit_memory(
     reader: int = 0,
     prepared: bool = True,
     candidates: Candidates | None = None,
+    elsewhere: bool = False,
 ) -> int:
     """Bytes that a process needs to fit so many features, without records held in memory.
 
     `reader` is what pyarrow takes of files, `records.files.reader_bytes`. `prepared` says
     that means are found privately, so that a compact copy of few records is kept. `candidates`
-    are the pairs that may covary, where that is known.
+    are the pairs that may covary, where that is known. `elsewhere` says that workers of a cluster
+    have the records, so that this process holds their sums alone, one at a time.
     """
     from hushcov.sums.bounded import early_signs
     from hushcov.tables.compact import copy_bytes
 
     rows = default_block_rows(n_features)
     room = named(mechanism)
+    here = 1 if elsewhere and n_records < 2**31 else n_records  # no signs; scores have four bytes
     if candidates is None:
-        work = room.work(n_records, n_features, rows, sparse)
+        work = room.work(here, n_features, rows, sparse)
     else:
-        work = room.listed_work(n_records, n_features, candidates.n_pairs, sparse)
+        work = room.listed_work(here, n_features, candidates.n_pairs, sparse)
+    if elsewhere:
+        return _PROCESS + _FIXED + _CLIENT + work
     kept = 0
     if prepared:  # where no copy is kept, signs are: most have one bit, since zeros are few
         kept = copy_bytes(n_records, n_features) or early_signs(n_records, n_features) // 2
@@ -244,6 +249,8 @@ LARGEST_DENSE = 10_000
 _PROCESS = 280 * 10**6
 # What pyarrow adds to it.
 _ARROW = 20 * 10**6
+# What dask, its client and pyarrow add to it.
+_CLIENT = 110 * 10**6
 # Blocks of rows that are there at the same time: of files of columns one being read, one waiting
 # and one in use, of others one.
 _BLOCKS_READ, _BLOCKS = 3, 1
