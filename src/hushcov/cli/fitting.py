@@ -45,7 +45,13 @@ from hushcov.release.description import (
 )
 from hushcov.steps.counting import Counted
 from hushcov.sums.grids import Bounds, check_feature_scale
-from hushcov.sums.records import CountedRecords, Records, check_enough, default_block_rows
+from hushcov.sums.records import (
+    CountedRecords,
+    Records,
+    check_enough,
+    default_block_rows,
+    source_of,
+)
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns
@@ -334,7 +340,8 @@ class Job:
         d, reading = self.source.records.n_features, 0
         if is_file_source(self.source.file):
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
-        return command_memory(name, self.plan.inputs, prepared=prepared), reading
+        given = source_of(self.source.records).memory
+        return command_memory(name, self.plan.inputs, prepared=prepared, given=given), reading
 
     @cached_property
     def comparison(self) -> Comparison:

@@ -755,11 +755,14 @@ def _guess_table(found: Families, guessed: dict[int, dict[int, float]]) -> Table
 # ---- forecasts in words, for 'fit', too ----
 
 
-def command_memory(mechanism: str, inputs: ReleaseInputs, *, prepared: bool) -> int:
+def command_memory(
+    mechanism: str, inputs: ReleaseInputs, *, prepared: bool, given: int | None = None
+) -> int:
     """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
     n, d, known = inputs.n_records, inputs.n_features, inputs.candidates
     sparse = d > LARGEST_DENSE or known is not None
-    found = fit_memory(mechanism, n, d, sparse=sparse, prepared=prepared, candidates=known)
+    told: Any = {"prepared": prepared, "candidates": known, "memory": given}
+    found = fit_memory(mechanism, n, d, sparse=sparse, **told)
     return PICTURES + found
 
 
