@@ -67,7 +67,7 @@ KEPT = "default, compact rows in memory"
 FILES: dict[str, Callable[[str], object]] = {
     BASELINE: scale.multiply,
     "default": lambda path: PrivateSparseCovariance(**BUDGET).fit(path),
-    KEPT: lambda path: PrivateSparseCovariance(**BUDGET).fit(open_records(path, memory=2 * 10**9)),
+    KEPT: lambda path: PrivateSparseCovariance(**BUDGET).fit(open_records(path, memory=1.1)),
     "default, scratch file": lambda path: PrivateSparseCovariance(**BUDGET).fit(
         open_records(path, scratch=Path(path).parent)
     ),

@@ -149,12 +149,14 @@ LAYOUTS = {
     "one group": {"row_group_size": 60_000, "use_dictionary": False},
 }
 READ = """
-import sys, pyarrow
+import sys, tracemalloc, pyarrow
 from hushcov.tables.files import FileRecords, reader_bytes
 records = FileRecords(sys.argv[1])
+tracemalloc.start()
 for block in records._blocks():
     pass
-print(reader_bytes(records.n_features), pyarrow.default_memory_pool().max_memory())
+rows = tracemalloc.get_traced_memory()[1]
+print(reader_bytes(records.n_features), rows + pyarrow.default_memory_pool().max_memory())
 """
 
 

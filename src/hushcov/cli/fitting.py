@@ -341,8 +341,9 @@ class Job:
         d, reading = self.source.records.n_features, 0
         if is_file_source(self.source.file) and not self._elsewhere:
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
-        known: Any = {"prepared": prepared, "elsewhere": self._elsewhere}
-        return command_memory(name, self.plan.inputs, **known), reading
+        told: Any = {"prepared": prepared, "elsewhere": self._elsewhere}
+        told["given"] = source_of(self.source.records).memory
+        return command_memory(name, self.plan.inputs, **told), reading
 
     @property
     def _elsewhere(self) -> bool:

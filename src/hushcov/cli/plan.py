@@ -756,13 +756,18 @@ def _guess_table(found: Families, guessed: dict[int, dict[int, float]]) -> Table
 
 
 def command_memory(
-    mechanism: str, inputs: ReleaseInputs, *, prepared: bool, elsewhere: bool = False
+    mechanism: str,
+    inputs: ReleaseInputs,
+    *,
+    prepared: bool,
+    elsewhere: bool = False,
+    given: int | None = None,
 ) -> int:
     """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
     n, d, known = inputs.n_records, inputs.n_features, inputs.candidates
     sparse = d > LARGEST_DENSE or known is not None
-    known_of: Any = {"prepared": prepared, "candidates": known, "elsewhere": elsewhere}
-    return PICTURES + fit_memory(mechanism, n, d, sparse=sparse, **known_of)
+    told: Any = {"prepared": prepared, "candidates": known, "elsewhere": elsewhere}
+    return PICTURES + fit_memory(mechanism, n, d, sparse=sparse, memory=given, **told)
 
 
 def _memory_words(n_bytes: int) -> str:

@@ -141,6 +141,8 @@ class Records(ABC):
 
     #: A folder where a compact copy of the records may be written.
     scratch: str | None = None
+    #: Bytes of a compact copy that may be kept in memory, where that was said.
+    memory: int | None = None
     #: Says that workers may keep compact copies for these records, and holds what keeps them.
     held: Held | None = None
 
@@ -195,6 +197,17 @@ class Records(ABC):
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
         """Yield the rows in the form in which these sums take them."""
         return self._blocks()
+
+    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
+        """Yield `mapping.of_rows` of the blocks from row `start` on.
+
+        Files call `mapping.of_columns` instead where they can, and make no blocks.
+        """
+        done = 0
+        for block in self._blocks():
+            done += len(block)
+            if done > start:
+                yield mapping.of_rows(block[max(0, len(block) - (done - start)) :])
 
     def with_gaps(self, gaps: bool = True) -> Self:
         """Return the same records, but allow missing values (NaN, None, null), or do not."""
@@ -421,8 +434,16 @@ class WatchedRecords(WrappedRecords):
         self.start, self.progress = start, progress
 
     def _blocks(self) -> Iterator[FloatArray]:
+        return self._watched(self._records._blocks())
+
+    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
+        return self._watched(self._records._mapped_blocks(mapping, start), start)
+
+    def _watched(self, blocks: Iterator[Any], done: int = 0) -> Iterator[Any]:
         self.start()
-        for block in self._records._blocks():
+        if done:
+            self.progress(done)
+        for block in blocks:
             yield block
             self.progress(len(block))
 
@@ -592,6 +613,9 @@ class CountedRecords(WrappedRecords):
 
     def _blocks(self) -> Iterator[FloatArray]:
         yield from self._records._blocks()
+
+    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
+        return self._records._mapped_blocks(mapping, start)
 
     def _view(self) -> View:
         return Chain()

@@ -325,7 +325,7 @@ def fill_lanes(
                 square, about = _small_integers(y, right - left, centre, integers, k - first)
                 sizes[0, k] += square
                 sizes[1, k] += about
-            _turn(integers, lanes[left:right, first : first + _TOGETHER])
+            turn(integers, lanes[left:right, first : first + _TOGETHER])
     return True
 
 
@@ -374,8 +374,8 @@ def _small_integers(
 
 
 @compiled
-def _turn(integers: Lanes, lanes: Lanes) -> None:
-    """Put eight rows side by side."""
+def turn(integers: Any, lanes: Any) -> None:
+    """Put eight rows of numbers of one type side by side."""
     whole = len(lanes) // _TOGETHER * _TOGETHER
     for i in range(0, whole, _TOGETHER):
         _turn_eight(integers[:, i:], lanes[i:])
@@ -386,14 +386,16 @@ def _turn(integers: Lanes, lanes: Lanes) -> None:
 
 @intrinsic
 def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
-    """Turn eight times eight integers: compilers do not see that whole rows can be shuffled."""
+    """Turn eight times eight numbers: compilers do not see that whole rows can be shuffled."""
     from llvmlite import ir
     from numba import types
 
     every, word = range(_TOGETHER), ir.IntType(64)
-    vector, places = (ir.VectorType(ir.IntType(bits), _TOGETHER) for bits in (16, 32))
+    places, align = ir.VectorType(ir.IntType(32), _TOGETHER), rows.dtype.bitwidth // 8
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(context.get_data_type(rows.dtype), _TOGETHER)
+
         def pointers(which: int) -> list[Any]:
             array = context.make_array(signature.args[which])(context, builder, arguments[which])
             start = builder.ptrtoint(array.data, word)
@@ -401,7 +403,7 @@ def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
             starts = [builder.add(start, builder.mul(stride, word(k))) for k in every]
             return [builder.inttoptr(each, vector.as_pointer()) for each in starts]
 
-        values = [builder.load(each, align=2) for each in pointers(0)]
+        values = [builder.load(each, align=align) for each in pointers(0)]
         for step in (1, 2, 4):  # exchange halves of blocks, twice as large each time
             upper = places([k + _TOGETHER - step if k & step else k for k in every])
             lower = places([k + _TOGETHER if k & step else k + step for k in every])
@@ -412,7 +414,7 @@ def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
                 for k in every
             ]
         for value, each in zip(values, pointers(1), strict=True):
-            builder.store(value, each, align=2)
+            builder.store(value, each, align=align)
         return context.get_dummy_value()
 
     return types.void(rows, lanes), code
