@@ -151,6 +151,8 @@ LAYOUTS = {
 READ = """
 import sys, tracemalloc, pyarrow
 from hushcov.tables.files import FileRecords, reader_bytes
+for block in FileRecords(sys.argv[1])._blocks():  # compiles
+    pass
 records = FileRecords(sys.argv[1])
 tracemalloc.start()
 for block in records._blocks():
