@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, intrinsic, run_parts, threads
 from hushcov.sums.grids import INSIDE
 
@@ -117,7 +117,8 @@ class RowSums:
     Sums are exact integers of this shape, the same whatever rows are taken together. The kernel is
     compiled: `kernel(rows, (centre, reach), *arguments, total)` adds rows to a total, in one
     thread, and returns False if a number is not finite. The arguments are public or released.
-    Without `centring` it takes no centre and reach, which are those of `about`. Where units have
+    Without `centring` it takes no centre and reach, which are those of `about`, and adds nothing
+    of rows that are not finite: `takes_gaps` then leaves out records with nulls. Where units have
     up to `most_rows` rows, `starts` follow the rows: where units start, and the last one ends.
     `hushcov.sums.device` has a function of the same name, which returns the sums of a tensor.
     """
@@ -127,12 +128,15 @@ class RowSums:
     shape: tuple[int, ...]
     most_rows: int = 1
     centring: bool = True
+    takes_gaps: bool = field(default=False, kw_only=True)
     about: About | None = field(default=None, kw_only=True)
     starts: IntArray | None = field(default=None, kw_only=True)
 
     def __call__(self, block: Any) -> Any:
         """Return the sums of a block, which is finite; see `BlockFunction`."""
         if not isinstance(block, np.ndarray):
+            if self.takes_gaps and not (complete := ~block.isnan().any(1)).all():
+                block = block[complete]
             return self.of_tensor(block if self.about is None else self.about.of_tensor(block))
         sums = self.begin()
         finite = self.add(block, sums)
@@ -282,6 +286,18 @@ def finite_row(row: FloatArray) -> bool:
     for i in range(len(bits)):
         seen |= (bits[i] & _EXPONENT_PLACES) + _EXPONENT_UNIT
     return bool(seen < _SIGN_PLACE)
+
+
+@compiled
+def mark_finite(block: FloatArray, finite: BoolArray) -> bool:
+    """Mark the rows that are finite; return False if a number is infinite."""
+    infinite = False
+    for a in range(len(block)):
+        finite[a] = finite_row(block[a])
+        if not finite[a]:
+            for i in range(block.shape[1]):
+                infinite |= np.abs(block[a, i]) == np.inf
+    return not infinite
 
 
 @compiled
