@@ -129,6 +129,8 @@ class Records(ABC):
     #: Signs that were packed while something else was summed, and a weak reference to the very
     #: records whose signs they are: a copy may be another view.
     kept_signs: Any = None
+    #: Likewise what was found of products of these records while their norms were counted.
+    kept_products: Any = None
 
     @property
     def n_rows(self) -> int:

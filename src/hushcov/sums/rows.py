@@ -330,6 +330,7 @@ def fill_lanes(
     """
     sizes[:] = 0.0
     y, integers = np.empty(_PIECE), np.zeros((_TOGETHER, _PIECE), dtype=np.int16)
+    limits = grid_limits(reach, grid[0], grid[1]) if taken.ndim == 2 else reach
     for k in range(len(rows)):
         if taken.ndim == 1 and not finite_row(rows[k]):
             return False
@@ -337,7 +338,7 @@ def fill_lanes(
         for left in range(0, len(lanes), _PIECE):
             right = min(len(lanes), left + _PIECE)
             for k in range(first, min(first + _TOGETHER, len(rows))):
-                _fill_piece(rows, k, left, right, taken, reach, grid, y)
+                _fill_piece(rows, k, left, right, taken, limits, grid, y)
                 square, about = _small_integers(y, right - left, centre, integers, k - first)
                 sizes[0, k] += square
                 sizes[1, k] += about
@@ -357,23 +358,24 @@ def _fill_piece(
     left: int,
     right: int,
     taken: FloatArray,
-    reach: FloatArray,
+    limits: FloatArray,
     grid: Multipliers,
     y: FloatArray,
 ) -> None:
-    """Fill y with part of row k, as `centre_row` and `round_row` do."""
+    """Fill y with part of row k, as `centre_row` and `round_row` do; see `grid_row`."""
     start, (multipliers, half_width) = np.uint64(left), grid
     if taken.ndim == 2 and rows[k, 0] == MISSING:
         y[:] = 0.0
         return
     for i in range(np.uint64(right - left)):
+        limit = limits[start + i]
         if taken.ndim == 2:  # known when this is compiled
             centred = rows[k, start + i] * taken[1, start + i] - taken[0, start + i]
+            y[i] = np.rint(min(max(centred * multipliers[start + i], -limit), limit))
         else:
-            centred = rows[k, start + i] - taken[start + i]
-        near = min(max(centred, -reach[start + i]), reach[start + i])
-        scaled = near * multipliers[start + i]
-        y[i] = np.rint(min(max(scaled, -half_width), half_width))
+            near = min(max(rows[k, start + i] - taken[start + i], -limit), limit)
+            scaled = near * multipliers[start + i]
+            y[i] = np.rint(min(max(scaled, -half_width), half_width))
 
 
 @exact_reduction
