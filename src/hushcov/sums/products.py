@@ -148,6 +148,7 @@ class ProductMap:
 
     def sum(self, records: Records) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
+        kept: Any
         kept, whose = records.kept_products or (None, lambda: None)
         place = None if whose() is not records else kept.place_of(self)
         if place is None:
@@ -301,6 +302,8 @@ def add_contributions(
     total: IntArray,
 ) -> bool:
     """Add the contributions of records, many side by side; without bounds, count their norms."""
+    if len(bounds) and not len(rows):
+        return _add_squares_alone(block, about, grid, weights, bounds, total)
     n_products = len(rows) + block.shape[1]
     lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
     together, added = lanes.shape[1], 0
@@ -323,6 +326,56 @@ def add_contributions(
                 sums[e] = 0.0
             added = 0
     return True
+
+
+@compiled
+def _add_squares_alone(
+    block: FloatArray,
+    about: Reaches,
+    grid: Multipliers,
+    weights: FloatArray,
+    bounds: IntArray,
+    total: IntArray,
+) -> bool:
+    """Add contributions without pairs, row by row."""
+    (taken, reach), (multipliers, half_width) = about, grid
+    finite, y = True, np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
+    for a in range(block.shape[0]):
+        finite &= grid_row(block[a], taken, reach, multipliers, limits, y)
+        size, square = _to_squares(y, weights[1], weights[2])
+        shorten_squares(y, size, square, bounds, total[len(y) :])
+        for i in range(len(y)):
+            total[i] += np.int64(y[i])
+    return finite
+
+
+@exact_reduction
+def _to_squares(y: FloatArray, weight: float, centre: float) -> tuple[float, float]:
+    """Make integers the z of `ProductMap` without pairs; return squared norms, old and new."""
+    size = square = 0.0
+    for i in range(len(y)):
+        own = y[i] * y[i]
+        y[i] = weight * (own - centre)
+        size += own
+        square += y[i] * y[i]
+    return size, square
+
+
+@compiled
+def shorten_squares(
+    z: FloatArray, size: float, square: float, bounds: IntArray, total: IntArray
+) -> None:
+    """Scale z of a record down, and add its factor and its size to two sums."""
+    norm_bound, factor_range, size_range, size_cap = bounds
+    total[1] += min(int(size), size_cap) * size_range // size_cap
+    if square <= float(norm_bound) * float(norm_bound):
+        total[0] += factor_range
+        return
+    factor = norm_bound / math.sqrt(square) * INSIDE
+    total[0] += int(factor * factor_range)
+    for i in range(len(z)):
+        z[i] = np.trunc(z[i] * factor)
 
 
 @compiled

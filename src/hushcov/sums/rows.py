@@ -143,6 +143,12 @@ class RowSums:
         assert finite, "checked before"
         return self.total(sums)
 
+    @property
+    def long_blocks(self) -> bool:
+        """Whether blocks may be longer than a cache: rows are summed one by one, by each thread."""
+        own = type(self)
+        return own.add is RowSums.add and own.add_parts is RowSums.add_parts
+
     def centred(self, about: About) -> Self:
         """Return these sums for centred rows."""
         return replace(self, about=about)

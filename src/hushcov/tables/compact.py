@@ -44,6 +44,7 @@ _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
+_TOGETHER = 16  # blocks of a copy in memory that threads share out at once: they seldom wait
 
 
 def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> int:
@@ -119,7 +120,9 @@ class CompactRecords(WrappedRecords):
         return super().map_sum(block_function)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._blocks() if self.on_device or not row_sums.centring else self._integers()
+        if self.on_device or not row_sums.centring:
+            return self._blocks()
+        return self._integers(_TOGETHER if row_sums.long_blocks else 1)
 
     def _blocks(self) -> Iterator[Any]:
         if self.on_device:
@@ -130,9 +133,9 @@ class CompactRecords(WrappedRecords):
             rows[integers[:, 0] == MISSING] = np.nan if self.gaps else 0.0
             yield rows
 
-    def _integers(self) -> Iterator[Int16Array]:
+    def _integers(self, together: int = 1) -> Iterator[Int16Array]:
         if self.copy.rows is not None:
-            step = default_block_rows(self.n_features)
+            step = together * default_block_rows(self.n_features)
             for start in range(0, self.n_rows, step):
                 yield self.copy.rows[start : start + step]
             return
