@@ -39,7 +39,7 @@ EXACT_ROWS = 4096
 N_NORM_BINS = 2 * 54
 #: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
 MOST_PRODUCTS = 2**23
-_KEPT_BYTES = 2**26  # most bytes of norms and sizes of records that are kept between passes
+_KEPT_BYTES = 2**24  # most bytes of norms and sizes of records that are kept between passes
 _FEW = 8  # records side by side that are scaled down one by one
 _WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
 
