@@ -45,6 +45,7 @@ _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
+_TOGETHER = 16  # blocks of a copy in memory that threads share out at once: they seldom wait
 
 
 def copy_bytes(
@@ -129,7 +130,9 @@ class CompactRecords(WrappedRecords):
         return super().map_sum(block_function)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._blocks() if self.on_device or not row_sums.centring else self._integers()
+        if self.on_device or not row_sums.centring:
+            return self._blocks()
+        return self._integers(_TOGETHER if row_sums.long_blocks else 1)
 
     def _blocks(self) -> Iterator[Any]:
         if self.on_device:
@@ -140,11 +143,11 @@ class CompactRecords(WrappedRecords):
             rows[integers[:, 0] == MISSING] = np.nan if self.gaps else 0.0
             yield rows
 
-    def _integers(self) -> Iterator[Int16Array]:
+    def _integers(self, together: int = 1) -> Iterator[Int16Array]:
         if self.copy.file is not None:
             yield from _read_back(self.copy.file, self.n_rows, self.n_features)
             return
-        kept, step = self.copy.rows, default_block_rows(self.n_features)
+        kept, step = self.copy.rows, together * default_block_rows(self.n_features)
         known = 0 if kept is None else len(kept)
         for start in range(0, known, step):
             yield kept[start : start + step]  # type: ignore[index]
