@@ -140,8 +140,14 @@ def threads() -> int:
 
     Cluster workers that share a machine set it, so that together they use each core once.
     """
-    cores, asked = os.cpu_count() or 1, os.environ.get("OMP_NUM_THREADS", "")
+    cores, asked = _cores(os.cpu_count), os.environ.get("OMP_NUM_THREADS", "")
     return min(cores, int(asked)) if asked.isdecimal() and int(asked) > 0 else cores
+
+
+@functools.cache
+def _cores(count: Callable[[], int | None]) -> int:
+    """Return how many there are; the system takes a while to say it."""
+    return count() or 1
 
 
 def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:

@@ -511,6 +511,15 @@ TABLE = (
         metavar="FOLDER",
     ),
     Option(
+        "memory",
+        "number",
+        "--memory",
+        "GB of memory that a copy of files may take, two bytes a value: what fits is not read "
+        "again.  [copies of up to 0.067 GB]",
+        metavar="GB",
+        limits={"above": 0, "or_zero": True},
+    ),
+    Option(
         "as_json",
         "flag",
         "--json",

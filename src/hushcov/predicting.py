@@ -365,7 +365,8 @@ def _lanczos(
 
 
 Point = TypeVar("Point")
-Score = Callable[[Point], float]
+#: The score of a point, or if that is at least the number given, any number from there up to it.
+Score = Callable[[Point, float], float]
 Move = Callable[[str, Point, int], Point | None]
 
 _ENOUGH = 0.999  # a line must improve the score by this factor to be walked
@@ -379,7 +380,7 @@ def descend(
     `move(line, point, stride)` is the point `stride` choices further along a line, None beyond
     its end. Scores are positive, and smaller is better.
     """
-    best_score, best = score(start), start
+    best_score, best = score(start, math.inf), start
     improved = True
     while improved:
         improved = False
@@ -397,7 +398,7 @@ def _walk(
     for stride in (2, 1, -2, -1):
         trial = move(line, best, stride)
         while trial is not None:
-            trial_score = score(trial)
+            trial_score = score(trial, best_score)
             if trial_score >= best_score:
                 break
             best_score, best = trial_score, trial

@@ -222,6 +222,7 @@ def test_a_real_scheduler(run, visits, table):
             assert (failed.exit_code, message in words(failed.stderr)) == (3, True)
             assert local.scheduler.clients.keys() <= {"fire-and-forget"}
     assert result.exit_code == 0, result.stderr
+    assert "in this process, beside its workers" in words(result.stdout + result.stderr)
     assert read_release("visits-release").release.column_names == ("age", "weight")
     with pytest.raises(ValueError, match="No global client"):
         distributed.get_client()
@@ -326,3 +327,12 @@ def test_a_scratch_folder_is_empty_afterwards(run, refused, tmp_path, monkeypatc
     assert not [*folder.iterdir()]
     elsewhere = ("--scheduler", "tcp://127.0.0.1:1")
     assert "--scratch must be left out" in refused(2, *scratch, *elsewhere, "-o", "b")
+    memory = ("fit", "rows.parquet", *PUBLIC, "--memory", "0.00002")
+    assert run(*memory, "-o", "b").exit_code == 0
+    assert "--memory must be left out" in refused(2, *memory, *elsewhere, "-o", "c")
+    assert "--memory" in refused(2, *memory[:-1], "-1", "-o", "c")
+    needed = [
+        json.loads(run(*memory[:-2], *more, "--dry-run", "--json").stdout)["predicted_memory_bytes"]
+        for more in ((), ("--memory", "0.00002"))
+    ]
+    assert needed[1] - needed[0] == 20_000

@@ -17,6 +17,9 @@ ESTIMATORS = [
     ),
     hushcov.ScreenedCovariance(**BUDGET, **WARN),
     hushcov.GaussianCovariance(**BUDGET, **WARN),
+    hushcov.ThresholdedCovariance(),
+]
+PEERS = [
     hushcov.MultiscaleCovariance(
         **BUDGET | WARN | {"row_sparsity": 1},
         scale=1.0,
@@ -28,7 +31,6 @@ ESTIMATORS = [
     hushcov.SeparateCovariance(**BUDGET, **WARN),
     hushcov.CoinPressCovariance(**BUDGET, **WARN),
     hushcov.EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0, assume_centered=True),
-    hushcov.ThresholdedCovariance(),
 ]
 WEIGHTS = dict.fromkeys(
     (
@@ -48,19 +50,29 @@ PARTIAL_FIT = {
 def test_every_class_is_checked():
     exported = {name for name in hushcov.__all__ if name.endswith("Covariance")}
     exported -= {"GenotypeCovariance"}  # it takes 0, 1 and 2 alone, and the checks take any numbers
-    assert {type(estimator).__name__ for estimator in ESTIMATORS} == exported
+    assert {type(estimator).__name__ for estimator in ESTIMATORS + PEERS} == exported
+
+
+def expected_failed_checks(estimator):
+    return WEIGHTS | (PARTIAL_FIT if hasattr(estimator, "partial_fit") else {})
 
 
 # The checks set a seed, and their data are far too few for an accurate release, or for a delta of
 # 0.1: all is said.
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.PrivacyWarning")
-@parametrize_with_checks(
-    ESTIMATORS,
-    expected_failed_checks=lambda est: (
-        WEIGHTS | (PARTIAL_FIT if hasattr(est, "partial_fit") else {})
-    ),
-)
+def all_is_said(test):
+    for category in ("SeededNoiseWarning", "AccuracyWarning", "PrivacyWarning"):
+        test = pytest.mark.filterwarnings(f"ignore::hushcov.exceptions.{category}")(test)
+    return test
+
+
+@all_is_said
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@all_is_said
+@parametrize_with_checks(PEERS, expected_failed_checks=expected_failed_checks)
+def test_scikit_learn_checks_of_peers(estimator, check):
     check(estimator)

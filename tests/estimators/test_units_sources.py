@@ -1,5 +1,8 @@
 """Units of rows in memory, files and partitions: the same integers, and no identifier told."""
 
+import gc
+import time
+
 import dask
 import dask.array as da
 import dask.dataframe as dd
@@ -9,6 +12,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import torch
+from distributed import Client
 from pyarrow import csv, ipc, parquet
 
 from hushcov import GaussianCovariance
@@ -178,6 +182,53 @@ def test_a_unit_split_over_partitions_and_counted_twice_is_found(monkeypatch, ex
         check(collection, expected)
     units = cluster.UnitPartitions(collection, "patient").units()
     assert len(units.sizes) > UNITS
+
+
+@pytest.fixture
+def one_process():
+    size = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "memory_limit": "1 GB"}
+    quiet = {"dashboard_address": ":0", "silence_logs": 60, "set_as_default": False}
+    with Client(**size, **quiet) as client, dask.config.set(scheduler=client):
+        yield client
+
+
+READS = []
+
+
+def read(part):
+    READS.append(len(part))
+    return part
+
+
+def count_shuffles(**options):
+    """Fit partitions that say when they are made: once to count rows, and once in every shuffle."""
+    READS.clear()
+    table = dd.from_pandas(shuffled(frame()), npartitions=3, sort=False)
+    fitted = estimator(**options).fit(table.map_partitions(read, meta=table._meta), unit="patient")
+    return fitted, len(READS) / 3 - 1
+
+
+def test_a_dataframe_is_shuffled_once_where_it_fits(monkeypatch):
+    """Three features and the unit, eight bytes each."""
+    options = {"assume_centered": False, "feature_scale": None, "max_rows_per_unit": None}
+    expected = released(frame(), **options).integers
+    for room, most in ((8 * N * 4, 1), (8 * N * 4 - 1, 20)):
+        monkeypatch.setattr(cluster, "_MOST_KEPT", room)
+        fitted, shuffles = count_shuffles(**options)
+        assert np.array_equal(fitted.release_.integers, expected)
+        assert most // 4 < shuffles <= most
+
+
+def test_shuffled_rows_go_when_the_fit_ends(one_process, expected):
+    fitted, shuffles = count_shuffles()
+    assert shuffles == 1
+    assert np.array_equal(fitted.release_.integers, expected)
+    gc.collect()
+    for _ in range(1000):  # the scheduler hears of it a little later
+        if not (left := any(one_process.has_what().values())):
+            break
+        time.sleep(0.01)
+    assert not left
 
 
 def test_units_are_whole_in_partitions_whatever_their_types():

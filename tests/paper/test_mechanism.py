@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 
@@ -13,6 +14,7 @@ from hushcov.accounting import BoundedRange, Gaussian, TotalVariation, compose
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.noise import Entropy, entropy_source
+from hushcov.paper import room
 from hushcov.paper.mechanism import (
     Design,
     calibrated_parameters,
@@ -308,3 +310,26 @@ def test_a_delta_below_what_finite_precision_costs_is_refused():
     inputs = dataclasses.replace(INPUTS, delta=1e-12)
     with pytest.raises(PrivacyConditionError, match="larger delta"):
         calibrated_parameters(inputs, dataclasses.replace(GATE, base_tests=1024), "gate")
+
+
+@pytest.mark.parametrize(("reconstruction", "design"), [("value", VALUE), ("gate", GATE)])
+def test_a_score_is_exact_or_at_least_what_is_enough(reconstruction, design):
+    """What a search rejects need not be drawn to the end, and everything else is."""
+    score = functools.partial(room.score_design, INPUTS, reconstruction, design)
+    exact = score()
+    for enough in exact * np.array([0.05, 0.5, 0.9, 0.999]):
+        assert enough <= score(enough) <= exact
+    assert score(exact * 0.05) < exact == score(exact * 1.001)
+
+
+@pytest.mark.slow
+def test_a_search_that_draws_every_error_to_the_end_finds_the_same_design(monkeypatch):
+    found = [room.plan_multiscale.__wrapped__(INPUTS, "value")]
+    scores, exact = [], room.score_design
+    monkeypatch.setattr(
+        room, "score_design", lambda *known: scores.append(known) or exact(*known[:3])
+    )
+    found.append(room.plan_multiscale.__wrapped__(INPUTS, "value"))
+    assert len(scores) == len({design for *_, design, _ in scores}) > 20
+    assert found[0].parameters.design == found[1].parameters.design
+    assert found[0].predicted_error == found[1].predicted_error

@@ -61,6 +61,50 @@ def test_the_compact_copy_of_a_prepared_fit_is_predicted():
     assert copy < peak < predicted < peak + registry._FIXED + 0.25 * peak
 
 
+CLIENT = """
+import resource, sys, warnings
+from dask.distributed import Client
+from hushcov import PrivateSparseCovariance
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.files import FileRecords
+warnings.simplefilter("ignore")
+with Client(sys.argv[1]):
+    told = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 5, "store_precision": False}
+    told |= {"mechanism": sys.argv[2], "on_hopeless": "warn", "on_large_delta": "warn"}
+    for path in sys.argv[3:]:
+        PrivateSparseCovariance(**told).fit(DaskRecords(FileRecords(path)))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow
+def test_what_the_client_of_a_cluster_takes_is_predicted(tmp_path):
+    """In a process of its own, after a fit of few features, which compiles."""
+    from distributed import LocalCluster
+
+    n, d, paths = 4_000, 2_000, [str(tmp_path / name) for name in ("few", "many")]
+    for path, (rows, features) in zip(paths, ((500, 50), (n, d)), strict=True):
+        columns = [*np.random.default_rng(0).standard_normal((features, rows)).astype(np.float32)]
+        table = pyarrow.table(columns, names=[f"x{i}" for i in range(features)])
+        parquet.write_table(table, f"{path}.parquet", row_group_size=rows // 4)
+    size = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 60}
+    with LocalCluster(**size) as local:
+        for mechanism in ("gaussian", "screened", "adaptive"):
+            told = [local.scheduler_address, mechanism, *(f"{path}.parquet" for path in paths)]
+            done = subprocess.run(
+                [sys.executable, "-c", CLIENT, *told], capture_output=True, text=True, check=True
+            )
+            least, peak = map(int, done.stdout.split())
+            predicted = fit_memory(mechanism, n, d, elsewhere=True)
+            assert least + 8 * d * d < peak < predicted < 1.5 * peak
+
+
+def test_a_client_holds_neither_blocks_nor_copies():
+    for mechanism in ("gaussian", "screened", "adaptive"):
+        few, many = (fit_memory(mechanism, n, 2_000, elsewhere=True) for n in (10**3, 10**9))
+        assert few == many < fit_memory(mechanism, 10**7, 2_000) + registry._CLIENT
+
+
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_memory_grows_with_the_square_of_features_and_not_with_records(mechanism):
     small, large = (fit_memory(mechanism, 10**6, d) for d in (50_000, 100_000))
@@ -105,12 +149,16 @@ LAYOUTS = {
     "one group": {"row_group_size": 60_000, "use_dictionary": False},
 }
 READ = """
-import sys, pyarrow
+import sys, tracemalloc, pyarrow
 from hushcov.tables.files import FileRecords, reader_bytes
+for block in FileRecords(sys.argv[1])._blocks():  # compiles
+    pass
 records = FileRecords(sys.argv[1])
+tracemalloc.start()
 for block in records._blocks():
     pass
-print(reader_bytes(records.n_features), pyarrow.default_memory_pool().max_memory())
+rows = tracemalloc.get_traced_memory()[1]
+print(reader_bytes(records.n_features), rows + pyarrow.default_memory_pool().max_memory())
 """
 
 

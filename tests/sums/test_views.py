@@ -271,3 +271,12 @@ def test_infinite_values_are_refused_and_not_clipped():
     rows[2, 0] = np.inf
     with pytest.raises(DataError, match="must be finite"):
         rows_of(ClippedRecords(ArrayRecords(rows), BOUNDS))
+
+
+def test_blocks_are_copied_only_where_records_miss_values():
+    X = np.arange(12.0).reshape(6, 2)
+    (block,) = CompleteRecords(ArrayRecords(X).with_gaps())._blocks()
+    assert np.shares_memory(block, X)
+    X[3, 1] = np.nan
+    (block,) = CompleteRecords(ArrayRecords(X).with_gaps())._blocks()
+    np.testing.assert_array_equal(block, [*X[:3], [0, 0], *X[4:]])

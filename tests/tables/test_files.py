@@ -15,10 +15,22 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, ipc, parquet
 
-from hushcov.exceptions import DataError, MissingPackageError, ParameterError, RecordsFileError
-from hushcov.tables import files
+from hushcov import GaussianCovariance
+from hushcov.exceptions import (
+    CapacityError,
+    DataError,
+    MissingPackageError,
+    ParameterError,
+    RecordsFileError,
+)
+from hushcov.planning import fit_memory, registry
+from hushcov.sums.records import WatchedRecords
+from hushcov.sums.rows import MISSING
+from hushcov.tables import compact, files
 from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.compact import CompactRecords
 from hushcov.tables.files import Columns, FileRecords, read_header
+from hushcov.tables.formats import GroupReader
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 from table_helpers import refused, rows_of
 
@@ -102,7 +114,7 @@ def test_folders_in_folders(tmp_path):
 def test_addresses_beyond_the_columns_are_refused():
     columns = Columns([np.zeros(5), np.zeros(5)])
     columns.fill(np.empty((3, 2)), 2)
-    for start, shape in ((3, (3, 2)), (-1, (3, 2)), (0, (3, 3))):
+    for start, shape in ((3, (3, 2)), (-1, (3, 2)), (0, (3, 1))):
         with pytest.raises(AssertionError):
             columns.fill(np.empty(shape), start)
     for bad in (np.zeros(2), np.zeros(5, dtype=np.float32), np.zeros(10)[::2], np.zeros((5, 1))):
@@ -408,3 +420,143 @@ def test_a_typo_in_a_frame_has_it_too(kind):
     assert "left out" in words
     table["pulse"] = pd.to_numeric(table["pulse"], errors="coerce")
     assert open_records(table).with_gaps().n_features == 3
+
+
+# Groups of rows of Parquet files, column by column
+
+
+def odd_table(n_records, n_features=19):
+    """Numbers of several types, with nulls, NaN, extremes and zeros of both signs."""
+    rng = np.random.default_rng(n_features)
+    columns = [*(rng.standard_normal((n_features, n_records)) * 10.0 ** rng.integers(-9, 9))]
+    columns[0][::7], columns[1][3::11], columns[2][5] = -0.0, 1e308, -np.finfo(float).max
+    columns[3][::50], columns[4][1] = np.nan, 5e-324
+    typed = [pa.array(column) for column in columns]
+    typed[5] = pa.array(rng.integers(-(2**60), 2**60, n_records))
+    typed[6] = pa.array(rng.random(n_records) < 0.5)
+    typed[7] = pa.array(columns[7].astype(np.float32))
+    typed[8] = pa.array(columns[8], mask=rng.random(n_records) < 0.01)
+    return pa.table(typed, names=[f"x{i}" for i in range(n_features)])
+
+
+def read_in(monkeypatch, way):
+    """Read batches, whole groups, or halves of groups for doubles or for integers."""
+    columns = 8 * 257 * 8  # bytes of eight columns
+    monkeypatch.setattr(files, "_COLUMNS_BYTES", columns)
+    if way == "batches":
+        monkeypatch.setattr(files, "_BLOCKS_IN_PART", 10**9)
+    elif way != "groups":
+        rows = {"halves": 200, "halves of integers": 40}[way]
+        others = 16 * files.default_block_rows(19) * 19 - 3 * files.threads() * columns
+        monkeypatch.setattr(files, "reader_bytes", lambda d: 8 * rows * d - others)
+
+
+@pytest.mark.parametrize("n_threads", ["1", "2"])
+@pytest.mark.parametrize("n_records", [1003, 257])
+def test_groups_column_by_column_are_the_same_rows_and_integers(
+    tmp_path, monkeypatch, n_records, n_threads
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", n_threads)
+    table, groups = odd_table(n_records), -(-n_records // 257)
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=257)
+    d = table.num_columns
+    public = np.linspace(-1, 1, d), np.geomspace(1e-8, 1e9, d), np.geomspace(1e-9, 1e8, d)
+    parts = {"batches": (0, 0), "groups": (groups, groups)}
+    parts |= {"halves": (2 * groups, groups), "halves of integers": (0, 2 * groups)}
+    found = {}
+    for way, expected in parts.items():
+        with monkeypatch.context() as patched:
+            read_in(patched, way)
+            records = open_records(tmp_path / "x.parquet", block_rows=16).with_gaps()
+            assert tuple(len(records._parts(size) or ()) for size in (8, 2)) == expected
+            rows = np.concatenate([block.copy() for block in records._blocks()])
+            held = CompactRecords(records, *public, keep=False)._integers()
+            found[way] = rows.view(np.uint64), np.concatenate([block.copy() for block in held])
+    for way, (rows, integers) in found.items():
+        np.testing.assert_array_equal(rows, found["batches"][0], err_msg=way)
+        np.testing.assert_array_equal(integers, found["batches"][1], err_msg=way)
+    missing = found["groups"][1][:, 0] == MISSING
+    np.testing.assert_array_equal(missing, np.isnan(rows.view(np.float64)).any(axis=1))
+    assert missing.sum() >= n_records // 50
+
+
+def test_blocks_of_groups_may_be_kept(tmp_path):
+    """Rows are used again only where nobody refers to them."""
+    columns = np.random.default_rng(0).standard_normal((3, 1000))
+    parquet.write_table(
+        pa.table([*columns], names=NAMES), tmp_path / "x.parquet", row_group_size=250
+    )
+    records = open_records(tmp_path / "x.parquet", block_rows=16)
+    for blocks in (records._blocks(), CompactRecords(records, *np.ones((3, 3)))._integers()):
+        kept = [(block, block.copy()) for block in blocks]
+        assert len(kept) == 4 * 16
+        for block, copy in kept:
+            np.testing.assert_array_equal(block, copy)
+
+
+@pytest.mark.parametrize("n_threads", ["1", "2"])
+def test_what_groups_refuse(tmp_path, monkeypatch, n_threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", n_threads)
+    monkeypatch.setattr(files, "_COLUMNS_BYTES", 1)
+    columns = np.random.default_rng(0).standard_normal((3, 1000))
+    columns[1, 700], columns[0, 3] = np.inf, np.nan
+    made = [pa.array(columns[0]), pa.array(columns[1]), pa.array(columns[2], mask=columns[2] > 2)]
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table(made, names=NAMES), path, row_group_size=1000)
+    for gaps, words in ((True, "infinite in column 'b', which"), (False, "'c' has nulls")):
+        records = open_records(path, block_rows=16).with_gaps(gaps)
+        integers = CompactRecords(records, *np.ones((3, 3)))._integers
+        assert words in refusal(lambda read=integers: list(read()))
+    records = open_records(path, block_rows=16, columns=["a", "b"])
+    integers = CompactRecords(records, *np.ones((3, 2)))._integers
+    assert "NaN or infinite in columns 'a'" in refusal(lambda: list(integers()))
+    reading = records._blocks()
+    next(reading)
+    reading.close()
+    parquet.write_table(pa.table(made, names=NAMES)[:900], path)
+    assert "leave files unchanged" in refusal(lambda: list(records._blocks()))
+
+
+@pytest.mark.parametrize(("memory", "kept"), [(0, 0), (3200e-9, 500), (1, 1000)])
+def test_rows_that_fit_into_the_memory_given_are_not_read_again(
+    tmp_path, monkeypatch, memory, kept
+):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    columns = np.random.default_rng(0).standard_normal((3, 1000))
+    parquet.write_table(
+        pa.table([*columns], names=NAMES), tmp_path / "x.parquet", row_group_size=250
+    )
+    rows, groups = [], []
+    read = GroupReader.read
+    monkeypatch.setattr(GroupReader, "read", lambda *each: groups.append(each[1]) or read(*each))
+    for source in (tmp_path / "x.parquet", write(tmp_path / "x.csv", columns_of(columns.T))):
+        opened = open_records(source, memory=memory, block_rows=16)
+        watched = WatchedRecords(opened, lambda: rows.append(0), rows.append)
+        records = CompactRecords(watched, *np.ones((3, 3)))
+        plain = CompactRecords(ArrayRecords(columns.T.copy()), *np.ones((3, 3)))
+        expected = np.concatenate([*plain._integers()])
+        for turn in range(3):
+            rows.clear(), groups.clear()
+            found = np.concatenate([block.copy() for block in records._integers()])
+            np.testing.assert_array_equal(found, expected)
+            if source.suffix == ".parquet":
+                assert groups == [*range(4)][kept // 250 if turn else 0 :]
+            assert sum(rows) == (0 if turn and kept == 1000 else 1000)
+        assert records.keeps_copy == (kept == 1000)
+
+
+def test_the_memory_given_is_checked_and_refused_where_it_is_not_there(tmp_path, monkeypatch):
+    path = write(tmp_path / "x.parquet", columns_of(X))
+    for bad in (-1, "1", np.nan):
+        with pytest.raises(ParameterError, match="memory must be"):
+            open_records(path, memory=bad)
+    with pytest.raises(ParameterError, match="memory must be left out"):
+        open_records(X, memory=1)
+    kept = [fit_memory("adaptive", 10**6, 500, memory=each) for each in (None, 0, 10**8, 2 * 10**9)]
+    assert kept[0] == kept[1] == kept[2] - 10**8 == kept[3] - 10**9 + 62_500_000
+    monkeypatch.setattr(compact, "_MOST_KEPT", 0)
+    there = fit_memory("gaussian", *X.shape)
+    monkeypatch.setattr(registry, "total_memory", lambda: there)
+    estimator = GaussianCovariance(epsilon=1.0, delta=1e-6, on_hopeless="warn")
+    with pytest.raises(CapacityError, match="less memory than 1 GB"):
+        estimator.fit(open_records(path, memory=1.0))

@@ -58,11 +58,12 @@ def opened(
     if scheduler is None:
         yield records
         return
-    if source_of(records).scratch is not None:
-        raise ParameterError(
-            "--scratch must be left out with --scheduler: workers read the files at each pass, and "
-            "write nothing."
-        )
+    for name in ("scratch", "memory"):
+        if getattr(source_of(records), name) is not None:
+            raise ParameterError(
+                f"--{name} must be left out with --scheduler: workers keep copies in a share of "
+                "their own memory, and write nothing."
+            )
     with _on_cluster(path, records, scheduler) as elsewhere:
         yield elsewhere
 

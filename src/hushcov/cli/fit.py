@@ -176,7 +176,7 @@ def settle(
         check_parquet()
     key = read_signing_key(options["sign"])
     book = None if options["codebook"] is None else read_codebook(options["codebook"])
-    reading = ("columns", "scheduler", "header", "names", "delimiter", "scratch")
+    reading = ("columns", "scheduler", "header", "names", "delimiter", "scratch", "memory")
     lines = {name: options[name] for name in reading}
     described = () if book is None else book.names
     lines["columns"], left_out = chosen_columns(file, lines, apart, described)

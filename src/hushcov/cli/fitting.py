@@ -45,7 +45,14 @@ from hushcov.release.description import (
 )
 from hushcov.steps.counting import Counted
 from hushcov.sums.grids import Bounds, check_feature_scale
-from hushcov.sums.records import CountedRecords, Records, check_enough, default_block_rows
+from hushcov.sums.records import (
+    CountedRecords,
+    PartitionedRecords,
+    Records,
+    check_enough,
+    default_block_rows,
+    source_of,
+)
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns
@@ -230,7 +237,7 @@ class Job:
             unknown.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         needed, reading = self._memory()
         files = f": {memory(needed)} for the fit and {memory(reading)} for reading the files"
-        files = files if reading else ""
+        files = files if reading else " in this process, beside its workers" * self._elsewhere
         first = f"about {memory(COMPILING)} more the first time, when code is compiled"
         return [
             ("release", f"{d:,} x {d:,} covariance, rounded to integers, and scales of features"),
@@ -332,9 +339,16 @@ class Job:
         """Return the bytes that the fit is expected to need, and those that reading files does."""
         name, prepared = self.plan.chosen.mechanism.name, not self.plan.request.known_mean
         d, reading = self.source.records.n_features, 0
-        if is_file_source(self.source.file):
+        if is_file_source(self.source.file) and not self._elsewhere:
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
-        return command_memory(name, self.plan.inputs, prepared=prepared), reading
+        told: Any = {"prepared": prepared, "elsewhere": self._elsewhere}
+        told["given"] = source_of(self.source.records).memory
+        return command_memory(name, self.plan.inputs, **told), reading
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether workers of a cluster read the records."""
+        return isinstance(source_of(self.source.records), PartitionedRecords)
 
     @cached_property
     def comparison(self) -> Comparison:

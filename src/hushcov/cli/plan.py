@@ -755,19 +755,27 @@ def _guess_table(found: Families, guessed: dict[int, dict[int, float]]) -> Table
 # ---- forecasts in words, for 'fit', too ----
 
 
-def command_memory(mechanism: str, inputs: ReleaseInputs, *, prepared: bool) -> int:
+def command_memory(
+    mechanism: str,
+    inputs: ReleaseInputs,
+    *,
+    prepared: bool,
+    elsewhere: bool = False,
+    given: int | None = None,
+) -> int:
     """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
     n, d, known = inputs.n_records, inputs.n_features, inputs.candidates
     sparse = d > LARGEST_DENSE or known is not None
-    found = fit_memory(mechanism, n, d, sparse=sparse, prepared=prepared, candidates=known)
-    return PICTURES + found
+    told: Any = {"prepared": prepared, "candidates": known, "elsewhere": elsewhere}
+    return PICTURES + fit_memory(mechanism, n, d, sparse=sparse, memory=given, **told)
 
 
 def _memory_words(n_bytes: int) -> str:
     """Say how much memory a fit takes, for a plan, which knows no files."""
     return (
         f"takes about {memory(n_bytes)} of memory, however many the records. Reading Parquet, "
-        "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much."
+        "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much, and what the client "
+        "of a cluster takes (--scheduler)."
     )
 
 

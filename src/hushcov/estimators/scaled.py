@@ -25,10 +25,10 @@ from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.noise import entropy_source
 from hushcov.options import ESTIMANDS, RANK, check_given, check_parameters
-from hushcov.planning.registry import LARGEST_DENSE
+from hushcov.planning.registry import LARGEST_DENSE, check_memory
 from hushcov.release import Release
 from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.records import Records
+from hushcov.sums.records import Records, source_of
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -392,6 +392,12 @@ class ScaledCovariance(PrivateCovariance):
 
     def _run(self, opened: OpenedRecords, plan: Plan) -> Self:
         opened.check_plan(plan)
+        given = source_of(opened.records).memory
+        if given is not None:
+            size = plan.inputs.n_records, plan.inputs.n_features
+            sparse, asked = self._sparse(size[1]), plan.request
+            known: Any = {"prepared": not asked.known_mean, "candidates": asked.candidates}
+            check_memory(plan.chosen.mechanism.name, *size, sparse=sparse, given=given, **known)
         self._keep(plan)
         self._heed(*plan.cautions, stacklevel=_CALLER)
         entropy = opened.entropy or entropy_source(self.random_state, stacklevel=_CALLER)

@@ -23,7 +23,7 @@ from hushcov.planning import Caution
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 _TAKEN = ("epsilon", "delta", "row_sparsity", "feature_scale", "assume_centered")
-_READING = ("columns", "header", "names", "delimiter", "scheduler", "device", "scratch")
+_READING = ("columns", "header", "names", "delimiter", "scheduler", "device", "scratch", "memory")
 _ALL_PAIRS = "the theorem is about all pairs."
 _ONE_RECORD = "the theorem is about one record for each."
 _REFUSED = {

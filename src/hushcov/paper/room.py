@@ -16,7 +16,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, lru_cache, partial
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -394,11 +394,14 @@ def starting_design(reconstruction: str) -> Design:
     return _STARTS[reconstruction][0]
 
 
-def score_design(inputs: CalibratedInputs, reconstruction: str, design: Design) -> float:
+def score_design(
+    inputs: CalibratedInputs, reconstruction: str, design: Design, enough: float = math.inf
+) -> float:
     """Return the mean predicted error over the references; infinite for impossible designs.
 
     Each error is capped at that of the zero matrix, with a little slope to find the way down. A
     design is impossible if it is too large, or clipping or finite precision take too much delta.
+    Nothing more is drawn once the mean is at least `enough`: what is returned is less, then.
     """
     schedule = draft_schedule(inputs, design)
     draft = CalibratedParameters(inputs, design, reconstruction, schedule)
@@ -411,16 +414,19 @@ def score_design(inputs: CalibratedInputs, reconstruction: str, design: Design) 
         or (1 + math.exp(inputs.epsilon)) * kept * beyond > inputs.delta / 4
     ):
         return math.inf
-    errors = []
-    for model in REFERENCE_MODELS:
-        size = model, inputs.n_features, inputs.row_sparsity
+    sizes = [(model, inputs.n_features, inputs.row_sparsity) for model in REFERENCE_MODELS]
+    found = [0.0] * len(sizes)
+    if values:
+        # Added, not compared: a design that misses an entry every other time is worse than its
+        # median says, and harder to predict.
+        full = (DrawnErrors(draft, reference(*size, _FULL_FEATURES)) for size in sizes)
+        found = [each.largest_miss() for each in full]
+    for i, size in enumerate(sizes):
+        if statistics.fmean(found) >= enough:
+            break
         draws = DrawnErrors(draft, reference(*size, _FEATURES)).errors(_SEEDS)
-        errors.append(statistics.fmean(min(x, 1 + 0.01 * math.log(max(x, 1))) for x in draws))
-        if values:
-            # Added, not compared: a design that misses an entry every other time is worse than its
-            # median says, and harder to predict.
-            errors[-1] += DrawnErrors(draft, reference(*size, _FULL_FEATURES)).largest_miss()
-    return statistics.fmean(errors)
+        found[i] += statistics.fmean(min(x, 1 + 0.01 * math.log(max(x, 1))) for x in draws)
+    return statistics.fmean(found)
 
 
 def _moved(name: str, design: Design, stride: int) -> Design | None:
@@ -479,8 +485,16 @@ def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> Multiscale
     The design is the best found from several starts on small references.
     """
     check_choice("reconstruction", reconstruction, tuple(RECONSTRUCTIONS))
-    # Lines cross, and descents from several starts meet.
-    score = cache(partial(score_design, inputs, reconstruction))
+    known: dict[Design, tuple[float, bool]] = {}  # scores, and whether they are exact
+
+    def score(design: Design, enough: float) -> float:
+        # Lines cross, and descents from several starts meet.
+        found, exact = known.get(design, (-math.inf, False))
+        if not exact and found < enough:
+            found = score_design(inputs, reconstruction, design, enough)
+            known[design] = found, found < enough
+        return found
+
     names = [n for n in CHOICES if n != "keep_above" or reconstruction == "value"]
     found = (descend(score, start, (*names, _SHIFT), _moved) for start in _STARTS[reconstruction])
     best = min(found, key=lambda each: each[0])[1]

@@ -239,9 +239,5 @@ def guess_error(inputs: ReleaseInputs, guess: int) -> float:
 def guesses(request: Request, n_records: int, n_features: int) -> dict[int, dict[int, float]]:
     """Errors of screened releases by the true sparsity and by what they were told."""
     known = [each.row_sparsity for each in families(n_features) if each.row_sparsity]
-    return {
-        true: {
-            told: guess_error(_inputs(request, n_records, n_features, true), told) for told in known
-        }
-        for true in known
-    }
+    inputs = {true: _inputs(request, n_records, n_features, true) for true in known}
+    return {true: {told: guess_error(inputs[true], told) for told in known} for true in known}

@@ -8,6 +8,7 @@ and on the report.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -348,8 +349,9 @@ class Plan:
         """
         transforms = self.request.transforms
         prepared = Prepared(records, self.feature_scale, making={"scales": "given"})
-        for stage in self.stages:
-            prepared = stage.run(prepared, budget, entropy)
+        for stage, following in itertools.zip_longest(self.stages, self.stages[1:]):
+            wanted = None if following is None else following.first_octaves
+            prepared = stage.run(replace(prepared, wanted=wanted), budget, entropy)
         release = self.chosen.release(prepared, budget, entropy)
         if prepared.share != 1.0:  # of the complete records alone: all others counted as zeros
             share, noise_sd, making = prepared.share, release.noise_sd, release.making

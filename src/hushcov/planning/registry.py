@@ -186,25 +186,34 @@ def fit_memory(
     reader: int = 0,
     prepared: bool = True,
     candidates: Candidates | None = None,
+    elsewhere: bool = False,
+    memory: int | None = None,
 ) -> int:
     """Bytes that a process needs to fit so many features, without records held in memory.
 
     `reader` is what pyarrow takes of files, `records.files.reader_bytes`. `prepared` says
     that means are found privately, so that a compact copy of few records is kept. `candidates`
-    are the pairs that may covary, where that is known.
+    are the pairs that may covary, where that is known. `elsewhere` says that workers of a cluster
+    have the records, so that this process holds their sums alone, one at a time. `memory` are bytes
+    that were given to the copy, of which as many rows as fit are kept.
     """
     from hushcov.sums.bounded import early_signs
     from hushcov.tables.compact import copy_bytes
 
     rows = default_block_rows(n_features)
     room = named(mechanism)
+    here = 1 if elsewhere and n_records < 2**31 else n_records  # no signs; scores have four bytes
     if candidates is None:
-        work = room.work(n_records, n_features, rows, sparse)
+        work = room.work(here, n_features, rows, sparse)
     else:
-        work = room.listed_work(n_records, n_features, candidates.n_pairs, sparse)
+        work = room.listed_work(here, n_features, candidates.n_pairs, sparse)
+    if elsewhere:
+        return _PROCESS + _FIXED + _CLIENT + work
     kept = 0
-    if prepared:  # where no copy is kept, signs are: most have one bit, since zeros are few
-        kept = copy_bytes(n_records, n_features) or early_signs(n_records, n_features) // 2
+    if prepared:  # where rows are read again, signs are kept: most have one bit, zeros are few
+        kept = copy_bytes(n_records, n_features, memory=memory)
+        if kept < 2 * n_records * n_features:
+            kept += early_signs(n_records, n_features) // 2
     blocks = _BLOCKS * rows * n_features * 8 + reader_memory(n_features, rows, reader)
     return _PROCESS + _FIXED + blocks + work + kept
 
@@ -217,10 +226,11 @@ def check_memory(
     sparse: bool = False,
     prepared: bool = True,
     candidates: Candidates | None = None,
+    given: int | None = None,
 ) -> None:
     """Refuse a fit that this computer cannot hold, before anything is spent on it."""
     there = total_memory()
-    known: Any = {"prepared": prepared, "candidates": candidates}
+    known: Any = {"prepared": prepared, "candidates": candidates, "memory": given}
     needed = fit_memory(mechanism, n_records, n_features, sparse=sparse, **known)
     if there is None or needed <= there:
         return
@@ -232,6 +242,8 @@ def check_memory(
     if candidates is not None:
         size += f" and {candidates.n_pairs:,} candidate pairs"
         cure = "use sparse output, a narrower band, fewer pairs or a larger computer."
+    if given:
+        cure = f"give the copy of files less memory than {memory(given)}, or {cure}"
     raise CapacityError(
         f"{size} need about {memory(needed)} of memory for the {mechanism} "
         f"mechanism, and {memory(there)} are there: {cure} Nothing was spent on it."
@@ -244,6 +256,8 @@ LARGEST_DENSE = 10_000
 _PROCESS = 280 * 10**6
 # What pyarrow adds to it.
 _ARROW = 20 * 10**6
+# What dask, its client and pyarrow add to it.
+_CLIENT = 110 * 10**6
 # Blocks of rows that are there at the same time: of files of columns one being read, one waiting
 # and one in use, of others one.
 _BLOCKS_READ, _BLOCKS = 3, 1

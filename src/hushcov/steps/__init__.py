@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hushcov.steps.location import Location
     from hushcov.steps.norms import NormBound
     from hushcov.sums.records import Records
+    from hushcov.sums.rows import RowSums
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,10 @@ class Prepared:
         About how much more often each feature lies above its centre than below, in 1024ths.
     making : mapping
         What the document of the release is to say of it, see `hushcov.release.Making`.
+    wanted : RowSums, optional
+        `Stage.first_octaves` of the next step: one that reads the records may sum them meanwhile.
+    octaves : ndarray of int, optional
+        Those sums, for the next step alone, where they were made; nothing of them is released yet.
     """
 
     records: Records
@@ -55,6 +60,8 @@ class Prepared:
     norm: NormBound | None = None
     tilt: IntArray | None = None
     making: Mapping[str, Any] = field(default_factory=dict)
+    wanted: RowSums | None = None
+    octaves: IntArray | None = None
 
     @property
     def not_found(self) -> int:
@@ -97,6 +104,11 @@ class Stage(ABC):
     def for_mechanism(self, *, tilts: bool, alone: bool) -> Stage:
         """Return the step for a mechanism that wants `tilts`, or has a clock `alone`."""
         return self
+
+    @property
+    def first_octaves(self) -> RowSums | None:
+        """The counts of complete records that it begins with, where public numbers say which."""
+        return None
 
     @abstractmethod
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from hushcov._arrays import IntArray
 from hushcov._validation import check_integer
 from hushcov.accounting import Budget
 from hushcov.exceptions import TooFewCompleteError
@@ -15,6 +16,7 @@ from hushcov.release.document import ALL_WITHIN, complete_words
 from hushcov.steps import Prepared, Stage
 from hushcov.sums.counts import count_complete
 from hushcov.sums.records import CompleteRecords, Records
+from hushcov.sums.rows import RowSums
 
 _FEWEST = 0.01  # a share of complete records below this is taken for it: it divides the estimate
 # Deviations of the noise that a count must have to be of use: 2 of what is found, which leaves it
@@ -47,10 +49,11 @@ class CompleteParameters(Stage):
 
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Release the count, and hand on the complete records alone."""
-        count = CompleteCount(self.n_records, self)
+        count, octaves = CompleteCount(self.n_records, self), None
         if self.sigma:
             budget.gaussian(self.cost, self.released)
-            count = release_complete_count(prepared.records, self, entropy)
+            args = (prepared.records, self, entropy, prepared.wanted)
+            count, octaves = _count_and_octaves(*args)
         found = count.to_dict()
         if not count.enough:
             raise TooFewCompleteError(
@@ -61,6 +64,7 @@ class CompleteParameters(Stage):
             prepared,
             records=CompleteRecords(prepared.records),
             share=count.share,
+            octaves=octaves,
             making={**prepared.making, "complete": found},
         )
 
@@ -121,7 +125,27 @@ def release_complete_count(
     Neighbours: replace one record; no precondition. The count moves by at most 1, and its noise is
     a rounded normal: a Gaussian step of `parameters.cost`. See `docs/proofs/complete.md`.
     """
+    return _count_and_octaves(records, parameters, entropy)[0]
+
+
+def _count_and_octaves(
+    records: Records,
+    parameters: CompleteParameters,
+    entropy: Entropy,
+    wanted: RowSums | None = None,
+) -> tuple[CompleteCount, IntArray | None]:
+    """Return what `release_complete_count` does, and octaves that are `wanted`, of one reading.
+
+    Privacy
+    -------
+    See `release_complete_count`. The octaves are exact: the next step releases them.
+    """
     check_entropy(entropy)
-    count = count_complete(records)  # proof: step 1
+    octaves = None
+    if wanted is None:
+        count = count_complete(records)  # proof: step 1
+    else:  # each complete record is counted once in every row
+        octaves = CompleteRecords(records).map_sum_complete(wanted)
+        count = int(octaves[0].sum())
     noisy = count + rounded_normal(entropy.generator, parameters.sigma, 1)
-    return CompleteCount(int(noisy[0]), parameters)  # proof: step 1
+    return CompleteCount(int(noisy[0]), parameters), octaves  # proof: step 1

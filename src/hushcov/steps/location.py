@@ -24,9 +24,10 @@ from hushcov.inputs import LARGEST_CALIBRATED_N, Found
 from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.steps import octaves
 from hushcov.steps.octaves import ANYWHERE, Moments, deviations, moments
-from hushcov.sums.counts import cell_counts, signed_octaves
+from hushcov.sums.counts import cell_counts, signed_octaves, signed_octaves_of
 from hushcov.sums.grids import Bounds
 from hushcov.sums.records import Records
+from hushcov.sums.rows import RowSums
 
 MOST_LOOKS = 6
 
@@ -138,6 +139,13 @@ class LocationParameters:
         """The noise of the counts of a look."""
         moved = self.neighbours.moved(replaced=2, removed=1)  # a histogram, by a record; squared
         return smallest_sigma(moved * units.histograms, mu)  # proof: step 1
+
+    def first_octaves(self, bounds: Bounds | None) -> RowSums | None:
+        """Return the counts of the first look, by public numbers; None where none is made."""
+        columns = [each for each in start_columns(self.n_features, bounds) if each.way is not None]
+        units = LookUnits(octaves=len(columns))
+        made = columns and self.look_mu(0, units, ()) is not None
+        return signed_octaves_of(self.n_features, *_about(columns)) if made else None
 
     def _share(self, look: int, units: LookUnits) -> float:
         square = self.neighbours.moved(replaced=2, removed=1) * units.histograms
@@ -276,6 +284,7 @@ class Look:
     n: int  # complete records, about
     low_reach: float
     popular: tuple[tuple[int, int], ...]
+    octaves: IntArray | None = None  # counts of the columns, where they are known
 
     @property
     def level(self) -> float:
@@ -317,6 +326,14 @@ def start_columns(n_features: int, bounds: Bounds | None) -> list[Column]:
     for i in np.flatnonzero(bounds.constant):
         columns[i].settle(ColumnPlace(bounds.low[i], 0.0, 0.0))
     return columns
+
+
+def _about(columns: Sequence[Column]) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return centres, what is nothing, and indices of columns that are counted by octave."""
+    index = np.array([column.index for column in columns], dtype=np.int64)
+    centre = np.array([column.centre for column in columns])
+    nothing = np.array([column.nothing for column in columns])
+    return centre, nothing, index
 
 
 def settle_columns(columns: list[Column], n: int, *, last: bool) -> None:
@@ -515,13 +532,15 @@ def find_location(
     *,
     share: float = 1.0,
     bounds: Bounds | None = None,
+    octaves: IntArray | None = None,
 ) -> Location:
     """Find centre, scale and reach of every column, in at most six looks.
 
     `share` is about which share of the records is complete, if that was released: others count
     nowhere. A column with public `bounds` is always found: it is counted about its possible value
     nearest to zero, and where a look sees nothing in it, its noisy counts and bounds say how much
-    it can spread.
+    it can spread. `octaves` are the counts of `LocationParameters.first_octaves`, where they are
+    known from another pass.
 
     Privacy
     -------
@@ -553,9 +572,8 @@ def find_location(
         if number == 0 and n > _SEEN * sigma:
             low_reach = _LOW_REACH_SEEN
         common = tuple((b, k) for b, k in popular.most_common(_MOST_POPULAR) if k >= _POPULAR)
-        popular += _take_look(
-            Look(records, parameters, entropy.generator, unsettled, sigma, n, low_reach, common)
-        )
+        args = (records, parameters, entropy.generator, unsettled, sigma, n, low_reach, common)
+        popular += _take_look(Look(*args, octaves if number == 0 else None))
         settle_columns(columns, n, last=False)
     settle_columns(columns, n, last=True)  # proof: step 5
     settle_by_others(columns, popular, n)  # proof: step 4
@@ -595,10 +613,10 @@ def _take_look(look: Look) -> Counter[int]:
 
 
 def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
-    index = np.array([column.index for column in columns], dtype=np.int64)
-    centre = np.array([column.centre for column in columns])
-    nothing = np.array([column.nothing for column in columns])
-    noisy = look.noisy(signed_octaves(look.records, centre, nothing, index))
+    counts = look.octaves
+    if counts is None:
+        counts = signed_octaves(look.records, *_about(columns))
+    noisy = look.noisy(counts)
     more = float(look.sigma) ** -2.0
     for column, counts in zip(columns, noisy, strict=True):  # averaged by precision
         before = 0.0 if column.counts is None else column.counts * column.precision

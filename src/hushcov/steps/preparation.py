@@ -136,6 +136,11 @@ class Preparation(Stage):
         size = self.n_records, self.n_features
         return LocationParameters(*size, self.total, neighbours=self.neighbours)
 
+    @property
+    def first_octaves(self) -> RowSums | None:
+        """See `Stage.first_octaves`."""
+        return None if self.located else self._looks.first_octaves(self.bounds)
+
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Find centres, scales and norms, and hand on records that are centred and clipped.
 
@@ -150,6 +155,7 @@ class Preparation(Stage):
         found = prepared.place
         if found is None:
             looked: Any = {"share": prepared.share, "bounds": self.bounds}
+            looked["octaves"] = prepared.octaves
             found = find_location(prepared.records, step._looks, budget, entropy, **looked)
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
@@ -183,6 +189,7 @@ class Preparation(Stage):
             norm=bound,
             tilt=tilt,
             making=making,
+            octaves=None,
         )
 
     def _refined(

@@ -16,6 +16,7 @@ from hushcov.steps.location import Location, LocationParameters, find_location
 from hushcov.sums.counts import edge_counts
 from hushcov.sums.grids import Bounds
 from hushcov.sums.records import Records
+from hushcov.sums.rows import RowSums
 from hushcov.sums.transforms import RANK, Transform, Transforms
 
 # Shares of the budget in mu^2, and n / sigma that is aimed at: beyond it, what is left of the error
@@ -83,6 +84,11 @@ class Quantiles(Stage):
         needed = min(_MOST, max(_LEAST, share)) if mapped else 0.0
         return math.sqrt(max(bought, needed)) * self.total
 
+    @property
+    def first_octaves(self) -> RowSums | None:
+        """See `Stage.first_octaves`."""
+        return self._looks.first_octaves(self.bounds)
+
     def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
         """Find centres and scales, then release counts, and hand on capped and scored records.
 
@@ -92,7 +98,7 @@ class Quantiles(Stage):
         """
         step = self if self.alone else replace(self, total=budget.mu_left)
         records, share = prepared.records, prepared.share
-        known: Any = {"share": share, "bounds": self.bounds}
+        known: Any = {"share": share, "bounds": self.bounds, "octaves": prepared.octaves}
         place = find_location(records, step._looks, budget, entropy, **known)
         every, mapped = self.marginals is not None, set(self.transforms.by_quantiles.tolist())
         columns = np.arange(self.n_features) if every else self.transforms.by_quantiles
@@ -126,6 +132,7 @@ class Quantiles(Stage):
             records=Transforms(tuple(applied)).view(records),  # proof: step 5
             place=Location(*moments),
             making=making,
+            octaves=None,
         )
 
 

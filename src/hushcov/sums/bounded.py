@@ -15,8 +15,8 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.sums.counts import add_signs, count_norms
-from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.products import EXACT_ROWS, MOST_PRODUCTS, add_contributions
+from hushcov.sums.grids import FeatureGrid
+from hushcov.sums.products import EXACT_ROWS, MOST_PRODUCTS, add_contributions, shorten_squares
 from hushcov.sums.records import Records, hands_out_arrays, layers_of, namespace
 from hushcov.sums.rows import (
     About,
@@ -349,21 +349,13 @@ def add_sums_and_squares(
     """
     (centre, reach), (multipliers, half_width) = about, grid
     square_multipliers, square_half_width = square_grid
-    norm_bound, factor_range, size_range, size_cap = bounds
     finite, n = True, block.shape[1]
     sums, own = total[:n], total[n:]
     y, z, squares = np.empty(n), np.empty(n), np.zeros(n)
     for a in range(block.shape[0]):
         finite &= centre_row(block[a], centre, reach, y)
         size, square = _fill_squares(y, square_multipliers, square_half_width, weights, z)
-        own[n + 1] += min(int(size), size_cap) * size_range // size_cap
-        if square <= float(norm_bound) * float(norm_bound):
-            own[n] += factor_range
-        else:
-            factor = norm_bound / math.sqrt(square) * INSIDE
-            own[n] += int(factor * factor_range)
-            for i in range(n):
-                z[i] = np.trunc(z[i] * factor)
+        shorten_squares(z, size, square, bounds, own[n:])
         long = _round_and_square(y, multipliers, half_width)
         if bound < np.inf:
             shorten_row(y, long, bound)

@@ -11,7 +11,7 @@ from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 from hushcov.sums.grids import FeatureGrid, check_numbers
-from hushcov.sums.records import Records, namespace
+from hushcov.sums.records import Records
 from hushcov.sums.rows import (
     Multipliers,
     Reaches,
@@ -67,7 +67,9 @@ def count_octaves(block: FloatArray, counts: IntArray) -> bool:
     """Count rows by octave."""
     finite, last = True, counts.shape[1] - 1
     for a in range(block.shape[0]):
-        finite &= finite_row(block[a])
+        if not finite_row(block[a]):
+            finite = False
+            continue
         bits = block[a].view(np.int64)
         for i in range(len(bits)):
             octave = (bits[i] >> _FRACTION_BITS & _EXPONENT_MASK) + OCTAVE_SHIFT
@@ -78,29 +80,37 @@ def count_octaves(block: FloatArray, counts: IntArray) -> bool:
 def signed_octaves(
     records: Records, centre: FloatArray, nothing: FloatArray, columns: IntArray
 ) -> IntArray:
-    """Count for each of some columns (row) in which octave about its centre the values lie.
-
-    With y = x - centre, bins 0 to 127 count negative y by octave, [2^k, 2^(k+1)) for k from -64 to
-    63, and bins 128 to 255 positive y. Larger y are in the last octave. Bin 256 counts |y| below
-    2^-64 or at most `nothing`. The difference is rounded once, and its octave read from its bits,
-    so the counts are the same on every machine, whatever the block size and the order of the
-    records. Records that `CompleteRecords` leaves out count nowhere. `columns` are indices of
-    features; `centre` and `nothing` have one number for each of them, public or released.
+    """Return the counts of `signed_octaves_of`.
 
     Privacy
     -------
     Nothing here is private by itself. A record adds at most one count to every row, whatever its
     values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
     """
-    columns = _check_columns(columns, records.n_features)
+    counts = signed_octaves_of(records.n_features, centre, nothing, columns)
+    return records.map_sum_complete(counts)
+
+
+def signed_octaves_of(
+    n_features: int, centre: FloatArray, nothing: FloatArray, columns: IntArray
+) -> RowSums:
+    """Count for each of some columns (row) in which octave about its centre the values lie.
+
+    With y = x - centre, bins 0 to 127 count negative y by octave, [2^k, 2^(k+1)) for k from -64 to
+    63, and bins 128 to 255 positive y. Larger y are in the last octave. Bin 256 counts |y| below
+    2^-64 or at most `nothing`. The difference is rounded once, and its octave read from its bits,
+    so the counts are the same on every machine, whatever the block size and the order of the
+    records. Records that `CompleteRecords` leaves out count nowhere, and others once in every row.
+    `columns` are indices of features; `centre` and `nothing` have one number for each of them,
+    public or released.
+    """
+    columns = _check_columns(columns, n_features)
     arguments = (
         check_numbers("centre", centre, len(columns), cure=_ONE_EACH),
         check_numbers("nothing", nothing, len(columns), at_least=0, finite=False, cure=_ONE_EACH),
         columns,
     )
-    shape = (len(columns), N_SIGNED_BINS)
-    counts = RowSums(count_signed_octaves, arguments, shape, centring=False)
-    return records.map_sum_complete(counts)
+    return RowSums(count_signed_octaves, arguments, (len(columns), N_SIGNED_BINS), centring=False)
 
 
 def _check_columns(columns: object, n_features: int) -> IntArray:
@@ -128,13 +138,13 @@ def count_signed_octaves(
         everything &= columns[i] == i
     some_nothing, y = nothing.any(), np.empty(len(columns))
     as_they_are = everything and not some_nothing and not centre.any()
-    bins = np.empty((_ROWS_TOGETHER, len(columns)), dtype=np.uint32)
+    bins, filled = np.empty((_ROWS_TOGETHER, len(columns)), dtype=np.uint32), 0
     for a in range(block.shape[0]):
-        own = bins[a % _ROWS_TOGETHER]
+        own = bins[filled]
         if as_they_are:
-            finite &= _signed_bins(block[a].view(np.uint64), own)
+            complete = _signed_bins(block[a].view(np.uint64), own)
         else:
-            finite &= finite_row(block[a])
+            complete = finite_row(block[a])
             if everything:
                 _subtract(block[a], centre, y)
             else:
@@ -144,9 +154,12 @@ def count_signed_octaves(
             _signed_bins(y.view(np.uint64), own)
             for i in range(len(columns) if some_nothing else 0):
                 own[i] = N_SIGNED_BINS - 1 if abs(y[i]) <= nothing[i] else own[i]
-        if a % _ROWS_TOGETHER == _ROWS_TOGETHER - 1:
+        finite &= complete
+        filled += complete
+        if filled == _ROWS_TOGETHER:
             _add_bins(bins, counts)
-    for b in range(block.shape[0] % _ROWS_TOGETHER):
+            filled = 0
+    for b in range(filled):
         for i in range(len(columns)):
             counts[i, bins[b, i]] += 1
     return finite
@@ -234,7 +247,9 @@ def count_cells(
     """Count rows by cell."""
     finite, cells = True, np.empty(len(columns))
     for a in range(block.shape[0]):
-        finite &= finite_row(block[a])
+        if not finite_row(block[a]):
+            finite = False
+            continue
         for i in range(len(columns)):
             cells[i] = block[a, columns[i]]
         for i in range(len(columns)):
@@ -270,7 +285,9 @@ def count_between(
     """Count rows between edges."""
     finite = True
     for a in range(block.shape[0]):
-        finite &= finite_row(block[a])
+        if not finite_row(block[a]):
+            finite = False
+            continue
         for i in range(len(columns)):
             counts[i, np.searchsorted(edges[i], block[a, columns[i]], side="right")] += 1
     return finite
@@ -365,14 +382,14 @@ def count_complete(records: Records) -> int:
     -------
     Nothing here is private by itself. Replacing one record moves the count by at most 1.
     """
-    return int(records.map_sum(_CountComplete())[0])
+    return int(records.map_sum(RowSums(count_rows, (), (1,), centring=False, takes_gaps=True))[0])
 
 
-class _CountComplete:
-    """Number of complete records of a block. Picklable, as all block functions."""
-
-    takes_gaps = True
-
-    def __call__(self, block: FloatArray) -> IntArray:
-        complete = ~namespace(block).isnan(block).any(1)
-        return np.array([int(complete.sum())], dtype=np.int64)
+@compiled
+def count_rows(block: FloatArray, total: IntArray) -> bool:
+    """Count rows."""
+    found = 0
+    for a in range(block.shape[0]):
+        found += finite_row(block[a])
+    total[0] += found
+    return bool(found == block.shape[0])

@@ -91,6 +91,11 @@ def _tiled(size: int) -> int:
     return max(_FEWEST_ROWS, -(-size // _TILE) * _TILE)
 
 
+def count_rows(block: Tensor) -> Tensor:
+    """Count rows."""
+    return torch.full((1,), len(block), dtype=torch.int64, device=block.device)
+
+
 def count_octaves(block: Tensor) -> Tensor:
     """Count values of each feature by octave."""
     return _counts(_octaves(block).clamp_(0, N_BINS - 1), N_BINS)

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts
+from hushcov._triangle import mirror
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
+from hushcov.sums import int16
 from hushcov.sums.bounded import bounded_rows, fill_rows
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.records import Records
@@ -23,7 +25,7 @@ from hushcov.sums.statistics import RecordMap, Statistics
 Panel = Callable[[int, int], IntArray]
 
 PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
-_STRIP = 2048  # rows of a matrix that are made symmetric at a time
+_NEAR = 2**18  # integers that are packed while they are in cache
 # Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows.
 _INSIDE = 1.0 - 2.0**-30
 _AGAIN = 0.99  # of a factor for which truncated rows came out too long
@@ -125,7 +127,7 @@ def _check_room(records: Records, grid: FeatureGrid) -> None:
 
 
 class _GramSoFar(SumsSoFar):
-    """An exact Gram matrix so far: recent rows in doubles above the diagonal, the others settled.
+    """An exact Gram matrix so far: recent rows in doubles below the diagonal, the others settled.
 
     Every partial sum in doubles, in whatever order BLAS takes them, is an integer of at most 2**53.
     """
@@ -138,13 +140,18 @@ class _GramSoFar(SumsSoFar):
         self._settled: IntArray | None = None
         self._room: FloatArray = np.empty((0, n_features))
 
-    def room(self, n_rows: int) -> FloatArray:
-        """Return room for the integers of a block: new room for each would take time."""
-        if len(self._room) < n_rows:
-            self._room = np.empty((n_rows, self._room.shape[1]))
-        return self._room[:n_rows]
+    def take(self, parts: list[tuple[Any, ...]], sizes: list[int], fill: Any) -> bool:
+        """Add parts of so many rows that `fill` makes integers; False if it says so of one."""
+        if len(self._room) < sum(sizes):  # new room for each block would take time
+            self._room = np.empty((sum(sizes), self._room.shape[1]))
+        integers = self._room[: sum(sizes)]
+        own = np.split(integers, np.cumsum(sizes)[:-1])
+        finite = all(run_parts(fill, [(to, *part) for part, to in zip(parts, own, strict=True)]))
+        if finite:
+            self._add(integers)
+        return finite
 
-    def add(self, integers: FloatArray) -> None:
+    def _add(self, integers: FloatArray) -> None:
         """Add products of these."""
         from scipy.linalg.blas import dsyrk
 
@@ -152,7 +159,7 @@ class _GramSoFar(SumsSoFar):
             part = integers[start : start + self._exact_rows]
             if self._rows + len(part) > self._exact_rows:
                 self._settle()
-            self._recent = dsyrk(1.0, part.T, beta=1.0, c=self._recent, overwrite_c=1)
+            self._recent = dsyrk(1.0, part.T, beta=1.0, c=self._recent, lower=1, overwrite_c=1)
             self._rows += len(part)
 
     def _settle(self) -> None:
@@ -165,31 +172,73 @@ class _GramSoFar(SumsSoFar):
         """Return the whole matrix."""
         self._settle()
         assert self._settled is not None
-        gram = self._settled.T  # the sums are below the diagonal of this, row by row
+        gram = self._settled.T  # the sums are above the diagonal of this, row by row
         del self._recent
-        for start in range(0, len(gram), _STRIP):
-            stop = start + _STRIP
-            own = gram[start:stop, start:stop]
-            own += np.tril(own, -1).T
-            gram[start:stop, stop:] = gram[stop:, start:stop].T
+        mirror(gram)
         return gram
+
+
+class _PackedSoFar(_GramSoFar):
+    """An exact Gram matrix so far, in integers of two bytes; in doubles where chunks are short."""
+
+    def __init__(self, n_features: int, half_width: int) -> None:
+        super().__init__(n_features, half_width)
+        self._gram = int16.empty_gram(n_features)
+        self._words, self._ends = int16.empty_words(0, n_features)
+
+    def take(self, parts: list[tuple[Any, ...]], sizes: list[int], fill: Any) -> bool:
+        """See `_GramSoFar`."""
+        d = len(self._recent)
+        stops = np.cumsum([-(-size // int16.STRIP) for size in sizes])
+        if len(self._words) < stops[-1]:
+            self._words, self._ends = int16.empty_words(stops[-1], d)
+        words, ends = self._words[: stops[-1]], self._ends[: stops[-1]]
+        own = np.split(words, stops[:-1]), np.split(ends, stops[:-1])
+        jobs = [(fill, *each) for each in zip(sizes, *own, parts, strict=True)]
+        if not all(run_parts(_pack, jobs)):
+            return False
+        for strip in np.flatnonzero(np.count_nonzero(ends, axis=1) > int16.MOST_CHUNKS):
+            self._add(int16.unpacked(words[strip], d)[: 2 * ends[strip].max()])
+            ends[strip] = 0
+        int16.add_products(words, ends, self._gram)
+        return True
+
+    def total(self) -> IntArray:
+        """See `_GramSoFar`."""
+        gram = int16.whole(self._gram, len(self._recent))
+        del self._gram, self._words
+        if self._rows or self._settled is not None:
+            gram += super().total()
+        return gram
+
+
+def _pack(fill: Any, size: int, words: Any, ends: IntArray, part: tuple[Any, ...]) -> bool:
+    """Make rows integers, and pack them: a few strips at a time, or where there are units all."""
+    rows, *starts = part
+    finite, d = True, rows.shape[1]
+    strips = len(words) if starts else max(1, _NEAR // (d * int16.STRIP))
+    step = strips * int16.STRIP
+    near = np.empty((min(step, size), d))
+    for first in range(0, size, step):
+        integers, begin = near[: size - first], first // int16.STRIP
+        finite &= fill(integers, rows if starts else rows[first : first + step], *starts)
+        own = slice(begin, begin + strips)
+        int16.pack_rows(integers, words[own], ends[own])
+    return finite
 
 
 class _Gram(RowSums):
     """Gram matrices of rows or units; the kernel fills in their integers."""
 
     def begin(self) -> _GramSoFar:
-        return _GramSoFar(self.shape[0], int(self.arguments[0][1]))
+        half_width = int(self.arguments[0][1])
+        small = half_width <= int16.LARGEST and self.shape[0] >= int16.FEWEST
+        packed = small and int16.vector_words() > 0
+        return (_PackedSoFar if packed else _GramSoFar)(self.shape[0], half_width)
 
     def add_parts(self, parts: list[tuple[Any, ...]], sums: _GramSoFar) -> bool:
         sizes = [part[1][-1] - part[1][0] if part[1:] else len(part[0]) for part in parts]
-        integers = sums.room(sum(sizes))
-        own = np.split(integers, np.cumsum(sizes)[:-1])
-        jobs = [(to, *part) for part, to in zip(parts, own, strict=True)]
-        finite = all(run_parts(self.add_rows, jobs))
-        if finite:
-            sums.add(integers)
-        return finite
+        return sums.take(parts, sizes, self.add_rows)
 
 
 @exact_reduction

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
+import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
-from hushcov._compiled import compiled
+from hushcov._compiled import compiled, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.records import Records
+from hushcov.sums.records import Records, hands_out_arrays, layers_of
 from hushcov.sums.rows import (
     LARGEST_LANE,
     Lanes,
     Multipliers,
     Reaches,
     RowSums,
+    SumsSoFar,
     add_unit,
     empty_lanes,
     exact_reduction,
@@ -28,6 +31,7 @@ from hushcov.sums.rows import (
     grid_row,
     near_square_norm,
     norm_bin,
+    row_parts,
 )
 
 # Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
@@ -35,6 +39,8 @@ EXACT_ROWS = 4096
 N_NORM_BINS = 2 * 54
 #: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
 MOST_PRODUCTS = 2**23
+_KEPT_BYTES = 2**24  # most bytes of norms and sizes of records that are kept between passes
+_FEW = 8  # records side by side that are scaled down one by one
 _WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
 
 
@@ -123,6 +129,12 @@ class ProductMap:
             )
 
     @property
+    def scaling(self) -> tuple[Any, ...]:
+        """What z is made with, beside the pairs."""
+        weights = (self.pair_weight, self.diagonal_weight, self.centre, self.rows_per_unit)
+        return (*self.grid.numbers, weights)
+
+    @property
     def n_products(self) -> int:
         """Number of chosen pairs and features."""
         return len(self.rows) + self.grid.n_features
@@ -136,17 +148,38 @@ class ProductMap:
 
     def sum(self, records: Records) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
-        return records.map_sum(self.sums_of(records))
+        kept: Any
+        kept, whose = records.kept_products or (None, lambda: None)
+        place = None if whose() is not records else kept.place_of(self)
+        if place is None:
+            return records.map_sum(self.sums_of(records))
+        sums = self._row_sums(records, self._bounds, self.n_products + 2, add_shrunk)
+        if np.array_equal(place, np.arange(kept.products.n_products)):
+            short = kept.found[:, 0] <= float(self.norm_bound) * float(self.norm_bound)
+            sums = _OfSome(sums.kernel, sums.arguments, sums.shape, chosen=~short)
+            found = records.map_sum(sums)
+            found[-2] += self.factor_range * int(short.sum())
+            sizes = np.minimum(kept.found[short, 1].astype(np.int64), self.size_cap)
+            found[-1] += int((sizes * self.size_range // self.size_cap).sum())
+        else:
+            found = records.map_sum(sums)
+        found[:-2] += kept.sums[place]
+        return found
+
+    @property
+    def _bounds(self) -> list[int]:
+        return [self.norm_bound, self.factor_range, self.size_range, self.size_cap]
 
     def sums_of(self, records: Records) -> RowSums:
         """Return what `sum` sums up, for `sum_together`."""
-        bounds = [self.norm_bound, self.factor_range, self.size_range, self.size_cap]
-        return self._row_sums(records, bounds, self.n_products + 2)
+        return self._row_sums(records, self._bounds, self.n_products + 2)
 
     def norm_histogram(self, records: Records) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
 
-        Of units it is the norm of v; there are more bins.
+        Of units it is the norm of v; there are more bins. Of records with a compact copy, norms,
+        sizes and the sums of z are kept: `sum` then looks at those beyond the bound alone, and
+        where some pairs are left out since, at products of these.
 
         Privacy
         -------
@@ -156,15 +189,28 @@ class ProductMap:
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
             n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
-        return records.map_sum(self._row_sums(records, [], n_bins))
+        copied = any(layer.keeps_copy for layer in layers_of(records))
+        if self.rows_per_unit > 1 or not copied or 16 * records.n_rows > _KEPT_BYTES:
+            return records.map_sum(self._row_sums(records, [], n_bins))
+        assert hands_out_arrays(records), "copies are kept in this process alone"
+        found = np.empty((records.n_rows, 2))
+        plain = self._row_sums(records, [], self.n_products, measure_products)
+        plain = _Measured(plain.kernel, plain.arguments[:-1], plain.shape, found=found)
+        sums = records.map_sum(plain)
+        records.kept_products = _KeptProducts(self, sums, found), weakref.ref(records)
+        counts = np.zeros(n_bins, dtype=np.int64)
+        count_squares(found, counts)
+        return counts
 
-    def _row_sums(self, records: Records, bounds: list[int], size: int) -> RowSums:
+    def _row_sums(
+        self, records: Records, bounds: list[int], size: int, kernel: Any = None
+    ) -> RowSums:
         self.grid.check_features(records.n_features)
         weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
         arguments: tuple[Any, ...] = (self.grid.numbers, self.rows, self.columns, weights)
         limits = np.array(bounds, dtype=np.int64)
         if self.rows_per_unit == 1:
-            return RowSums(add_contributions, (*arguments, limits), (size,))
+            return RowSums(kernel or add_contributions, (*arguments, limits), (size,))
         means = np.zeros(self.n_products) if self.means is None else self.means
         arguments = (*arguments, means.astype(np.float64), limits, self.rows_per_unit)
         return RowSums(add_unit_contributions, arguments, (size,), self.rows_per_unit)
@@ -176,6 +222,66 @@ class ProductMap:
         """
         norm = int(factor * 2.0 ** ((index - 1.5) / 4))
         return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))
+
+
+@dataclass(frozen=True, eq=False)
+class _KeptProducts:
+    """Sums of z over records, and by record its squared norm and its sum of y_i^2."""
+
+    products: ProductMap
+    sums: IntArray
+    found: FloatArray
+
+    def place_of(self, other: ProductMap) -> IntArray | None:
+        """Return where the sums of other products are among these; None if some are not."""
+        own, d = self.products, self.products.grid.n_features
+        for one, two in zip(own.scaling, other.scaling, strict=True):
+            if not np.array_equal(one, two):
+                return None
+        keys, wanted = own.rows * d + own.columns, other.rows * d + other.columns
+        order = np.argsort(keys)
+        place = np.searchsorted(keys, wanted, sorter=order)
+        if (place == len(keys)).any() or (keys[order[place]] != wanted).any():
+            return None
+        return np.concatenate([order[place], len(keys) + np.arange(d)])
+
+
+class _BesideRows(SumsSoFar):
+    """Sums of blocks whose rows have numbers beside them."""
+
+    def __init__(self, totals: Any, beside: Any) -> None:
+        super().__init__(totals)
+        self._beside = beside
+
+    def cut(self, block: Any, starts: IntArray | None) -> Iterator[list[tuple[Any, ...]]]:
+        low, self.position = self.position, self.position + len(block)
+        own = self._beside[low : self.position]
+        if own.dtype == np.bool_:  # rows that are chosen
+            if own.any():
+                yield [(part,) for part in row_parts(block[own], threads())]
+        else:
+            parts = row_parts(block, threads())
+            yield list(zip(parts, np.array_split(own, len(parts)), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured(RowSums):
+    """Sums whose kernel also fills in numbers for every row."""
+
+    found: Any = None
+
+    def begin(self) -> Any:
+        return _BesideRows(super().begin().totals, self.found)
+
+
+@dataclass(frozen=True, eq=False)
+class _OfSome(RowSums):
+    """Sums over some of the rows."""
+
+    chosen: Any = None
+
+    def begin(self) -> Any:
+        return _BesideRows(super().begin().totals, self.chosen)
 
 
 def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
@@ -196,6 +302,8 @@ def add_contributions(
     total: IntArray,
 ) -> bool:
     """Add the contributions of records, many side by side; without bounds, count their norms."""
+    if len(bounds) and not len(rows):
+        return _add_squares_alone(block, about, grid, weights, bounds, total)
     n_products = len(rows) + block.shape[1]
     lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
     together, added = lanes.shape[1], 0
@@ -218,6 +326,170 @@ def add_contributions(
                 sums[e] = 0.0
             added = 0
     return True
+
+
+@compiled
+def _add_squares_alone(
+    block: FloatArray,
+    about: Reaches,
+    grid: Multipliers,
+    weights: FloatArray,
+    bounds: IntArray,
+    total: IntArray,
+) -> bool:
+    """Add contributions without pairs, row by row."""
+    (taken, reach), (multipliers, half_width) = about, grid
+    finite, y = True, np.empty(block.shape[1])
+    limits = grid_limits(reach, multipliers, half_width)
+    for a in range(block.shape[0]):
+        finite &= grid_row(block[a], taken, reach, multipliers, limits, y)
+        size, square = _to_squares(y, weights[1], weights[2])
+        shorten_squares(y, size, square, bounds, total[len(y) :])
+        for i in range(len(y)):
+            total[i] += np.int64(y[i])
+    return finite
+
+
+@exact_reduction
+def _to_squares(y: FloatArray, weight: float, centre: float) -> tuple[float, float]:
+    """Make integers the z of `ProductMap` without pairs; return squared norms, old and new."""
+    size = square = 0.0
+    for i in range(len(y)):
+        own = y[i] * y[i]
+        y[i] = weight * (own - centre)
+        size += own
+        square += y[i] * y[i]
+    return size, square
+
+
+@compiled
+def shorten_squares(
+    z: FloatArray, size: float, square: float, bounds: IntArray, total: IntArray
+) -> None:
+    """Scale z of a record down, and add its factor and its size to two sums."""
+    norm_bound, factor_range, size_range, size_cap = bounds
+    total[1] += min(int(size), size_cap) * size_range // size_cap
+    if square <= float(norm_bound) * float(norm_bound):
+        total[0] += factor_range
+        return
+    factor = norm_bound / math.sqrt(square) * INSIDE
+    total[0] += int(factor * factor_range)
+    for i in range(len(z)):
+        z[i] = np.trunc(z[i] * factor)
+
+
+@compiled
+def measure_products(
+    block: FloatArray,
+    found: FloatArray,
+    about: Reaches,
+    grid: Multipliers,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    total: IntArray,
+) -> bool:
+    """Add z of `ProductMap`; fill in squared norms of records, and their sums of y_i^2."""
+    lanes = empty_lanes(block.shape[1])
+    together = lanes.shape[1]
+    sizes, squares = np.empty((2, together)), np.empty(together)
+    narrow = grid[1] * grid[1] * together < 2.0**31
+    weight, own_weight, centre = int(weights[0]), int(weights[1]), int(weights[2])
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        if not fill_lanes(part, about[0], about[1], grid, weights[2], lanes, sizes):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        for k in range(len(part)):
+            found[first + k, 0], found[first + k, 1] = squares[k], sizes[0, k]
+        lanes[:, len(part) :] = 0  # those of records before
+        flat = lanes.ravel()
+        for e in range(len(rows)):
+            total[e] += weight * _plain_sum(flat, rows[e], columns[e], together, narrow)
+        for i in range(len(lanes)):
+            own = _plain_sum(flat, i, i, together, narrow) - centre * len(part)
+            total[len(rows) + i] += own_weight * own
+    return True
+
+
+@compiled
+def _plain_sum(flat: Lanes, i: int, j: int, together: int, narrow: bool) -> int:
+    """Return the sum of the products of two features; `narrow` says that four bytes hold it."""
+    n = np.uint64(together)
+    x, y = np.uint64(i) * n, np.uint64(j) * n
+    if narrow:
+        short = np.int32(0)
+        for k in range(n):
+            short = np.int32(short + _product(flat[x + k], flat[y + k]))
+        return int(short)
+    total = 0
+    for k in range(n):
+        total += int(_product(flat[x + k], flat[y + k]))
+    return total
+
+
+@compiled
+def count_squares(found: FloatArray, counts: IntArray) -> None:
+    """Count squared norms by `norm_bin`."""
+    for k in range(len(found)):
+        counts[norm_bin(found[k, 0], len(counts))] += 1
+
+
+@compiled
+def add_shrunk(
+    block: FloatArray,
+    about: Reaches,
+    grid: Multipliers,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    bounds: IntArray,
+    total: IntArray,
+) -> bool:
+    """Add as `add_contributions` does, less the z of all records."""
+    n_products = len(rows) + block.shape[1]
+    lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
+    together = lanes.shape[1]
+    sizes, squares, factors = np.empty((2, together)), np.empty(together), np.empty(together)
+    whole, less = np.ones(together), weights.copy()
+    less[:2] = -weights[:2]
+    for first in range(0, len(block), together):
+        part = block[first : first + together]
+        if not fill_lanes(part, about[0], about[1], grid, weights[2], lanes, sizes):
+            return False
+        _fill_norms(lanes, rows, columns, weights, sizes, squares)
+        _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
+        factors[len(part) :] = 1.0
+        if np.sum(factors < 1.0) <= _FEW:
+            for k in range(len(part)):
+                if factors[k] < 1.0:
+                    _add_difference(lanes, k, rows, columns, weights, factors[k], total)
+        else:
+            _add_products(lanes, rows, columns, weights, factors, sums)
+            _add_products(lanes, rows, columns, less, whole, sums)
+            for e in range(n_products):
+                total[e] += int(sums[e])
+                sums[e] = 0.0
+    return True
+
+
+@compiled
+def _add_difference(
+    lanes: Lanes,
+    k: int,
+    rows: IntArray,
+    columns: IntArray,
+    weights: FloatArray,
+    factor: float,
+    total: IntArray,
+) -> None:
+    """Add the products z of one record, times its factor and rounded to zero, less z."""
+    for e in range(len(rows)):
+        z = weights[0] * _product(lanes[rows[e], k], lanes[columns[e], k])
+        total[e] += int(np.trunc(z * factor) - z)
+    for i in range(len(lanes)):
+        z = weights[1] * (_product(lanes[i, k], lanes[i, k]) - weights[2])
+        total[len(rows) + i] += int(np.trunc(z * factor) - z)
 
 
 @compiled

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._compiled import run_parts, threads
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import NULL_CURES
 from hushcov.exceptions import (
@@ -28,7 +29,7 @@ from hushcov.exceptions import (
     raise_alone,
 )
 from hushcov.sums.grids import Bounds, check_bounds, check_feature_scale, check_numbers
-from hushcov.sums.rows import About, RowSums
+from hushcov.sums.rows import About, RowSums, mark_finite, row_parts
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
 BlockFunction = Callable[[FloatArray], IntArray]
@@ -128,6 +129,8 @@ class Records(ABC):
     #: Signs that were packed while something else was summed, and a weak reference to the very
     #: records whose signs they are: a copy may be another view.
     kept_signs: Any = None
+    #: Likewise what was found of products of these records while their norms were counted.
+    kept_products: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -141,6 +144,8 @@ class Records(ABC):
 
     #: A folder where a compact copy of the records may be written.
     scratch: str | None = None
+    #: Bytes of a compact copy that may be kept in memory, where that was said.
+    memory: int | None = None
     #: Says that workers may keep compact copies for these records, and holds what keeps them.
     held: Held | None = None
 
@@ -181,14 +186,14 @@ class Records(ABC):
             row_sums = replace(row_sums, starts=starts)
         for block in self._blocks_for(row_sums):
             if is_tensor(block):
-                check_finite(block, names=self.feature_names)
+                check_finite(block, gaps=self.gaps, names=self.feature_names)
                 part = row_sums(block)
                 sums = part if sums is None else sums + part
             else:
                 sums = row_sums.begin() if sums is None else sums
                 if not row_sums.add(block, sums):
-                    check_finite(block, names=self.feature_names)
-                    raise AssertionError("finite after all")
+                    check_finite(block, gaps=self.gaps, names=self.feature_names)
+                    assert self.gaps, "finite after all"
         sums = row_sums.begin() if sums is None else sums
         return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
 
@@ -196,23 +201,32 @@ class Records(ABC):
         """Yield the rows in the form in which these sums take them."""
         return self._blocks()
 
+    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
+        """Yield `mapping.of_rows` of the blocks from row `start` on.
+
+        Files call `mapping.of_columns` instead where they can, and make no blocks.
+        """
+        done = 0
+        for block in self._blocks():
+            done += len(block)
+            if done > start:
+                yield mapping.of_rows(block[max(0, len(block) - (done - start)) :])
+
     def with_gaps(self, gaps: bool = True) -> Self:
         """Return the same records, but allow missing values (NaN, None, null), or do not."""
         other = copy.copy(self)
         other.gaps = gaps
         return other
 
-    def map_sum_complete(self, block_function: BlockFunction) -> IntArray:
+    def map_sum_complete(self, counts: RowSums) -> IntArray:
         """Sum as `map_sum` does, but without the records that `CompleteRecords` made zeros.
 
         Where zeros do not add zero, as in counts, the sum is still one over the complete records.
-        Then `block_function` may also get blocks without rows.
         """
-        self._check_gaps(block_function)
+        self._check_gaps(counts)
+        assert not counts.centring, "rows that miss a value would add something"
         records = self.unfilled()
-        if records.gaps:
-            block_function = _OfComplete(block_function)
-        return records.map_sum(block_function)
+        return records.map_sum(replace(counts, takes_gaps=records.gaps))
 
     def unfilled(self) -> Records:
         """Return these records with NaN again where `CompleteRecords` has zeros in its place."""
@@ -230,17 +244,6 @@ class Records(ABC):
     @abstractmethod
     def _blocks(self) -> Iterator[FloatArray]:
         """Yield the rows, each exactly once, as read-only C-contiguous float64 blocks."""
-
-
-@dataclass(frozen=True)
-class _OfComplete:
-    """A block function of the complete records of a block. Picklable, if that function is."""
-
-    block_function: BlockFunction
-    takes_gaps: ClassVar[bool] = True
-
-    def __call__(self, block: FloatArray) -> IntArray:
-        return self.block_function(block[~namespace(block).isnan(block).any(1)])
 
 
 class PartitionedRecords(Records):
@@ -286,8 +289,10 @@ def check_finite(
     With `gaps`, NaN says that a value is missing, and only infinite ones are refused.
     """
     xp = namespace(block)
-    # Sums and dot products find NaN too, but overflow on large finite numbers, and a BLAS dot
-    # is many times slower when the cores are busy. This takes the same time for any data.
+    if xp is np:
+        rows, none_infinite = finite_rows(block)
+        if none_infinite and (gaps or rows.all()):
+            return
     finite = ~xp.isinf(block) if gaps else xp.isfinite(block)
     if finite.all():
         return
@@ -304,6 +309,13 @@ def check_finite(
         f"records must be finite, but some are NaN or infinite{where}. Where values are missing, "
         + MISSING_CURE
     )
+
+
+def finite_rows(block: FloatArray) -> tuple[BoolArray, bool]:
+    """Return which rows are finite, and whether no number is infinite."""
+    parts, finite = row_parts(block, threads()), np.empty(len(block), dtype=np.bool_)
+    jobs = zip(parts, np.array_split(finite, len(parts)), strict=True)
+    return finite, all(run_parts(mark_finite, list(jobs)))
 
 
 def check_enough(name: object, records: Any) -> None:
@@ -421,8 +433,16 @@ class WatchedRecords(WrappedRecords):
         self.start, self.progress = start, progress
 
     def _blocks(self) -> Iterator[FloatArray]:
+        return self._watched(self._records._blocks())
+
+    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
+        return self._watched(self._records._mapped_blocks(mapping, start), start)
+
+    def _watched(self, blocks: Iterator[Any], done: int = 0) -> Iterator[Any]:
         self.start()
-        for block in self._records._blocks():
+        if done:
+            self.progress(done)
+        for block in blocks:
             yield block
             self.progress(len(block))
 
@@ -572,9 +592,9 @@ class CompleteRecords(WrappedRecords):
 
 
 def complete_rows(block: Any) -> Any:
-    """Return a block with zeros for every row that misses a value."""
-    xp = namespace(block)
-    return xp.where(xp.isnan(block).any(1)[:, None], 0.0, block)
+    """Return a block with zeros for every row that misses a value; none of them is infinite."""
+    complete = ~block.isnan().any(1) if is_tensor(block) else finite_rows(block)[0]
+    return block if complete.all() else namespace(block).where(complete[:, None], block, 0.0)
 
 
 class CountedRecords(WrappedRecords):
@@ -592,6 +612,9 @@ class CountedRecords(WrappedRecords):
 
     def _blocks(self) -> Iterator[FloatArray]:
         yield from self._records._blocks()
+
+    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
+        return self._records._mapped_blocks(mapping, start)
 
     def _view(self) -> View:
         return Chain()

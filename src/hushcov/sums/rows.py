@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, intrinsic, run_parts, threads
 from hushcov.sums.grids import INSIDE
 
@@ -117,7 +117,8 @@ class RowSums:
     Sums are exact integers of this shape, the same whatever rows are taken together. The kernel is
     compiled: `kernel(rows, (centre, reach), *arguments, total)` adds rows to a total, in one
     thread, and returns False if a number is not finite. The arguments are public or released.
-    Without `centring` it takes no centre and reach, which are those of `about`. Where units have
+    Without `centring` it takes no centre and reach, which are those of `about`, and adds nothing
+    of rows that are not finite: `takes_gaps` then leaves out records with nulls. Where units have
     up to `most_rows` rows, `starts` follow the rows: where units start, and the last one ends.
     `hushcov.sums.device` has a function of the same name, which returns the sums of a tensor.
     """
@@ -127,17 +128,26 @@ class RowSums:
     shape: tuple[int, ...]
     most_rows: int = 1
     centring: bool = True
+    takes_gaps: bool = field(default=False, kw_only=True)
     about: About | None = field(default=None, kw_only=True)
     starts: IntArray | None = field(default=None, kw_only=True)
 
     def __call__(self, block: Any) -> Any:
         """Return the sums of a block, which is finite; see `BlockFunction`."""
         if not isinstance(block, np.ndarray):
+            if self.takes_gaps and not (complete := ~block.isnan().any(1)).all():
+                block = block[complete]
             return self.of_tensor(block if self.about is None else self.about.of_tensor(block))
         sums = self.begin()
         finite = self.add(block, sums)
         assert finite, "checked before"
         return self.total(sums)
+
+    @property
+    def long_blocks(self) -> bool:
+        """Whether blocks may be longer than a cache: rows are summed one by one, by each thread."""
+        own = type(self)
+        return own.add is RowSums.add and own.add_parts is RowSums.add_parts
 
     def centred(self, about: About) -> Self:
         """Return these sums for centred rows."""
@@ -285,6 +295,18 @@ def finite_row(row: FloatArray) -> bool:
 
 
 @compiled
+def mark_finite(block: FloatArray, finite: BoolArray) -> bool:
+    """Mark the rows that are finite; return False if a number is infinite."""
+    infinite = False
+    for a in range(len(block)):
+        finite[a] = finite_row(block[a])
+        if not finite[a]:
+            for i in range(block.shape[1]):
+                infinite |= np.abs(block[a, i]) == np.inf
+    return not infinite
+
+
+@compiled
 def round_row(y: FloatArray, multipliers: FloatArray, half_width: float) -> None:
     """Make y integers on a grid, in place."""
     for i in range(len(y)):
@@ -314,6 +336,7 @@ def fill_lanes(
     """
     sizes[:] = 0.0
     y, integers = np.empty(_PIECE), np.zeros((_TOGETHER, _PIECE), dtype=np.int16)
+    limits = grid_limits(reach, grid[0], grid[1]) if taken.ndim == 2 else reach
     for k in range(len(rows)):
         if taken.ndim == 1 and not finite_row(rows[k]):
             return False
@@ -321,11 +344,11 @@ def fill_lanes(
         for left in range(0, len(lanes), _PIECE):
             right = min(len(lanes), left + _PIECE)
             for k in range(first, min(first + _TOGETHER, len(rows))):
-                _fill_piece(rows, k, left, right, taken, reach, grid, y)
+                _fill_piece(rows, k, left, right, taken, limits, grid, y)
                 square, about = _small_integers(y, right - left, centre, integers, k - first)
                 sizes[0, k] += square
                 sizes[1, k] += about
-            _turn(integers, lanes[left:right, first : first + _TOGETHER])
+            turn(integers, lanes[left:right, first : first + _TOGETHER])
     return True
 
 
@@ -341,23 +364,24 @@ def _fill_piece(
     left: int,
     right: int,
     taken: FloatArray,
-    reach: FloatArray,
+    limits: FloatArray,
     grid: Multipliers,
     y: FloatArray,
 ) -> None:
-    """Fill y with part of row k, as `centre_row` and `round_row` do."""
+    """Fill y with part of row k, as `centre_row` and `round_row` do; see `grid_row`."""
     start, (multipliers, half_width) = np.uint64(left), grid
     if taken.ndim == 2 and rows[k, 0] == MISSING:
         y[:] = 0.0
         return
     for i in range(np.uint64(right - left)):
+        limit = limits[start + i]
         if taken.ndim == 2:  # known when this is compiled
             centred = rows[k, start + i] * taken[1, start + i] - taken[0, start + i]
+            y[i] = np.rint(min(max(centred * multipliers[start + i], -limit), limit))
         else:
-            centred = rows[k, start + i] - taken[start + i]
-        near = min(max(centred, -reach[start + i]), reach[start + i])
-        scaled = near * multipliers[start + i]
-        y[i] = np.rint(min(max(scaled, -half_width), half_width))
+            near = min(max(rows[k, start + i] - taken[start + i], -limit), limit)
+            scaled = near * multipliers[start + i]
+            y[i] = np.rint(min(max(scaled, -half_width), half_width))
 
 
 @exact_reduction
@@ -374,8 +398,8 @@ def _small_integers(
 
 
 @compiled
-def _turn(integers: Lanes, lanes: Lanes) -> None:
-    """Put eight rows side by side."""
+def turn(integers: Any, lanes: Any) -> None:
+    """Put eight rows of numbers of one type side by side."""
     whole = len(lanes) // _TOGETHER * _TOGETHER
     for i in range(0, whole, _TOGETHER):
         _turn_eight(integers[:, i:], lanes[i:])
@@ -386,14 +410,16 @@ def _turn(integers: Lanes, lanes: Lanes) -> None:
 
 @intrinsic
 def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
-    """Turn eight times eight integers: compilers do not see that whole rows can be shuffled."""
+    """Turn eight times eight numbers: compilers do not see that whole rows can be shuffled."""
     from llvmlite import ir
     from numba import types
 
     every, word = range(_TOGETHER), ir.IntType(64)
-    vector, places = (ir.VectorType(ir.IntType(bits), _TOGETHER) for bits in (16, 32))
+    places, align = ir.VectorType(ir.IntType(32), _TOGETHER), rows.dtype.bitwidth // 8
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        vector = ir.VectorType(context.get_data_type(rows.dtype), _TOGETHER)
+
         def pointers(which: int) -> list[Any]:
             array = context.make_array(signature.args[which])(context, builder, arguments[which])
             start = builder.ptrtoint(array.data, word)
@@ -401,7 +427,7 @@ def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
             starts = [builder.add(start, builder.mul(stride, word(k))) for k in every]
             return [builder.inttoptr(each, vector.as_pointer()) for each in starts]
 
-        values = [builder.load(each, align=2) for each in pointers(0)]
+        values = [builder.load(each, align=align) for each in pointers(0)]
         for step in (1, 2, 4):  # exchange halves of blocks, twice as large each time
             upper = places([k + _TOGETHER - step if k & step else k for k in every])
             lower = places([k + _TOGETHER if k & step else k + step for k in every])
@@ -412,7 +438,7 @@ def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
                 for k in every
             ]
         for value, each in zip(values, pointers(1), strict=True):
-            builder.store(value, each, align=2)
+            builder.store(value, each, align=align)
         return context.get_dummy_value()
 
     return types.void(rows, lanes), code

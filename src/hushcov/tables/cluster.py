@@ -18,13 +18,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from hushcov._arrays import IntArray
+from hushcov._arrays import BoolArray, IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
 from hushcov.sums.records import (
     BlockFunction,
@@ -35,6 +35,7 @@ from hushcov.sums.records import (
     View,
     WatchedRecords,
     WrappedRecords,
+    layers_of,
     source_of,
 )
 from hushcov.tables.compact import KeptOfPiece
@@ -138,21 +139,11 @@ class DaskRecords(PartitionedRecords):
         """
         if held is None or not self._in_files:
             return [None] * len(self._pieces)
-        from dask.base import get_scheduler
-
-        # The client of the scheduler that dask would use now; None where that is no cluster.
-        client: Any = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
-        client = client if hasattr(client, "scheduler_info") else None
+        client = _client()
         place = None if client is None else client.id
         if place not in held.keepers:
             sizes = [2 * n_rows * self.n_features for n_rows, _ in self._pieces]
-            rooms: dict[Any, tuple[int, int]] = {None: (_MOST_KEPT, 1)}
-            if client is not None:  # bytes that each worker may keep in copies, and its threads
-                workers = client.scheduler_info(n_workers=-1)["workers"]
-                rooms = {
-                    name: (int(_SHARE_KEPT * (w["memory_limit"] or 4 * _MOST_KEPT)), w["nthreads"])
-                    for name, w in workers.items()
-                }
+            rooms = _rooms(client)
             keepers: list[Any] = [None] * len(sizes)
             for i, (size, where) in enumerate(zip(sizes, _spread(sizes, rooms), strict=True)):
                 if where is not _NOWHERE and client is None:
@@ -162,6 +153,24 @@ class DaskRecords(PartitionedRecords):
                     keepers[i] = client.submit(KeptOfPiece, size, **how)
             held.keepers[place] = keepers
         return list(held.keepers[place])
+
+
+def _client() -> Any:
+    """Return the client of the scheduler that dask would use now; None where that is no cluster."""
+    from dask.base import get_scheduler
+
+    client = getattr(get_scheduler(), "__self__", None)  # type: ignore[no-untyped-call]
+    return client if hasattr(client, "scheduler_info") else None
+
+
+def _rooms(client: Any) -> dict[Any, tuple[int, int]]:
+    """Return the bytes that each worker may keep of the rows, and its threads."""
+    if client is None:
+        return {None: (_MOST_KEPT, 1)}
+    return {
+        name: (int(_SHARE_KEPT * (w["memory_limit"] or 4 * _MOST_KEPT)), w["nthreads"])
+        for name, w in client.scheduler_info(n_workers=-1)["workers"].items()
+    }
 
 
 def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any]:
@@ -318,7 +327,9 @@ def dask_module() -> Any:
 class UnitPartitions(PartitionedRecords):
     """Rows of a dask dataframe without its column of identifiers, and whole units together.
 
-    It is shuffled anew in every pass over the rows. Its number of rows is counted first.
+    Its number of rows is counted first. The first pass shuffles it, and workers keep what they get
+    until the fit ends, where all rows as doubles take at most a quarter of their memory; else every
+    pass shuffles anew.
 
     Privacy
     -------
@@ -335,16 +346,26 @@ class UnitPartitions(PartitionedRecords):
         if not self.n_features:
             raise DataError("X must have a feature beside the unit, got none: add columns.")
         self._frame, self._label = frame, label
+        self._shared: list[Any] = []  # the partitions, for copies of these records, too
         self.n_records = computed(lambda: len(frame))
 
-    @cached_property
+    @property
     def parts(self) -> list[Any]:
-        """Delayed partitions of whole units."""
+        """Delayed partitions of whole units; those that are kept go when the records go."""
+        if not self._shared:
+            self._shared.extend(self._shuffled())
+        return self._shared
+
+    def _shuffled(self) -> list[Any]:
         meta = self._frame._meta.assign(**{_KEY: np.zeros(0, dtype=np.uint64)})
         keyed = self._frame.map_partitions(_keyed, self._label, meta=meta)
-        delayed = dask_module().delayed
-        parts = computed(lambda: keyed.shuffle(on=_KEY).to_delayed())
-        return [delayed(_local)(part, self._label) for part in parts]
+        dask = dask_module()
+        shuffled = computed(lambda: keyed.shuffle(on=_KEY).to_delayed())
+        parts = [dask.delayed(_local)(part, self._label) for part in shuffled]
+        size = part_bytes(self.n_records, self.n_features)
+        if size > sum(room for room, _ in _rooms(_client()).values()):
+            return parts
+        return list(computed(partial(dask.persist, *parts)))
 
     def units(self) -> PartitionUnits:
         """Return the units of the rows."""
@@ -357,7 +378,7 @@ class UnitPartitions(PartitionedRecords):
         listeners: Sequence[Progress] = (),
         held: Held | None = None,
     ) -> IntArray:
-        """See `PartitionedRecords.map_sum_through`; no copies are kept of shuffled rows."""
+        """See `PartitionedRecords.map_sum_through`; no compact copies are kept."""
         work = Work(view, block_function, self.gaps)
         none = PartRecords(np.empty((0, self.n_features)), Units(np.zeros(0, dtype=np.int64)), int)
         return sum_parts(work, self.parts, listeners, none)
@@ -415,6 +436,32 @@ class PartRecords(ArrayRecords):
         super().__init__(features)
         self.units, self.kind = units, kind
 
+    def __sizeof__(self) -> int:
+        return part_bytes(self.n_records, self.n_features)  # dask sends tasks to where most is
+
+
+@dataclass(frozen=True, eq=False)
+class PartUnits(Units):
+    """Units of a partition, which remember the choice of their rows for the next pass."""
+
+    known: dict[str, BoolArray] = field(default_factory=dict)
+
+    def chosen(self, records: Records, most_rows: int) -> BoolArray:
+        """See `Units.chosen`."""
+        from dask.base import tokenize
+
+        views: list[Any] = layers_of(records)[:-1]
+        key = tokenize([(view._view(), view.gaps) for view in views], most_rows)
+        if key not in self.known:
+            self.known.clear()
+            self.known[key] = super().chosen(records, most_rows)
+        return self.known[key]
+
+
+def part_bytes(n_rows: int, n_features: int) -> int:
+    """Return the bytes of rows with their units."""
+    return 8 * n_rows * (n_features + 1)
+
 
 def _bounded(records: Records, most_rows: int | None) -> Records:
     """Bound the units of a partition, or average them if no bound is given."""
@@ -449,7 +496,7 @@ def _local(frame: Any, label: Any) -> PartRecords | None:
     if not len(frame):
         return None
     found = check_identifiers(frame[label], len(frame))
-    units = Units(number_identifiers(found))
+    units = PartUnits(number_identifiers(found))
     return PartRecords(frame.drop(columns=[label, _KEY]), units, _type_of(found))
 
 

@@ -6,6 +6,7 @@ Whether a copy is kept changes speed and memory, never a sum.
 from __future__ import annotations
 
 import io
+import sys
 import tempfile
 import weakref
 from collections.abc import Iterator
@@ -44,11 +45,19 @@ _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
+_TOGETHER = 16  # blocks of a copy in memory that threads share out at once: they seldom wait
 
 
-def copy_bytes(n_records: int, n_features: int, *, in_memory: bool = False) -> int:
-    """Return bytes of the copy that is kept of so many records; 0 where none is."""
+def copy_bytes(
+    n_records: int, n_features: int, *, in_memory: bool = False, memory: int | None = None
+) -> int:
+    """Return bytes of the copy that is kept of so many records; 0 where none is.
+
+    Where `memory` was given for it, as many rows as fit are kept; all or none otherwise.
+    """
     size = 2 * n_records * n_features
+    if memory is not None:
+        return min(size, memory)
     return size if size <= (_MOST_IN_MEMORY if in_memory else _MOST_KEPT) else 0
 
 
@@ -93,11 +102,12 @@ class CompactRecords(WrappedRecords):
         self._per_unit = np.zeros(d)
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
         source = source_of(records)
-        size = copy_bytes(records.n_rows, d, in_memory=isinstance(source, ArrayRecords))
+        size, in_memory = 2 * records.n_rows * d, isinstance(source, ArrayRecords)
+        most = copy_bytes(records.n_rows, d, in_memory=in_memory, memory=source.memory)
         allowed, elsewhere = keep and not self.on_device, isinstance(source, PartitionedRecords)
-        wanted = allowed and not elsewhere and size > 0
+        folder = source.scratch if allowed and most < size else None
         #: Integers that are kept, or put there by the first sum; a worker puts its own here.
-        self.copy = _Copy(wanted, source.scratch if allowed else None)
+        self.copy = _Copy(0 if folder or elsewhere or not allowed else most, folder)
         self.held = Held() if allowed and elsewhere else None
 
     @property
@@ -108,7 +118,8 @@ class CompactRecords(WrappedRecords):
     @property
     def keeps_copy(self) -> bool:
         """See `Records`."""
-        return self.copy.wanted or self.copy.folder is not None
+        whole = 2 * self.n_rows * self.n_features
+        return 0 < whole <= self.copy.most_bytes or self.copy.folder is not None
 
     def map_sum(self, block_function: BlockFunction) -> IntArray:
         """See `Records.map_sum`; sums that centre rows take the integers as they are."""
@@ -119,7 +130,9 @@ class CompactRecords(WrappedRecords):
         return super().map_sum(block_function)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._blocks() if self.on_device or not row_sums.centring else self._integers()
+        if self.on_device or not row_sums.centring:
+            return self._blocks()
+        return self._integers(_TOGETHER if row_sums.long_blocks else 1)
 
     def _blocks(self) -> Iterator[Any]:
         if self.on_device:
@@ -130,36 +143,34 @@ class CompactRecords(WrappedRecords):
             rows[integers[:, 0] == MISSING] = np.nan if self.gaps else 0.0
             yield rows
 
-    def _integers(self) -> Iterator[Int16Array]:
-        if self.copy.rows is not None:
-            step = default_block_rows(self.n_features)
-            for start in range(0, self.n_rows, step):
-                yield self.copy.rows[start : start + step]
-            return
+    def _integers(self, together: int = 1) -> Iterator[Int16Array]:
         if self.copy.file is not None:
             yield from _read_back(self.copy.file, self.n_rows, self.n_features)
             return
-        shape = (self.n_rows, self.n_features)
-        kept = np.empty(shape, dtype=np.int16) if self.copy.wanted else None
-        file = self.copy.opened() if kept is None else None
-        filled = 0
+        kept, step = self.copy.rows, together * default_block_rows(self.n_features)
+        known = 0 if kept is None else len(kept)
+        for start in range(0, known, step):
+            yield kept[start : start + step]  # type: ignore[index]
+        if kept is None or known < self.n_rows:
+            yield from self._read_integers(known)
+
+    def _read_integers(self, start: int) -> Iterator[Int16Array]:
+        """Yield integers of the records from a row on; the first time, keep or write them."""
+        room = min(self.copy.most_bytes // (2 * self.n_features), self.n_rows)
+        kept = file = None
+        if self.copy.rows is None:
+            kept = np.empty((room, self.n_features), dtype=np.int16) if room else None
+            file = self.copy.opened() if kept is None else None
         records = self._records.unfilled()
-        for block in records._blocks():
-            if kept is None:
-                integers = np.empty(block.shape, dtype=np.int16)
-            else:
-                integers = kept[filled : filled + len(block)]
-            filled += len(block)
-            parts, public = row_parts(block, threads()), (self._centre, self._reach, self._per_unit)
-            rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
-            if not all(run_parts(_fill_integers, [(part, *public, own) for part, own in rows])):
-                check_finite(block, gaps=records.gaps, names=self.feature_names)
-                if not records.gaps:
-                    raise AssertionError("finite after all")
+        mapping = ToIntegers(self._centre, self._reach, self._per_unit, records.gaps)
+        mapping.names, mapping.kept = self.feature_names, kept
+        for integers in records._mapped_blocks(mapping, start):
             if file is not None:
                 _check_whole(file.write(integers.data), integers)
             yield integers
-        self.copy.rows, self.copy.file = kept, file
+        if kept is not None:
+            self.copy.rows = kept[: mapping.filled]
+        self.copy.file = file
 
     def _tensors(self) -> Iterator[Any]:
         """Yield these values on a device, by the same operations on doubles."""
@@ -180,12 +191,73 @@ class CompactRecords(WrappedRecords):
         )
 
 
+class Buffer:
+    """Rows that are used again when nobody refers to them: the system clears new ones."""
+
+    def __init__(self, n_features: int, dtype: Any) -> None:
+        self._rows = np.empty((0, n_features), dtype)
+
+    def take(self, n_rows: int) -> NDArray[Any]:
+        """Return so many rows, filled with anything."""
+        in_use = sys.getrefcount(self._rows) > 2  # the attribute, and the argument of this call
+        if in_use or len(self._rows) < n_rows:
+            self._rows = np.empty((n_rows, self._rows.shape[1]), self._rows.dtype)
+        return self._rows[:n_rows]
+
+
+def in_blocks(rows: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
+    """Yield blocks of rows; the last one is a copy, so that the rows may be used again after it."""
+    whole = (len(rows) - 1) // size * size
+    for start in range(0, whole, size):
+        yield rows[start : start + size]
+    last = rows[whole:].copy()
+    last.setflags(write=rows.flags.writeable)
+    del rows
+    yield last
+
+
+class ToIntegers:
+    """Maps rows, or columns before they are rows, to integers, and keeps the first ones.
+
+    They go to `kept` until that has no room for a block; `filled` rows of it are filled.
+    """
+
+    def __init__(
+        self, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, gaps: bool
+    ) -> None:
+        #: What `to_integer` takes beside a value, for each feature.
+        self.public = centre, reach, per_unit
+        self._gaps = gaps
+        self.names: tuple[str, ...] | None = None
+        self.kept: Int16Array | None = None
+        self.filled = 0
+        self._buffer = Buffer(len(centre), np.int16)
+
+    def place(self, n_rows: int) -> Int16Array:
+        """Return where the integers of the next rows go."""
+        if self.kept is None or self.filled + n_rows > len(self.kept):
+            self.kept = None  # rows that follow are not the first ones any more
+            return self._buffer.take(n_rows)
+        self.filled += n_rows
+        return self.kept[self.filled - n_rows : self.filled]
+
+    def of_rows(self, block: FloatArray) -> Int16Array:
+        """Return the integers of a block, made on all cores."""
+        integers, parts = self.place(len(block)), row_parts(block, threads())
+        rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
+        if not all(run_parts(_fill_integers, [(part, *self.public, own) for part, own in rows])):
+            check_finite(block, gaps=self._gaps, names=self.names)
+            if not self._gaps:
+                raise AssertionError("finite after all")
+        return integers
+
+
 class _Copy:
     """Integers that are kept, or written to a file; several views of the same records share one."""
 
-    def __init__(self, wanted: bool, folder: str | None) -> None:
-        self.wanted, self.folder = wanted, folder
-        self.rows: Int16Array | None = None
+    def __init__(self, most_bytes: int, folder: str | None) -> None:
+        self.most_bytes, self.folder = most_bytes, folder
+        self.rows: Int16Array | None = None  # the first ones, or all
         self.file: io.FileIO | None = None
 
     def opened(self) -> io.FileIO | None:
@@ -205,7 +277,7 @@ class KeptOfPiece:
     """
 
     def __init__(self, n_bytes: int) -> None:
-        self._n_bytes, self._copy = n_bytes, _Copy(True, None)
+        self._n_bytes, self._copy = n_bytes, _Copy(sys.maxsize, None)
 
     def __reduce__(self) -> Any:
         return KeptOfPiece, (self._n_bytes,)
@@ -255,5 +327,11 @@ def _fill_row(
     row: FloatArray, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, integers: Any
 ) -> None:
     for i in range(len(row)):
-        y = min(max(row[i] - centre[i], -reach[i]), reach[i])
-        integers[i] = np.int16(np.int32(np.rint(y * per_unit[i])))  # in steps that are vectorised
+        integers[i] = to_integer(row[i], centre[i], reach[i], per_unit[i])
+
+
+@compiled
+def to_integer(x: float, centre: float, reach: float, per_unit: float) -> Any:
+    """Return the integer of a finite value."""
+    y = min(max(x - centre, -reach), reach)
+    return np.int16(np.int32(np.rint(y * per_unit)))  # in steps that are vectorised

@@ -13,27 +13,32 @@ import glob
 import os
 import re
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
-from hushcov._validation import listed, repeated, shown
+from hushcov._validation import check_real, listed, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.sums.records import Records, check_block_rows, default_block_rows
+from hushcov.sums.records import Records, check_block_rows, check_finite, default_block_rows
+from hushcov.sums.rows import MISSING, turn
+from hushcov.tables.compact import Buffer, in_blocks, to_integer
 from hushcov.tables.formats import (
     FileSpan,
+    GroupReader,
     arrow,
     changed,
     cut,
+    group_sizes,
     no_numbers,
     read_batches,
     schema_of,
@@ -87,6 +92,9 @@ _BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
 _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
+# Bytes of columns of a group of rows that a thread decodes at a time, and the fewest blocks in
+# groups that are read so: smaller ones are read faster in batches of several.
+_COLUMNS_BYTES, _BLOCKS_IN_PART = 4 * 2**20, 4
 # Measured: batches of files that pyarrow has at a time, and what it takes over its use; and what
 # it holds of a column between batches: a buffer, and a page of as many rows as it writes.
 _BATCHES, _UNUSED, _HELD_BYTES = 2.5, 1.2, 2**14 + 8 * 20_000
@@ -157,11 +165,16 @@ class FileRecords(Records):
         A folder with room for two bytes a value. Where a compact copy of the records is too large
         for memory (`CompactRecords`), it is written there once and read in their place. Without a
         folder none is written.
+    memory : float, optional
+        Gigabytes of the compact copy that may be kept in memory: of a larger copy as many rows as
+        fit, and the others are read again. If left out, copies of up to 0.067 GB are kept. With as
+        much as a group of rows takes, eight bytes a value, Parquet files are read faster, too.
 
     Notes
     -----
-    Memory does not depend on the number of records. A Parquet file takes one page and twice the
-    dictionary of every column. Dictionaries are of no use for continuous values, so a file of these
+    Memory does not depend on the number of records, beyond `memory`. A Parquet file takes one page
+    and twice the dictionary of every column, or columns of a group of rows where groups are small
+    enough. Dictionaries are of no use for continuous values, so a file of these
     takes less memory if it is written without them (`use_dictionary=False`). Arrow files are mapped
     into memory; a compressed record batch is held whole.
 
@@ -191,6 +204,7 @@ class FileRecords(Records):
         block_rows: int | None = None,
         codebook: Codebook | None = None,
         scratch: str | os.PathLike[str] | None = None,
+        memory: float | None = None,
     ) -> None:
         for argument, value in (("columns", columns), ("leave_out", leave_out)):
             if isinstance(value, str):
@@ -201,6 +215,9 @@ class FileRecords(Records):
                 f"scratch must be a folder that is there, got {scratch}: make it, or leave it out."
             )
         self.scratch = None if scratch is None else os.fspath(scratch)
+        if memory is not None:
+            cure = "say how many GB the compact copy may take, or leave it out."
+            self.memory = int(1e9 * check_real("memory", memory, above=0, or_zero=True, cure=cure))
         text = TextOptions.checked(delimiter, header, names)
         self._categories = {} if codebook is None else codebook.categories
         self.fills = {} if codebook is None else codebook.fills
@@ -214,6 +231,7 @@ class FileRecords(Records):
                 f"header, names and delimiter must be left out for {paths[0]}, which is no CSV "
                 "file: leave them out."
             )
+        self._groups: dict[str, list[int]] = {}  # sizes of groups of rows, by the path of a file
         texts = tuple(self._categories)
         files = [replace(whole_file(path, file_format, text), texts=texts) for path in paths]
         self._set_spans(files)
@@ -265,6 +283,9 @@ class FileRecords(Records):
                 yield batch.column(0)
 
     def _blocks(self) -> Iterator[FloatArray]:
+        parts = self._parts(8)
+        if parts is not None:
+            return self._group_blocks(parts)
         blocks = self._read_blocks()
         if self._ahead and self.n_records > self.block_rows and threads() > 1:
             count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
@@ -289,6 +310,102 @@ class FileRecords(Records):
         if filled:
             block.setflags(write=False)
             yield block[:filled]
+
+    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
+        """See `Records`; columns of whole groups become integers, before they are rows."""
+        parts = self._parts(2)
+        if parts is None:
+            yield from super()._mapped_blocks(mapping, start)
+            return
+        for reader, part in _opened(part for part in parts if part.stop > start):
+            whole = part.after(start)
+            integers = mapping.place(whole.n_rows)
+            odd = np.zeros((1, self.n_features))  # a value that is not finite, for each feature
+            missing = np.zeros(whole.n_rows, dtype=np.bool_)
+            to = integers, missing, odd, mapping.public
+            self._decode(reader, whole, Columns.fill_integers, *to)
+            check_finite(odd, gaps=self.gaps, names=self.feature_names)
+            if missing.any():
+                integers[missing] = MISSING
+            blocks = in_blocks(integers, self.block_rows)
+            del integers, to  # so that nobody refers to them in the end
+            yield from blocks
+
+    def _group_blocks(self, parts: Sequence[_Part]) -> Blocks:
+        buffer = Buffer(self.n_features, np.float64)
+        for reader, part in _opened(parts):
+            rows = buffer.take(part.n_rows)
+            self._decode(reader, part, Columns.fill, rows, 0)
+            rows.setflags(write=False)
+            blocks = in_blocks(rows, self.block_rows)
+            del rows  # so that nobody refers to them in the end
+            yield from blocks
+
+    def _parts(self, value_bytes: int) -> list[_Part] | None:
+        """Return all rows in groups, or halves of groups, to be held with so many bytes a value.
+
+        None where files have no groups, or too large or too small ones: they are read in batches.
+        """
+        if self.spans[0].format != "parquet" or self._categories:
+            return None
+        d, parts, position = self.n_features, list[_Part](), 0
+        room = reader_bytes(d) + 16 * d * default_block_rows(d)  # what batches and blocks take
+        room += (self.memory or 0) if value_bytes == 8 else 0  # before there is a compact copy
+        for span in self.spans:
+            if span.path not in self._groups:
+                self._groups[span.path] = group_sizes(span.path)
+            end = 0
+            for group, size in enumerate(self._groups[span.path]):
+                first, last = max(span.start - end, 0), min(span.stop - end, size)
+                end += size
+                if first >= last:
+                    continue
+                rows = room - 3 * threads() * max(_COLUMNS_BYTES, 8 * size)  # columns that are read
+                rows = max(1, rows // (value_bytes * d))
+                if last - first > 2 * rows:
+                    return None
+                half = last - first if last - first <= rows else (last - first + 1) // 2
+                for a in range(first, last, half):
+                    parts.append(_Part(span.path, group, size, a, min(half, last - a), position))
+                    position = parts[-1].stop
+            if end < span.stop:
+                raise changed(span.path)
+        return parts if position >= _BLOCKS_IN_PART * self.block_rows * len(parts) > 0 else None
+
+    def _decode(
+        self, reader: GroupReader, part: _Part, fill: Callable[..., None], *to: Any
+    ) -> None:
+        """Call `fill(columns, *to, left)` with all columns of a part, a few at a time.
+
+        Several threads do it, each for columns of its own, of which `left` is the first one.
+        """
+        names, nulls = self.feature_names, set[str]()
+        step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
+
+        def work(left: int) -> None:
+            own = names[left : left + step]
+            found = reader.read(part.group, own)
+            if any(len(each) != part.group_rows for each in found):
+                raise changed(part.path)
+            named = [
+                (n, each.slice(part.first, part.n_rows)) for n, each in zip(own, found, strict=True)
+            ]
+            nulls.update(n for n, each in named if each.null_count and n not in self.fills)
+            fill(Columns([self._numbers(*each) for each in named]), *to, left)
+
+        starts = range(0, self.n_features, step)
+        if threads() == 1 or not self._ahead:
+            for left in starts:
+                work(left)
+        else:
+            jobs = [_readers(os.getpid(), threads()).submit(work, left) for left in starts]
+            try:
+                for job in jobs:
+                    job.result()
+            finally:
+                wait([job for job in jobs if not job.cancel()])
+        if not self.gaps:
+            refuse_nulls([name for name in names if name in nulls])
 
     def _columns(self, span: FileSpan) -> Iterator[Columns]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
@@ -316,6 +433,34 @@ class FileRecords(Records):
         return filled(found, self.fills.get(name))
 
 
+class _Part(NamedTuple):
+    """Rows of a group of rows of a Parquet file; `position` is the first one's among all."""
+
+    path: str
+    group: int
+    group_rows: int
+    first: int
+    n_rows: int
+    position: int
+
+    @property
+    def stop(self) -> int:
+        """Position after the last row."""
+        return self.position + self.n_rows
+
+    def after(self, start: int) -> _Part:
+        """Return the rows from a position on."""
+        cut = max(0, start - self.position)
+        return self._replace(first=self.first + cut, n_rows=self.n_rows - cut)
+
+
+def _opened(parts: Iterable[_Part]) -> Iterator[tuple[GroupReader, _Part]]:
+    for path, own in groupby(parts, key=lambda part: part.path):
+        with GroupReader(path) as reader:
+            for part in own:
+                yield reader, part
+
+
 def _within(span: FileSpan, names: Sequence[str], rows: int) -> Iterator[Any]:
     """Yield the rows of a span, in the batches that they are read in."""
     if not span.n_rows:
@@ -336,7 +481,7 @@ def _read_ahead(blocks: Blocks, count: int) -> Blocks:
 
     However this ends, nothing is read after it and the file is closed.
     """
-    reader, following = _reader(os.getpid()), deque[Any]()
+    reader, following = _readers(os.getpid(), 1), deque[Any]()
     try:
         following.extend(reader.submit(next, blocks, None) for _ in range(count))
         while (block := following.popleft().result()) is not None:
@@ -357,12 +502,12 @@ def _give_back() -> None:
 
 
 @cache
-def _reader(process: int) -> ThreadPoolExecutor:
-    """One thread for all readings: pyarrow and NumPy use again what they freed in the same one.
+def _readers(process: int, count: int) -> ThreadPoolExecutor:
+    """Threads for all readings: pyarrow and NumPy use again what they freed in the same one.
 
     A process that was forked starts its own.
     """
-    return ThreadPoolExecutor(1, thread_name_prefix="hushcov-reader")
+    return ThreadPoolExecutor(count, thread_name_prefix="hushcov-reader")
 
 
 def batch_rows(n_features: int, block_rows: int) -> int:
@@ -658,11 +803,22 @@ class Columns:
         self._columns = tuple(columns)  # keeps them alive, so that their addresses stay valid
         self._addresses = np.array([column.ctypes.data for column in columns], dtype=np.uint64)
 
-    def fill(self, rows: FloatArray, start: int) -> None:
-        """Fill `rows` with the records from `start` on."""
-        assert rows.shape[1] == len(self._columns)
+    def fill(self, rows: FloatArray, start: int, left: int = 0) -> None:
+        """Fill `rows`, from column `left` on, with the records from `start` on."""
+        assert 0 <= left <= rows.shape[1] - len(self._columns)
         assert 0 <= start <= self.n_rows - len(rows)
-        _interleave(self._addresses, start, rows)
+        _interleave(self._addresses, start, rows, left)
+
+    def fill_integers(
+        self, integers: Any, missing: Any, odd: FloatArray, public: Any, left: int
+    ) -> None:
+        """Fill `integers` from column `left` on, as `to_integer` maps values."""
+        assert 0 <= left <= integers.shape[1] - len(self._columns)
+        assert len(integers) == len(missing) == self.n_rows
+        if not _compact(self._addresses, left, public, integers, missing):
+            for i, column in enumerate(self._columns, start=left):
+                found = np.isinf(column).any(), np.isnan(column).any()
+                odd[0, i] = np.select(found, (np.inf, np.nan))
 
 
 @intrinsic
@@ -678,10 +834,50 @@ def _pointer(_: Any, address: Any) -> Any:
 
 
 @compiled
-def _interleave(addresses: NDArray[np.uint64], start: int, rows: FloatArray) -> None:
-    n, d = rows.shape
+def _interleave(addresses: NDArray[np.uint64], start: int, rows: FloatArray, left: int) -> None:
+    n, d = len(rows), len(addresses)
     for top in range(0, n, _TILE_ROWS):
-        for left in range(0, d, _TILE_COLUMNS):
+        for first in range(0, d, _TILE_COLUMNS):
             for a in range(top, min(top + _TILE_ROWS, n)):
-                for i in range(left, min(left + _TILE_COLUMNS, d)):
-                    rows[a, i] = _pointer(addresses[i])[start + a]
+                for i in range(first, min(first + _TILE_COLUMNS, d)):
+                    rows[a, left + i] = _pointer(addresses[i])[start + a]
+
+
+@compiled
+def _compact(
+    addresses: NDArray[np.uint64], left: int, public: Any, integers: Any, missing: Any
+) -> bool:
+    """Fill integers of all rows, and mark rows that are not finite; return False if there are."""
+    centre, reach, per_unit = public
+    tile, finite = np.empty((_TILE_COLUMNS, _TILE_ROWS), dtype=np.int16), True
+    for top in range(0, len(integers), _TILE_ROWS):
+        n = min(_TILE_ROWS, len(integers) - top)
+        for first in range(0, len(addresses), _TILE_COLUMNS):
+            d = min(_TILE_COLUMNS, len(addresses) - first)
+            for i in range(d):
+                where, k = addresses[first + i], left + first + i
+                public = centre[k], reach[k], per_unit[k]
+                if _copy_integers(where, np.uint64(top), n, public, tile[i]):
+                    finite = False
+                    for a in range(n):
+                        x = _pointer(where)[top + a]
+                        missing[top + a] |= x - x != 0.0
+            rows = integers[top : top + n, left + first : left + first + d]
+            if d == _TILE_COLUMNS:
+                turn(tile, rows)
+            else:
+                rows[:] = tile[:d, :n].T
+    return finite
+
+
+@compiled
+def _copy_integers(
+    address: Any, start: Any, n: int, public: tuple[float, float, float], own: Any
+) -> int:
+    """Return how many values are not finite."""
+    column, odd, (centre, reach, per_unit) = _pointer(address), 0, public
+    for a in range(np.uint64(n)):
+        x = column[start + a]
+        own[a] = to_integer(x, centre, reach, per_unit)
+        odd += x - x != 0.0  # where it is NaN
+    return odd

@@ -73,6 +73,7 @@ def open_records(
     block_rows: int | None = None,
     codebook: Codebook | None = None,
     scratch: str | os.PathLike[str] | None = None,
+    memory: float | None = None,
 ) -> Records:
     """Return `source` as Records.
 
@@ -94,13 +95,15 @@ def open_records(
         and Arrow tables. Categories become one-hot columns; `codebook.bounds` are for estimators.
     scratch
         For files: a folder where a copy without a name may be written; see `FileRecords`.
+    memory
+        For files: gigabytes of that copy that may be kept in memory; see `FileRecords`.
     """
     if codebook is not None:
         from hushcov.tables.codebook import FrameRecords, check_codebook, code_categories
 
         check_codebook(codebook)
     for_files: dict[str, Any] = {"columns": columns, "header": header, "names": names}
-    for_files |= {"delimiter": delimiter, "scratch": scratch}
+    for_files |= {"delimiter": delimiter, "scratch": scratch, "memory": memory}
     if is_file_source(source):
         from hushcov.tables.files import FileRecords
 

@@ -85,14 +85,15 @@ class Units:
         most `most_rows` of these records: `docs/proofs/neighbours.md`, step 3.
         """
         # Also where no unit has more: how often records are read does not depend on them.
-        chosen = self.chosen(fingerprints(records), most_rows)  # proof: step 3
+        chosen = self.chosen(records, most_rows)  # proof: step 3
         if most_rows > 1:
             return grouped(records, self.codes, chosen, most_rows)
         return records if chosen.all() else RepeatedRecords(records, chosen.view(np.uint8))
 
-    def chosen(self, prints: NDArray[np.uint64], most_rows: int) -> BoolArray:
+    def chosen(self, records: Records, most_rows: int) -> BoolArray:
         """Choose the rows that are summed: those of a unit with the smallest fingerprints."""
         check_integer("max_rows_per_unit", most_rows, at_least=1, cure="1 is the least.")
+        prints = fingerprints(records)
         chosen = np.ones(len(self.codes), dtype=bool)
         many = np.flatnonzero(self.sizes[self.codes] > most_rows)
         order = many[np.lexsort((prints[many], self.codes[many]))]

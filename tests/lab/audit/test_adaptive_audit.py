@@ -18,6 +18,9 @@ from hushcov.sums.counts import norm_histogram
 from hushcov.sums.grids import FeatureGrid
 from statistics_helpers import FALSE_ALARM, short_and_long
 
+# Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.
+pytestmark = pytest.mark.slow
+
 
 def attacked(mechanism, pair, runs):
     """A claim that is kept survives, but for one time in a million."""

@@ -19,6 +19,9 @@ from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 
+# Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.
+pytestmark = pytest.mark.slow
+
 KINDS_HERE = tuple(kind for kind in KINDS if kind != REPLACE)
 ROWS = 3
 SLOWER = ("screened", "scales")

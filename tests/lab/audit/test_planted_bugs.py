@@ -31,6 +31,9 @@ from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
 from statistics_helpers import FALSE_ALARM, short_and_long
 
+# Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.
+pytestmark = pytest.mark.slow
+
 WITH_NOISE = (
     *(gaussian, genotypes, norms, pace, preparation, quantiles, row_top_k, scales, screened),
     separate,

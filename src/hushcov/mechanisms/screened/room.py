@@ -132,7 +132,7 @@ def best_design(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedDesign
     if inputs.candidates is not None and possible_pairs(inputs) == candidate_pairs(inputs):
         starts, lines = [_ALL_PAIRS], _VALUES  # nothing is selected
     starts = sorted(starts, key=score)[:1] if short else starts
-    found = (descend(score, start, lines, _moved) for start in starts)
+    found = (descend(lambda each, _: score(each), start, lines, _moved) for start in starts)
     return min(found, key=lambda each: each[0])[1]
 
 
