@@ -207,6 +207,13 @@ def _small_groups(table: OddTable, folder: Path) -> Any:
     return open_records(path, block_rows=_BLOCK, leave_out=leave_out)
 
 
+def _partly_kept(table: OddTable, folder: Path) -> Any:
+    """Keep a compact copy of a few rows in memory, and read the others again."""
+    leave_out = [table.name] if table.name else []
+    few = 2 * _FEATURES * _BLOCK / 1e9
+    return open_records(_parquet(table, folder), memory=few, leave_out=leave_out)
+
+
 def _parquet_with_scratch(table: OddTable, folder: Path) -> Any:
     (folder / "scratch").mkdir()
     leave_out = [table.name] if table.name else []
@@ -397,6 +404,7 @@ WAYS = {
     "parquet": WayIn(_parquet, _TYPED, columns=True),
     "parquet, small groups": WayIn(_small_groups, _TYPED, columns=True, share=1),
     "parquet, scratch file": WayIn(_parquet_with_scratch, _TYPED, columns=True, share=1),
+    "parquet, little memory": WayIn(_partly_kept, _TYPED, columns=True, share=1),
     "folder of parquet": WayIn(_folder_of_parquet, _TYPED, columns=True, share=1),
     "feather": WayIn(_feather, _TYPED, columns=True),
     "csv": WayIn(_csv, (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES), text=True, columns=True),
