@@ -348,6 +348,14 @@ def test_blocks_that_depend_on_a_value_are_found(tmp_path, monkeypatch):
     assert any("rows of blocks" in each for each in flipped(tmp_path, **GAUSSIAN).faults)
 
 
+@pytest.mark.parametrize("whose", ["add-remove", "units-removed"])
+def test_copies_are_kept_by_the_released_number_of_records(whose, tmp_path):
+    """One record more does not fit into memory, which would tell how many there are."""
+    case = Case("separate", "parquet, little memory", whose, n_rows=6, seed=6)
+    for n_rows in (5, 6):
+        assert not replay_case(replace(case, n_rows=n_rows), tmp_path / "case").faults
+
+
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):
     """Hypothesis comes down to three rows, of which one is odd."""
     monkeypatch.setattr(gaussian, "row_bounded_gram", unclipped)

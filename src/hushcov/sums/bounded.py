@@ -427,7 +427,7 @@ def sum_and_keep_signs(
     from hushcov.sums.signs import PackedSigns
 
     copied = any(layer.keeps_copy for layer in layers_of(records))
-    size = early_signs(records.n_rows, records.n_features)
+    size = early_signs(records.n_records, records.n_features)
     if not keep or copied or not size or not hands_out_arrays(records):
         return sum_together(records, sums)
     found: list[IntArray] = []

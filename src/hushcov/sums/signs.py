@@ -397,7 +397,7 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
     Nothing here is private by itself; see `sign_gram`.
     """
     d, signs = records.n_features, _take_kept(records)
-    if not (signs or (signs_kept(records.n_rows, d) and hands_out_arrays(records))):
+    if not (signs or (signs_kept(records.n_records, d) and hands_out_arrays(records))):
         return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
     signs = signs or PackedSigns(records)
     return pair_sums(

@@ -45,6 +45,7 @@ _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
+_ALL = sys.maxsize  # bytes of a copy of all rows, however many there are
 _TOGETHER = 16  # blocks of a copy in memory that threads share out at once: they seldom wait
 
 
@@ -102,12 +103,14 @@ class CompactRecords(WrappedRecords):
         self._per_unit = np.zeros(d)
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
         source = source_of(records)
-        size, in_memory = 2 * records.n_rows * d, isinstance(source, ArrayRecords)
-        most = copy_bytes(records.n_rows, d, in_memory=in_memory, memory=source.memory)
+        # By the number of records that is public or released: how often they are read tells it.
+        size, in_memory = 2 * records.n_records * d, isinstance(source, ArrayRecords)
+        most = copy_bytes(records.n_records, d, in_memory=in_memory, memory=source.memory)
         allowed, elsewhere = keep and not self.on_device, isinstance(source, PartitionedRecords)
         folder = source.scratch if allowed and most < size else None
         #: Integers that are kept, or put there by the first sum; a worker puts its own here.
-        self.copy = _Copy(0 if folder or elsewhere or not allowed else most, folder)
+        kept = 0 if folder or elsewhere or not allowed else most
+        self.copy = _Copy(_ALL if kept == size else kept, folder)
         self.held = Held() if allowed and elsewhere else None
 
     @property
@@ -118,8 +121,7 @@ class CompactRecords(WrappedRecords):
     @property
     def keeps_copy(self) -> bool:
         """See `Records`."""
-        whole = 2 * self.n_rows * self.n_features
-        return 0 < whole <= self.copy.most_bytes or self.copy.folder is not None
+        return self.copy.most_bytes == _ALL or self.copy.folder is not None
 
     def map_sum(self, block_function: BlockFunction) -> IntArray:
         """See `Records.map_sum`; sums that centre rows take the integers as they are."""
@@ -151,7 +153,7 @@ class CompactRecords(WrappedRecords):
         known = 0 if kept is None else len(kept)
         for start in range(0, known, step):
             yield kept[start : start + step]  # type: ignore[index]
-        if kept is None or known < self.n_rows:
+        if kept is None or self.copy.most_bytes < _ALL:
             yield from self._read_integers(known)
 
     def _read_integers(self, start: int) -> Iterator[Int16Array]:
@@ -159,7 +161,7 @@ class CompactRecords(WrappedRecords):
         room = min(self.copy.most_bytes // (2 * self.n_features), self.n_rows)
         kept = file = None
         if self.copy.rows is None:
-            kept = np.empty((room, self.n_features), dtype=np.int16) if room else None
+            kept = np.empty((room, self.n_features), np.int16) if self.copy.most_bytes else None
             file = self.copy.opened() if kept is None else None
         records = self._records.unfilled()
         mapping = ToIntegers(self._centre, self._reach, self._per_unit, records.gaps)
@@ -277,7 +279,7 @@ class KeptOfPiece:
     """
 
     def __init__(self, n_bytes: int) -> None:
-        self._n_bytes, self._copy = n_bytes, _Copy(sys.maxsize, None)
+        self._n_bytes, self._copy = n_bytes, _Copy(_ALL, None)
 
     def __reduce__(self) -> Any:
         return KeptOfPiece, (self._n_bytes,)
