@@ -233,15 +233,15 @@ def _norms(
     KIND: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     i = tl.program_id(0) * BN + tl.arange(0, BN)
-    made, own = tl.zeros([BN], tl.float64), tl.zeros([BN], tl.float64)
+    made, own = tl.zeros([BD, BN], tl.float64), tl.zeros([BD, BN], tl.float64)
     for start in range(0, d, BD):
         j = start + tl.arange(0, BD)
         y = _rounded(_tile(rows, stride, n, d, unit, centre, reach, j, i), factors, half_width, j, d)
         v = tl.where((j < d)[:, None], _made(y, first, second, KIND), 0.0)
-        own += tl.sum(y * y, 0)
-        made += tl.sum(v * v, 0)
-    tl.store(square + i, made, i < n)
-    tl.store(size + i, own, i < n)
+        own += y * y
+        made += v * v
+    tl.store(square + i, tl.sum(made, 0), i < n)
+    tl.store(size + i, tl.sum(own, 0), i < n)
 
 
 @triton.jit
@@ -250,15 +250,15 @@ def _sums(
     signs, KIND: tl.constexpr, BD: tl.constexpr, BN: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     j = tl.program_id(0) * BD + tl.arange(0, BD)
-    made, above = tl.zeros([BD], tl.int64), tl.zeros([BD], tl.int64)
+    made, above = tl.zeros([BD, BN], tl.int64), tl.zeros([BD, BN], tl.int32)
     for step in range(STEPS):
         i = (tl.program_id(1) * STEPS + step) * BN + tl.arange(0, BN)
         y = _tile(rows, stride, n, d, unit, centre, reach, j, i)
-        above += tl.sum((y > 0).to(tl.int32) - (y < 0).to(tl.int32), 1)
+        above += (y > 0).to(tl.int32) - (y < 0).to(tl.int32)
         v = _made(_rounded(y, factors, half_width, j, d), first, second, KIND)
-        made += tl.sum((v * tl.load(scale + i, i < n, 0.0)[None, :]).to(tl.int64), 1)
-    tl.atomic_add(total + j, made, j < d, sem="relaxed")
-    tl.atomic_add(signs + j, above, j < d, sem="relaxed")
+        made += (v * tl.load(scale + i, i < n, 0.0)[None, :]).to(tl.int64)
+    tl.atomic_add(total + j, tl.sum(made, 1), j < d, sem="relaxed")
+    tl.atomic_add(signs + j, tl.sum(above, 1).to(tl.int64), j < d, sem="relaxed")
 
 
 @triton.jit
@@ -290,12 +290,12 @@ def _pair_norms(
     y, width, left, right, n_pairs, square, STEPS, BE: tl.constexpr, BN: tl.constexpr
 ):
     i = tl.program_id(1) * BN + tl.arange(0, BN)
-    found = tl.zeros([BN], tl.float64)
+    found = tl.zeros([BE, BN], tl.float64)
     for step in range(STEPS):
         e = (tl.program_id(0) * STEPS + step) * BE + tl.arange(0, BE)
         z = _products(y, width, left, right, n_pairs, e, i).to(tl.float64)
-        found += tl.sum(z * z, 0)
-    tl.atomic_add(square + i, found, i < width, sem="relaxed")
+        found += z * z
+    tl.atomic_add(square + i, tl.sum(found, 0), i < width, sem="relaxed")
 
 
 @triton.jit
@@ -304,12 +304,12 @@ def _pair_sums(
     STEPS: tl.constexpr, BE: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     e = tl.program_id(0) * BE + tl.arange(0, BE)
-    found = tl.zeros([BE], tl.int64)
+    found = tl.zeros([BE, BN], tl.int64)
     for step in range(STEPS):
         i = (tl.program_id(1) * STEPS + step) * BN + tl.arange(0, BN)
         z = (_products(y, width, left, right, n_pairs, e, i) * weight).to(tl.float64)
-        found += tl.sum((z * tl.load(scale + i, i < n, 0.0)[None, :]).to(tl.int64), 1)
-    tl.atomic_add(total + e, found, e < n_pairs, sem="relaxed")
+        found += (z * tl.load(scale + i, i < n, 0.0)[None, :]).to(tl.int64)
+    tl.atomic_add(total + e, tl.sum(found, 1), e < n_pairs, sem="relaxed")
 
 
 def _shortening(square: Tensor, bound: float) -> Tensor:
