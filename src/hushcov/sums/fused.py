@@ -236,7 +236,9 @@ def _norms(
     made, own = tl.zeros([BD, BN], tl.float64), tl.zeros([BD, BN], tl.float64)
     for start in range(0, d, BD):
         j = start + tl.arange(0, BD)
-        y = _rounded(_tile(rows, stride, n, d, unit, centre, reach, j, i), factors, half_width, j, d)
+        y = _rounded(
+            _tile(rows, stride, n, d, unit, centre, reach, j, i), factors, half_width, j, d
+        )
         v = tl.where((j < d)[:, None], _made(y, first, second, KIND), 0.0)
         own += y * y
         made += v * v
@@ -286,9 +288,7 @@ def _products(y, width, left, right, n_pairs, e, i):
 
 
 @triton.jit
-def _pair_norms(
-    y, width, left, right, n_pairs, square, STEPS, BE: tl.constexpr, BN: tl.constexpr
-):
+def _pair_norms(y, width, left, right, n_pairs, square, STEPS, BE: tl.constexpr, BN: tl.constexpr):
     i = tl.program_id(1) * BN + tl.arange(0, BN)
     found = tl.zeros([BE, BN], tl.float64)
     for step in range(STEPS):

@@ -160,8 +160,9 @@ class Records(ABC):
             return self._sum_rows(block_function)
         total: Any = None
         for block in self._blocks():
-            check_finite(block, gaps=self.gaps, names=self.feature_names)
-            part = block_function(block)
+            whole = check_finite(block, gaps=self.gaps, names=self.feature_names)
+            of_all = whole and isinstance(block_function, _OfComplete)
+            part = (block_function.block_function if of_all else block_function)(block)
             _check_part(part, total)
             if total is None:
                 total = namespace(part).zeros_like(part)  # the function may reuse its array
@@ -279,9 +280,7 @@ class PartitionedRecords(Records):
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
 
 
-def check_finite(
-    block: Any, *, gaps: bool = False, names: tuple[str, ...] | None = None
-) -> bool:
+def check_finite(block: Any, *, gaps: bool = False, names: tuple[str, ...] | None = None) -> bool:
     """Refuse a block with NaN or infinite values, without saying in which records they are.
 
     With `gaps`, NaN says that a value is missing, and only infinite ones are refused. Returns
