@@ -455,7 +455,7 @@ def read_spreads(
     wholes = _are_whole(counts, location, deviation, sigma, n)
     stands_out = counts > z * sigma
     away = np.abs(np.arange(counts.shape[1]) + 0.5 - location[:, None])
-    clusters = (stands_out & (away > _OUTSIDE * deviation[:, None] + 1)).any(axis=1)
+    clusters = np.any(stands_out & (away > _OUTSIDE * deviation[:, None] + 1), axis=1).tolist()
     columns = zip(location.tolist(), deviation.tolist(), wholes.tolist(), clusters, strict=True)
     for i, (centre, sd, whole, others) in enumerate(columns):
         if parents is not None and not whole:

@@ -4,7 +4,7 @@ Compact rows are a tensor of features by records, integers of two bytes in units
 Products of doubles are rounded one by one: kernels are launched without fused operations.
 """
 
-# mypy: allow-untyped-defs, allow-untyped-decorators, allow-untyped-calls
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _ROUNDING = tl.constexpr(1.5 * 2.0**52)  # added and taken off: rounds to intege
 _PLAIN, _FOURTHS, _SQUARES = 0, 1, 2  # what is made of integers
 _FEATURES, _RECORDS, _PAIRS, _STEPS = 16, 128, 16, 8  # of a tile, and tiles of a program
 _TOGETHER = 2**16  # records of which integers are held
+_PANEL = 2560  # features whose signs are multiplied at a time
 
 
 @functools.cache
@@ -345,14 +346,17 @@ def sum_signs(rows: CompactRows) -> Tensor:
 
 
 def add_panel(rows: CompactRows, start: int, stop: int) -> Tensor:
-    """Sum signs, and their products in bytes, with 32-bit sums."""
+    """Sum signs, and their products in bytes, with 32-bit sums, from the diagonal on."""
     assert rows.n < 2**31
-    gram: Tensor = 0
+    first, last = start // 32 * 32, -(-stop // 32) * 32
+    shape = last - first, -(-rows.d // 32) * 32 - first
+    gram = torch.zeros(shape, dtype=torch.int32, device=rows.device)
     for part in rows.parts():
-        signs = part.signs()
-        last = min(len(signs), -(-stop // 32) * 32)
-        gram = gram + torch._int_mm(signs[start // 32 * 32 : last], signs[start // 32 * 32 :].T)
-    low = start % 32
+        signs = part.signs()[first:]
+        for low in range(0, len(gram), _PANEL):  # no products below the diagonal
+            own = signs[low : min(low + _PANEL, len(gram))]
+            gram[low : low + _PANEL, low:] += torch._int_mm(own, signs[low:].T)
+    low = start - first
     gram = gram[low : low + stop - start, low : low + rows.d - start].to(torch.int64)
     return torch.cat([sum_signs(rows)[None, start:], gram])
 

@@ -454,7 +454,7 @@ class CentredSigns(SignScreen):
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
-        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> IntArray:
+        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> Any:
             if is_tensor(products):
                 from hushcov.sums.device import score_pairs
 
