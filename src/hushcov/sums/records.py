@@ -161,8 +161,10 @@ class Records(ABC):
         total: Any = None
         for block in self._blocks():
             whole = check_finite(block, gaps=self.gaps, names=self.feature_names)
-            of_all = whole and isinstance(block_function, _OfComplete)
-            part = (block_function.block_function if of_all else block_function)(block)
+            function = block_function
+            if whole and isinstance(function, _OfComplete):
+                function = function.block_function
+            part = function(block)
             _check_part(part, total)
             if total is None:
                 total = namespace(part).zeros_like(part)  # the function may reuse its array
