@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._compiled import popcount as _popcount
+from hushcov.sums import gram
 from hushcov.sums.gram import PANEL_BYTES, pair_sums
 from hushcov.sums.records import PartitionedRecords, Records, hands_out_arrays, source_of
 from hushcov.sums.rows import MISSING, RowSums, finite_row, row_parts
@@ -414,7 +415,7 @@ def _scores_on_device(records: Records, score: Score, largest: int) -> NDArray[A
     """Return `sign_scores`; panels are scored where they are, and only scores are copied."""
     d, found, start = records.n_features, [], 0
     while start < d - 1:
-        stop = min(d, start + max(1, PANEL_BYTES // (8 * (d - start))))
+        stop = min(d, start + max(1, gram.PANEL_BYTES // (8 * (d - start))))
         size = (stop - start) * (2 * d - start - stop - 1) // 2
         panel = _Scored(add_panel, (start, stop), (size,), score=score, largest=largest)
         found.append(records.map_sum(panel))
