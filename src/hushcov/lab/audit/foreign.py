@@ -267,27 +267,31 @@ def examine(
 
     If the promise is kept, any of them rejects it with probability `alarm_rate` at most.
     """
-    halves = [(half[: len(half) // 2], half[len(half) // 2 :]) for half in (first, second)]
-    (chosen, counted) = zip(*halves, strict=True)
-    scored = {}
+    n, m = len(first) // 2, len(second) // 2
+    scored: dict[object, tuple[FloatArray, FloatArray]] = {}
     for learn, _ in TESTERS.values():
         if learn not in scored:
-            score = learn(*chosen)
-            scored[learn] = [score(half) for half in counted]
+            score = learn(first[:n], second[:m])
+            scored[learn] = score(first[n:]), score(second[m:])
     found = []
     for learn, compare in TESTERS.values():
+        of_first, of_second = scored[learn]
         rate = alarm_rate / len(TESTERS)
-        each = compare(*scored[learn], promise, rate)
+        each = compare(of_first, of_second, promise, rate)
         for count in UNCHARGED:
-            together = [
-                half[: len(half) // count * count].reshape(-1, count).sum(axis=1)
-                for half in scored[learn]
-            ]
-            if len(together[0]) > 1 and compare(*together, promise, rate).rejects:
+            if min(n, m) < 2 * count:
+                break
+            together = (_summed(of_first, count), _summed(of_second, count))
+            if compare(together[0], together[1], promise, rate).rejects:
                 each = replace(each, seen=count)
                 break
         found.append(each)
     return tuple(found)
+
+
+def _summed(scores: FloatArray, count: int) -> FloatArray:
+    """Return the scores of so many releases together: those of each, added up."""
+    return np.asarray(scores[: len(scores) // count * count].reshape(-1, count).sum(axis=1))
 
 
 def examine_attack(
@@ -299,5 +303,6 @@ def examine_attack(
     """
     cure = "testers need thousands."
     check_integer("runs", runs, at_least=_FEWEST_RUNS, cure=cure)
-    outputs = draw_outputs(attack, runs // min(attack.slowness, _SLOWEST), seed, progress)
-    return examine(*outputs, attack.target.promise, alarm_rate)
+    check_integer("seed", seed, at_least=0, cure="leave it out for the default.")
+    first, second = draw_outputs(attack, runs // min(attack.slowness, _SLOWEST), seed, progress)
+    return examine(first, second, attack.target.promise, alarm_rate)
