@@ -27,6 +27,7 @@ from hushcov.lab.audit.foreign import (
     examine_attack,
     mean_lower,
 )
+from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.noise import rounded_normal
 from statistics_helpers import FALSE_ALARM
 
@@ -161,6 +162,7 @@ def test_releases_of_which_one_is_charged(count, runs):
         slow("gaussian", "flips among others", 4_000, 3),
         slow("gaussian", "axes", 12_000, 2),
         slow("genotypes-frequencies", "flips among others", 6_000, 4),
+        slow("candidates", "pair among real ones", 4_500, 4),
     ],
 )
 def test_too_little_noise(monkeypatch, mechanism, pair, runs, part):
@@ -173,6 +175,13 @@ def test_too_little_noise(monkeypatch, mechanism, pair, runs, part):
     patch_everywhere(monkeypatch, "rounded_normal", less)
     found = examine_attack(attack, runs, FALSE_ALARM)
     assert rejecting(found) == set(TESTERS)
+
+
+@pytest.mark.slow
+def test_too_little_noise_of_the_looks(monkeypatch):
+    attack, sigmas = attack_on("adaptive-looks", "sign flips"), adaptive.noise_sigmas
+    monkeypatch.setattr(adaptive, "noise_sigmas", lambda *args: [s // 4 for s in sigmas(*args)])
+    assert rejecting(examine_attack(attack, 1_500, FALSE_ALARM)) == set(TESTERS)
 
 
 # The command

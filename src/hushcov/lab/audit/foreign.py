@@ -39,7 +39,7 @@ FOREIGN = ("adaptive", "adaptive-looks", "candidates", "gaussian", "genotypes")
 #: Mistakes that are tried beside the mechanism itself: so many releases, of which one is charged.
 UNCHARGED = (2, 3, 4, 6, 9, 16)
 DEFAULT_RUNS = 20_000
-_FEWEST_RUNS, _SLOWEST = 300, 3
+_FEWEST_RUNS, _SLOWEST = 300, 5
 _LEVEL = 0.5  # epsilon at which divergences are compared where a promise is a whole curve
 _ORDER = 2.0  # of Renyi's divergence
 _LARGEST_SCORE = 1.5  # of the variational form; larger ones need more runs
@@ -110,6 +110,9 @@ def mean_lower(values: FloatArray, width: float, alarm_rate: float) -> float:
 
 #: A tester: scores of outputs on the first and the second dataset, a promise, an alarm rate.
 Tester = Callable[[FloatArray, FloatArray, Promise, float], Finding]
+#: Scores outputs, and what makes such a function of outputs on the first and the second dataset.
+Score = Callable[[FloatArray], FloatArray]
+Learner = Callable[[FloatArray, FloatArray], Score]
 
 
 def _level(promise: Promise) -> float:
@@ -215,7 +218,7 @@ def compare_youden(
     return Finding("Youden", estimate, max(0.0, 1 - sum(upper)), allowed, alarm_rate)
 
 
-def learn_network(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], FloatArray]:
+def learn_network(first: FloatArray, second: FloatArray) -> Score:
     """Fit DP Auditorium's network (three layers of 12), and return what scores outputs."""
     network = MLPClassifier(
         (12, 12, 12), learning_rate_init=1e-2, batch_size=100, max_iter=12, random_state=0
@@ -223,7 +226,7 @@ def learn_network(first: FloatArray, second: FloatArray) -> Callable[[FloatArray
     return _learn(network, first, second)
 
 
-def learn_rule(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], FloatArray]:
+def learn_rule(first: FloatArray, second: FloatArray) -> Score:
     """Fit dp-recorder's logistic regression; scores are above 0 beyond Youden's threshold."""
     score = _learn(LogisticRegression(), first, second)
     values, n = np.sort(np.concatenate([score(first), score(second)])), len(second)
@@ -233,9 +236,7 @@ def learn_rule(first: FloatArray, second: FloatArray) -> Callable[[FloatArray], 
     return lambda outputs: score(outputs) - threshold
 
 
-def _learn(
-    classifier: Any, first: FloatArray, second: FloatArray
-) -> Callable[[FloatArray], FloatArray]:
+def _learn(classifier: Any, first: FloatArray, second: FloatArray) -> Score:
     outputs = np.concatenate([first, second])
     pipeline = make_pipeline(StandardScaler(), classifier)
     with warnings.catch_warnings():
@@ -251,7 +252,7 @@ def _learn(
 
 
 #: Testers by name, with what makes their scores.
-TESTERS = {
+TESTERS: dict[str, tuple[Learner, Tester]] = {
     "hockey-stick": (learn_network, compare_hockey_stick),
     "Renyi": (learn_network, compare_renyi),
     "MMD": (learn_network, compare_mmd),
@@ -268,7 +269,7 @@ def examine(
     If the promise is kept, any of them rejects it with probability `alarm_rate` at most.
     """
     n, m = len(first) // 2, len(second) // 2
-    scored: dict[object, tuple[FloatArray, FloatArray]] = {}
+    scored: dict[Learner, tuple[FloatArray, FloatArray]] = {}
     for learn, _ in TESTERS.values():
         if learn not in scored:
             score = learn(first[:n], second[:m])
@@ -299,7 +300,7 @@ def examine_attack(
 ) -> tuple[Finding, ...]:
     """Run a mechanism on both datasets of an attack, and every tester on its outputs.
 
-    `runs` is the number on each dataset; slow mechanisms make a third of them.
+    `runs` is the number on each dataset; slow mechanisms make a third or a fifth.
     """
     cure = "testers need thousands."
     check_integer("runs", runs, at_least=_FEWEST_RUNS, cure=cure)
