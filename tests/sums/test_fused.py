@@ -11,7 +11,7 @@ from hushcov.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of, 
 from hushcov.sums.counts import cell_counts, norm_counts_of, signed_octaves
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import ProductMap
+from hushcov.sums.products import ProductMap, finest_half_width
 from hushcov.sums.records import CentredRecords, CompleteRecords
 from hushcov.sums.signs import sign_gram
 from hushcov.tables import compact
@@ -35,8 +35,9 @@ def hostile(n, d, *, gaps):
 
 def statistics(scale):
     d = len(scale)
-    grid, coarse = FeatureGrid(scale, 64.0, 2**15 - 1), FeatureGrid(scale, 8.0, 500)
     rows, columns = (side[::2] for side in np.triu_indices(d, 1))
+    width = finest_half_width(len(rows), d, 4, at_most=500)
+    grid, coarse = FeatureGrid(scale, 64.0, 2**15 - 1), FeatureGrid(scale, 8.0, width)
 
     def products(bound, *pairs):
         ranges = bound, bound // 4, bound // 4, 10**6
