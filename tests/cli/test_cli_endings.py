@@ -70,7 +70,7 @@ MOMENTS = {
     [
         *(("SIGTERM", "before the commit"), ("SIGINT", "after the commit")),
         pytest.param("SIGTERM", "after the commit", marks=pytest.mark.slow),
-        ("SIGHUP", "writing"),
+        pytest.param("SIGHUP", "writing", marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_ends_in_order(name, moment):
@@ -113,6 +113,7 @@ def test_closed_streams(closed):
     assert Path("a/out/release.json").exists()
 
 
+@pytest.mark.slow
 def test_output_that_nobody_reads_any_more():
     read, write = os.pipe()
     os.close(read)
@@ -133,6 +134,7 @@ def test_messages_that_nobody_reads_do_not_cost_the_release():
     assert Path("a/out/release.json").exists()
 
 
+@pytest.mark.slow
 def test_a_full_disk_behind_the_output():
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full here")

@@ -526,6 +526,7 @@ def _words(text: str) -> str:
     return " ".join(text.replace("|", " ").split())
 
 
+@pytest.mark.slow
 def test_as_a_newcomer_runs_it(program, tmp_path):
     answer = program("demo", env=os.environ | {"COLUMNS": "80", "PYTHONIOENCODING": "ascii"})
     assert (answer.returncode, answer.stderr) == (0, "")

@@ -160,7 +160,8 @@ def ignores_activation(statistic, schedule, generator):
 
 
 WRONG_SAMPLERS = [
-    *(ignores_selection, draws_gates_independently_of_the_band),
+    pytest.param(ignores_selection, marks=pytest.mark.slow),
+    draws_gates_independently_of_the_band,
     *(uses_a_selection_scale_ten_percent_off, uses_a_gate_noise_ten_percent_off),
     *(keeps_three_percent_too_many, ignores_activation),
 ]

@@ -204,16 +204,19 @@ def key_stream(key: Key, size: int, buffer: Words | None = None) -> Words:
 
 
 @intrinsic
-def _rounds(context: Any, address: Any) -> Any:
-    """Do all rounds of blocks side by side, in place: a vector for each of 16 words of a block."""
+def _rounds(context: Any, address: Any, to: Any) -> Any:
+    """Do all rounds of blocks side by side, a vector for each of 16 words; write block by block."""
     from numba import types
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         from llvmlite import ir
 
         lanes = ir.VectorType(ir.IntType(32), _LANES)
-        start = builder.inttoptr(arguments[0], lanes.as_pointer())
-        places = [builder.gep(start, [ir.Constant(ir.IntType(32), i)]) for i in range(16)]
+        starts = [builder.inttoptr(each, lanes.as_pointer()) for each in arguments]
+        places, written = (
+            [builder.gep(start, [ir.Constant(ir.IntType(32), i)]) for i in range(16)]
+            for start in starts
+        )
         first = [builder.load(place, align=4) for place in places]
         x = list(first)
 
@@ -229,11 +232,26 @@ def _rounds(context: Any, address: Any) -> Any:
                 step(c, d, b, 12)
                 step(a, b, d, 8)
                 step(c, d, b, 7)
-        for each, place, before in zip(x, places, first, strict=True):
-            builder.store(builder.add(each, before), place, align=4)
+        x = [builder.add(each, before) for each, before in zip(x, first, strict=True)]
+        for half in (1, 2, 4):  # turn words by blocks: exchange halves, twice as large each time
+            upper = ir.Constant(
+                lanes, [k + _LANES - half if k & half else k for k in range(_LANES)]
+            )
+            lower = ir.Constant(
+                lanes, [k + _LANES if k & half else k + half for k in range(_LANES)]
+            )
+            x = [
+                builder.shuffle_vector(x[k - half], x[k], lower)
+                if k & half
+                else builder.shuffle_vector(x[k], x[k + half], upper)
+                for k in range(16)
+            ]
+        for lane in range(_LANES):  # which has its first words in one vector, then the others
+            builder.store(x[lane], written[2 * lane], align=4)
+            builder.store(x[_LANES + lane], written[2 * lane + 1], align=4)
         return context.get_dummy_value()
 
-    return types.void(types.intp), code
+    return types.void(types.intp, types.intp), code
 
 
 @compiled
@@ -243,18 +261,15 @@ def fill_groups(start: int, stop: int, stream: int, key: Key, out: Key) -> None:
     A block is made of constants, the key, the counter in two words, and a nonce of zero.
     """
     x = np.zeros((16, _LANES), dtype=np.uint32)
+    for lane in range(_LANES):
+        for i in range(4):
+            x[i, lane] = _CONSTANTS[i]
+        for i in range(8):
+            x[4 + i, lane] = key[i]
+    assert len(out) >= 2 * GROUP * (stop - start)
     for group in range(start, stop):
         for lane in range(_LANES):
-            for i in range(4):
-                x[i, lane] = _CONSTANTS[i]
-            for i in range(8):
-                x[4 + i, lane] = key[i]
             block = group * _LANES + lane
             x[12, lane] = block & 0xFFFFFFFF
             x[13, lane] = stream + (block >> 32)
-            x[14, lane] = x[15, lane] = 0
-        _rounds(x.ctypes.data)
-        own = out[2 * GROUP * (group - start) : 2 * GROUP * (group - start + 1)]
-        for lane in range(_LANES):
-            for i in range(16):
-                own[16 * lane + i] = x[i, lane]
+        _rounds(x.ctypes.data, out.ctypes.data + 8 * GROUP * (group - start))

@@ -25,7 +25,16 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.noise.entropy import LazyUniform, random_words, room_for
+from hushcov.noise.entropy import (
+    GROUP,
+    Key,
+    LazyUniform,
+    fill_groups,
+    fresh_key,
+    has_keys,
+    random_words,
+    room_for,
+)
 
 #: The score of an item that is no candidate.
 TAKEN = -1
@@ -34,6 +43,8 @@ _LARGEST_RATE = 1e100  # rate * score is far from overflow
 _CHUNK, _LARGEST_CHUNK = 2**20, 2**22  # items drawn at a time, more where there are many threads
 _A_THREAD = 2**18
 _PART = 2**15  # items for which a thread pays
+_CHUNKS = 8  # drawn at a time where it is known about which are kept
+_NEAR_GROUPS = 256  # of words that stay in the cache
 
 # log(E) of the kernel differs from that of the middle of the cell by less than 2^-42, apart from
 # the cell's width: |log E| < 46 at 64 bits, and the library's log and log1p are trusted to a
@@ -71,8 +82,8 @@ def gumbel_top(
 
     The G_a are independent standard Gumbel variables. `scores` are integers from 0 to 2^53, or
     `TAKEN` for items that are left out, in 32 or 64 bits; `rate` is the exact value of the given
-    double. Beyond `scores` itself, memory is needed for about twice `count` items and a chunk of a
-    million.
+    double. Beyond `scores` itself, memory is needed for about ten times `count` items and a chunk
+    of a million.
 
     Privacy
     -------
@@ -189,8 +200,16 @@ def _select(
     ruler, threshold = _Ruler(rate, int(scores[0]), widening), math.inf
     pool: list[_Items] = []
     buffer = np.empty(room_for(min(chunk, len(scores))), dtype=np.uint64)
-    for start in range(0, len(scores), chunk):
-        part = scores[start : start + chunk]
+    start = stop = 0
+    while stop < len(scores):
+        start, known = stop, threshold < math.inf and has_keys(generator)
+        part = scores[start : start + (_CHUNKS * chunk if known else chunk)]
+        stop = start + len(part)
+        if known:
+            pool.append(_drawn_below(generator, part, ruler, threshold, start))
+            if sum(map(len, pool)) >= 2 * count:
+                pool, ruler, threshold = _pruned(pool, count, ruler)
+            continue
         words = random_words(generator, len(part), buffer).view(np.int64)
         guess = _guess_cut(words, part, ruler, count) if threshold == math.inf else threshold
         kept, certain = ruler.find_below(words, part, guess)
@@ -208,6 +227,29 @@ def _select(
         generator, finalists.where(undecided), rate, count - int(inside.sum())
     )
     return finalists.indices[inside]
+
+
+def _drawn_below(
+    generator: np.random.Generator,
+    scores: npt.NDArray[Any],
+    ruler: _Ruler,
+    threshold: float,
+    first: int,
+) -> _Items:
+    """Draw words for items, and keep those whose keys may be up to a threshold.
+
+    The words are those of a fresh key, and each thread makes its own, a few at a time: they stay in
+    its cache. `first` is the index of the first item.
+    """
+    key, given = fresh_key(generator), (ruler.rate, ruler.reference, ruler.widening, threshold)
+    parts = even_parts(room_for(len(scores)) // GROUP, _PART // GROUP)
+    jobs = [(a, b, key, scores[a * GROUP : b * GROUP], *given) for a, b in parts]
+    found = run_parts(_draw_below, jobs)
+    places = np.concatenate(
+        [a * GROUP + own for (a, _), (own, _) in zip(parts, found, strict=True)]
+    )
+    words = np.concatenate([own for _, own in found])
+    return _Items(first + places, words, scores[places].astype(np.int64))
 
 
 def _guess_cut(words: IntArray, scores: npt.NDArray[Any], ruler: _Ruler, count: int) -> float:
@@ -370,6 +412,8 @@ def _find_below(
     found = np.empty(2 * _BATCH, dtype=np.int64)
     for start in range(0, len(words), _BATCH):
         own, part = words[start : start + _BATCH], scores[start : start + _BATCH]
+        if not _may_be_below(own, part, rate, reference, widening, threshold, low):
+            continue
         _bound_roughly(own, part, rate, reference, widening, low[: len(own)], high[: len(own)])
         if number + _BATCH > len(found):
             longer = np.empty(2 * len(found), dtype=np.int64)
@@ -383,10 +427,70 @@ def _find_below(
 
 
 @compiled
+def _draw_below(
+    first: int,
+    last: int,
+    key: Key,
+    scores: npt.NDArray[Any],
+    rate: float,
+    reference: int,
+    widening: float,
+    threshold: float,
+) -> tuple[IntArray, IntArray]:
+    """Make the words of some groups of the stream of a key; find items as `_find_below` does."""
+    words, number = np.empty(_NEAR_GROUPS * GROUP, dtype=np.uint64), 0
+    places, kept = np.empty(_BATCH, dtype=np.int64), np.empty(_BATCH, dtype=np.int64)
+    for group in range(first, last, _NEAR_GROUPS):
+        stop = min(group + _NEAR_GROUPS, last)
+        fill_groups(group, stop, 0, key, words.view(np.uint32))
+        start = (group - first) * GROUP
+        part = scores[start : (stop - first) * GROUP]
+        own = words[: len(part)].view(np.int64)
+        found, _ = _find_below(own, part, rate, reference, widening, threshold)
+        if number + len(found) > len(places):
+            longer = np.empty((2, 2 * (number + len(found))), dtype=np.int64)
+            longer[0, :number], longer[1, :number] = places[:number], kept[:number]
+            places, kept = longer[0], longer[1]
+        for each in found:
+            places[number], kept[number] = start + each, own[each]
+            number += 1
+    return places[:number], kept[:number]
+
+
+@compiled
+def _may_be_below(
+    words: IntArray,
+    scores: npt.NDArray[Any],
+    rate: float,
+    reference: int,
+    widening: float,
+    threshold: float,
+    low: FloatArray,
+) -> bool:
+    """Return whether a key may be at most a threshold; few are, and this takes half the time."""
+    bits, below = low.view(np.int64), False
+    for item in range(len(words)):
+        word = words[item]
+        low[item] = (word ^ (word >> 63)) + 0.5
+    for item in range(len(words)):
+        cells = low[item]
+        logarithm = _LOG_2 * (bits[item] * 2.0**-52 - _DOUBLE_OFFSET)
+        least = logarithm + _SLOPES[0] * (cells * 2.0**-64) if words[item] >= 0 else _UPPER_HALF[0]
+        product = rate * (scores[item] - reference)
+        error = _ROUGH_ERROR + _PRODUCT_ERROR * abs(product) + widening
+        below |= (least - product - error <= threshold) | (cells <= _NO_CELLS)
+    return below
+
+
+@compiled
 def _survey(scores: npt.NDArray[Any]) -> tuple[int, int, int]:
     """Return the least score or 0, the largest or 0, and the number of candidates."""
-    least, most, number = 0, 0, 0
-    for score in scores:
-        least, most = min(least, score), max(most, score)
+    if not len(scores):
+        return 0, 0, 0
+    least, most, number = scores[0], scores[0], 0
+    for item in range(len(scores)):  # of one type: the loop is vectorised
+        score = scores[item]
+        least = score if score < least else least
+        most = score if score > most else most
         number += score != TAKEN
-    return least, most, number
+    return min(0, least), max(0, most), number

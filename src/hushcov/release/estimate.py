@@ -33,6 +33,9 @@ _NO_BETTER = 0.6  # an error by noise from which on zeros may be as good
 
 def estimate(release: Release) -> Matrix:
     """The covariance made of a release: thresholded and projected as its document says."""
+    if _has_few(release):
+        matrix = estimate(replace(release, integers=_of_selected(release)))
+        return matrix.toarray()
     if release.making.structure is not None:
         covariance = _structured(release)
     else:
@@ -44,6 +47,19 @@ def estimate(release: Release) -> Matrix:
     entries = covariance.data if is_sparse(covariance) else covariance
     entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
     return covariance
+
+
+def _has_few(release: Release) -> bool:
+    """Whether a full matrix has zeros but for selected pairs, whose estimate is quicker."""
+    full = not is_sparse(release.integers) and release.making.structure is not None
+    return full and release.selected is not None and not release.making.projected
+
+
+def _of_selected(release: Release) -> Matrix:
+    """The integers of selected pairs and of the diagonal."""
+    assert release.selected is not None
+    places = release.selected[0], release.selected[1]
+    return symmetric_sparse(places, release.integers[places], release.integers.diagonal())
 
 
 def guards(release: Release) -> bool:

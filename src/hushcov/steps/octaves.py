@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
@@ -452,15 +452,18 @@ def read_spreads(
     """
     location, deviation = _fit_normal(counts, parents, sigma, n)
     found: list[CellSpread | None] = []
-    for row, centre, sd in zip(counts, location, deviation, strict=True):
-        whole = _is_whole(row, centre, sd, sigma, n)
-        spread = _with_clusters(row, centre, sd, row > z * sigma)
+    wholes = _are_whole(counts, location, deviation, sigma, n)
+    stands_out = counts > z * sigma
+    away = np.abs(np.arange(counts.shape[1]) + 0.5 - location[:, None])
+    clusters = np.any(stands_out & (away > _OUTSIDE * deviation[:, None] + 1), axis=1).tolist()
+    columns = zip(location.tolist(), deviation.tolist(), wholes.tolist(), clusters, strict=True)
+    for i, (centre, sd, whole, others) in enumerate(columns):
         if parents is not None and not whole:
             found.append(None)
-        elif spread.reach is None and whole and sd < _NARROWEST:
-            found.append(replace(spread, in_one_place=True))
+        elif others:
+            found.append(_with_clusters(counts[i], away[i], sd, stands_out[i]))
         else:
-            found.append(spread)
+            found.append(CellSpread(centre, sd, in_one_place=whole and sd < _NARROWEST))
     return found
 
 
@@ -499,27 +502,26 @@ def _laws(n_cells: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     return np.concatenate(shares), np.concatenate(centres), np.concatenate(log_sd)
 
 
-def _normal_shares(n_cells: int, centre: FloatArray | float, sd: float) -> FloatArray:
+def _normal_shares(n_cells: int, centre: FloatArray, sd: FloatArray | float) -> FloatArray:
     edges = np.arange(n_cells + 1, dtype=np.float64)
     return np.asarray(np.diff(special.ndtr((edges - centre) / sd), axis=-1))
 
 
-def _is_whole(counts: FloatArray, centre: float, sd: float, sigma: float, n: int) -> bool:
-    """Whether the law may hold most records, by least squares."""
-    law = _normal_shares(len(counts), centre, sd)
-    square = float(law @ law)
-    held = float(law @ counts) / square
-    return held + _WHOLE_DEVIATIONS * sigma / math.sqrt(square) > _WHOLE * n
+def _are_whole(
+    counts: FloatArray, centre: FloatArray, sd: FloatArray, sigma: float, n: int
+) -> BoolArray:
+    """Whether the law of each column may hold most records, by least squares."""
+    law = _normal_shares(counts.shape[1], centre[:, None], sd[:, None])
+    square = np.einsum("ij,ij->i", law, law)
+    held = np.einsum("ij,ij->i", law, counts) / square
+    return np.asarray(held + _WHOLE_DEVIATIONS * sigma / np.sqrt(square) > _WHOLE * n)
 
 
 def _with_clusters(
-    counts: FloatArray, centre: float, sd: float, stands_out: BoolArray
+    counts: FloatArray, away: FloatArray, sd: float, stands_out: BoolArray
 ) -> CellSpread:
-    """The law itself, or the moments of it and of the cells far from it that stand out."""
+    """The moments of the law and of the cells far from it that stand out."""
     middle = np.arange(len(counts)) + 0.5
-    away = np.abs(middle - centre)
-    if not (stands_out & (away > _OUTSIDE * sd + 1)).any():
-        return CellSpread(float(centre), float(sd))
     counted = stands_out | ((away <= _WITHIN * sd + 0.5) & (counts > 0))
     weights = np.where(counted, counts, 0.0)
     weights /= weights.sum()

@@ -270,7 +270,8 @@ class Together(RowSums):
 
     def of_tensor(self, block: Any) -> Any:
         """See `RowSums`."""
-        return namespace(block).cat([each.of_tensor(block).reshape(-1) for each in self.sums])
+        parts = [each.of_tensor(block).reshape(-1) for each in self.sums]
+        return namespace(parts[0]).cat(parts)
 
 
 @dataclass(frozen=True, eq=False)

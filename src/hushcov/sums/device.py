@@ -8,23 +8,111 @@ All sums are sums of integers that doubles hold exactly, so their order does not
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+import sys
 from typing import Any
 
+import numpy as np
 import torch
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov.sums.counts import N_BINS, N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
 from hushcov.sums.grids import INSIDE
 from hushcov.sums.products import EXACT_ROWS, N_NORM_BINS
-from hushcov.sums.rows import ROOT_HALF
+from hushcov.sums.records import device_block_rows
+from hushcov.sums.rows import MISSING, ROOT_HALF, RowSums
+
+try:
+    from hushcov.sums import fused
+except ImportError:  # no Triton: the same integers, in more readings
+    fused = None  # type: ignore[assignment]
 
 _LARGEST_INT32 = 2**31 - 1
 _TILE = 8  # sizes of integer matrix products must be multiples of this
 _FEWEST_ROWS = 32  # and at least this
 _PRODUCT_BYTES = 2**30  # bytes of products held at a time
 
+_SPARE_BYTES = 2**32  # of a device, for blocks beside a compact copy
+
 Tensor = Any
+
+
+def sums_of(sums: RowSums, block: Tensor) -> Tensor:
+    """Return the sums of a block: of rows, or of compact ones if what is taken off has units."""
+    about = sums.about
+    if about is None or about.unit is None:
+        return sums.of_tensor(block if about is None else about.of_tensor(block))
+    names = [each.kernel.__name__ for each in getattr(sums, "sums", (sums,))]
+    if _fused_on(block) and all(hasattr(fused, name) for name in names):
+        return sums.of_tensor(fused.CompactRows(block.T, about))
+    parts = block.split(device_block_rows(block.shape[1]))
+    found = (sums.of_tensor(about.of_tensor(part)) for part in parts)
+    return functools.reduce(operator.add, found)
+
+
+def kernel_for(name: str, rows: Any) -> Any:
+    """Return the function of this name for rows on a device: one that reads them once, if any."""
+    if not isinstance(rows, torch.Tensor):
+        return getattr(fused, name)
+    counts = name in ("count_signed_octaves", "count_cells") and rows.dtype == torch.float64
+    return getattr(fused if counts and _fused_on(rows) else sys.modules[__name__], name)
+
+
+def _fused_on(block: Tensor) -> bool:
+    return fused is not None and fused.works(str(block.device))
+
+
+def to_host(sums: Tensor) -> Any:
+    """Return a tensor as an array; by memory that a device copies to at full speed."""
+    if not sums.is_cuda:
+        return np.asarray(sums.cpu())
+    return torch.empty(sums.shape, dtype=sums.dtype, pin_memory=True).copy_(sums).numpy()
+
+
+def has_room(device: str, size: int) -> bool:
+    """Return whether a device has room for so many bytes, and for blocks beside them."""
+    if torch.device(device).type != "cuda":
+        return False
+    cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return bool(size + _SPARE_BYTES <= torch.cuda.mem_get_info(device)[0] + cached)
+
+
+def centre_rows(block: Tensor, centre: Any, reach: Any, unit: Any = None) -> Tensor:
+    """Return rows less their centre, within reach of it; compact ones have a unit."""
+    middle, most = _on_device_of(block, centre, reach)
+    if unit is None:
+        return (block - middle).clip_(-most, most)
+    rows = (block * _on_device_of(block, unit)[0]).sub_(middle).clip_(-most, most)
+    return rows.masked_fill_((block[:, 0] == MISSING)[:, None], 0.0)
+
+
+def compact(block: Tensor, centre: Any, reach: Any, per_unit: Any, *, whole: bool) -> Tensor:
+    """Return rows as integers, features by records; `whole` says that no value is missing."""
+    if whole and _fused_on(block):
+        return fused.compact(block, centre, reach, per_unit)
+    rows = centre_rows(block, centre, reach).mul_(_on_device_of(block, per_unit)[0]).round_()
+    return rows.masked_fill_(rows.isnan().any(1)[:, None], MISSING).T.to(torch.int16)
+
+
+def score_pairs(
+    products: Tensor, sums: Tensor, tilt: Any, most: Any, unit: int, size: tuple[int, int]
+) -> Tensor:
+    """Make products of signs scores: `CentredSigns`; `size` has their number and resolution."""
+    n, resolution = size
+    tilt, most = _on_device_of(products, tilt, most)
+    own = tilt[: len(products), None], sums[: len(products), None], most[: len(products), None]
+    centred = (n * own[0] - unit * own[1]) * tilt - unit * own[0] * sums
+    centred += unit * unit * products
+    return (resolution * centred.abs()).div_(own[2] * most, rounding_mode="floor") * centred.sign()
+
+
+def pairs_above(products: Tensor, largest: int) -> Tensor:
+    """Return what is above the diagonal, row by row; in four bytes each, if that is enough."""
+    kind = torch.int32 if largest < _LARGEST_INT32 + 1 else torch.int64
+    inside = torch.ones(products.shape, dtype=torch.bool, device=products.device).triu_(1)
+    return products.to(kind).masked_select(inside)
 
 
 def _integers(block: Tensor, grid: Any) -> Tensor:

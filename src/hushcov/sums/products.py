@@ -190,9 +190,9 @@ class ProductMap:
         if self.rows_per_unit > 1:
             n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
         copied = any(layer.keeps_copy for layer in layers_of(records))
-        if self.rows_per_unit > 1 or not copied or 16 * records.n_records > _KEPT_BYTES:
+        kept = copied and hands_out_arrays(records) and 16 * records.n_records <= _KEPT_BYTES
+        if self.rows_per_unit > 1 or not kept:
             return records.map_sum(self._row_sums(records, [], n_bins))
-        assert hands_out_arrays(records), "copies are kept in this process alone"
         found = np.empty((records.n_rows, 2))
         plain = self._row_sums(records, [], self.n_products, measure_products)
         plain = _Measured(plain.kernel, plain.arguments[:-1], plain.shape, found=found)

@@ -186,8 +186,8 @@ class Records(ABC):
             row_sums = replace(row_sums, starts=starts)
         for block in self._blocks_for(row_sums):
             if is_tensor(block):
-                check_finite(block, gaps=self.gaps, names=self.feature_names)
-                part = row_sums(block)
+                whole = check_finite(block, gaps=self.gaps, names=self.feature_names)
+                part = row_sums(block if whole else block[~block.isnan().any(1)])
                 sums = part if sums is None else sums + part
             else:
                 sums = row_sums.begin() if sums is None else sums
@@ -195,7 +195,7 @@ class Records(ABC):
                     check_finite(block, gaps=self.gaps, names=self.feature_names)
                     assert self.gaps, "finite after all"
         sums = row_sums.begin() if sums is None else sums
-        return np.asarray(sums.cpu() if is_tensor(sums) else row_sums.total(sums))
+        return row_sums.on_host(sums) if is_tensor(sums) else np.asarray(row_sums.total(sums))
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
         """Yield the rows in the form in which these sums take them."""
@@ -281,21 +281,25 @@ class PartitionedRecords(Records):
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
 
 
-def check_finite(
-    block: FloatArray, *, gaps: bool = False, names: tuple[str, ...] | None = None
-) -> None:
+def check_finite(block: Any, *, gaps: bool = False, names: tuple[str, ...] | None = None) -> bool:
     """Refuse a block with NaN or infinite values, without saying in which records they are.
 
-    With `gaps`, NaN says that a value is missing, and only infinite ones are refused.
+    With `gaps`, NaN says that a value is missing, and only infinite ones are refused. Returns
+    whether it is clear that no value is missing.
     """
     xp = namespace(block)
-    if xp is np:
+    if is_tensor(block):  # one reading: least and largest are NaN where a number is
+        if not block.numel() or not block.is_floating_point():
+            return True
+        if bool(xp.isfinite(xp.stack(xp.aminmax(block))).all()):
+            return True
+    else:
         rows, none_infinite = finite_rows(block)
         if none_infinite and (gaps or rows.all()):
-            return
+            return bool(rows.all())
     finite = ~xp.isinf(block) if gaps else xp.isfinite(block)
     if finite.all():
-        return
+        return not gaps
     where = ""
     if names is not None:
         bad = [name for name, fine in zip(names, finite.all(0), strict=True) if not fine]
@@ -456,10 +460,10 @@ class MappedRecords(WrappedRecords):
     def _blocks(self) -> Iterator[FloatArray]:
         records = self._records.unfilled()
         for block in records._blocks():
-            check_finite(block, gaps=records.gaps, names=records.feature_names)
+            whole = check_finite(block, gaps=records.gaps, names=records.feature_names)
             with np.errstate(over="ignore"):  # what overflows is clipped
                 rows = self._mapped(block, namespace(block))
-            yield rows if self.gaps == records.gaps else complete_rows(rows)
+            yield rows if whole or self.gaps == records.gaps else complete_rows(rows)
 
     @abstractmethod
     def _mapped(self, block: Any, xp: Any) -> Any:
@@ -576,8 +580,8 @@ class CompleteRecords(WrappedRecords):
 
     def _blocks(self) -> Iterator[FloatArray]:
         for block in self._records._blocks():
-            check_finite(block, gaps=True, names=self.feature_names)
-            yield complete_rows(block)
+            whole = check_finite(block, gaps=True, names=self.feature_names)
+            yield block if whole else complete_rows(block)
 
     def unfilled(self) -> Records:
         """See `Records.unfilled`."""

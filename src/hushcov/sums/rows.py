@@ -64,10 +64,10 @@ class About:
         return cls(np.zeros(n_features), np.full(n_features, np.finfo(np.float64).max))
 
     def of_tensor(self, block: Any) -> Any:
-        """Return rows on a device, centred; those are never integers."""
-        assert self.unit is None
-        reach = block.new_tensor(self.reach)
-        return (block - block.new_tensor(self.centre)).clip_(-reach, reach)
+        """Return rows on a device, centred."""
+        from hushcov.sums import device
+
+        return device.centre_rows(block, self.centre, self.reach, self.unit)
 
 
 class SumsSoFar:
@@ -135,9 +135,9 @@ class RowSums:
     def __call__(self, block: Any) -> Any:
         """Return the sums of a block, which is finite; see `BlockFunction`."""
         if not isinstance(block, np.ndarray):
-            if self.takes_gaps and not (complete := ~block.isnan().any(1)).all():
-                block = block[complete]
-            return self.of_tensor(block if self.about is None else self.about.of_tensor(block))
+            from hushcov.sums import device
+
+            return device.sums_of(self, block)
         sums = self.begin()
         finite = self.add(block, sums)
         assert finite, "checked before"
@@ -193,7 +193,13 @@ class RowSums:
         """Return the sums of a block on a device."""
         from hushcov.sums import device
 
-        return getattr(device, self.kernel.__name__)(block, *self.arguments)
+        return device.kernel_for(self.kernel.__name__, block)(block, *self.arguments)
+
+    def on_host(self, sums: Any) -> Any:
+        """Return the sums over all blocks on a device, as an array."""
+        from hushcov.sums import device
+
+        return device.to_host(sums)
 
 
 def row_parts(block: FloatArray, most: int) -> list[FloatArray]:

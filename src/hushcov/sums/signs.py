@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._compiled import popcount as _popcount
+from hushcov.sums import gram
 from hushcov.sums.gram import PANEL_BYTES, pair_sums
-from hushcov.sums.records import Records, hands_out_arrays
+from hushcov.sums.records import PartitionedRecords, Records, hands_out_arrays, source_of
 from hushcov.sums.rows import MISSING, RowSums, finite_row, row_parts
 
 WordArray = npt.NDArray[np.uint64]
@@ -397,6 +398,8 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
     Nothing here is private by itself; see `sign_gram`.
     """
     d, signs = records.n_features, _take_kept(records)
+    if records.on_device and d > 1 and not isinstance(source_of(records), PartitionedRecords):
+        return _scores_on_device(records, score, largest)
     if not (signs or (signs_kept(records.n_records, d) and hands_out_arrays(records))):
         return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
     signs = signs or PackedSigns(records)
@@ -406,6 +409,18 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
         largest,
         panel_bytes=PACKED_PANEL_BYTES,
     )
+
+
+def _scores_on_device(records: Records, score: Score, largest: int) -> NDArray[Any]:
+    """Return `sign_scores`; panels are scored where they are, and only scores are copied."""
+    d, found, start = records.n_features, [], 0
+    while start < d - 1:
+        stop = min(d, start + max(1, gram.PANEL_BYTES // (8 * (d - start))))
+        size = (stop - start) * (2 * d - start - stop - 1) // 2
+        panel = _Scored(add_panel, (start, stop), (size,), score=score, largest=largest)
+        found.append(records.map_sum(panel))
+        start = stop
+    return np.concatenate(found) if len(found) != 1 else found[0]
 
 
 def candidate_sign_sums(
@@ -481,6 +496,20 @@ class _Tiles(RowSums):
         if tile.n_rows:
             self.kernel(tile, tile.finish(), *self.arguments, total)
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Scored(RowSums):
+    """Scores of a panel on a device, pair by pair."""
+
+    score: Any = None
+    largest: int = 0
+
+    def on_host(self, sums: Any) -> Any:
+        from hushcov.sums import device
+
+        scores = self.score(sums[1:], sums[0], *self.arguments)
+        return device.to_host(device.pairs_above(scores, self.largest))
 
 
 def add_panel(tile: SignTile, signs: IntArray, start: int, stop: int, total: IntArray) -> None:

@@ -31,7 +31,9 @@ from hushcov.sums.records import (
     check_finite,
     complete_rows,
     default_block_rows,
+    device_block_rows,
     layers_of,
+    like,
     source_of,
 )
 from hushcov.sums.rows import MISSING, About, RowSums, finite_row, row_parts
@@ -73,8 +75,9 @@ class CompactRecords(WrappedRecords):
 
     The integers of the first sum are kept in memory where they are few enough (`copy_bytes`), or in
     a file if the records name a folder for it, and read in place of the records from then on.
-    Workers of a cluster that read files keep copies of what they read (`DaskRecords`). Other
-    records on a cluster, and those on a device, are mapped anew for every sum.
+    Workers of a cluster that read files keep copies of what they read (`DaskRecords`), and a device
+    keeps one where it has room. Other records on a cluster or a device are mapped anew for every
+    sum.
 
     Centre, reach and scale are public or released; `keep` says whether a copy may be kept.
 
@@ -108,15 +111,18 @@ class CompactRecords(WrappedRecords):
         most = copy_bytes(records.n_records, d, in_memory=in_memory, memory=source.memory)
         allowed, elsewhere = keep and not self.on_device, isinstance(source, PartitionedRecords)
         folder = source.scratch if allowed and most < size else None
+        if self.on_device:
+            most = size if keep and not elsewhere and _device_keeps(records) else 0
+        elif folder or elsewhere or not allowed:
+            most = 0
         #: Integers that are kept, or put there by the first sum; a worker puts its own here.
-        kept = 0 if folder or elsewhere or not allowed else most
-        self.copy = _Copy(_ALL if kept == size else kept, folder)
+        self.copy = _Copy(_ALL if most == size else most, folder)
         self.held = Held() if allowed and elsewhere else None
 
     @property
     def zeros_stay(self) -> bool:  # type: ignore[override]
         """See `WrappedRecords`."""
-        return not self.on_device
+        return not self.on_device or self.copy.most_bytes > 0
 
     @property
     def keeps_copy(self) -> bool:
@@ -125,34 +131,42 @@ class CompactRecords(WrappedRecords):
 
     def map_sum(self, block_function: BlockFunction) -> IntArray:
         """See `Records.map_sum`; sums that centre rows take the integers as they are."""
-        if isinstance(block_function, RowSums) and block_function.centring and not self.on_device:
+        if isinstance(block_function, RowSums) and block_function.centring and self.zeros_stay:
             about = block_function.about or About.zero(self.n_features)
             if about.unit is None:
                 block_function = block_function.centred(replace(about, unit=self._unit))
         return super().map_sum(block_function)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        if self.on_device or not row_sums.centring:
+        if not self.zeros_stay or not row_sums.centring:
             return self._blocks()
         return self._integers(_TOGETHER if row_sums.long_blocks else 1)
 
     def _blocks(self) -> Iterator[Any]:
-        if self.on_device:
+        if not self.zeros_stay:
             yield from self._tensors()
             return
-        for integers in self._integers():
-            rows = integers * self._unit
-            rows[integers[:, 0] == MISSING] = np.nan if self.gaps else 0.0
-            yield rows
+        for block in self._integers():
+            step = device_block_rows(self.n_features) if self.on_device else len(block)
+            for start in range(0, len(block), max(1, step)):
+                integers = block[start : start + step]
+                rows = integers * like(self._unit, integers)
+                rows[integers[:, 0] == MISSING] = np.nan if self.gaps else 0.0
+                yield rows
 
     def _integers(self, together: int = 1) -> Iterator[Int16Array]:
+        if self.on_device:
+            self.copy.rows = self._on_device() if self.copy.rows is None else self.copy.rows
+            if self.copy.rows is not None:
+                yield self.copy.rows.T
+            return
         if self.copy.file is not None:
             yield from _read_back(self.copy.file, self.n_rows, self.n_features)
             return
         kept, step = self.copy.rows, together * default_block_rows(self.n_features)
         known = 0 if kept is None else len(kept)
         for start in range(0, known, step):
-            yield kept[start : start + step]  # type: ignore[index]
+            yield kept[start : start + step]
         if kept is None or self.copy.most_bytes < _ALL:
             yield from self._read_integers(known)
 
@@ -174,18 +188,33 @@ class CompactRecords(WrappedRecords):
             self.copy.rows = kept[: mapping.filled]
         self.copy.file = file
 
+    def _on_device(self) -> Any:
+        """Return the integers on a device, features by records; None without rows."""
+        from hushcov.sums import device
+
+        records, kept, filled = self._records.unfilled(), None, 0
+        for block in records._blocks():
+            whole = check_finite(block, gaps=records.gaps, names=self.feature_names)
+            public = self._centre, self._reach, self._per_unit
+            part = device.compact(block, *public, whole=whole)
+            if kept is None:
+                kept = part.new_empty((self.n_features, self.n_rows))
+            kept[:, filled : filled + len(block)] = part
+            filled += len(block)
+        return kept
+
     def _tensors(self) -> Iterator[Any]:
         """Yield these values on a device, by the same operations on doubles."""
         records = self._records.unfilled()
         about = About(self._centre, self._reach)
         block: Any
         for block in records._blocks():
-            check_finite(block, gaps=records.gaps, names=self.feature_names)
-            rows = about.of_tensor(block).mul_(block.new_tensor(self._per_unit))
-            rows = rows.round_().mul_(block.new_tensor(self._unit))
-            if records.gaps:
+            whole = check_finite(block, gaps=records.gaps, names=self.feature_names)
+            rows = about.of_tensor(block).mul_(like(self._per_unit, block))
+            rows = rows.round_().mul_(like(self._unit, block))
+            if not whole:
                 rows[rows.isnan().any(1)] = float("nan")
-            yield rows if self.gaps == records.gaps else complete_rows(rows)
+            yield rows if whole or self.gaps == records.gaps else complete_rows(rows)
 
     def _view(self) -> View:
         return partial(
@@ -254,12 +283,21 @@ class ToIntegers:
         return integers
 
 
+def _device_keeps(records: Records) -> bool:
+    """Return whether the device of records has room for a copy: a public number."""
+    from hushcov.sums import device
+
+    size = 2 * records.n_records * records.n_features
+    names = [str(layer.device) for layer in layers_of(records) if hasattr(layer, "device")]
+    return size <= _MOST_KEPT or device.has_room(names[0], size)
+
+
 class _Copy:
     """Integers that are kept, or written to a file; several views of the same records share one."""
 
     def __init__(self, most_bytes: int, folder: str | None) -> None:
         self.most_bytes, self.folder = most_bytes, folder
-        self.rows: Int16Array | None = None  # the first ones, or all
+        self.rows: Any = None  # the first ones, or all
         self.file: io.FileIO | None = None
 
     def opened(self) -> io.FileIO | None:

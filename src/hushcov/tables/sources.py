@@ -262,7 +262,7 @@ class TensorRecords(Records):
         self.n_records, self.n_features = tensor.shape
         self.block_rows = check_block_rows(block_rows, device_block_rows(self.n_features))
         self._tensor, self._double = tensor.detach(), torch.float64
-        self.on_device = True
+        self.on_device, self.device = True, tensor.device
 
     def _blocks(self) -> Iterator[Any]:
         for start in range(0, self.n_records, self.block_rows):

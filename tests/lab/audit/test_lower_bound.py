@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import linalg
+from scipy import linalg, optimize, stats
 
 from hushcov.accounting import calibrate_gaussian
 from hushcov.exceptions import ParameterError
@@ -272,6 +272,92 @@ def direct(x, M, covariance):
     """The statistic as the page writes it."""
     inverse = np.linalg.inv(covariance)
     return np.sum(inverse @ (np.outer(x, x) - covariance) @ inverse * (M - covariance)) / 2
+
+
+def largest_mean(h, Q, epsilon, delta):
+    """Return the largest mean of h under a law that is (epsilon, delta)-close to Q, both ways."""
+    m = len(h)
+    # Unknown: P, then (P - e^epsilon Q)+ and (Q - e^epsilon P)+.
+    one, none = np.eye(m), np.zeros((m, m))
+    above = np.block([[one, -one, none], [-math.exp(epsilon) * one, none, -one]])
+    sums = np.kron(np.eye(3), np.ones(m))
+    found = optimize.linprog(
+        -np.concatenate([h, np.zeros(2 * m)]),
+        A_ub=np.vstack([above, sums[1:]]),
+        b_ub=np.concatenate([math.exp(epsilon) * Q, -Q, [delta, delta]]),
+        A_eq=sums[:1],
+        b_eq=[1.0],
+    )
+    assert found.status == 0
+    return -found.fun
+
+
+def test_privacy_bounds_the_mean_at_the_worst_pair_of_laws():
+    generator = np.random.default_rng(7)
+    closest = 0.0
+    for epsilon, delta in itertools.product([0.01, 0.3, 1.0, 3.0], [0.0, 1e-3, 0.1, 0.7]):
+        for m in (2, 5):
+            Q = generator.dirichlet(np.full(m, 0.5))
+            h = generator.standard_normal(m) * generator.choice([0.1, 1, 10], m)
+            h -= Q @ h  # as under Q: its mean is zero
+            Y = np.abs(h).max()
+            gain = largest_mean(h, Q, epsilon, delta)
+            sharper = math.sinh(epsilon) * (Q @ np.abs(h)) + (1 + math.exp(-epsilon)) * delta * Y
+            stated = math.expm1(epsilon) * (Q @ np.abs(h)) + 2 * delta * Y
+            assert gain <= sharper * (1 + 1e-7) + 1e-9
+            assert sharper <= stated * (1 + 1e-12)
+            closest = max(closest, gain / sharper)
+    assert closest > 0.6  # so a bound that is much smaller is refuted
+
+
+# Theorem B
+
+
+def test_tails_of_quadratic_forms_with_coefficients_of_either_sign():
+    generator = np.random.default_rng(9)
+    n, levels = 40_000, np.array([1.0, 2.0, 4.0])
+    refuted = False
+    for size in (1, 4, 30):
+        for signs in (np.ones(size), np.where(np.arange(size) % 2, 1.0, -1.0)):
+            values = signs * generator.uniform(0.2, 1, size)
+            h = (generator.standard_normal((n, size)) ** 2 - 1) @ values / 2
+            for t in levels:
+                limit = np.linalg.norm(values) * math.sqrt(t) + np.abs(values).max() * t
+                exceeded = int(np.sum(h > limit))
+                assert stats.binom.sf(exceeded - 1, n, math.exp(-t)) >= FALSE_ALARM
+                refuted |= stats.binom.sf(int(np.sum(h > limit / 2)) - 1, n, math.exp(-t)) < 1e-9
+    assert refuted
+
+
+def test_sets_of_at_most_so_many_records():
+    for n in (1, 2, 7, 60):
+        for m in range(1, n + 1):
+            sets = sum(math.comb(n, j) for j in range(m + 1))
+            assert sets <= (math.e * n / m) ** m * (1 + 1e-12)
+            assert (m / (math.e * n)) ** m <= m / n
+    assert math.exp(2) > 5  # points of the net, and what t has for them
+
+
+def test_the_supremum_grows_no_faster_than_its_argument():
+    """For fixed A: the sum of the largest s values, those that are negative left out."""
+    generator = np.random.default_rng(4)
+    for _ in range(20):
+        values = np.sort(np.maximum(generator.standard_normal(30), 0))[::-1]
+        reached = np.concatenate([[0.0], np.cumsum(values)])
+        F = np.interp(np.linspace(0, 30, 121), np.arange(31), reached)
+        for m in range(1, 121):
+            assert np.all((1 + np.arange(121) / m) * F[m] + 1e-12 >= F)
+
+
+def test_noise_on_small_blocks_has_the_logarithm_of_the_blocks():
+    """sqrt(k + log d) and not sqrt(k) is the norm of noise, up to constants."""
+    sizes = [(16, 16), (300, 300), (300, 16), (300, 1), (10**6, 1)]
+    norms = np.array([noise_norms(*each)[0] for each in sizes])
+    blocks = np.array([k for _, k in sizes])
+    right = norms / np.sqrt(blocks + np.log([d for d, _ in sizes]))
+    assert right.max() / right.min() < 1.5
+    wrong = norms / np.sqrt(blocks)
+    assert wrong.max() / wrong.min() > 3
 
 
 # The theorem

@@ -22,6 +22,8 @@ from hushcov.cli.options import INTEGER, JSON, NUMBER, SEED, Command, figure_opt
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.lab.audit.attack import KINDS
+from hushcov.lab.audit.foreign import DEFAULT_RUNS as FOREIGN_RUNS
+from hushcov.lab.audit.foreign import FOREIGN, Finding, examine_attack
 from hushcov.lab.audit.neighbours import WAYS, Tally, replay_pairs
 from hushcov.lab.audit.run import (
     ALARM_RATE,
@@ -139,8 +141,9 @@ def command(
     chosen to be as hard on it as its proof allows. How well its outputs tell the two apart bounds
     its epsilon from below: a bound above the claim would prove the claim wrong, one below it proves
     nothing. The exit code is 0 if every claim survives and 1 if one is broken. 'hushcov audit
-    tracing' compares what is leaked of all records with what any private estimate must leak, and
-    'hushcov audit replay' runs fits again on neighbours with the same noisy numbers.
+    tracing' compares what is leaked of all records with what any private estimate must leak,
+    'hushcov audit replay' runs fits again on neighbours with the same noisy numbers, and 'hushcov
+    audit foreign' puts other people's testers to the same outputs.
 
     \b
     Examples:
@@ -150,6 +153,7 @@ def command(
       hushcov audit all --neighbours add-remove
       hushcov audit tracing all
       hushcov audit replay
+      hushcov audit foreign all
     """
     if quick and runs is not None:
         raise ParameterError("quick cannot be given together with --runs: leave one of them out.")
@@ -533,4 +537,88 @@ def _print_replay(tally: Tally) -> None:
         "Moved at most, over what was charged: 1 is all of it. In "
         f"{counted(tally.refused, 'pair')} the odd record was refused, without a value and in "
         "words that do not depend on other records.",
+    )
+
+
+@click.command(cls=Command, name="foreign")
+@click.argument("mechanism", type=click.Choice(("all", *audited())), metavar="MECHANISM|all")
+@click.option(
+    "--runs",
+    type=INTEGER,
+    default=FOREIGN_RUNS,
+    show_default=True,
+    metavar="N",
+    help="Runs on each of two neighbouring datasets; a third or a fifth where a mechanism is slow.",
+)
+@SEED
+@JSON
+@click.pass_context
+def foreign(ctx: click.Context, /, mechanism: str, runs: int, seed: int, as_json: bool) -> None:
+    """Put the testers of DP Auditorium and dp-recorder, built anew, to the mechanisms.
+
+    Each bounds a divergence between the outputs on two neighbouring datasets from below, by a
+    network or a rule that is fitted to half of them. A bound above what the claim allows proves the
+    claim wrong. 'all' are the default mechanism, its looks, candidates, gaussian and genotypes. The
+    last column is a control: with how many releases of which one is charged a tester rejects. The
+    exit code is 1 if a claim is rejected.
+
+    \b
+    Examples:
+      hushcov audit foreign all
+      hushcov audit foreign gaussian --runs 4000
+    """
+    names = FOREIGN if mechanism == "all" else (mechanism,)
+    attacks = {name: attacks_on(name) for name in names}
+    found: list[tuple[str, str, tuple[Finding, ...]]] = []
+    with steps(sum(map(len, attacks.values())) * BATCHES) as step:
+        for name, on_name in attacks.items():
+            rate = ALARM_RATE / len(FOREIGN) / len(on_name)
+            for each in on_name:
+                found.append((name, each.name, examine_attack(each, runs, rate, seed, step)))
+    survive = not any(finding.rejects for *_, findings in found for finding in findings)
+    if as_json:
+        summary = {"survive": survive, "seed": seed, "runs": runs, "alarm_rate": ALARM_RATE}
+        rows = [
+            {"mechanism": name, "pair": pair} | finding.to_dict()
+            for name, pair, findings in found
+            for finding in findings
+        ]
+        click.echo(json.dumps(summary | {"findings": rows}, indent=1, allow_nan=False))
+    else:
+        _print_foreign(found)
+    ctx.exit(0 if survive else CHECK_FAILED)
+
+
+command.commands.update(foreign=foreign)
+
+
+def _print_foreign(found: Sequence[tuple[str, str, tuple[Finding, ...]]]) -> None:
+    out = console()
+    table = plain_table()
+    table.add_column("mechanism, pair and tester", no_wrap=True)
+    for title in ("estimate", "at least", "allowed"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("control", justify="right", no_wrap=True)
+    rejected = 0
+    for name, pair, findings in found:
+        table.add_row(Text(f"{name}: {pair}", style="bold"))
+        for each in findings:
+            rejected += each.rejects
+            table.add_row(
+                f"  {each.tester}",
+                *(f"{value:.3f}" for value in (each.estimate, each.lower, each.allowed)),
+                Text("REJECTED", style="bold red") if each.rejects else Text("passes", "green"),
+                "-" if each.seen is None else str(each.seen),
+            )
+    show(out, table)
+    n_tests = sum(len(findings) for *_, findings in found)
+    said = f"{rejected} of them rejected a claim" if rejected else "no claim is rejected"
+    heading(out, f"{counted(n_tests, 'test')}: {said}.")
+    paragraph(
+        out,
+        "At least: a lower bound on the divergence. If every claim is true, at most one audit in a "
+        "thousand rejects one. Control: so many releases of which one is charged are rejected (4 "
+        "are noise that is too small by half); - if 16 are not: then this tester shows nothing "
+        "here.",
     )

@@ -221,20 +221,8 @@ def run_attack(
     attack: Attack, runs: int, alarm_rate: float, seed: int = 0, progress: Progress | None = None
 ) -> AuditResult:
     """Run both datasets, choose a rule on half of the outputs, and count its errors on the rest."""
-    check_path(attack, seed)
     runs = max(_FEWEST_RUNS, runs // attack.slowness)
-    outputs = []
-    for side, rows in enumerate((attack.pair.first, attack.pair.second)):
-        draw = attack.target.quick(rows)
-        # Streams of their own, whatever else is attacked.
-        stream = zlib.crc32(f"{attack.mechanism}/{attack.name}".encode())
-        generator = np.random.default_rng([seed, stream, side])
-        batches = []
-        for part in np.array_split(np.arange(runs), BATCHES // 2):
-            if progress is not None:
-                progress(f"{attack.mechanism}: {attack.name}")
-            batches.append(np.stack([draw(generator) for _ in part]))
-        outputs.append(np.concatenate(batches))
+    outputs = draw_outputs(attack, runs, seed, progress)
     promise = attack.target.promise
     chosen, counted = zip(*(np.split(output, [runs // 2]) for output in outputs), strict=True)
     candidates = []
@@ -257,6 +245,26 @@ def run_attack(
         runs=runs,
         alarm_rate=alarm_rate,
     )
+
+
+def draw_outputs(
+    attack: Attack, runs: int, seed: int = 0, progress: Progress | None = None
+) -> list[FloatArray]:
+    """Check the quick draws, and return the outputs of so many runs on each dataset, as rows."""
+    check_path(attack, seed)
+    outputs = []
+    for side, rows in enumerate((attack.pair.first, attack.pair.second)):
+        draw = attack.target.quick(rows)
+        # Streams of their own, whatever else is attacked.
+        stream = zlib.crc32(f"{attack.mechanism}/{attack.name}".encode())
+        generator = np.random.default_rng([seed, stream, side])
+        batches = []
+        for part in np.array_split(np.arange(runs), BATCHES // 2):
+            if progress is not None:
+                progress(f"{attack.mechanism}: {attack.name}")
+            batches.append(np.stack([draw(generator) for _ in part]))
+        outputs.append(np.concatenate(batches))
+    return outputs
 
 
 def check_path(attack: Attack, seed: int = 0) -> None:

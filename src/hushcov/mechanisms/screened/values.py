@@ -37,7 +37,7 @@ from hushcov.steps.norms import Mass, release_counts
 from hushcov.steps.preparation import TILT_UNIT
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap, finest_half_width
-from hushcov.sums.records import Records
+from hushcov.sums.records import Records, is_tensor
 from hushcov.sums.signs import candidate_sign_sums, sign_scores
 
 
@@ -454,7 +454,12 @@ class CentredSigns(SignScreen):
         tilt = np.array(self.tilt, dtype=np.int64)
         most = TILT_UNIT + np.abs(tilt)
 
-        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> IntArray:
+        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> Any:
+            if is_tensor(products):
+                from hushcov.sums.device import score_pairs
+
+                size = n, self.resolution
+                return score_pairs(products, sums, tilt[start:], most[start:], TILT_UNIT, size)
             step = min(threads(), len(products))
             arrays = products, sums, tilt[start:], most[start:], n, self.resolution
             run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
