@@ -39,7 +39,7 @@ from hushcov.tables.sources import ArrayRecords
 BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
 BUDGET |= {"on_hopeless": "warn", "on_large_delta": "warn"}
 KNOWN = {"assume_centered": True, "feature_scale": 1.0}
-RECORDS = [3_000, 10_000, 30_000, 100_000, 300_000]
+RECORDS = [10_000, 31_623, 100_000, 316_228, 1_000_000]
 FEATURES = [20, 63, 200, 632, 2_000]
 CANDIDATES = [1_000, 3_162, 10_000, 31_623, 100_000]
 UNITS = [1_000, 3_162, 10_000, 31_623, 100_000]

@@ -62,6 +62,7 @@ ARRAYS = {
     "Gaussian, everything known": (SPARSE, lambda: GaussianCovariance(**BUDGET, **KNOWN), 1.05),
 }
 MOST_STRUCTURE = 0.2
+REST = 0.3  # seconds in which threads of BLAS, which wait for more to do, go to sleep
 BASELINE = "pyarrow + X.T @ X"
 KEPT = "default, compact rows in memory"
 FILES: dict[str, Callable[[str], object]] = {
@@ -205,6 +206,7 @@ def of_arrays(n: int, d: int, turns: int) -> list[Row]:
         ours = {name: make for name, (own, make, _) in ARRAYS.items() if own == family}
         for turn in range(turns + 1):
             product = seconds(partial(np.matmul, X.T, X))
+            time.sleep(REST)
             times = {name: seconds(partial(make().fit, X)) for name, make in ours.items()}
             if turn == 0:
                 continue  # the first one compiles
