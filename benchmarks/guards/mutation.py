@@ -414,6 +414,7 @@ class Process:
         self._call = self._later.__call__.__code__
         self.functions: dict[Key, list[FunctionType]] = {}
         self.kernels: list[Any] = []
+        self.forgotten = 0  # kernels that a fault is in
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
                 if "<locals>" not in each.__code__.co_qualname:
@@ -482,6 +483,7 @@ class Process:
             more = bool(new)
         for each in touched:
             each._made = None
+        self.forgotten = len(touched)
         keys = {key_of(each._function.__code__) for each in touched}
         njit: Any = numba.njit
 
@@ -490,7 +492,7 @@ class Process:
                 **options | {"cache": key_of(function.__code__) not in keys}
             )(function)
 
-        numba.njit = uncached
+        vars(numba)["njit"] = uncached
         clear_caches()
 
 
@@ -586,9 +588,10 @@ class Server:
         most: dict[str, float],
         longest: float,
         again: bool = False,
+        cases: int | None = None,
     ) -> None:
         self.faults, self.output, self.most, self.longest = faults, output, most, longest
-        self.again = again
+        self.again, self.cases = again, cases
         self.known: dict[str, Known] = {}
         self.caught: Counter[tuple[str, str]] = Counter()  # by file and test
         self.sound: dict[str, bool] = {}  # whether a test passes in a copy without a fault
@@ -604,7 +607,7 @@ class Server:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """Learn, then try every fault."""
-        self.items = {item.nodeid: item for item in session.items}
+        self.items = {item.nodeid: item for item in _some(session.items, self.cases)}
         self.process = Process()
         self.results = {each["name"]: each for each in results_of(self.output)}
         self.learn()
@@ -673,7 +676,7 @@ class Server:
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)
                 sys.settrace(None)
-                threading.settrace(None)  # type: ignore[arg-type]
+                threading.settrace(None)
             seconds = time.process_time() - start
             path = Path(item.path)
             tiers.setdefault(path, tier_of(path))
@@ -683,6 +686,8 @@ class Server:
                 print(f"{seconds:6.2f} {nodeid}", flush=True)
             else:
                 print(f"no {nodeid}", flush=True)
+            if len(self.known) % 50 == 0:
+                kept.write_bytes(pickle.dumps(self.known))
         kept.write_bytes(pickle.dumps(self.known))
 
     def chosen(self, fault: Fault) -> list[str]:
@@ -760,9 +765,10 @@ class Server:
                 if not self.process.plant(fault):
                     os.write(writing, f"{NOT_PLANTED}\n".encode())
                     os._exit(0)
+            patience = 60 if self.process.forgotten else 10  # to compile kernels
             for nodeid in chosen:
                 os.write(writing, nodeid.encode() + b"\n")
-                signal.setitimer(signal.ITIMER_PROF, 25 + 5 * self.known[nodeid].seconds)
+                signal.setitimer(signal.ITIMER_PROF, patience + 5 * self.known[nodeid].seconds)
                 if not self.run(nodeid):
                     os._exit(1)
             os.write(writing, b"done\n")
@@ -795,6 +801,18 @@ def caught_anew(fault: Fault, tests: list[str], marks: str = "not slow") -> str 
         return None
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return failed[0].split(" ")[1] if failed else LOADING
+
+
+def _some(items: list[Any], cases: int | None) -> list[Any]:
+    """Return so many cases of every test with parameters, spread evenly; all pairs."""
+    groups: dict[tuple[Any, str], list[Any]] = {}
+    for item in items:
+        groups.setdefault((item.path, item.originalname), []).append(item)
+    found = []
+    for (path, _), own in groups.items():
+        few = cases is not None and len(own) > cases and path != Path(__file__)
+        found += [own[i * len(own) // cases] for i in range(cases)] if few and cases else own
+    return found
 
 
 def _too_long(*_: object) -> None:
@@ -908,6 +926,8 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="try once more what no test found, "
                         "then in a new process, then with slow tests")  # fmt: skip
     parser.add_argument("--report", action="store_true", help="print the table of --output alone")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--cases", type=int, help="parameters of a test that are used, at most")
     parser.add_argument("--longest", type=float, default=20.0, help="seconds of a test, at most")
     parser.add_argument("--most", type=float, default=30.0, help="seconds of tests for a fault")
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "mutation.json")
@@ -927,9 +947,11 @@ def main() -> None:
 
     options.output.parent.mkdir(parents=True, exist_ok=True)
     most = {REPLAY: options.most / 3, PRIVACY: options.most, OTHER: options.most}
-    server = Server(
-        sampled(faults, options.sample), options.output, most, options.longest, options.again
+    chosen, given = (
+        sampled(faults, options.sample, options.seed),
+        (options.longest, options.again, options.cases),
     )
+    server = Server(chosen, options.output, most, *given)
     tests = [str(ROOT / "tests" / each) for each in options.tests or TESTS]
     with tempfile.TemporaryDirectory() as folder:
         arguments = [

@@ -1,0 +1,89 @@
+"""What faults planted by benchmarks/guards/mutation.py showed that no other test looks at."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import Budget, Clocked, Gaussian, Neighbours, Pure, for_group
+from hushcov.accounting.composition import smallest_sigma
+from hushcov.sums.products import _fill_factors
+from hushcov.sums.rows import add_unit, shorten_row
+
+# Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
+
+MUS = np.random.default_rng(1).uniform(0.01, 3.0, 300).tolist()
+
+
+def test_costs_of_a_group_are_never_rounded_down():
+    for mu in MUS:
+        size = 3 + int(100 * mu)
+        assert Fraction(for_group(Gaussian(mu), size).mu) >= size * Fraction(mu)
+        assert Fraction(for_group(Pure(mu), size).epsilon) >= size * Fraction(mu)
+    assert any(Fraction(size * mu) < size * Fraction(mu) for mu in MUS for size in (3, 7))
+
+
+@pytest.mark.parametrize("selects", [False, True])
+def test_a_budget_certifies_more_than_it_has_time_for(selects):
+    budget = Budget(1.0, 1e-6, selects=selects)
+    (event,) = budget.certificate.events
+    assert isinstance(event, Clocked if selects else Gaussian)
+    assert Fraction(event.mu) >= Fraction(budget.mu) * (1 + Fraction(1, 2**46))
+    for mu in MUS[:60]:
+        budget = Budget(50.0, 1e-6, mu=mu, selects=selects)
+        assert Fraction(budget.left) <= Fraction(mu) ** 2 * (1 + Fraction(1, 2**50))
+        assert Fraction(budget.mu_left) ** 2 <= Fraction(budget.left)
+        budget.gaussian(mu / 2)
+        budget.gaussian(budget.mu_left)
+        assert budget.mu_left < 1e-6 * mu
+
+
+def test_finite_precision_is_taken_off_delta():
+    for each in MUS[:60]:
+        delta, lost = each * 1e-6, each * 1e-7
+        found = Budget(1.0, delta, numerical_delta=lost, mu=0.1).certificate
+        assert Fraction(found.transcript_delta) + Fraction(lost) <= Fraction(delta)
+
+
+@pytest.mark.parametrize("square", [1, 2, 3, 4, 8, 9, 10, 99, 100, 101, Fraction(9, 2)])
+@pytest.mark.parametrize("mu", [1.0, 0.5, 0.3, 2.0])
+def test_noise_is_the_smallest_that_is_enough(square, mu):
+    sigma = smallest_sigma(square, mu)
+    assert (sigma * Fraction(mu)) ** 2 >= square
+    assert sigma == 1 or ((sigma - 1) * Fraction(mu)) ** 2 < square
+
+
+def test_what_is_shortened_is_strictly_within_its_bound():
+    row = np.array([200.0])
+    shorten_row(row, 200.0**2, 100.0)
+    assert row.tolist() == [99.0]
+    row = np.array([100.0])
+    shorten_row(row, 100.0**2, 100.0)  # as long as its bound: nothing is done
+    assert row.tolist() == [100.0]
+    total = np.zeros(2, dtype=np.int64)
+    add_unit(np.array([200.0]), 100.0, 64, total)
+    assert total.tolist() == [99, 31]
+    total[:] = 0
+    add_unit(np.array([100.0]), 100.0, 64, total)  # within the margin
+    assert total.tolist() == [99, 63]
+
+
+def test_factors_of_products_are_strictly_within_the_bound():
+    bounds, factors = np.array([100, 64, 32, 50]), np.empty(4)
+    sizes, total = np.array([[7.0, 1e9, 50.0], [0.0, 0.0, 0.0]]), np.zeros(2, dtype=np.int64)
+    squares = np.array([100.0**2, 200.0**2, 100.0**2 + 1])
+    _fill_factors(sizes, squares, bounds, factors, 3, total)
+    assert factors[0] == 1.0
+    assert 0.5 * (1 - 2.0**-30) < factors[1] < 0.5
+    assert factors[2] < 100 / math.sqrt(100.0**2 + 1)
+    assert factors[3] == 0.0
+    assert total.tolist() == [64 + 31 + 63, 7 * 32 // 50 + 32 + 32]
+
+
+def test_a_unit_is_charged_for_all_its_records():
+    whole, one = Neighbours(most_rows=5), Neighbours()
+    event = Gaussian(0.1)
+    assert one.charged((event,)) == (event,)
+    assert whole.charged((event,))[0].mu >= 0.5
+    assert Neighbours(most_rows=5, combined=True).shared(50) == 2
