@@ -25,6 +25,7 @@ import os
 import pickle
 import random
 import resource
+import select
 import shutil
 import signal
 import subprocess
@@ -33,7 +34,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -487,9 +488,12 @@ class Process:
         keys = {key_of(each._function.__code__) for each in touched}
         njit: Any = numba.njit
 
-        def uncached(**options: Any) -> Callable[[Any], Any]:
+        def uncached(*given: Any, **options: Any) -> Any:
+            if given:  # by numba itself
+                return njit(*given, **options)
             return lambda function: njit(
-                **options | {"cache": key_of(function.__code__) not in keys}
+                **options
+                | {"cache": options.get("cache") and key_of(function.__code__) not in keys}
             )(function)
 
         vars(numba)["njit"] = uncached
@@ -535,9 +539,13 @@ REPLAY, PRIVACY, OTHER, SLOW, NONE = "replay", "privacy", "other", "slow", "none
 TIERS = (REPLAY, PRIVACY, OTHER)
 LOADING, NOT_PLANTED = "loading", "not planted"
 PAIRS, MOST_ANEW = 60, 40
-TESTS = ("noise", "accounting", "steps", "sums", "tables", "mechanisms", "replay", "lab/audit")
+STILL = 20.0  # seconds after which a copy that computes nothing is ended
+TESTS = (
+    *("noise", "accounting", "steps", "sums", "tables", "mechanisms", "lab/audit"),
+    "mutation/test_survivors.py",
+)
 #: Tests of laws, sensitivities, accounts and attacks: by folder, or by what they import.
-_OF_PRIVACY = ("noise/", "accounting/", "replay/", "lab/audit/", "test_neighbours")
+_OF_PRIVACY = ("noise/", "accounting/", "lab/audit/", "mutation/", "test_neighbours")
 _HELPERS = ("coupling", "movements", "moved", "statistics_helpers")
 
 
@@ -741,9 +749,21 @@ class Server:
             os.close(reading)
             self._child(chosen, fault, writing)
         os.close(writing)
-        with os.fdopen(reading) as pipe:
-            lines = pipe.read().split("\n")
+        text, used, still = b"", -1.0, 0.0
+        while True:
+            if select.select([reading], [], [], 2.0)[0]:
+                if not (more := os.read(reading, 2**16)):
+                    break
+                text, still = text + more, 0.0
+                continue
+            before, used = used, _seconds_of(child)
+            still = still + 2.0 if used == before else 0.0
+            if still > STILL:
+                os.kill(child, signal.SIGKILL)  # waits for a thread that this process had
+                break
+        os.close(reading)
         _, status = os.waitpid(child, 0)
+        lines = text.decode().split("\n")
         said = [line for line in lines if line]
         if said and said[-1] == "done":
             return None
@@ -813,6 +833,12 @@ def _some(items: list[Any], cases: int | None) -> list[Any]:
         few = cases is not None and len(own) > cases and path != Path(__file__)
         found += [own[i * len(own) // cases] for i in range(cases)] if few and cases else own
     return found
+
+
+def _seconds_of(process: int) -> float:
+    """Return what a process and those that it started and waited for have computed."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return float(sum(map(int, fields[11:15])))
 
 
 def _too_long(*_: object) -> None:

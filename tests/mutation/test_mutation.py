@@ -139,6 +139,8 @@ def test_a_fault_is_found_and_one_that_changes_no_law_is_not(tmp_path):
     assert (fair["tier"], fair["by"]) == (mutation.NONE, None)
     kernel = server.try_fault(fault_in("sums/rows.py", "exponent + (", "+", "-"))
     assert kernel["by"] == "seen_in_kernel"
+    last = server.try_fault(fault_in("sums/rows.py", "n_bins - 1", "-", "+"))
+    assert last["by"] is None  # compiled anew, and as good as before for what is asked of it
     assert all(test() for test in TESTS.values())  # nothing is planted here
 
 
