@@ -8,8 +8,11 @@ import pytest
 
 from hushcov.accounting import Budget, Clocked, Gaussian, Neighbours, Pure, for_group
 from hushcov.accounting.composition import smallest_sigma
+from hushcov.exceptions import ParameterError
+from hushcov.sums.counts import edge_counts
 from hushcov.sums.products import _fill_factors
 from hushcov.sums.rows import add_unit, shorten_row
+from hushcov.tables.sources import ArrayRecords
 
 # Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
 
@@ -87,3 +90,9 @@ def test_a_unit_is_charged_for_all_its_records():
     assert one.charged((event,)) == (event,)
     assert whole.charged((event,))[0].mu >= 0.5
     assert Neighbours(most_rows=5, combined=True).shared(50) == 2
+
+
+@pytest.mark.parametrize("edges", [[1.0, 2.0], [[1.0, 2.0]], [[1.0, 2.0], [2.0, 1.0]]])
+def test_edges_that_do_not_fit_are_refused(edges):
+    with pytest.raises(ParameterError, match="edges must be a row for each column"):
+        edge_counts(ArrayRecords(np.ones((3, 2))), np.arange(2), np.array(edges))
