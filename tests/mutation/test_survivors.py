@@ -8,8 +8,10 @@ import pytest
 
 from hushcov.accounting import Budget, Clocked, Gaussian, Neighbours, Pure, for_group
 from hushcov.accounting.composition import smallest_sigma
-from hushcov.exceptions import ParameterError
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.steps.preparation import _square_map
 from hushcov.sums.counts import edge_counts
+from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.products import _fill_factors
 from hushcov.sums.rows import add_unit, shorten_row
 from hushcov.tables.sources import ArrayRecords
@@ -96,3 +98,16 @@ def test_a_unit_is_charged_for_all_its_records():
 def test_edges_that_do_not_fit_are_refused(edges):
     with pytest.raises(ParameterError, match="edges must be a row for each column"):
         edge_counts(ArrayRecords(np.ones((3, 2))), np.arange(2), np.array(edges))
+
+
+def test_numbers_beside_squares_stay_in_the_range_that_is_charged():
+    """`release_squares` charges a quarter of the bound, rounded down, and 1."""
+    maps = [_square_map(ArrayRecords(np.ones((20, d))), np.ones(d), 0.5) for d in range(1, 30)]
+    assert {m.norm_bound % 4 for m in maps} >= {1, 2, 3}
+    assert all(m.factor_range <= m.norm_bound // 4 and m.size_range <= 1 for m in maps)
+
+
+def test_sums_reach_their_largest_value_and_no_more():
+    assert IntegerGrid.for_records(1.0, 2**62).half_width == 1
+    with pytest.raises(CapacityError, match="n_records must be at most"):
+        IntegerGrid.for_records(1.0, 2**62 + 1)
