@@ -105,6 +105,10 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ),
     ("noise/gumbel.py", "_CHORD, _SLOPES", "0.45", "wider: exact bounds decide more"),
     ("noise/entropy.py", "for i in range(4):", "5", "the fifth word is overwritten by the key"),
+    ("noise/gumbel.py", "below = words[item] >= 0", ">", "a word of 0 is too near the end"),
+    ("sums/products.py", "return max(1, min(norm, self.rows_per_unit", "", "any bound is valid"),
+    ("sums/products.py", "norm = int(factor * 2.0 **", "", "any bound is valid"),
+    ("sums/products.py", ">= LARGEST_EXACT_FLOAT", ">", "2**53 itself is exact"),
     ("accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
 )
 
@@ -978,6 +982,9 @@ def main() -> None:
     options = parser.parse_args()
     paths = options.module or modules()
     faults = [fault for path in paths for fault in faults_of(path)]
+    if options.again:
+        left = {e["name"] for e in results_of(options.output) if e["tier"] in (NONE, NOT_PLANTED)}
+        faults = [fault for fault in faults if fault.name in left and not explanation(fault)]
     if options.list:
         for fault in faults:
             print(fault.name)
@@ -1009,7 +1016,7 @@ def main() -> None:
             folder,
         ]
         pytest.main([*arguments, __file__, *tests], plugins=[server])
-    print(report(faults, results_of(options.output)))
+    print("the table: --report")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ from hushcov.accounting.composition import smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.steps.preparation import _square_map
 from hushcov.sums.counts import edge_counts
-from hushcov.sums.grids import IntegerGrid
+from hushcov.sums.gram import _check_room
+from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import _fill_factors
 from hushcov.sums.rows import add_unit, shorten_row
 from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.units import _hashes
 
 # Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
 
@@ -111,3 +114,20 @@ def test_sums_reach_their_largest_value_and_no_more():
     assert IntegerGrid.for_records(1.0, 2**62).half_width == 1
     with pytest.raises(CapacityError, match="n_records must be at most"):
         IntegerGrid.for_records(1.0, 2**62 + 1)
+    grid = FeatureGrid(np.ones(1), 1.0, 2**15)
+    _check_room(SimpleNamespace(n_rows=2**33 - 1, n_records=1, n_features=1), grid)
+    with pytest.raises(CapacityError, match="half_width must keep"):
+        _check_room(SimpleNamespace(n_rows=2**33, n_records=1, n_features=1), grid)
+
+
+def test_the_hash_of_an_identifier_depends_on_nothing_else():
+    """Else rows of one unit would be in two parts, and count as two units."""
+    pa = pytest.importorskip("pyarrow")
+    words = ["ab", "c", "ab", "", "abc", "ab", "é", "c"]
+    whole = _hashes(pa.array(words, pa.large_string()))
+    by_word = dict(zip(words, whole.tolist(), strict=True))
+    assert [by_word[word] for word in words] == whole.tolist()
+    assert len(set(by_word.values())) == len(by_word)
+    for first in range(len(words)):
+        part = _hashes(pa.array(words, pa.large_string())[first:])
+        assert part.tolist() == whole[first:].tolist()
