@@ -10,11 +10,14 @@ import pytest
 from hushcov.accounting import Budget, Clocked, Gaussian, Neighbours, Pure, for_group
 from hushcov.accounting.composition import smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.steps.preparation import _square_map
+from hushcov.noise import entropy_source
+from hushcov.steps import preparation
+from hushcov.steps.preparation import _square_map, release_unit_centre
+from hushcov.sums.bounded import add_sums_and_squares
 from hushcov.sums.counts import edge_counts
 from hushcov.sums.gram import _check_room
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import _fill_factors
+from hushcov.sums.products import ProductMap, _fill_factors
 from hushcov.sums.rows import add_unit, shorten_row
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import _hashes
@@ -87,6 +90,10 @@ def test_factors_of_products_are_strictly_within_the_bound():
     assert factors[2] < 100 / math.sqrt(100.0**2 + 1)
     assert factors[3] == 0.0
     assert total.tolist() == [64 + 31 + 63, 7 * 32 // 50 + 32 + 32]
+    total, ten = np.zeros(4, dtype=np.int64), (np.array([10.0]), 100.0)
+    about, weights = (np.zeros(1), np.full(1, 9.0)), np.array([1.0, 1.0, 200.0])
+    add_sums_and_squares(np.array([[2.0]]), about, ten, np.inf, ten, weights, bounds, total)
+    assert total.tolist() == [20, 99, 31, 32]  # 20^2 - 200 is twice the bound
 
 
 def test_a_unit_is_charged_for_all_its_records():
@@ -108,6 +115,45 @@ def test_numbers_beside_squares_stay_in_the_range_that_is_charged():
     maps = [_square_map(ArrayRecords(np.ones((20, d))), np.ones(d), 0.5) for d in range(1, 30)]
     assert {m.norm_bound % 4 for m in maps} >= {1, 2, 3}
     assert all(m.factor_range <= m.norm_bound // 4 and m.size_range <= 1 for m in maps)
+
+
+@pytest.mark.parametrize(("relation", "factor"), [("replace", 4), ("add-remove", 1)])
+def test_noise_of_means_of_units_is_what_a_unit_moves_them_by(relation, factor, monkeypatch):
+    sigmas = []
+
+    def drawn(generator, sigma, size):
+        sigmas.append(sigma)
+        return np.zeros(size, dtype=np.int64)
+
+    monkeypatch.setattr(preparation, "rounded_normal", drawn)
+    monkeypatch.setattr(preparation, "unit_means", lambda *_: np.full(3, 10))
+    neighbours = Neighbours(relation, most_rows=4, combined=True)
+    given = (FeatureGrid(np.ones(2), 8.0, 100), 51, 0.5, neighbours, entropy_source())
+    release_unit_centre(ArrayRecords(np.ones((8, 2))), *given)
+    bound = 2 * 51
+    square = Fraction(factor * bound**2 + (bound // 4) ** 2, 16) / Fraction(1, 4)
+    (sigma,) = sigmas
+    assert (sigma - 1) ** 2 < square <= sigma**2
+
+
+def product_map(half_width, **changed):
+    grid, nowhere = FeatureGrid(np.ones(1), 8.0, half_width), np.empty(0, dtype=np.int64)
+    usual = {"norm_bound": 9, "factor_range": 1, "size_range": 1, "size_cap": 1}
+    return ProductMap(grid, nowhere, nowhere, 0, 0, 0, **usual | changed)
+
+
+def test_maps_that_would_not_be_exact_are_refused():
+    assert product_map(2**14 - 1).n_products == 1
+    with pytest.raises(CapacityError, match="half_width must keep"):
+        product_map(2**14)
+    with pytest.raises(ParameterError, match="rows_per_unit"):
+        product_map(100, rows_per_unit=0)
+
+
+@pytest.mark.parametrize("columns", [[[0, 1]], [0.0, 1.0], ["0", "1"]])
+def test_columns_that_are_no_list_of_integers_are_refused(columns):
+    with pytest.raises(ParameterError, match="columns must be a list of integers"):
+        edge_counts(ArrayRecords(np.ones((3, 2))), columns, np.zeros((2, 1)))
 
 
 def test_sums_reach_their_largest_value_and_no_more():
