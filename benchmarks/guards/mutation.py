@@ -111,6 +111,12 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("accounting/budget.py", "math.sqrt(self.left) * (1 - 2.0**-50)", "1.8", "a wider margin"),
     ("steps/location.py", "if number == 0 and n > _SEEN * sigma", "", "public numbers"),
     ("sums/statistics.py", "to_disk(place.parent)", "", "a file is on the disk a little later"),
+    ("noise/gumbel.py", "digits = max(0,", "1", "one more digit"),
+    ("noise/normal.py", "_SLACK = Fraction(1, 10**12)", "11", "the error is below 1e-15"),
+    ("tables/files.py", "block.setflags(write=False)", "True", "it only warns who writes"),
+    ("tables/files.py", "or tuple(spans[:1])", "2", "files without rows"),
+    ("sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
+    ("sums/rows.py", "whole = len(lanes) // _TOGETHER", "/", "the loop below does the rest"),
     ("accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
 )
 

@@ -7,12 +7,29 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hushcov.accounting import Budget, Clocked, Gaussian, Neighbours, Pure, for_group
+from hushcov.accounting import (
+    Budget,
+    Clocked,
+    Gaussian,
+    Neighbours,
+    Pure,
+    TotalVariation,
+    compose,
+    for_group,
+)
 from hushcov.accounting.composition import smallest_sigma
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.accounting.events import Parts
+from hushcov.accounting.filter import _clock
+from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.noise import entropy_source
 from hushcov.steps import preparation
-from hushcov.steps.preparation import _square_map, release_unit_centre
+from hushcov.steps.preparation import (
+    _fourth_map,
+    _square_map,
+    release_squares,
+    release_tails,
+    release_unit_centre,
+)
 from hushcov.sums.bounded import add_sums_and_squares
 from hushcov.sums.counts import edge_counts
 from hushcov.sums.gram import _check_room
@@ -117,8 +134,8 @@ def test_numbers_beside_squares_stay_in_the_range_that_is_charged():
     assert all(m.factor_range <= m.norm_bound // 4 and m.size_range <= 1 for m in maps)
 
 
-@pytest.mark.parametrize(("relation", "factor"), [("replace", 4), ("add-remove", 1)])
-def test_noise_of_means_of_units_is_what_a_unit_moves_them_by(relation, factor, monkeypatch):
+def noise_of(monkeypatch, release, *given):
+    """Return the noise that a step asks for."""
     sigmas = []
 
     def drawn(generator, sigma, size):
@@ -126,14 +143,56 @@ def test_noise_of_means_of_units_is_what_a_unit_moves_them_by(relation, factor, 
         return np.zeros(size, dtype=np.int64)
 
     monkeypatch.setattr(preparation, "rounded_normal", drawn)
+    release(*given, entropy_source())
+    (sigma,) = sigmas
+    return sigma
+
+
+RELATIONS = pytest.mark.parametrize("relation", ["replace", "add-remove"])
+
+
+@RELATIONS
+def test_noise_of_means_of_units_is_what_a_unit_moves_them_by(relation, monkeypatch):
     monkeypatch.setattr(preparation, "unit_means", lambda *_: np.full(3, 10))
     neighbours = Neighbours(relation, most_rows=4, combined=True)
-    given = (FeatureGrid(np.ones(2), 8.0, 100), 51, 0.5, neighbours, entropy_source())
-    release_unit_centre(ArrayRecords(np.ones((8, 2))), *given)
-    bound = 2 * 51
+    given = (ArrayRecords(np.ones((8, 2))), FeatureGrid(np.ones(2), 8.0, 100), 51, 0.5, neighbours)
+    sigma, bound = noise_of(monkeypatch, release_unit_centre, *given), 2 * 51
+    factor = 4 if relation == "replace" else 1
     square = Fraction(factor * bound**2 + (bound // 4) ** 2, 16) / Fraction(1, 4)
-    (sigma,) = sigmas
     assert (sigma - 1) ** 2 < square <= sigma**2
+
+
+@RELATIONS
+def test_noise_of_squares_and_tails_is_what_a_record_moves_them_by(relation, monkeypatch):
+    """Neither less nor more: two squares differ by twice the bound, two tails by sqrt(2) of it."""
+    scale, mu, neighbours = np.ones(5), 0.5, Neighbours(relation)
+    records = ArrayRecords(np.random.default_rng(0).standard_normal((50, 5)))
+    bound = _square_map(records, scale, mu).norm_bound
+    sigma = noise_of(monkeypatch, release_squares, records, scale, mu, neighbours)
+    square = (4 if relation == "replace" else 1) * bound**2 + (bound // 4) ** 2 + 1
+    assert (sigma - 1) ** 2 < 4 * square <= sigma**2
+    bound = _fourth_map(records, scale, 1.0, mu)[2]
+    sigma = noise_of(monkeypatch, release_tails, records, scale, 1.0, mu, neighbours)
+    square = (2 if relation == "replace" else 1) * bound**2
+    assert (sigma - 1) ** 2 < 4 * square <= sigma**2
+
+
+def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():
+    pure, steps = Parts(pure=((0.1, 7),)), Parts(bounded_range=((0.2, 7),))
+    assert _clock(pure, 1e-6) == _clock(steps, 1e-6)
+
+
+def test_events_that_fail_for_sure_are_refused():
+    fine = compose([TotalVariation(0.2), TotalVariation(0.2)], delta=0.9)
+    assert fine.delta <= 0.9
+    with pytest.raises(PrivacyConditionError):
+        compose([TotalVariation(0.3), TotalVariation(0.3)], delta=0.9)
+
+
+def test_sums_of_blocks_of_other_shapes_are_refused():
+    records, sizes = ArrayRecords(np.ones((4, 2)), block_rows=2), iter((1, 2))
+    with pytest.raises(ParameterError, match="the same shape for every block"):
+        records.map_sum(lambda block: np.ones(next(sizes), dtype=np.int64))
 
 
 def product_map(half_width, **changed):
