@@ -30,8 +30,8 @@ from hushcov.steps.preparation import (
     release_tails,
     release_unit_centre,
 )
-from hushcov.sums.bounded import add_sums_and_squares
-from hushcov.sums.counts import edge_counts
+from hushcov.sums.bounded import add_sums_and_squares, unit_means
+from hushcov.sums.counts import cell_counts, edge_counts
 from hushcov.sums.gram import _check_room
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap, _fill_factors
@@ -236,3 +236,11 @@ def test_the_hash_of_an_identifier_depends_on_nothing_else():
     for first in range(len(words)):
         part = _hashes(pa.array(words, pa.large_string())[first:])
         assert part.tolist() == whole[first:].tolist()
+
+
+def test_counts_of_no_cells_and_means_beyond_integers_are_refused():
+    records, grid = ArrayRecords(np.ones((3, 1))), FeatureGrid(np.ones(1), 8.0, 100)
+    with pytest.raises(ParameterError, match="n_cells"):
+        cell_counts(records, [0], np.zeros(1), np.ones(1), np.zeros(1), 0)
+    with pytest.raises(CapacityError, match="half_width must keep sums"):
+        unit_means(records, grid, 9, 2**61, 4)
