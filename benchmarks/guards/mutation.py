@@ -119,6 +119,8 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/rows.py", "whole = len(lanes) // _TOGETHER", "/", "the loop below does the rest"),
     ("noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "1.8", "wider: more is exact"),
     ("noise/entropy.py", "x = np.zeros((16, _LANES)", "17", "a row that nobody reads"),
+    ("tables/cluster.py", "rows = min(_ROWS_OF_PIECE", "", "how many rows a piece has"),
+    ("sums/statistics.py", "gram.setflags(write=False)", "True", "it only warns who writes"),
     ("accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
 )
 

@@ -24,6 +24,7 @@ from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionEr
 from hushcov.noise import entropy_source
 from hushcov.steps import preparation
 from hushcov.steps.preparation import (
+    Preparation,
     _fourth_map,
     _square_map,
     release_squares,
@@ -236,6 +237,26 @@ def test_the_hash_of_an_identifier_depends_on_nothing_else():
     for first in range(len(words)):
         part = _hashes(pa.array(words, pa.large_string())[first:])
         assert part.tolist() == whole[first:].tolist()
+
+
+def test_values_are_counted_between_edges():
+    rows, edges = np.array([[0.0], [1.0], [1.5], [9.0]]), np.array([[1.0, 2.0]])
+    assert edge_counts(ArrayRecords(rows), [0], edges).tolist() == [[1, 2, 1]]
+
+
+def test_the_most_that_a_preparation_costs_is_rounded_up():
+    step = Preparation(1000, 5, 1.0)
+    share = preparation.centre_share(1000, 5, 1.0) + preparation.norm_share(1000, 5, 1.0)
+    share += preparation.OF_TAILS + preparation.OF_SQUARES
+    exact = Fraction(step._looks.largest_mu) ** 2 + Fraction(share)
+    assert exact * (1 + Fraction(1, 2**41)) < Fraction(step.most_cost) ** 2 < exact * (1 + 1e-9)
+
+
+def test_a_selection_of_nothing_is_refused():
+    budget = Budget(1.0, 1e-6, selects=True)
+    budget.expect(4, 0.5)
+    with pytest.raises(ParameterError, match="count"):
+        budget.select(0.01, 0)
 
 
 def test_counts_of_no_cells_and_means_beyond_integers_are_refused():
