@@ -121,6 +121,19 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("noise/entropy.py", "x = np.zeros((16, _LANES)", "17", "a row that nobody reads"),
     ("tables/cluster.py", "rows = min(_ROWS_OF_PIECE", "", "how many rows a piece has"),
     ("sums/statistics.py", "gram.setflags(write=False)", "True", "it only warns who writes"),
+    ("sums/products.py", "largest * self.size_range >= LARGEST_SUM", ">", "2**62 itself fits"),
+    ("sums/products.py", "n_bins += 4 * (self.rows_per_unit", "", "a unit is in one bin still"),
+    ("tables/units.py", "if most_rows > 1:", ">=", "one row of a unit, either way"),
+    ("tables/cluster.py", "fewest = max(_FEWEST_ROWS", "", "how many rows a piece has"),
+    (
+        "accounting/composition.py",
+        "_LATES = tuple(",
+        "513",
+        "one more valid choice",
+    ),
+    ("accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
+    ("noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
+    ("tables/files.py", "if column.null_count or not (", "and", "NumPy makes the same numbers"),
     ("accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
 )
 

@@ -17,11 +17,11 @@ from hushcov.accounting import (
     compose,
     for_group,
 )
-from hushcov.accounting.composition import smallest_sigma
+from hushcov.accounting.composition import renyi_divergence, renyi_epsilon, smallest_sigma
 from hushcov.accounting.events import Parts
 from hushcov.accounting.filter import _clock
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
-from hushcov.noise import entropy_source
+from hushcov.noise import entropy_source, gumbel_top
 from hushcov.steps import preparation
 from hushcov.steps.preparation import (
     Preparation,
@@ -183,6 +183,16 @@ def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():
     assert _clock(pure, 1e-6) == _clock(steps, 1e-6)
 
 
+def test_what_an_order_proves_has_room_for_roundings():
+    """At large orders the slope is negative: the room is for its size."""
+    parts, order = Parts(gaussian=1e-3), np.array([1.5, 3.0, 1e3, 1e6])
+    divergence = renyi_divergence(parts, order)
+    log = (order - 1) * np.log1p(-1 / order) - np.log(order) - math.log(1e-6)
+    slope = log / (order - 1)
+    room = renyi_epsilon(parts, order, 1e-6) - (divergence + slope)
+    assert (room > 4 * 2.0**-52 * (divergence + np.abs(slope))).all()
+
+
 def test_events_that_fail_for_sure_are_refused():
     fine = compose([TotalVariation(0.2), TotalVariation(0.2)], delta=0.9)
     assert fine.delta <= 0.9
@@ -250,6 +260,15 @@ def test_the_most_that_a_preparation_costs_is_rounded_up():
     share += preparation.OF_TAILS + preparation.OF_SQUARES
     exact = Fraction(step._looks.largest_mu) ** 2 + Fraction(share)
     assert exact * (1 + Fraction(1, 2**41)) < Fraction(step.most_cost) ** 2 < exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("wrong", [-2, 2**53 + 1])
+@pytest.mark.parametrize("place", [0, 2])
+def test_scores_out_of_range_are_refused_wherever_they_are(wrong, place):
+    scores = np.array([5, 3, 4])
+    scores[place] = wrong
+    with pytest.raises(ParameterError, match="scores must be integers from 0"):
+        gumbel_top(entropy_source().generator, scores, 0.1, 1)
 
 
 def test_a_selection_of_nothing_is_refused():
