@@ -134,6 +134,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
     ("noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
     ("tables/files.py", "if column.null_count or not (", "and", "NumPy makes the same numbers"),
+    ("sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
     ("accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
 )
 
