@@ -1,0 +1,286 @@
+"""What faults planted by benchmarks/guards/mutation.py showed that no other test looks at."""
+
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hushcov.accounting import (
+    Budget,
+    Clocked,
+    Gaussian,
+    Neighbours,
+    Pure,
+    TotalVariation,
+    compose,
+    for_group,
+)
+from hushcov.accounting.composition import renyi_divergence, renyi_epsilon, smallest_sigma
+from hushcov.accounting.events import Parts
+from hushcov.accounting.filter import _clock
+from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
+from hushcov.noise import entropy_source, gumbel_top
+from hushcov.steps import preparation
+from hushcov.steps.preparation import (
+    Preparation,
+    _fourth_map,
+    _square_map,
+    release_squares,
+    release_tails,
+    release_unit_centre,
+)
+from hushcov.sums.bounded import add_sums_and_squares, unit_means
+from hushcov.sums.counts import cell_counts, edge_counts
+from hushcov.sums.gram import _check_room
+from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.products import ProductMap, _fill_factors
+from hushcov.sums.rows import add_unit, shorten_row
+from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.units import _hashes
+
+# Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
+
+MUS = np.random.default_rng(1).uniform(0.01, 3.0, 300).tolist()
+
+
+def test_costs_of_a_group_are_never_rounded_down():
+    for mu in MUS:
+        size = 3 + int(100 * mu)
+        assert Fraction(for_group(Gaussian(mu), size).mu) >= size * Fraction(mu)
+        assert Fraction(for_group(Pure(mu), size).epsilon) >= size * Fraction(mu)
+    assert any(Fraction(size * mu) < size * Fraction(mu) for mu in MUS for size in (3, 7))
+
+
+@pytest.mark.parametrize("selects", [False, True])
+def test_a_budget_certifies_more_than_it_has_time_for(selects):
+    budget = Budget(1.0, 1e-6, selects=selects)
+    (event,) = budget.certificate.events
+    assert isinstance(event, Clocked if selects else Gaussian)
+    assert Fraction(event.mu) >= Fraction(budget.mu) * (1 + Fraction(1, 2**46))
+    for mu in MUS[:60]:
+        budget = Budget(50.0, 1e-6, mu=mu, selects=selects)
+        assert Fraction(budget.left) <= Fraction(mu) ** 2 * (1 + Fraction(1, 2**50))
+        assert Fraction(budget.mu_left) ** 2 <= Fraction(budget.left)
+        budget.gaussian(mu / 2)
+        budget.gaussian(budget.mu_left)
+        assert budget.mu_left < 1e-6 * mu
+
+
+def test_finite_precision_is_taken_off_delta():
+    for each in MUS[:60]:
+        delta, lost = each * 1e-6, each * 1e-7
+        found = Budget(1.0, delta, numerical_delta=lost, mu=0.1).certificate
+        assert Fraction(found.transcript_delta) + Fraction(lost) <= Fraction(delta)
+
+
+@pytest.mark.parametrize("square", [1, 2, 3, 4, 8, 9, 10, 99, 100, 101, Fraction(9, 2)])
+@pytest.mark.parametrize("mu", [1.0, 0.5, 0.3, 2.0])
+def test_noise_is_the_smallest_that_is_enough(square, mu):
+    sigma = smallest_sigma(square, mu)
+    assert (sigma * Fraction(mu)) ** 2 >= square
+    assert sigma == 1 or ((sigma - 1) * Fraction(mu)) ** 2 < square
+
+
+def test_what_is_shortened_is_strictly_within_its_bound():
+    row = np.array([200.0])
+    shorten_row(row, 200.0**2, 100.0)
+    assert row.tolist() == [99.0]
+    row = np.array([100.0])
+    shorten_row(row, 100.0**2, 100.0)  # as long as its bound: nothing is done
+    assert row.tolist() == [100.0]
+    total = np.zeros(2, dtype=np.int64)
+    add_unit(np.array([200.0]), 100.0, 64, total)
+    assert total.tolist() == [99, 31]
+    total[:] = 0
+    add_unit(np.array([100.0]), 100.0, 64, total)  # within the margin
+    assert total.tolist() == [99, 63]
+
+
+def test_factors_of_products_are_strictly_within_the_bound():
+    bounds, factors = np.array([100, 64, 32, 50]), np.empty(4)
+    sizes, total = np.array([[7.0, 1e9, 50.0], [0.0, 0.0, 0.0]]), np.zeros(2, dtype=np.int64)
+    squares = np.array([100.0**2, 200.0**2, 100.0**2 + 1])
+    _fill_factors(sizes, squares, bounds, factors, 3, total)
+    assert factors[0] == 1.0
+    assert 0.5 * (1 - 2.0**-30) < factors[1] < 0.5
+    assert factors[2] < 100 / math.sqrt(100.0**2 + 1)
+    assert factors[3] == 0.0
+    assert total.tolist() == [64 + 31 + 63, 7 * 32 // 50 + 32 + 32]
+    total, ten = np.zeros(4, dtype=np.int64), (np.array([10.0]), 100.0)
+    about, weights = (np.zeros(1), np.full(1, 9.0)), np.array([1.0, 1.0, 200.0])
+    add_sums_and_squares(np.array([[2.0]]), about, ten, np.inf, ten, weights, bounds, total)
+    assert total.tolist() == [20, 99, 31, 32]  # 20^2 - 200 is twice the bound
+
+
+def test_a_unit_is_charged_for_all_its_records():
+    whole, one = Neighbours(most_rows=5), Neighbours()
+    event = Gaussian(0.1)
+    assert one.charged((event,)) == (event,)
+    assert whole.charged((event,))[0].mu >= 0.5
+    assert Neighbours(most_rows=5, combined=True).shared(50) == 2
+
+
+@pytest.mark.parametrize("edges", [[1.0, 2.0], [[1.0, 2.0]], [[1.0, 2.0], [2.0, 1.0]]])
+def test_edges_that_do_not_fit_are_refused(edges):
+    with pytest.raises(ParameterError, match="edges must be a row for each column"):
+        edge_counts(ArrayRecords(np.ones((3, 2))), np.arange(2), np.array(edges))
+
+
+def test_numbers_beside_squares_stay_in_the_range_that_is_charged():
+    """`release_squares` charges a quarter of the bound, rounded down, and 1."""
+    maps = [_square_map(ArrayRecords(np.ones((20, d))), np.ones(d), 0.5) for d in range(1, 30)]
+    assert {m.norm_bound % 4 for m in maps} >= {1, 2, 3}
+    assert all(m.factor_range <= m.norm_bound // 4 and m.size_range <= 1 for m in maps)
+
+
+def noise_of(monkeypatch, release, *given):
+    """Return the noise that a step asks for."""
+    sigmas = []
+
+    def drawn(generator, sigma, size):
+        sigmas.append(sigma)
+        return np.zeros(size, dtype=np.int64)
+
+    monkeypatch.setattr(preparation, "rounded_normal", drawn)
+    release(*given, entropy_source())
+    (sigma,) = sigmas
+    return sigma
+
+
+RELATIONS = pytest.mark.parametrize("relation", ["replace", "add-remove"])
+
+
+@RELATIONS
+def test_noise_of_means_of_units_is_what_a_unit_moves_them_by(relation, monkeypatch):
+    monkeypatch.setattr(preparation, "unit_means", lambda *_: np.full(3, 10))
+    neighbours = Neighbours(relation, most_rows=4, combined=True)
+    given = (ArrayRecords(np.ones((8, 2))), FeatureGrid(np.ones(2), 8.0, 100), 51, 0.5, neighbours)
+    sigma, bound = noise_of(monkeypatch, release_unit_centre, *given), 2 * 51
+    factor = 4 if relation == "replace" else 1
+    square = Fraction(factor * bound**2 + (bound // 4) ** 2, 16) / Fraction(1, 4)
+    assert (sigma - 1) ** 2 < square <= sigma**2
+
+
+@RELATIONS
+def test_noise_of_squares_and_tails_is_what_a_record_moves_them_by(relation, monkeypatch):
+    """Neither less nor more: two squares differ by twice the bound, two tails by sqrt(2) of it."""
+    scale, mu, neighbours = np.ones(5), 0.5, Neighbours(relation)
+    records = ArrayRecords(np.random.default_rng(0).standard_normal((50, 5)))
+    bound = _square_map(records, scale, mu).norm_bound
+    sigma = noise_of(monkeypatch, release_squares, records, scale, mu, neighbours)
+    square = (4 if relation == "replace" else 1) * bound**2 + (bound // 4) ** 2 + 1
+    assert (sigma - 1) ** 2 < 4 * square <= sigma**2
+    bound = _fourth_map(records, scale, 1.0, mu)[2]
+    sigma = noise_of(monkeypatch, release_tails, records, scale, 1.0, mu, neighbours)
+    square = (2 if relation == "replace" else 1) * bound**2
+    assert (sigma - 1) ** 2 < 4 * square <= sigma**2
+
+
+def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():
+    pure, steps = Parts(pure=((0.1, 7),)), Parts(bounded_range=((0.2, 7),))
+    assert _clock(pure, 1e-6) == _clock(steps, 1e-6)
+
+
+def test_what_an_order_proves_has_room_for_roundings():
+    """At large orders the slope is negative: the room is for its size."""
+    parts, order = Parts(gaussian=1e-3), np.array([1.5, 3.0, 1e3, 1e6])
+    divergence = renyi_divergence(parts, order)
+    log = (order - 1) * np.log1p(-1 / order) - np.log(order) - math.log(1e-6)
+    slope = log / (order - 1)
+    room = renyi_epsilon(parts, order, 1e-6) - (divergence + slope)
+    assert (room > 4 * 2.0**-52 * (divergence + np.abs(slope))).all()
+
+
+def test_events_that_fail_for_sure_are_refused():
+    fine = compose([TotalVariation(0.2), TotalVariation(0.2)], delta=0.9)
+    assert fine.delta <= 0.9
+    with pytest.raises(PrivacyConditionError):
+        compose([TotalVariation(0.3), TotalVariation(0.3)], delta=0.9)
+
+
+def test_sums_of_blocks_of_other_shapes_are_refused():
+    records, sizes = ArrayRecords(np.ones((4, 2)), block_rows=2), iter((1, 2))
+    with pytest.raises(ParameterError, match="the same shape for every block"):
+        records.map_sum(lambda block: np.ones(next(sizes), dtype=np.int64))
+
+
+def product_map(half_width, **changed):
+    grid, nowhere = FeatureGrid(np.ones(1), 8.0, half_width), np.empty(0, dtype=np.int64)
+    usual = {"norm_bound": 9, "factor_range": 1, "size_range": 1, "size_cap": 1}
+    return ProductMap(grid, nowhere, nowhere, 0, 0, 0, **usual | changed)
+
+
+def test_maps_that_would_not_be_exact_are_refused():
+    assert product_map(2**14 - 1).n_products == 1
+    with pytest.raises(CapacityError, match="half_width must keep"):
+        product_map(2**14)
+    with pytest.raises(ParameterError, match="rows_per_unit"):
+        product_map(100, rows_per_unit=0)
+
+
+@pytest.mark.parametrize("columns", [[[0, 1]], [0.0, 1.0], ["0", "1"]])
+def test_columns_that_are_no_list_of_integers_are_refused(columns):
+    with pytest.raises(ParameterError, match="columns must be a list of integers"):
+        edge_counts(ArrayRecords(np.ones((3, 2))), columns, np.zeros((2, 1)))
+
+
+def test_sums_reach_their_largest_value_and_no_more():
+    assert IntegerGrid.for_records(1.0, 2**62).half_width == 1
+    with pytest.raises(CapacityError, match="n_records must be at most"):
+        IntegerGrid.for_records(1.0, 2**62 + 1)
+    grid = FeatureGrid(np.ones(1), 1.0, 2**15)
+    _check_room(SimpleNamespace(n_rows=2**33 - 1, n_records=1, n_features=1), grid)
+    with pytest.raises(CapacityError, match="half_width must keep"):
+        _check_room(SimpleNamespace(n_rows=2**33, n_records=1, n_features=1), grid)
+
+
+def test_the_hash_of_an_identifier_depends_on_nothing_else():
+    """Else rows of one unit would be in two parts, and count as two units."""
+    pa = pytest.importorskip("pyarrow")
+    words = ["ab", "c", "ab", "", "abc", "ab", "é", "c"]
+    whole = _hashes(pa.array(words, pa.large_string()))
+    by_word = dict(zip(words, whole.tolist(), strict=True))
+    assert [by_word[word] for word in words] == whole.tolist()
+    assert len(set(by_word.values())) == len(by_word)
+    for first in range(len(words)):
+        part = _hashes(pa.array(words, pa.large_string())[first:])
+        assert part.tolist() == whole[first:].tolist()
+
+
+def test_values_are_counted_between_edges():
+    rows, edges = np.array([[0.0], [1.0], [1.5], [9.0]]), np.array([[1.0, 2.0]])
+    assert edge_counts(ArrayRecords(rows), [0], edges).tolist() == [[1, 2, 1]]
+
+
+def test_the_most_that_a_preparation_costs_is_rounded_up():
+    step = Preparation(1000, 5, 1.0)
+    share = preparation.centre_share(1000, 5, 1.0) + preparation.norm_share(1000, 5, 1.0)
+    share += preparation.OF_TAILS + preparation.OF_SQUARES
+    exact = Fraction(step._looks.largest_mu) ** 2 + Fraction(share)
+    assert exact * (1 + Fraction(1, 2**41)) < Fraction(step.most_cost) ** 2 < exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("wrong", [-2, 2**53 + 1])
+@pytest.mark.parametrize("place", [0, 2])
+def test_scores_out_of_range_are_refused_wherever_they_are(wrong, place):
+    scores = np.array([5, 3, 4])
+    scores[place] = wrong
+    with pytest.raises(ParameterError, match="scores must be integers from 0"):
+        gumbel_top(entropy_source().generator, scores, 0.1, 1)
+
+
+def test_a_selection_of_nothing_is_refused():
+    budget = Budget(1.0, 1e-6, selects=True)
+    budget.expect(4, 0.5)
+    with pytest.raises(ParameterError, match="count"):
+        budget.select(0.01, 0)
+
+
+def test_counts_of_no_cells_and_means_beyond_integers_are_refused():
+    records, grid = ArrayRecords(np.ones((3, 1))), FeatureGrid(np.ones(1), 8.0, 100)
+    with pytest.raises(ParameterError, match="n_cells"):
+        cell_counts(records, [0], np.zeros(1), np.ones(1), np.zeros(1), 0)
+    with pytest.raises(CapacityError, match="half_width must keep sums"):
+        unit_means(records, grid, 9, 2**61, 4)
