@@ -197,6 +197,7 @@ def in_parts(fit: Callable[[], object]) -> dict[str, float]:
     watched = [
         (ArrayRecords, "_blocks", clock.over("reading", blocks=True)),
         (FileRecords, "_blocks", clock.over("reading", blocks=True)),
+        (FileRecords, "_mapped_blocks", clock.over("reading", blocks=True)),
         (Records, "_sum_rows", clock.over("integers")),
         *(
             (module, name, clock.over("noise"))
