@@ -113,17 +113,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 63_204,
-    "modules": 200,
-    "lines of the core": 44_409,
-    "modules of the core": 139,
-    "private helpers used once": 528,
+    "lines of source": 65_854,
+    "modules": 203,
+    "lines of the core": 46_217,
+    "modules of the core": 141,
+    "private helpers used once": 564,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 28,
-    "options of fit": 38,
-    "pages of documentation": 45,
-    "words of documentation": 75_689,
-    "lines of tests": 51_045,
+    "options of fit": 39,
+    "pages of documentation": 46,
+    "words of documentation": 78_400,
+    "lines of tests": 52_530,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

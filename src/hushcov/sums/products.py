@@ -130,7 +130,7 @@ class ProductMap:
 
     @property
     def scaling(self) -> tuple[Any, ...]:
-        """What z is made with, beside the pairs."""
+        """Numbers that z is made with, beside the pairs."""
         weights = (self.pair_weight, self.diagonal_weight, self.centre, self.rows_per_unit)
         return (*self.grid.numbers, weights)
 
