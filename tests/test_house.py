@@ -122,7 +122,7 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 28,
     "options of fit": 39,
     "pages of documentation": 46,
-    "words of documentation": 78_400,
+    "words of documentation": 78_480,
     "lines of tests": 52_530,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
