@@ -188,7 +188,13 @@ def test_a_unit_split_over_partitions_and_counted_twice_is_found(monkeypatch, ex
 def one_process():
     size = {"processes": False, "n_workers": 2, "threads_per_worker": 1, "memory_limit": "1 GB"}
     quiet = {"dashboard_address": ":0", "silence_logs": 60, "set_as_default": False}
-    with Client(**size, **quiet) as client, dask.config.set(scheduler=client):
+    # The memory of this process is that of all tests so far: workers must not wait for it.
+    never = {f"distributed.worker.memory.{each}": False for each in ("target", "spill", "pause")}
+    with (
+        dask.config.set(never),
+        Client(**size, **quiet) as client,
+        dask.config.set(scheduler=client),
+    ):
         yield client
 
 
