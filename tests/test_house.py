@@ -113,9 +113,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 65_854,
+    "lines of source": 65_870,
     "modules": 203,
-    "lines of the core": 46_217,
+    "lines of the core": 46_231,
     "modules of the core": 141,
     "private helpers used once": 564,
     "class names used twice": 0,
@@ -123,7 +123,7 @@ WEIGHT = {
     "options of fit": 39,
     "pages of documentation": 46,
     "words of documentation": 78_480,
-    "lines of tests": 52_530,
+    "lines of tests": 52_540,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

@@ -383,6 +383,12 @@ class WrappedRecords(Records):
         other._records, other.gaps = records, records.gaps
         return other
 
+    def off_device(self, records: Records) -> Self:
+        """Return this view of records that are on no device."""
+        other = copy.copy(self)
+        other._records, other.on_device = records, records.on_device
+        return other
+
     def with_gaps(self, gaps: bool = True) -> Self:
         """See `Records.with_gaps`."""
         return self._over(self._records.with_gaps(gaps))
@@ -777,6 +783,4 @@ def on_processor(records: Records) -> Records:
     inner = on_processor(records._records)
     if isinstance(records, DeviceRecords):
         return inner
-    other = copy.copy(records)
-    other._records, other.on_device = inner, inner.on_device
-    return other
+    return records.off_device(inner)

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,6 +187,12 @@ class CompactRecords(WrappedRecords):
         if kept is not None:
             self.copy.rows = kept[: mapping.filled]
         self.copy.file = file
+
+    def off_device(self, records: Records) -> Self:
+        """See `WrappedRecords`; the copy stays on the device."""
+        other = super().off_device(records)
+        other.copy = _Copy(0, None)
+        return other
 
     def _on_device(self) -> Any:
         """Return the integers on a device, features by records; None without rows."""
