@@ -41,7 +41,7 @@ def median_error(estimator, model, d, n, seeds=range(5)):
         (GaussianCovariance, 50, 0.13),
         (ScreenedCovariance, 50, 0.1),
         pytest.param(ScreenedCovariance, 200, 0.16, marks=pytest.mark.slow),
-        (PrivateSparseCovariance, 200, 0.16),
+        pytest.param(PrivateSparseCovariance, 200, 0.16, marks=pytest.mark.slow),
     ],
 )
 def test_errors_are_below_their_bounds(cls, d, bound):

@@ -19,8 +19,9 @@ from .cases import Finding
 from .neighbours import run_case
 from .ways_in import WAYS, Way, opened, summed
 
-# Further forms of what another way in reads too.
-SLOW = {"tsv", "csv.gz", "arrow on workers", "command, csv of one column"}
+# Further forms of what another way in, or the replay of a few pairs, reads too.
+SLOW = {"tsv", "csv.gz", "arrow on workers", "command, csv of one column", "csv on workers"}
+SLOW |= {"parquet on workers", "command in JSON, csv", "command in JSON, parquet"}
 
 
 @pytest.mark.parametrize(

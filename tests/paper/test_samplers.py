@@ -161,7 +161,7 @@ def ignores_activation(statistic, schedule, generator):
 
 WRONG_SAMPLERS = [
     pytest.param(ignores_selection, marks=pytest.mark.slow),
-    draws_gates_independently_of_the_band,
+    pytest.param(draws_gates_independently_of_the_band, marks=pytest.mark.slow),
     *(uses_a_selection_scale_ten_percent_off, uses_a_gate_noise_ten_percent_off),
     *(keeps_three_percent_too_many, ignores_activation),
 ]

@@ -292,9 +292,9 @@ def false_finds(runs, level):
     return sum(find(X, seed, evidence_level=level).found.any() for seed in range(runs))
 
 
-def test_noise_becomes_a_scale_no_more_often_than_the_level(monkeypatch):
+@short_and_long("runs", 20, 40)
+def test_noise_becomes_a_scale_no_more_often_than_the_level(monkeypatch, runs):
     """False-alarm rate below 1e-6; evidence that forgets how many bins there are is noticed."""
-    runs = 40
     assert false_finds(runs, 1e-5) <= 1  # (40 * 1e-5)^2 / 2
     assert false_finds(runs, 0.05) <= stats.binom.isf(FALSE_ALARM, runs, 0.05)
     alone = octaves.deviations
