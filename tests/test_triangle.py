@@ -26,3 +26,6 @@ def test_pairs_in_strips_make_a_symmetric_matrix(d, strip, cores):
     expected[np.triu_indices(d, 1)] = values
     assert np.array_equal(matrix, expected + expected.T)
     assert np.array_equal(pairs_beyond(matrix * 1.0, 3.0), np.flatnonzero(np.abs(values) > 3))
+    in_units = np.zeros((d, d))
+    spread_pairs(0, values, in_units, 0.1)
+    assert np.array_equal(in_units, expected * 0.1)

@@ -13,14 +13,14 @@ from hushcov._compiled import compiled, even_parts, run_parts
 _ROWS, _TILE = 16, 64  # for which a thread pays; of tiles that are mirrored
 
 
-def spread_pairs(first: int, values: npt.NDArray[Any], matrix: npt.NDArray[Any]) -> None:
-    """Put values of pairs, of which `first` is the first, above the diagonal."""
+def spread_pairs(first: int, values: Any, matrix: Any, unit: float = 1) -> None:
+    """Put values of pairs, of which `first` is the first, above the diagonal, times a unit."""
     d = len(matrix)
     ends = np.cumsum(np.arange(d - 1, 0, -1))
     places = np.array([first, first + len(values) - 1])
     row, last = np.searchsorted(ends, places, side="right").tolist()
     parts = even_parts(last + 1 - row, _ROWS)
-    jobs = [(row + start, row + stop, first, values, matrix) for start, stop in parts]
+    jobs = [(row + start, row + stop, first, values, unit, matrix) for start, stop in parts]
     run_parts(_spread, jobs)
 
 
@@ -36,14 +36,12 @@ def pairs_beyond(matrix: FloatArray, level: float) -> IntArray:
 
 
 @compiled
-def _spread(
-    start: int, stop: int, first: int, values: npt.NDArray[Any], matrix: npt.NDArray[Any]
-) -> None:
+def _spread(start: int, stop: int, first: int, values: Any, unit: float, matrix: Any) -> None:
     d = len(matrix)
     for i in range(start, stop):
         shift = i * (2 * d - i - 1) // 2 - i - 1 - first
         for j in range(max(i + 1, -shift), min(d, len(values) - shift)):
-            matrix[i, j] = values[shift + j]
+            matrix[i, j] = values[shift + j] * unit
 
 
 @compiled

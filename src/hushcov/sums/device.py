@@ -19,7 +19,7 @@ import torch
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT
 from hushcov.sums.counts import N_BINS, N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
-from hushcov.sums.grids import INSIDE
+from hushcov.sums.grids import shortening
 from hushcov.sums.products import EXACT_ROWS, N_NORM_BINS
 from hushcov.sums.records import device_block_rows
 from hushcov.sums.rows import MISSING, ROOT_HALF, RowSums
@@ -123,10 +123,8 @@ def _integers(block: Tensor, grid: Any) -> Tensor:
 
 def shorten_rows(integers: Tensor, bound: float) -> Tensor:
     """Return rows, where longer than the bound scaled down to it and rounded towards zero."""
-    square = (integers * integers).sum(dim=1)
-    long = square > bound * bound
-    factor = torch.where(long, _quotient(bound, square.sqrt()) * INSIDE, 1.0)
-    return torch.where(long[:, None], (integers * factor[:, None]).trunc_(), integers)
+    factor = shortening((integers * integers).sum(dim=1), bound)
+    return (integers * factor[:, None]).trunc_()
 
 
 def bounded_integers(block: Tensor, grid: Any, bound: float) -> Tensor:
@@ -155,11 +153,6 @@ def sum_fourths(block: Tensor, grid: Any, most: float, unit: float, bound: float
     squares = _integers(block, grid).square_().clamp_(max=most)
     powers = squares.square_().mul_(1 / unit).floor_()
     return shorten_rows(powers, bound).to(torch.int64).sum(dim=0)
-
-
-def _quotient(number: float, tensor: Tensor) -> Tensor:
-    """Return a correctly rounded quotient: PyTorch computes `number / tensor` by a reciprocal."""
-    return torch.full_like(tensor, number).div_(tensor)
 
 
 def add_panel(block: Tensor, start: int, stop: int) -> Tensor:
@@ -284,12 +277,10 @@ def add_contributions(
             total += torch.bincount(bins, minlength=N_NORM_BINS)
             continue
         norm_bound, factor_range, size_range, size_cap = (int(value) for value in bounds)
-        long = square > float(norm_bound) * float(norm_bound)
-        factor = torch.where(long, _quotient(norm_bound, square.sqrt()) * INSIDE, 1.0)
-        z = torch.where(long[:, None], (z * factor[:, None]).trunc_(), z)
-        total[:n_products] += z.sum(dim=0).to(torch.int64)
-        shares = torch.where(long, (factor * factor_range).to(torch.int64), factor_range)
-        total[n_products] += shares.sum()
+        factor = shortening(square, float(norm_bound))
+        total[:n_products] += (z * factor[:, None]).trunc_().sum(dim=0).to(torch.int64)
+        shares = (factor * factor_range).to(torch.int64)
+        total[n_products] += torch.where(factor < 1.0, shares, factor_range).sum()
         sizes = (y * y).sum(dim=1).to(torch.int64).clamp_(max=size_cap) * size_range // size_cap
         total[n_products + 1] += sizes.sum()
     return total

@@ -1,7 +1,8 @@
 """Sums on a device by kernels of Triton, which read every value once; the integers of `device`.
 
 Compact rows are a tensor of features by records, integers of two bytes in units of their feature.
-Products of doubles are rounded one by one: kernels are launched without fused operations.
+Products of doubles are rounded one by one: kernels are launched without fused operations. Numbers
+that change from fit to fit are not specialised: a kernel would be compiled again for some of them.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
@@ -16,7 +17,7 @@ import triton
 import triton.language as tl
 
 from hushcov.sums.counts import N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
-from hushcov.sums.grids import INSIDE
+from hushcov.sums.grids import shortening
 from hushcov.sums.products import N_NORM_BINS
 from hushcov.sums.rows import MISSING, ROOT_HALF, About
 
@@ -108,7 +109,7 @@ def _values(x, n, d, columns, j, size, step):
     return tl.load(x + i[:, None] * d + place[None, :], inside, 0.0), inside
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["size"])
 def _count_octaves(x, n, d, columns, size, centre, nothing, counts):
     j = tl.program_id(0) * 128 + tl.arange(0, 128)
     middle = tl.load(centre + j, j < size, 0.0)[None, :]
@@ -122,7 +123,7 @@ def _count_octaves(x, n, d, columns, size, centre, nothing, counts):
         tl.atomic_add(counts + bins * size + j[None, :], 1, inside, sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["size"])
 def _count_cells(x, n, d, columns, size, starts, widths, firsts, n_cells, counts):
     j = tl.program_id(0) * 128 + tl.arange(0, 128)
     start = tl.load(starts + j, j < size, 0.0)[None, :]
@@ -288,7 +289,7 @@ def _products(y, width, left, right, n_pairs, e, i):
     return tl.load(y + a, inside, 0).to(tl.int32) * tl.load(y + b, inside, 0).to(tl.int32)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_pairs"])
 def _pair_norms(y, width, left, right, n_pairs, square, STEPS, BE: tl.constexpr, BN: tl.constexpr):
     i = tl.program_id(1) * BN + tl.arange(0, BN)
     found = tl.zeros([BE, BN], tl.float64)
@@ -299,7 +300,7 @@ def _pair_norms(y, width, left, right, n_pairs, square, STEPS, BE: tl.constexpr,
     tl.atomic_add(square + i, tl.sum(found, 0), i < width, sem="relaxed")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_pairs", "weight"])
 def _pair_sums(
     y, width, left, right, n_pairs, weight, n, scale, total,
     STEPS: tl.constexpr, BE: tl.constexpr, BN: tl.constexpr,
@@ -313,21 +314,15 @@ def _pair_sums(
     tl.atomic_add(total + e, tl.sum(found, 1), e < n_pairs, sem="relaxed")
 
 
-def _shortening(square: Tensor, bound: float) -> Tensor:
-    """Return factors that scale what is longer down to the bound."""
-    quotient = torch.full_like(square, bound).div_(square.sqrt())  # correctly rounded
-    return torch.where(square > bound * bound, quotient * INSIDE, 1.0)
-
-
 def sum_rows(rows: CompactRows, grid: Any, bound: float) -> Tensor:
     """Sum bounded rows."""
-    return rows.sums(grid, _PLAIN, (), _shortening(rows.norms(grid, _PLAIN)[0], bound))[0]
+    return rows.sums(grid, _PLAIN, (), shortening(rows.norms(grid, _PLAIN)[0], bound))[0]
 
 
 def sum_fourths(rows: CompactRows, grid: Any, most: float, unit: float, bound: float) -> Tensor:
     """Sum fourth powers."""
     numbers = most, 1 / unit
-    factor = _shortening(rows.norms(grid, _FOURTHS, numbers)[0], bound)
+    factor = shortening(rows.norms(grid, _FOURTHS, numbers)[0], bound)
     return rows.sums(grid, _FOURTHS, numbers, factor)[0]
 
 
@@ -385,7 +380,7 @@ def add_contributions(
             total += torch.bincount(bins.clamp_(max=N_NORM_BINS - 1), minlength=N_NORM_BINS)
             continue
         norm_bound, factor_range, size_range, size_cap = (int(value) for value in bounds)
-        factor = _shortening(square, float(norm_bound))
+        factor = shortening(square, float(norm_bound))
         if y is not None:
             cells = triton.cdiv(n_pairs, _PAIRS), triton.cdiv(part.n, _RECORDS * _STEPS)
             given = (y, y.shape[1], *places, n_pairs, int(weight), part.n, factor, total)

@@ -30,6 +30,12 @@ _LARGEST_SCALED_RADIUS = 1e6
 INSIDE = 1.0 - 2.0**-40
 
 
+def shortening(square: Any, bound: float) -> Any:
+    """Return factors that scale down to a bound what is longer; of tensors of squared norms."""
+    quotient = square.new_full(square.shape, bound).div_(square.sqrt())  # rounded once
+    return quotient.mul_(INSIDE).masked_fill_(square <= bound * bound, 1.0)
+
+
 @dataclass(frozen=True)
 class IntegerGrid:
     """Clip a coordinate to [-radius, radius] and round it to a multiple of the step.

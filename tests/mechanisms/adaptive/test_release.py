@@ -109,6 +109,15 @@ def test_what_is_charged_is_what_was_certified(found):
     assert sum(event.mu**2 for event in events) <= certified.mu**2
 
 
+def test_what_is_beside_pairs_is_asked_once_while_they_are_selected(monkeypatch):
+    """And once after it: each time is a dozen products with the whole matrix."""
+    asked, hidden = [], adaptive._hidden
+    monkeypatch.setattr(adaptive, "_hidden", lambda *given: asked.append(1) or hidden(*given))
+    release = released(drawn(blocks(60), 30_000)[0] / np.geomspace(0.01, 100, 60) - 7)
+    assert release.making.structure.kind == "sparse"
+    assert len(asked) == 2
+
+
 def test_sparse_output_never_forms_the_whole_matrix(monkeypatch):
     def refuse(*_):
         raise AssertionError("the whole matrix was formed")

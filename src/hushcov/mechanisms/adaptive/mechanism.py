@@ -223,8 +223,9 @@ def look_at_signs(
     mean = np.empty((d, d))
     for start in range(0, len(sums), NOISE_STRIP):
         part = sums[start : start + NOISE_STRIP]
-        noisy = part + rounded_normal(entropy.generator, sigma, len(part))
-        spread_pairs(start, noisy * in_scales, mean)
+        noisy = rounded_normal(entropy.generator, sigma, len(part))
+        noisy += part
+        spread_pairs(start, noisy, mean, in_scales)
     mirror(mean)
     np.fill_diagonal(mean, variances * unit)
     # Sampling errors are larger by the same factor as scores.
@@ -416,17 +417,19 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
 
 
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
-    """Climb until the end, or until the whole matrix is clearly better; True where it is."""
-    strong: IntArray | None = None
+    """Climb until the end, or until the whole matrix is clearly better; True where it is.
+
+    That is asked once: afterwards less is beside the pairs, and the whole matrix has more noise.
+    """
     while ladder.climb(run.budget, run.entropy, WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if probe is not None and enough and ladder.next_share > _DEAR:
-            if strong is None:
-                deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
-                strong = pairs_beyond(probe.mean, _CLEANED * deviation)
-            both = np.union1d(ladder.selected, strong)
-            if _hidden(run, pair_of(both, run.d), probe) > _CLEARLY * _whole_noise(run):
+            deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
+            strong = pairs_beyond(probe.mean, _CLEANED * deviation)
+            both = pair_of(np.union1d(ladder.selected, strong), run.d)
+            if _hidden(run, both, probe) > _CLEARLY * _whole_noise(run):
                 return True
+            probe = None
     return False
 
 
