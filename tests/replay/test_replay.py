@@ -47,7 +47,8 @@ from hushcov.peers import eigen_sampling
 from hushcov.steps.counting import Counting
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
-from hushcov.tables import units
+from hushcov.sums.records import CountedRecords, PartitionedRecords
+from hushcov.tables import cluster, units
 from hushcov.tables.sources import ArrayRecords, TableRecords
 from hushcov.tables.units import Units
 from mechanisms.adaptive.settings import blocks, drawn
@@ -354,6 +355,28 @@ def test_copies_are_kept_by_the_released_number_of_records(whose, tmp_path):
     case = Case("separate", "parquet, little memory", whose, n_rows=6, seed=6)
     for n_rows in (5, 6):
         assert not replay_case(replace(case, n_rows=n_rows), tmp_path / "case").faults
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_shuffled_rows_are_kept_by_the_released_number_of_records(fault, tmp_path, monkeypatch):
+    """A unit more does not fit into memory; deciding by the true number would tell that."""
+    right = PartitionedRecords.sum_partitions
+    released = set()
+
+    def by_true_number(self, views, function):
+        released.update(each.n_records for each in views if isinstance(each, CountedRecords))
+        if fault and cluster.part_bytes(self.n_records, self.n_features) <= cluster._MOST_KEPT:
+            self._keep()
+        return right(self, views, function)
+
+    case = Case("gaussian", "dask frame", "units-removed", n_rows=20, seed=6)
+    tables = tables_of(case)[:2]
+    least, most = sorted(len(table.rows) for table in tables)
+    assert least < most
+    monkeypatch.setattr(cluster, "_MOST_KEPT", cluster.part_bytes(least, 3))
+    monkeypatch.setattr(PartitionedRecords, "sum_partitions", by_true_number)
+    faults = replay_case(case, tmp_path / "case").faults
+    assert released and any(DEPENDS in each for each in faults) == fault, faults
 
 
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):

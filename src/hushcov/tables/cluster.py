@@ -28,6 +28,7 @@ from hushcov._arrays import BoolArray, IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
 from hushcov.sums.records import (
     BlockFunction,
+    CountedRecords,
     Held,
     PartitionedRecords,
     Progress,
@@ -327,14 +328,15 @@ def dask_module() -> Any:
 class UnitPartitions(PartitionedRecords):
     """Rows of a dask dataframe without its column of identifiers, and whole units together.
 
-    Its number of rows is counted first. The first pass shuffles it, and workers keep what they get
-    until the fit ends, where all rows as doubles take at most a quarter of their memory; else every
-    pass shuffles anew.
+    Its number of rows is counted first. The first pass shuffles it. Workers of a cluster keep what
+    they get until the fit ends, in memory or on disk as dask has it. Without a cluster rows are
+    shuffled once more after their count and kept then, if as many as were released fit into
+    memory; else every pass shuffles anew.
 
     Privacy
     -------
     Nothing here is private by itself. Rows and identifiers are sent from worker to worker, so that
-    all workers must be trusted alike.
+    all workers must be trusted alike. How often rows are shuffled depends on released numbers.
     """
 
     def __init__(self, frame: Any, label: Any) -> None:
@@ -353,19 +355,28 @@ class UnitPartitions(PartitionedRecords):
     def parts(self) -> list[Any]:
         """Delayed partitions of whole units; those that are kept go when the records go."""
         if not self._shared:
-            self._shared.extend(self._shuffled())
+            meta = self._frame._meta.assign(**{_KEY: np.zeros(0, dtype=np.uint64)})
+            keyed = self._frame.map_partitions(_keyed, self._label, meta=meta)
+            local = dask_module().delayed(_local)
+            shuffled = computed(lambda: keyed.shuffle(on=_KEY).to_delayed())
+            self._shared.extend(local(part, self._label) for part in shuffled)
+            if _client() is not None:
+                self._keep()
         return self._shared
 
-    def _shuffled(self) -> list[Any]:
-        meta = self._frame._meta.assign(**{_KEY: np.zeros(0, dtype=np.uint64)})
-        keyed = self._frame.map_partitions(_keyed, self._label, meta=meta)
-        dask = dask_module()
-        shuffled = computed(lambda: keyed.shuffle(on=_KEY).to_delayed())
-        parts = [dask.delayed(_local)(part, self._label) for part in shuffled]
-        size = part_bytes(self.n_records, self.n_features)
-        if size > sum(room for room, _ in _rooms(_client()).values()):
-            return parts
-        return list(computed(partial(dask.persist, *parts)))
+    def _keep(self) -> None:
+        """Keep the shuffled rows, where they are not kept already."""
+        self._shared[:] = computed(partial(dask_module().persist, *self.parts))
+
+    def sum_partitions(self, views: Sequence[Any], block_function: BlockFunction) -> IntArray:
+        """See `PartitionedRecords.sum_partitions`."""
+        # By the released number of rows, as the number of shuffles tells it; not if it is of units.
+        counted = [view.n_records for view in views if isinstance(view, CountedRecords)]
+        of_units = any(isinstance(each, WithinPartitions) and not each.most_rows for each in views)
+        fits = counted and part_bytes(counted[0], self.n_features) <= _MOST_KEPT
+        if fits and not of_units and _client() is None:
+            self._keep()
+        return super().sum_partitions(views, block_function)
 
     def units(self) -> PartitionUnits:
         """Return the units of the rows."""
@@ -408,25 +419,25 @@ class PartitionUnits(Units):
     def bounded(self, records: Records, most_rows: int) -> Records:
         """See `Units.bounded`; done in the partitions."""
         n_rows = int(np.minimum(self.sizes, most_rows).sum())
-        return WithinPartitions(records, n_rows, partial(_bounded, most_rows=most_rows))
+        return WithinPartitions(records, n_rows, most_rows)
 
     def means(self, records: Records) -> Records:
         """See `Units.means`; done in the partitions."""
-        return WithinPartitions(records, len(self.sizes), partial(_bounded, most_rows=None))
+        return WithinPartitions(records, len(self.sizes), None)
 
 
 class WithinPartitions(WrappedRecords):
-    """Records that are made of whole units in every partition."""
+    """Records that are made of whole units in every partition: so many rows, or else means."""
 
-    def __init__(self, records: Records, n_rows: int, make: View) -> None:
+    def __init__(self, records: Records, n_rows: int, most_rows: int | None) -> None:
         super().__init__(records, n_rows)
-        self._make = make
+        self.most_rows = most_rows
 
     def _blocks(self) -> Iterator[Any]:
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
 
     def _view(self) -> View:
-        return self._make
+        return partial(_bounded, most_rows=self.most_rows)
 
 
 class PartRecords(ArrayRecords):

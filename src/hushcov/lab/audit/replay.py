@@ -45,6 +45,7 @@ from hushcov.paper import mechanism as multiscale
 from hushcov.peers.eigen_sampling import Bingham
 from hushcov.release import files
 from hushcov.sums.records import PartitionedRecords, Records
+from hushcov.tables import cluster
 from hushcov.tables.codebook import FrameRecords
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import TableRecords, TensorRecords
@@ -156,6 +157,7 @@ class Recorder:
             patch(Records, "map_sum", self._summed(Records.map_sum))
             parts = PartitionedRecords.sum_partitions
             patch(PartitionedRecords, "sum_partitions", self._partitioned(parts))
+            patch(cluster, "computed", self._asked(cluster.computed))
             for name in ("__init__", *_SPENT):
                 patch(Budget, name, self._charge(name, getattr(Budget, name)))
             for source, names in _READERS.items():
@@ -304,6 +306,15 @@ class Recorder:
                 self._elsewhere = False
 
         return summed
+
+    def _asked(self, computed: Callable[..., Any]) -> Callable[..., Any]:
+        """Watch what dask is asked for: sums, shuffles, and rows to be kept."""
+
+        def asked(compute: Any) -> Any:
+            self._note("dask", getattr(compute, "func", compute).__name__)
+            return computed(compute)
+
+        return asked
 
     def _charge(self, name: str, charge: Callable[..., None]) -> Callable[..., None]:
         def charged(budget: Budget, *given: Any, **named: Any) -> None:
