@@ -58,8 +58,7 @@ class Client:
 #: Programs that are exported to, by the names of `--to`.
 CLIENTS = {
     "lavaan": Client(
-        "Structural equation models of a private release, by lavaan.",
-        *("model.R", False, LAW),
+        "Structural equation models of a private release, by lavaan.", *("model.R", False, LAW)
     ),
     "semopy": Client(
         "Structural equation models of a private release, by semopy.",
@@ -71,8 +70,7 @@ CLIENTS = {
         *("from statsmodels.multivariate.factor import Factor", "statsmodels"),
     ),
     "psych": Client(
-        "Reliability and factors of a private release, by psych.",
-        *("model.R", True, RECORDS),
+        "Reliability and factors of a private release, by psych.", *("model.R", True, RECORDS)
     ),
     "graphical-lasso": Client(
         "The graph of a private release, by the graphical lasso of scikit-learn.",

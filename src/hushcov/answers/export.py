@@ -266,10 +266,7 @@ def _sizes(change: FloatArray) -> tuple[float, float]:
 
 
 def _blocks(
-    release: Release,
-    block_size: int | str | None,
-    bounds: IntArray,
-    change: Matrix,
+    release: Release, block_size: int | str | None, bounds: IntArray, change: Matrix
 ) -> tuple[Block, ...]:
     found = []
     names = _block_names(release, block_size, bounds)

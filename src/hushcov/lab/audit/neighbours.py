@@ -443,10 +443,7 @@ WAYS = {
         *(_parquet, (*NUMBERS, "null"), WHOSE, _NO_COLUMNS), columns=True, command=True, share=1
     ),
     "command, feather": WayIn(
-        *(_feather, (*NUMBERS, "null"), WHOSE[:2], _NO_COLUMNS),
-        columns=True,
-        command=True,
-        share=1,
+        *(_feather, (*NUMBERS, "null"), WHOSE[:2], _NO_COLUMNS), columns=True, command=True, share=1
     ),
     "command, settings and codebook": WayIn(
         *(_settings, (*NUMBERS, *_IN_TEXT, *LINES), WHOSE, _FOR_CATEGORIES),
