@@ -35,6 +35,7 @@ from hushcov.sums.rows import About, RowSums, mark_finite, row_parts
 BlockFunction = Callable[[FloatArray], IntArray]
 #: Called with the number of rows of each block that is done.
 Progress = Callable[[int], object]
+Listeners = Sequence[Progress]
 #: Makes the same view of other records. Picklable: a cluster sends it to its workers.
 View = Callable[["Records"], "Records"]
 
@@ -253,11 +254,7 @@ class PartitionedRecords(Records):
 
     @abstractmethod
     def map_sum_through(
-        self,
-        view: View,
-        block_function: BlockFunction,
-        listeners: Sequence[Progress] = (),
-        held: Held | None = None,
+        self, view: View, block_function: BlockFunction, listeners: Listeners, held: Held | None
     ) -> IntArray:
         """Return `view(records).map_sum(block_function)`, computed partition by partition.
 

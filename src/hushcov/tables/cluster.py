@@ -30,6 +30,7 @@ from hushcov.sums.records import (
     BlockFunction,
     CountedRecords,
     Held,
+    Listeners,
     PartitionedRecords,
     Progress,
     Records,
@@ -54,7 +55,7 @@ _ROWS_OF_PIECE, _FEW_PIECES, _FEWEST_ROWS, _ROWS_A_FEATURE = 2**18, 64, 2**14, 8
 _SHARE_KEPT, _MOST_KEPT = 0.25, 2**28
 _ROWS_OF_REPORT = 2**16  # rows between two reports of progress
 # Progress callbacks by process and topic. A fork of this process has its own number and none.
-_LISTENERS: dict[tuple[int, str], Sequence[Progress]] = {}
+_LISTENERS: dict[tuple[int, str], Listeners] = {}
 _TELLING = threading.Lock()
 _KEY = "hushcov unit key"  # a column that says in which partition a row is to be
 _LARGEST_KEY = 2**64 - 1
@@ -118,11 +119,7 @@ class DaskRecords(PartitionedRecords):
         return list(zip(data.chunks[0], data.to_delayed()[:, 0], strict=True))
 
     def map_sum_through(
-        self,
-        view: View,
-        block_function: BlockFunction,
-        listeners: Sequence[Progress] = (),
-        held: Held | None = None,
+        self, view: View, block_function: BlockFunction, listeners: Listeners, held: Held | None
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
         keepers = self._keepers(held)
@@ -190,7 +187,7 @@ def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any
 def sum_parts(
     work: Work,
     parts: Sequence[Any],
-    listeners: Sequence[Progress],
+    listeners: Listeners,
     no_rows: Any,
     keepers: Sequence[Any] | None = None,
 ) -> IntArray:
@@ -383,11 +380,7 @@ class UnitPartitions(PartitionedRecords):
         return PartitionUnits(np.zeros(0, dtype=np.int64), self)
 
     def map_sum_through(
-        self,
-        view: View,
-        block_function: BlockFunction,
-        listeners: Sequence[Progress] = (),
-        held: Held | None = None,
+        self, view: View, block_function: BlockFunction, listeners: Listeners, held: Held | None
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`; no compact copies are kept."""
         work = Work(view, block_function, self.gaps)
