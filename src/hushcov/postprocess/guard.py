@@ -98,13 +98,7 @@ def guarded(
     changed = not all(_is_harmless(unit) for unit in units)
     estimate = matrix[block]
     if changed:
-        # Near the release, with less noise: off the diagonal, which has far less and is kept,
-        # eigenvalues are moved towards zero by its norm.
-        own = np.diag(estimate.diagonal())
-        values, vectors = np.linalg.eigh(estimate - own)
-        shrunk = np.sign(values) * np.maximum(np.abs(values) - units[0].noise, 0.0)
-        others = (vectors * shrunk) @ vectors.T
-        estimate = project_psd(own + (others + others.T) / 2)
+        estimate = _start(estimate, units[0].noise)
         for unit in units:
             estimate = _capped(estimate, unit)
     answer[block] = estimate
@@ -165,6 +159,19 @@ def _is_harmless(unit: _Unit) -> bool:
     hidden, norm = unit.hidden, unit.norm
     lost = (hidden + math.sqrt(hidden * (hidden + 4 * norm))) / 2
     return unit.noise + lost <= norm or unit.noise <= _UNHARMED * norm
+
+
+def _start(block: FloatArray, noise: float) -> FloatArray:
+    """Return a positive semidefinite matrix near the release, with less noise.
+
+    Off the diagonal eigenvalues are moved towards zero by the norm of the noise. The diagonal
+    has far less noise, and is kept.
+    """
+    own = np.diag(block.diagonal())
+    values, vectors = np.linalg.eigh(block - own)
+    shrunk = np.sign(values) * np.maximum(np.abs(values) - noise, 0.0)
+    others = (vectors * shrunk) @ vectors.T
+    return project_psd(own + (others + others.T) / 2)
 
 
 def _capped(estimate: FloatArray, unit: _Unit) -> FloatArray:
