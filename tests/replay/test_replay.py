@@ -45,9 +45,10 @@ from hushcov.noise import gumbel_top, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers import eigen_sampling
 from hushcov.steps.counting import Counting
+from hushcov.sums import records as sum_records
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CountedRecords, PartitionedRecords
+from hushcov.sums.records import CountedRecords, GroupedRecords, PartitionedRecords
 from hushcov.tables import cluster, units
 from hushcov.tables.sources import ArrayRecords, TableRecords
 from hushcov.tables.units import Units
@@ -377,6 +378,18 @@ def test_shuffled_rows_are_kept_by_the_released_number_of_records(fault, tmp_pat
     monkeypatch.setattr(PartitionedRecords, "sum_partitions", by_true_number)
     faults = replay_case(case, tmp_path / "case").faults
     assert len(released) == 1
+    assert any(DEPENDS in each for each in faults) == fault, faults
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_units_are_put_in_order_by_the_released_number_of_records(fault, tmp_path, monkeypatch):
+    """The buffer has room for a row; as many readings as there are rows would tell their number."""
+    case = Case("gaussian", "array", "units-removed", n_rows=20, seed=7)
+    monkeypatch.setattr(sum_records, "_BUFFER_BYTES", 24)
+    if fault:
+        true = property(lambda self: self.n_records, lambda self, number: None)
+        monkeypatch.setattr(GroupedRecords, "n_counted", true, raising=False)
+    faults = replay_case(case, tmp_path / "case").faults
     assert any(DEPENDS in each for each in faults) == fault, faults
 
 

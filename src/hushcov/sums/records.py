@@ -616,6 +616,9 @@ class CountedRecords(WrappedRecords):
     def __init__(self, records: Records, n_records: int) -> None:
         super().__init__(records)
         self.n_records = n_records
+        for layer in layers_of(records):
+            if isinstance(layer, GroupedRecords):
+                layer.n_counted = n_records
 
     def _blocks(self) -> Iterator[FloatArray]:
         yield from self._records._blocks()
@@ -674,8 +677,8 @@ class GroupedRecords(WrappedRecords):
 
     `codes` are the units of all rows, as numbers, and `chosen` says which rows are summed: at most
     `most_rows` of a unit. A source in any order, whose rows come to this process in arrays, is read
-    once for as many rows as have room in a buffer. Views around these records keep the order of
-    rows, so that sums find units by counting rows.
+    once for as many rows as have room in a buffer, of the `n_counted` that were released. Views
+    around these records keep the order of rows, so that sums find units by counting rows.
 
     Privacy
     -------
@@ -687,7 +690,7 @@ class GroupedRecords(WrappedRecords):
     ) -> None:
         own = codes[chosen]
         super().__init__(records, len(own))
-        self.most_rows, self._chosen = most_rows, chosen
+        self.most_rows, self._chosen, self.n_counted = most_rows, chosen, len(own)
         self._place = None
         if (np.diff(own) < 0).any():
             order = np.argsort(own, kind="stable")
@@ -707,10 +710,11 @@ class GroupedRecords(WrappedRecords):
         if self._place is None:
             yield from self._chosen_blocks()
             return
-        fitting = max(1, _BUFFER_BYTES // (8 * self.n_features))
+        n_readings = -(-max(1, self.n_counted) * 8 * self.n_features // _BUFFER_BYTES)
         step = default_block_rows(self.n_features)
-        for low in range(0, self.n_records, fitting):
-            high, start = min(self.n_records, low + fitting), 0
+        ends = [self.n_records * k // n_readings for k in range(n_readings + 1)]
+        for low, high in itertools.pairwise(ends):
+            start = 0
             rows = np.empty((high - low, self.n_features))
             for block in self._chosen_blocks():
                 places = self._place[start : start + len(block)]
