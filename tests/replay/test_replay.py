@@ -36,7 +36,7 @@ from hushcov.lab.audit.neighbours import (
     some_cases,
     tables_of,
 )
-from hushcov.lab.audit.replay import Compared, Recorder, compare, observe
+from hushcov.lab.audit.replay import Compared, Recorder, Trace, compare, observe
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
@@ -391,6 +391,13 @@ def test_units_are_put_in_order_by_the_released_number_of_records(fault, tmp_pat
         monkeypatch.setattr(GroupedRecords, "n_counted", true, raising=False)
     faults = replay_case(case, tmp_path / "case").faults
     assert any(DEPENDS in each for each in faults) == fault, faults
+
+
+def test_one_draw_of_nothing_is_no_fault():
+    """One in a hundred draws of deviation 43 is rounded to 0; of thirty not one is."""
+    first, second = Trace(noise=[(43, np.zeros(1, int))]), Trace(noise=[(43, np.zeros(30, int))])
+    assert not compare(first, Trace()).faults
+    assert "noise has 0 times" in compare(second, Trace()).faults[0]
 
 
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):
