@@ -12,6 +12,7 @@ import shutil
 import warnings
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 import hushcov.lab.audit.command
 from hushcov import PrivateSparseCovariance
 from hushcov.accounting import Budget, Neighbours
+from hushcov.cli import output
 from hushcov.cli.main import cli
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.lab.audit.neighbours import (
@@ -398,6 +400,14 @@ def test_one_draw_of_nothing_is_no_fault():
     first, second = Trace(noise=[(43, np.zeros(1, int))]), Trace(noise=[(43, np.zeros(30, int))])
     assert not compare(first, Trace()).faults
     assert "noise has 0 times" in compare(second, Trace()).faults[0]
+
+
+def test_a_first_fit_that_takes_long_is_no_fault(tmp_path, monkeypatch):
+    """Lines of progress come by the clock, which runs while kernels are compiled."""
+    ticks = iter([0, 20, 40])
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(ticks, 40)))
+    case = Case("gaussian", "command, parquet", n_rows=3, seed=1)
+    assert not replay_case(case, tmp_path / "case").faults
 
 
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):
