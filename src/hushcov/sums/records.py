@@ -99,9 +99,11 @@ def like(values: Any, block: Any) -> Any:
 class Held:
     """Keeps copies on the workers of a cluster, which go when this object goes.
 
-    `keepers` are handles on the workers, by client. `complete`: all records have been copied.
+    `n_records` are there by what is public or released. `keepers` are handles on the workers, by
+    client. `complete`: all records have been copied.
     """
 
+    n_records: int
     keepers: dict[Any, Any] = field(default_factory=dict)
     complete: bool = False
 

@@ -140,10 +140,12 @@ class DaskRecords(PartitionedRecords):
         client = _client()
         place = None if client is None else client.id
         if place not in held.keepers:
-            sizes = [2 * n_rows * self.n_features for n_rows, _ in self._pieces]
-            rooms = _rooms(client)
-            keepers: list[Any] = [None] * len(sizes)
-            for i, (size, where) in enumerate(zip(sizes, _spread(sizes, rooms), strict=True)):
+            # By the number of records that is public or released: what is read again tells it.
+            each = -(-2 * held.n_records * self.n_features // max(1, len(self._pieces)))
+            places = _spread([each] * len(self._pieces), _rooms(client))
+            keepers: list[Any] = [None] * len(places)
+            for i, ((n_rows, _), where) in enumerate(zip(self._pieces, places, strict=True)):
+                size = 2 * n_rows * self.n_features
                 if where is not _NOWHERE and client is None:
                     keepers[i] = KeptOfPiece(size)
                 elif where is not _NOWHERE:
