@@ -23,10 +23,10 @@ import numpy as np
 from numpy.lib import format as npy
 from rich.progress import track
 
-import scale_costs
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.planning import fit_memory
+from peak import peak
 
 # Mechanism, features, records.
 CELLS = (
@@ -91,7 +91,7 @@ def fit(path: str, mechanism: str, n_features: int) -> dict[str, object]:
         "n_features": n_features,
         "output": "sparse" if sparse else "dense",
         "seconds": seconds,
-        "peak": scale_costs.peak(),
+        "peak": peak(),
         "predicted": fit_memory(mechanism, n, n_features, sparse=sparse),
     }
 

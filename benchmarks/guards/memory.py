@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-import scale_costs
+from peak import peak
 
 GROUP, GROUP_ROWS = 5, 2**16
 ESTIMATORS = ("default", "screened", "gaussian")
@@ -142,7 +142,7 @@ def measure(place: str, path: str, n_records: int, estimator: str) -> dict[str, 
         reader=reader,
         prepared=estimator == "default",
     )
-    return {"": (scale_costs.peak(), predicted + held)}
+    return {"": (peak(), predicted + held)}
 
 
 def mechanism_of(estimator: str) -> str:

@@ -1,6 +1,6 @@
-"""What size costs: files against plain pyarrow, one worker against two, exponents of n and d.
+"""What size costs: files against plain pyarrow, one worker against two; `growth.py` has exponents.
 
-    python benchmarks/guards/scale.py --parts files,cluster,exponents
+    python benchmarks/guards/scale.py --parts files,cluster
 
 files: n = 1,000,000 records of 500 features in a Parquet file, in groups of 65,536 rows and without
 dictionaries. Each fit, and reading the file with pyarrow plus X.T @ X on its blocks, is a process
@@ -9,9 +9,6 @@ of its own; they take turns. Peak memory at a quarter of n too, and of files in 
 cluster: the same file on Dask clusters with one and two workers of one thread, in turn: ratios of
 the clock in every round, and their range. First what the machine allows at most: pyarrow and
 X.T @ X on shares of the groups of rows, one share for each worker, without hushcov. `--rounds 5`.
-
-exponents: slopes of logarithms by least squares, on processor time of one thread (so that other
-load on the machine counts little) and on peak memory beyond that of a tiny fit.
 
 What was measured is kept in the output file and skipped on a rerun; `--fresh` forgets it.
 """
@@ -39,7 +36,6 @@ import pyarrow as pa
 from pyarrow import parquet
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-import scale_costs
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, __version__
 from hushcov.cli.main import cli
 from hushcov.mechanisms.screened.room import plan_screened
@@ -49,8 +45,9 @@ from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.signs import sign_gram
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
+from peak import peak
 
-PARTS = ("files", "cluster", "exponents")
+PARTS = ("files", "cluster")
 ROW_SPARSITY = 5
 GROUP_ROWS = 2**16
 LAYOUT_RECORDS = 2**18  # for layouts in which a group of rows is the whole file
@@ -82,11 +79,8 @@ def main() -> None:
             measure_files(journal, folder, arguments, step)
         if "cluster" in arguments.parts:
             measure_cluster(journal, folder, arguments, step)
-        if "exponents" in arguments.parts:
-            scale_costs.measure(journal, step)
     print_files(journal)
     print_cluster(journal)
-    scale_costs.print_table(journal)
     print(f"written to {arguments.output}")
 
 
@@ -197,7 +191,7 @@ def measure_fit(name: str, path: str) -> dict[str, float]:
     wall, processor = time.perf_counter(), time.process_time()
     FITS[name](path)
     times = {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
-    return times | {"peak": scale_costs.peak()}
+    return times | {"peak": peak()}
 
 
 def of_fit(name: str, path: Path) -> Callable[[], dict[str, float]]:

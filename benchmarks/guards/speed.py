@@ -42,11 +42,11 @@ import numpy as np
 import hushcov.mechanisms.adaptive.mechanism as adaptive
 import planning
 import scale
-import scale_costs
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.simulate import gaussian_records, structured_covariance
 from hushcov.sums.signs import PackedSigns
 from hushcov.tables.sources import ArrayRecords, open_records
+from peak import peak
 
 CELLS = 10**8
 SPARSE, DENSE = "block", "factor-blocks"
@@ -186,7 +186,7 @@ def of_child(kind: str, *words: str) -> Any:
     except TypeError:  # an older tree has no such option
         return None
     wall = seconds(lambda: fit(path))
-    return {"wall": wall, "peak": scale_costs.peak()}
+    return {"wall": wall, "peak": peak()}
 
 
 def measure_arrays(arguments: argparse.Namespace, folder: Path, tree: Path) -> list[Row]:

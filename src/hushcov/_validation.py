@@ -47,12 +47,7 @@ def check_real(
 
 
 def check_integer(
-    name: str,
-    value: object,
-    *,
-    at_least: int,
-    at_most: int | None = None,
-    cure: str,
+    name: str, value: object, *, at_least: int, at_most: int | None = None, cure: str
 ) -> int:
     """Return `value` as an int in [at_least, at_most], or raise `ParameterError`."""
     if isinstance(value, Integral) and not isinstance(value, bool):

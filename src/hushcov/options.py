@@ -527,10 +527,7 @@ TABLE = (
         shared=True,
     ),
     Option(
-        "store_precision",
-        "flag",
-        type="bool, default=True",
-        doc="Whether there is a `precision_`.",
+        "store_precision", "flag", type="bool, default=True", doc="Whether there is a `precision_`."
     ),
     Option(
         "sparse_output",

@@ -131,10 +131,7 @@ def structured_covariance(
     """
     check_choice("name", name, tuple(FAMILIES))
     d = check_integer("n_features", n_features, at_least=1, cure="give the number of columns.")
-    return _correlation(FAMILIES[name](d, np.random.default_rng(random_state)))
-
-
-def _correlation(covariance: FloatArray) -> FloatArray:
+    covariance = FAMILIES[name](d, np.random.default_rng(random_state))
     deviation = np.sqrt(np.diag(covariance))
     return np.asarray(covariance / np.multiply.outer(deviation, deviation))
 
@@ -155,11 +152,6 @@ def _with_unit_diagonal(off: FloatArray) -> FloatArray:
     return np.asarray(np.eye(len(off)) + shrunk * off)
 
 
-def _decay(d: int, _: np.random.Generator) -> FloatArray:
-    distance = _distance(d) + np.eye(d)
-    return _with_unit_diagonal(0.5 * distance**-1.5 * (1 - np.eye(d)))
-
-
 def _lq(d: int, generator: np.random.Generator) -> FloatArray:
     """Sizes k^-1.2 in every row, each at a random place."""
     off = np.zeros((d, d))
@@ -177,14 +169,8 @@ def _factor_blocks(d: int, generator: np.random.Generator) -> FloatArray:
     return np.asarray(np.multiply.outer(loading, loading) + 0.6 * _block(d, 5, generator))
 
 
-def _three_factors(d: int, generator: np.random.Generator) -> FloatArray:
-    loadings = generator.standard_normal((d, 3)) * np.array([0.6, 0.4, 0.25])
-    return np.asarray(loadings @ loadings.T + 0.5 * np.eye(d))
-
-
-def _weak_factor(d: int, generator: np.random.Generator) -> FloatArray:
-    loading = 0.15 * generator.standard_normal(d)
-    return np.multiply.outer(loading, loading) + np.eye(d)
+def _factors(loadings: FloatArray, rest: float) -> FloatArray:
+    return np.asarray(loadings @ loadings.T + rest * np.eye(len(loadings)))
 
 
 def _hubs(d: int, generator: np.random.Generator) -> FloatArray:
@@ -194,12 +180,7 @@ def _hubs(d: int, generator: np.random.Generator) -> FloatArray:
     for column, hub in enumerate(hubs):
         loadings[generator.choice(d, min(d // 2, 30), replace=False), column] = 0.4
         loadings[hub, column] = 1.0
-    return loadings @ loadings.T + 0.7 * np.eye(d)
-
-
-def _wishart(d: int, generator: np.random.Generator) -> FloatArray:
-    drawn = generator.standard_normal((2 * d, d))
-    return drawn.T @ drawn
+    return _factors(loadings, 0.7)
 
 
 def _one_hot(d: int, generator: np.random.Generator) -> FloatArray:
@@ -228,14 +209,16 @@ FAMILIES: dict[str, Callable[[int, np.random.Generator], FloatArray]] = {
     "identity": lambda d, _: np.eye(d),
     "ar-0.5": lambda d, _: 0.5 ** _distance(d),
     "ar-0.8": lambda d, _: 0.8 ** _distance(d),
-    "decay": _decay,
+    "decay": lambda d, _: _with_unit_diagonal(
+        0.5 * (_distance(d) + np.eye(d)) ** -1.5 - 0.5 * np.eye(d)
+    ),
     "lq": _lq,
     "factor-blocks": _factor_blocks,
-    "three-factors": _three_factors,
-    "weak-factor": _weak_factor,
+    "three-factors": lambda d, rng: _factors(rng.standard_normal((d, 3)) * [0.6, 0.4, 0.25], 0.5),
+    "weak-factor": lambda d, rng: _factors(0.15 * rng.standard_normal((d, 1)), 1.0),
     "hubs": _hubs,
     "equicorrelated": lambda d, _: np.full((d, d), 0.05) + 0.95 * np.eye(d),
-    "wishart": _wishart,
+    "wishart": lambda d, rng: _factors(rng.standard_normal((2 * d, d)).T, 0.0),
     "one-hot": _one_hot,
 }
 

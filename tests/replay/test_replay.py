@@ -12,6 +12,7 @@ import shutil
 import warnings
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 import hushcov.lab.audit.command
 from hushcov import PrivateSparseCovariance
 from hushcov.accounting import Budget, Neighbours
+from hushcov.cli import output
 from hushcov.cli.main import cli
 from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.lab.audit.neighbours import (
@@ -36,7 +38,7 @@ from hushcov.lab.audit.neighbours import (
     some_cases,
     tables_of,
 )
-from hushcov.lab.audit.replay import Compared, Recorder, compare, observe
+from hushcov.lab.audit.replay import Compared, Recorder, Trace, compare, observe
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
@@ -45,9 +47,11 @@ from hushcov.noise import gumbel_top, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers import eigen_sampling
 from hushcov.steps.counting import Counting
+from hushcov.sums import records as sum_records
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
-from hushcov.tables import units
+from hushcov.sums.records import CountedRecords, GroupedRecords, PartitionedRecords
+from hushcov.tables import cluster, units
 from hushcov.tables.sources import ArrayRecords, TableRecords
 from hushcov.tables.units import Units
 from mechanisms.adaptive.settings import blocks, drawn
@@ -354,6 +358,56 @@ def test_copies_are_kept_by_the_released_number_of_records(whose, tmp_path):
     case = Case("separate", "parquet, little memory", whose, n_rows=6, seed=6)
     for n_rows in (5, 6):
         assert not replay_case(replace(case, n_rows=n_rows), tmp_path / "case").faults
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_shuffled_rows_are_kept_by_the_released_number_of_records(fault, tmp_path, monkeypatch):
+    """A unit more does not fit into memory; deciding by the true number would tell that."""
+    right = PartitionedRecords.sum_partitions
+    released = set()
+
+    def by_true_number(self, views, function):
+        released.update(each.n_records for each in views if isinstance(each, CountedRecords))
+        if fault and cluster.part_bytes(self.n_records, self.n_features) <= cluster._MOST_KEPT:
+            self._keep()
+        return right(self, views, function)
+
+    case = Case("gaussian", "dask frame", "units-removed", n_rows=20, seed=6)
+    tables = tables_of(case)[:2]
+    least, most = sorted(len(table.rows) for table in tables)
+    assert least < most
+    monkeypatch.setattr(cluster, "_MOST_KEPT", cluster.part_bytes(least, 3))
+    monkeypatch.setattr(PartitionedRecords, "sum_partitions", by_true_number)
+    faults = replay_case(case, tmp_path / "case").faults
+    assert len(released) == 1
+    assert any(DEPENDS in each for each in faults) == fault, faults
+
+
+@pytest.mark.parametrize("fault", [False, True])
+def test_units_are_put_in_order_by_the_released_number_of_records(fault, tmp_path, monkeypatch):
+    """The buffer has room for a row; as many readings as there are rows would tell their number."""
+    case = Case("gaussian", "array", "units-removed", n_rows=20, seed=7)
+    monkeypatch.setattr(sum_records, "_BUFFER_BYTES", 24)
+    if fault:
+        true = property(lambda self: self.n_records, lambda self, number: None)
+        monkeypatch.setattr(GroupedRecords, "n_counted", true, raising=False)
+    faults = replay_case(case, tmp_path / "case").faults
+    assert any(DEPENDS in each for each in faults) == fault, faults
+
+
+def test_one_draw_of_nothing_is_no_fault():
+    """One in a hundred draws of deviation 43 is rounded to 0; of thirty not one is."""
+    first, second = Trace(noise=[(43, np.zeros(1, int))]), Trace(noise=[(43, np.zeros(30, int))])
+    assert not compare(first, Trace()).faults
+    assert "noise has 0 times" in compare(second, Trace()).faults[0]
+
+
+def test_a_first_fit_that_takes_long_is_no_fault(tmp_path, monkeypatch):
+    """Lines of progress come by the clock, which runs while kernels are compiled."""
+    ticks = iter([0, 20, 40])
+    monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(ticks, 40)))
+    case = Case("gaussian", "command, parquet", n_rows=3, seed=1)
+    assert not replay_case(case, tmp_path / "case").faults
 
 
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):

@@ -27,7 +27,13 @@ from hushcov.sums.counts import cell_counts, count_complete, log2_histogram, sig
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CentredRecords, CompleteRecords, ScaledRecords, WatchedRecords
+from hushcov.sums.records import (
+    CentredRecords,
+    CompleteRecords,
+    CountedRecords,
+    ScaledRecords,
+    WatchedRecords,
+)
 from hushcov.sums.signs import sign_gram
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
@@ -283,8 +289,20 @@ def test_copies_are_kept_where_files_are_read_up_to_a_bound(tmp_path, cut_files,
     assert len(starts) == (1 if room == 2**28 else 3)
     (keepers,) = records.held.keepers.values()
     kept = [each for each in keepers if each is not None]
-    assert len(kept) == {0: 0, 200: 4, 2**28: 15}[room]  # 56 bytes a piece, and 24 the last
+    assert len(kept) == {0: 0, 200: 3, 2**28: 15}[room]  # 54 bytes a piece, on average
     assert all(each._copy.rows is not None for each in kept)
+
+
+def test_what_workers_keep_follows_the_released_number_of_records(tmp_path, monkeypatch):
+    """A record more than fits is not read again: that would tell how many there are."""
+    monkeypatch.setattr(cluster, "_MOST_KEPT", 2 * 100 * X.shape[1])
+    for n_rows in (100, 101):
+        write_in_batches(tmp_path / f"{n_rows}.parquet", X[:n_rows], n_rows)
+        found = DaskRecords(FileRecords(tmp_path / f"{n_rows}.parquet"))
+        for released, kept in ((100, True), (101, False)):
+            records = compact_of(CountedRecords(found, released), [])
+            sign_gram(records)
+            assert records.held.complete == kept
 
 
 def test_a_copy_that_is_sent_elsewhere_takes_no_row_along(tmp_path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,226 +37,7 @@ _RESERVED = {
     *("TRUE", "FALSE", "NULL", "Inf", "NaN", "NA"),
 }
 _IN_EXAMPLE = 8  # features of the model that a script begins with
-
-_R = """\
-# <<title>> Run it: Rscript model.R
-<<notes>>
-if (!requireNamespace("<<client>>", quietly = TRUE)) {
-  stop("this script needs <<client>>: install.packages('<<client>>')")
-}
-file <- sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE))
-here <- normalizePath(if (sys.nframe() == 0L && length(file)) dirname(file[1]) else ".")
-"""
-
-_LAVAAN = (
-    _R
-    + """
-# sample.cov is as it was released, before any threshold or shrinkage. NACOV is n times the
-# covariance of its entries by sampling and by the noise of this release. DWLS weights entries by
-# their variances alone. Standard errors are robust.sem, and the test is scaled.shifted: of those
-# that lavaan has, they keep their level best at all sizes of noise (docs/outputs.md of hushcov).
-# Estimates and intervals are for the population. Fit indices (CFI, RMSEA) are not adapted.
-fit_release <- function(model, folder = here, ...) {
-  S <- as.matrix(read.csv(file.path(folder, "covariance.csv"), row.names = 1))
-  NACOV <- unname(as.matrix(read.csv(file.path(folder, "nacov.csv"), header = FALSE)))
-  weights <- scan(file.path(folder, "weights.csv"), quiet = TRUE)
-  nobs <- scan(file.path(folder, "n.csv"), quiet = TRUE)
-  # lavaan wants the entries of the features of the model alone, in their order.
-  used <- lavaan::lavNames(lavaan::lavaanify(model, fixed.x = FALSE), "ov")
-  unknown <- setdiff(used, colnames(S))
-  if (length(unknown)) stop("not in features.csv: ", paste(unknown, collapse = ", "))
-  place <- matrix(0, nrow(S), nrow(S))
-  place[lower.tri(place, TRUE)] <- seq_along(weights)
-  place <- pmax(place, t(place))[match(used, colnames(S)), match(used, colnames(S))]
-  place <- place[lower.tri(place, TRUE)]
-  fit <- lavaan::sem(
-    model, sample.cov = S[used, used], sample.nobs = nobs, sample.cov.rescale = FALSE,
-    NACOV = NACOV[place, place], WLS.V = diag(weights[place]), estimator = "DWLS",
-    se = "robust.sem", test = "scaled.shifted", fixed.x = FALSE, ...
-  )
-  stopifnot(identical(lavaan::lavNames(fit, "ov"), used))
-  fit
-}
-
-# Your model, in the names of features.csv:
-#   factor =~ a + b + c     a factor and what it is measured by
-#   y ~ x + z               a regression
-#   a ~~ b                  a covariance beside these
-model <- "
-  <<example>>
-"
-if (sys.nframe() == 0L) {
-  fit <- fit_release(model, std.lv = TRUE)
-  lavaan::summary(fit, standardized = TRUE)
-}
-"""
-)
-
-_PSYCH = (
-    _R
-    + """n <- <<n>>  # records
-n.effective <- <<n_effective>>  # records that would tell as much of an entry without noise
-
-# psych cannot be told of noise: it gets n.effective, not n, for its standard errors. With n they
-# would be too small by the factor <<factor>>. Chi-square, RMSEA and BIC count noise as misfit: use
-# the export for lavaan to test a model.
-R <- as.matrix(read.csv(file.path(here, "correlation.csv"), row.names = 1))
-scale <- colnames(R)  # the items of one scale: choose them, by the names of features.csv
-n.factors <- 1
-if (sys.nframe() == 0L) {
-  print(psych::alpha(R[scale, scale], n.obs = n.effective, check.keys = TRUE))
-  print(psych::fa(R, nfactors = n.factors, n.obs = n.effective, fm = "minres"))
-}
-"""
-)
-
-_PYTHON = '''\
-"""<<title>> Run it: python model.py
-
-<<notes>>
-"""
-
-from pathlib import Path
-
-try:
-    import pandas as pd
-<<imports>>
-except ImportError:
-    words = "this script needs <<package>> and pandas: pip install <<package>> pandas"
-    raise SystemExit(words) from None
-
-HERE = Path(__file__).parent
-N = <<n>>  # records
-N_EFFECTIVE = <<n_effective>>  # records that would tell as much of an entry without noise
-'''
-
-
-_SEMOPY = (
-    _PYTHON
-    + """N_REGRESSIONS = <<n_effective_regressions>>  # the same of what tells features apart
-
-# semopy cannot be told of noise: it gets fewer records, for its standard errors. With N those of
-# loadings would be too small by about the factor <<factor>>, and those of regressions
-# among features by <<regressions>>. Its chi-square and fit indices count noise as misfit: use the
-# export for lavaan to test a model.
-covariance = pd.read_csv(HERE / "covariance.csv", index_col=0)
-
-# Your model, in the names of features.csv.
-MODEL = \"\"\"
-<<example>>
-\"\"\"
-
-if __name__ == "__main__":
-    regressions = "~" in MODEL.replace("=~", "").replace("~~", "")
-    model = Model(MODEL)
-    model.fit(cov=covariance, n_samples=N_REGRESSIONS if regressions else N_EFFECTIVE)
-    print(model.inspect(std_est=True).to_string())
-"""
-)
-
-_STATSMODELS = (
-    _PYTHON
-    + """
-# statsmodels cannot be told of noise: it gets N_EFFECTIVE, not N, for its standard errors. With N
-# they would be too small by about the factor <<factor>>.
-correlation = pd.read_csv(HERE / "correlation.csv", index_col=0)
-
-if __name__ == "__main__":
-    factor = Factor(
-        corr=correlation.to_numpy(), nobs=N_EFFECTIVE, n_factor=1, method="ml",
-        endog_names=list(correlation),
-    )
-    found = factor.fit()
-    errors = found.load_stderr[:, 0]
-    table = {"loading": found.loadings[:, 0], "se": errors, "uniqueness": found.uniqueness}
-    print(pd.DataFrame(table, index=correlation.index).to_string())
-"""
-)
-
-_GRAPHICAL_LASSO = (
-    _PYTHON
-    + """
-# ALPHA is a size that sampling and the noise of this release hardly give to any correlation.
-# Smaller values keep more of the noise.
-ALPHA = <<alpha>>
-correlation = pd.read_csv(HERE / "correlation.csv", index_col=0)
-
-if __name__ == "__main__":
-    model = GraphicalLasso(alpha=ALPHA, covariance="precomputed", max_iter=1000)
-    precision = pd.DataFrame(
-        model.fit(correlation.to_numpy()).precision_, correlation.index, correlation.columns
-    )
-    print(precision.round(3).to_string())
-"""
-)
-
-_SKFOLIO = (
-    _PYTHON
-    + """
-# Portfolios that count on the noise: the worst variance over all covariances within the errors of
-# this release, sampling and noise, is made least.
-released = pd.read_csv(HERE / "covariance.csv", index_col=0)
-
-
-class ReleasedCovariance(BaseCovariance):
-    \"\"\"The released covariance; of what it is fitted to the columns alone count.\"\"\"
-
-    def fit(self, X, y=None, **fit_params):
-        validate_data(self, X)
-        names = list(getattr(self, "feature_names_in_", released.columns))
-        if unknown := sorted(set(names) - set(released)):
-            raise ValueError(f"assets must be those of features.csv, got {unknown}")
-        self._set_covariance(released.loc[names, names].to_numpy())
-        return self
-
-
-class ReleasedUncertaintySet(BaseCovarianceUncertaintySet):
-    \"\"\"An ellipsoid that holds the true covariance with this confidence.
-
-    `noise_only` leaves out the sampling error, which other estimators have, too.
-    \"\"\"
-
-    def __init__(self, prior_estimator=None, confidence_level=0.95, noise_only=False):
-        super().__init__(prior_estimator=prior_estimator)
-        self.confidence_level = confidence_level
-        self.noise_only = noise_only
-
-    def fit(self, X, y=None, **fit_params):
-        self._validate_X_y(X)
-        law = "noise.csv" if self.noise_only else "nacov.csv"
-        law = pd.read_csv(HERE / law, header=None).to_numpy() / N
-        names = list(getattr(self, "feature_names_in_", released.columns))
-        d, order = len(released), released.columns.get_indexer(names)
-        columns, rows = np.triu_indices(d)
-        place = np.zeros((d, d), dtype=int)
-        place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-        # Entries of the matrix from those below its diagonal, and these from errors of size 1.
-        values, vectors = np.linalg.eigh(law)
-        there = values > 1e-12 * values[-1]
-        geometry = (vectors[:, there] * np.sqrt(values[there]))[place[np.ix_(order, order)].ravel()]
-        radius = float(np.sqrt(chi2.ppf(self.confidence_level, there.sum())))
-        self.uncertainty_set_ = UncertaintySet(radius=radius, geometry=geometry, norm=2)
-        return self
-
-
-def least_variance(X, **options):
-    \"\"\"Fit the robust portfolio of least variance; of X the columns alone count.\"\"\"
-    model = MeanRisk(
-        risk_measure=RiskMeasure.VARIANCE,
-        prior_estimator=EmpiricalPrior(covariance_estimator=ReleasedCovariance()),
-        covariance_uncertainty_set_estimator=ReleasedUncertaintySet(**options),
-    )
-    return model.fit(X)
-
-
-if __name__ == "__main__":
-    names = released.columns
-    # Returns are not in the release. The least variance needs the names of the assets alone.
-    draws = pd.DataFrame(np.random.default_rng(0).normal(size=(100, len(names))), columns=names)
-    print(pd.Series(least_variance(draws).weights_, names).round(4).to_string())
-"""
-)
-
+_SCRIPTS = Path(__file__).parent / "scripts"  # what they are made from, by programs
 
 #: How a program is told of noise.
 LAW, RECORDS, PENALTY = "covariance of the entries", "number of records", "penalty"
@@ -267,7 +49,6 @@ class Client:
 
     title: str
     script: str
-    template: str
     correlation: bool
     noise: str  # what is told of it: the law of all entries, a number of records, or a penalty
     imports: str = ""
@@ -277,30 +58,28 @@ class Client:
 #: Programs that are exported to, by the names of `--to`.
 CLIENTS = {
     "lavaan": Client(
-        "Structural equation models of a private release, by lavaan.",
-        *("model.R", _LAVAAN, False, LAW),
+        "Structural equation models of a private release, by lavaan.", *("model.R", False, LAW)
     ),
     "semopy": Client(
         "Structural equation models of a private release, by semopy.",
-        *("model.py", _SEMOPY, False, RECORDS, "from semopy import Model", "semopy"),
+        *("model.py", False, RECORDS, "from semopy import Model", "semopy"),
     ),
     "statsmodels": Client(
         "Factors of a private release, by statsmodels.",
-        *("model.py", _STATSMODELS, True, RECORDS),
+        *("model.py", True, RECORDS),
         *("from statsmodels.multivariate.factor import Factor", "statsmodels"),
     ),
     "psych": Client(
-        "Reliability and factors of a private release, by psych.",
-        *("model.R", _PSYCH, True, RECORDS),
+        "Reliability and factors of a private release, by psych.", *("model.R", True, RECORDS)
     ),
     "graphical-lasso": Client(
         "The graph of a private release, by the graphical lasso of scikit-learn.",
-        *("model.py", _GRAPHICAL_LASSO, True, PENALTY),
+        *("model.py", True, PENALTY),
         *("from sklearn.covariance import GraphicalLasso", "scikit-learn"),
     ),
     "skfolio": Client(
         "Portfolios of least variance from a private release, by skfolio.",
-        *("model.py", _SKFOLIO, False, LAW),
+        *("model.py", False, LAW),
         "import numpy as np\n"
         "from scipy.stats import chi2\n"
         "from sklearn.utils.validation import validate_data\n"
@@ -326,6 +105,7 @@ class ClientFiles(NamedTuple):
 def client_files(release: Release, to: str, features: Any = None) -> ClientFiles:
     """Return the files of an export for one of `CLIENTS`; all features that were found if None."""
     client = CLIENTS[to]
+    ending = Path(client.script).suffix
     places, said = _places(release, to, features)
     law = law_of_entries(release, places)
     n, deviations = law.part.n, law.part.deviations
@@ -366,7 +146,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
         "example": example,
         "alpha": f"{alpha:.4g}",
     }
-    script = client.template
+    script = "".join((_SCRIPTS / f"{part}{ending}.txt").read_text("utf-8") for part in ("head", to))
     for word, value in words.items():
         script = script.replace(f"<<{word}>>", str(value))
     texts[client.script] = script
@@ -443,7 +223,7 @@ def _csv(matrix: FloatArray, names: list[str] | None = None) -> str:
 def _law_texts(law: EntryLaw, client: Client) -> dict[str, str]:
     """The covariance of the entries, and what lavaan or skfolio need beside it."""
     total = law.total()
-    if client.template is _SKFOLIO:
+    if client is CLIENTS["skfolio"]:
         return {"nacov.csv": _csv(total), "noise.csv": _csv(law.added())}
     sampling, own = law.variances()
     weights = 1 / np.where(own > 0, own, sampling)

@@ -152,6 +152,11 @@ def prepare(
         upper.data = bounded
         values = _mended(upper, lambda share: tell("making it positive semidefinite", share))
     change = _upper(rows, columns, values - bounded, len(deviation))
+    blocks = []
+    names = _block_names(release, block_size, bounds)
+    for name, start, stop in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        own = change.data[change.indptr[start] : change.indptr[stop]]
+        blocks.append(Block(name, start, stop, len(own), *_sizes(own)))
     correction = Correction(
         psd,
         len(values),
@@ -160,7 +165,7 @@ def prepare(
         len(cut),
         float(np.abs(np.clip(cut, -1.0, 1.0)).max(initial=0.0)),
         int(np.count_nonzero(deviation == 0)),
-        _blocks(release, block_size, bounds, change),
+        tuple(blocks),
     )
     if covariance:
         size = deviation[rows] * deviation[columns]
@@ -263,20 +268,6 @@ def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
 def _sizes(change: FloatArray) -> tuple[float, float]:
     """The largest change, and the Frobenius norm of all on both sides of the diagonal."""
     return float(np.abs(change).max(initial=0.0)), float(np.sqrt(2 * (change @ change)))
-
-
-def _blocks(
-    release: Release,
-    block_size: int | str | None,
-    bounds: IntArray,
-    change: Matrix,
-) -> tuple[Block, ...]:
-    found = []
-    names = _block_names(release, block_size, bounds)
-    for name, start, stop in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        inside = change.data[change.indptr[start] : change.indptr[stop]]
-        found.append(Block(name, start, stop, len(inside), *_sizes(inside)))
-    return tuple(found)
 
 
 def _block_names(release: Release, block_size: int | str | None, bounds: IntArray) -> list[str]:

@@ -86,11 +86,7 @@ class AnswerPage:
         facts(out, [(clean(label), clean(sentence)) for label, sentence in self.facts])
         if self.n_lines:
             table, columns = plain_table(), self.columns()
-            for (
-                title,
-                words,
-                _,
-            ) in columns:  # names may be broken, numbers never
+            for title, words, _ in columns:  # names may be broken, numbers never
                 side: Any = "left" if words else "right"
                 table.add_column(clean(title), justify=side, no_wrap=not words, overflow="fold")
             for row in zip(*(texts for *_, texts in columns), strict=True):

@@ -55,10 +55,7 @@ from hushcov.tables.codebook import Codebook, read_codebook
 from hushcov.tables.sources import WILDCARDS
 
 # Slices with a way to fit of their own, by their name for --mechanism; one line each.
-_MODULES = {
-    "genotypes": "hushcov.genotypes.commands",
-    "theorem": "hushcov.paper.fit_command",
-}
+_MODULES = {"genotypes": "hushcov.genotypes.commands", "theorem": "hushcov.paper.fit_command"}
 SLICES: dict[str, Slice] = {name: import_module(module).SLICE for name, module in _MODULES.items()}
 _AUTO = "auto"
 _SUBTRACT = "Subtract means that are public from the records."

@@ -135,21 +135,6 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
 
 
 @contextmanager
-def watched_variants(total: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with how many more variants are done, under a progress bar."""
-    done = 0
-
-    def advance(variants: int) -> None:
-        nonlocal done
-        done += variants
-        tell("reading variants", done)
-
-    with progress(total) as tell:
-        advance(0)
-        yield advance
-
-
-@contextmanager
 def steps(total: int) -> Iterator[Callable[[str], None]]:
     """Yield a function to call at the start of each of `total` steps with what it is about."""
     started = itertools.count()

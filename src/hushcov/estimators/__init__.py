@@ -3,8 +3,9 @@
 Each is loaded when it is first asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hushcov._lazy import lazy
 
 if TYPE_CHECKING:
     from hushcov.estimators.gaussian import GaussianCovariance, ScreenedCovariance
@@ -20,36 +21,15 @@ if TYPE_CHECKING:
         SeparateCovariance,
     )
 
-_MODULES = {
-    "CoinPressCovariance": "peers.estimators",
-    "EigenSamplingCovariance": "peers.estimators",
-    "GaussianCovariance": "estimators.gaussian",
-    "GenotypeCovariance": "genotypes.estimator",
-    "MultiscaleCovariance": "paper.estimator",
-    "PaceCovariance": "peers.estimators",
-    "PrivateSparseCovariance": "estimators.sparse",
-    "RowTopKCovariance": "peers.estimators",
-    "ScreenedCovariance": "estimators.gaussian",
-    "SeparateCovariance": "peers.estimators",
-    "ThresholdedCovariance": "estimators.thresholded",
-}
-
-__all__ = [
-    "CoinPressCovariance",
-    "EigenSamplingCovariance",
-    "GaussianCovariance",
-    "GenotypeCovariance",
-    "MultiscaleCovariance",
-    "PaceCovariance",
-    "PrivateSparseCovariance",
-    "RowTopKCovariance",
-    "ScreenedCovariance",
-    "SeparateCovariance",
-    "ThresholdedCovariance",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"hushcov.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'hushcov.estimators' has no attribute {name!r}")
+__getattr__ = lazy(
+    __name__,
+    gaussian="GaussianCovariance ScreenedCovariance",
+    sparse="PrivateSparseCovariance",
+    thresholded="ThresholdedCovariance",
+    **{
+        ".genotypes.estimator": "GenotypeCovariance",
+        ".paper.estimator": "MultiscaleCovariance",
+        ".peers.estimators": "CoinPressCovariance EigenSamplingCovariance PaceCovariance "
+        "RowTopKCovariance SeparateCovariance",
+    },
+)

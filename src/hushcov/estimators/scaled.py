@@ -64,11 +64,7 @@ class Whose:
 
     @classmethod
     def checked(
-        cls,
-        options: Any,
-        unit: str = RECORD,
-        identifiers: Any = None,
-        weights: Any = None,
+        cls, options: Any, unit: str = RECORD, identifiers: Any = None, weights: Any = None
     ) -> Whose:
         """Check the options of an estimator and return them."""
         check_parameters(options)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,9 @@ from hushcov.cli.output import (
     echo_json,
     facts,
     heading,
+    progress,
     show,
     text_table,
-    watched_variants,
 )
 from hushcov.exceptions import ParameterError
 from hushcov.genotypes.estimator import CountedGenotypes, GenotypeCovariance
@@ -104,9 +104,19 @@ class GenotypeJob(Job):
         sentences = [caution.sentence for caution in self.cautions]
         return {"mechanism": NAME, "plan": self.plan.expected(), "warnings": sentences}
 
-    def watched(self) -> AbstractContextManager[Any]:
-        """Return a bar that goes along the variants."""
-        return watched_variants(self.source.records.n_features)
+    @contextmanager
+    def watched(self) -> Iterator[Any]:
+        """Yield a function to call with how many more variants are done, under a progress bar."""
+        done = 0
+
+        def advance(variants: int) -> None:
+            nonlocal done
+            done += variants
+            tell("reading variants", done)
+
+        with progress(self.source.records.n_features) as tell:
+            advance(0)
+            yield advance
 
     def fit(self, records: Any) -> None:
         """Run the mechanism."""

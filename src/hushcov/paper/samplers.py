@@ -211,10 +211,7 @@ def _share(above: FloatArray, below: FloatArray) -> FloatArray:
 
 
 def binomial(
-    generator: np.random.Generator,
-    counts: IntArray,
-    success: FloatArray,
-    failure: FloatArray,
+    generator: np.random.Generator, counts: IntArray, success: FloatArray, failure: FloatArray
 ) -> IntArray:
     """Draw Binomial(counts, success / (success + failure)) elementwise.
 

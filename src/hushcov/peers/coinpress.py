@@ -196,12 +196,7 @@ def coinpress_parameters(
     d, neighbours = inputs.n_features, inputs.neighbours
     sigmas = [noise_sigmas(d, ROOM * norm_bound, norm_bound, mu_t, neighbours) for mu_t in mus]
     return CoinPressParameters(
-        inputs,
-        bounds,
-        norm_bound,
-        record_half_width,
-        matrix_half_width,
-        *zip(*sigmas, strict=True),
+        inputs, bounds, norm_bound, record_half_width, matrix_half_width, *zip(*sigmas, strict=True)
     )
 
 
@@ -291,9 +286,7 @@ def release_coinpress(
 
 
 def transformed_gram(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: CoinPressParameters,
+    records: Records, feature_scale: FloatArray, parameters: CoinPressParameters
 ) -> GramOf:
     """Return the exact statistic of a step, as a function of its public integer matrix."""
     d = parameters.inputs.n_features

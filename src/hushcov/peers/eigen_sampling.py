@@ -129,11 +129,7 @@ class Bingham:
         return kept
 
     def _exact(
-        self,
-        generator: np.random.Generator,
-        normals: LazyNormals,
-        position: int,
-        coin: LazyUniform,
+        self, generator: np.random.Generator, normals: LazyNormals, position: int, coin: LazyUniform
     ) -> IntArray | None:
         m = len(self._matrix)
         places = range(position * m, (position + 1) * m)
@@ -518,10 +514,7 @@ def pure_inputs(
 
 
 def eigen_sampling_parameters(
-    inputs: ReleaseInputs,
-    *,
-    allocation: str = "adaptive",
-    row_norm: float | None = None,
+    inputs: ReleaseInputs, *, allocation: str = "adaptive", row_norm: float | None = None
 ) -> EigenSamplingParameters:
     """Return the least noise that the budget allows, and where to clip.
 

@@ -135,10 +135,7 @@ def most_pairs(inputs: ReleaseInputs) -> int:
 
 
 def row_top_k_parameters(
-    inputs: ReleaseInputs,
-    *,
-    radius: float | None = None,
-    selection_share: float = SELECTION_SHARE,
+    inputs: ReleaseInputs, *, radius: float | None = None, selection_share: float = SELECTION_SHARE
 ) -> RowTopKParameters:
     """Return the least noise that the budget allows, and where to clip.
 
@@ -364,11 +361,7 @@ def value_sigma(rows: IntArray, columns: IntArray, parameters: RowTopKParameters
 
 
 def noisy_values(
-    gram: IntArray,
-    rows: IntArray,
-    columns: IntArray,
-    sigma: int,
-    generator: np.random.Generator,
+    gram: IntArray, rows: IntArray, columns: IntArray, sigma: int, generator: np.random.Generator
 ) -> IntArray:
     """Return the matrix of noisy sums: the given pairs and the diagonal, zero elsewhere.
 

@@ -426,10 +426,7 @@ def rounded_eigenvalues(gram: IntArray) -> IntArray:
 
 
 def draw_transcript(
-    generator: np.random.Generator,
-    gram: IntArray,
-    eigenvalues: IntArray | None,
-    noise: MatrixNoise,
+    generator: np.random.Generator, gram: IntArray, eigenvalues: IntArray | None, noise: MatrixNoise
 ) -> SeparateTranscript:
     """Add the noise: to the upper triangle, and to the eigenvalues if they are released."""
     matrix = gram + symmetric_noise(generator, len(gram), noise.sigma, noise.diagonal_sigma)

@@ -29,34 +29,6 @@ if TYPE_CHECKING:
         total_memory,
     )
 
-__all__ = [
-    "COMPARED_MODELS",
-    "REFERENCE_MODELS",
-    "Caution",
-    "Comparison",
-    "Families",
-    "Family",
-    "Forecast",
-    "Plan",
-    "Request",
-    "check_memory",
-    "check_told",
-    "comparable",
-    "compare",
-    "default_mechanism",
-    "fit_memory",
-    "forecast",
-    "forecast_families",
-    "hopeless_because",
-    "large_delta",
-    "mechanisms",
-    "named",
-    "predicted",
-    "smallest_n",
-    "told",
-    "total_memory",
-]
-
 __getattr__ = lazy(
     __name__,
     comparison="Comparison Families Family compare forecast_families smallest_n",

@@ -209,11 +209,7 @@ def family_error(request: Request, n_records: int, n_features: int, family: Fami
 
 
 def smallest_for(
-    request: Request,
-    n_features: int,
-    family: Family,
-    target: float,
-    tried: set[int] | None = None,
+    request: Request, n_features: int, family: Family, target: float, tried: set[int] | None = None
 ) -> int | None:
     """The fewest records that reach a target error in a family; None beyond 1e12.
 

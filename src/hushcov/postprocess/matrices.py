@@ -459,28 +459,22 @@ def thresholded_interval(
 def _solve(
     size: FloatArray, deviation: FloatArray, threshold: FloatArray, probability: float
 ) -> FloatArray:
-    """Return the true value at which an estimate is at most `size` with this probability."""
+    """Return the true value at which a normal estimate is at most `size`, given that it is shown.
+
+    With this probability; it is shown beyond the threshold, and `size` is.
+    """
     # An estimate just beyond the threshold may be that of any value down to one on the other side.
     high = size + _REACH * deviation
     low = -high
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        above = _below(size, middle, deviation, threshold) > probability
+        # By tails, which stay accurate where both the condition and the event are rare.
+        negative = special.log_ndtr((-threshold - middle) / deviation)
+        positive = special.log_ndtr((middle - threshold) / deviation)
+        beyond = special.log_ndtr((middle - size) / deviation) - np.logaddexp(negative, positive)
+        above = 1 - np.exp(np.minimum(beyond, 0.0)) > probability
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     return 0.5 * (low + high)
-
-
-def _below(
-    size: FloatArray, mean: FloatArray, deviation: FloatArray, threshold: FloatArray
-) -> FloatArray:
-    """Return P(estimate <= size | |estimate| > threshold) for a normal estimate; size > threshold.
-
-    By tails, so that it stays accurate where both the condition and the event are rare.
-    """
-    negative = special.log_ndtr((-threshold - mean) / deviation)
-    positive = special.log_ndtr((mean - threshold) / deviation)
-    beyond = special.log_ndtr((mean - size) / deviation)
-    return 1 - np.exp(np.minimum(beyond - np.logaddexp(negative, positive), 0.0))
 
 
 def detection_deviation(noise_sd: float, n_records: int) -> float:

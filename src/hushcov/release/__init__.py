@@ -17,17 +17,4 @@ from hushcov.release.document import (
 if TYPE_CHECKING:
     from hushcov.release.signature import PublicKey, SigningKey
 
-__all__ = [
-    "FOURTH_POWERS",
-    "Making",
-    "Part",
-    "PublicKey",
-    "Release",
-    "SigningKey",
-    "Structure",
-    "Tails",
-    "named_parts",
-    "parts_of",
-]
-
 __getattr__ = lazy(__name__, signature="PublicKey SigningKey")

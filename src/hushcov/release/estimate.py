@@ -33,9 +33,12 @@ _NO_BETTER = 0.6  # an error by noise from which on zeros may be as good
 
 def estimate(release: Release) -> Matrix:
     """The covariance made of a release: thresholded and projected as its document says."""
-    if _has_few(release):
-        matrix = estimate(replace(release, integers=_of_selected(release)))
-        return matrix.toarray()
+    selected, full = release.selected, not is_sparse(release.integers)
+    structured = release.making.structure is not None and not release.making.projected
+    if full and structured and selected is not None:  # zeros but for these pairs: so it is quicker
+        places = selected[0], selected[1]
+        few = symmetric_sparse(places, release.integers[places], release.integers.diagonal())
+        return estimate(replace(release, integers=few)).toarray()
     if release.making.structure is not None:
         covariance = _structured(release)
     else:
@@ -47,19 +50,6 @@ def estimate(release: Release) -> Matrix:
     entries = covariance.data if is_sparse(covariance) else covariance
     entries += 0.0  # a constant feature has no covariance of -0.0 after a projection
     return covariance
-
-
-def _has_few(release: Release) -> bool:
-    """Whether a full matrix has zeros but for selected pairs, whose estimate is quicker."""
-    full = not is_sparse(release.integers) and release.making.structure is not None
-    return full and release.selected is not None and not release.making.projected
-
-
-def _of_selected(release: Release) -> Matrix:
-    """The integers of selected pairs and of the diagonal."""
-    assert release.selected is not None
-    places = release.selected[0], release.selected[1]
-    return symmetric_sparse(places, release.integers[places], release.integers.diagonal())
 
 
 def guards(release: Release) -> bool:
@@ -124,7 +114,17 @@ def _structured(release: Release) -> Matrix:
         likely = (variance >= _LIKELY * noise_sd[1]) | (
             release.parameters.get("known_pairs") is True
         )
-        lost = lost_features(variance, noise_sd[1]) & ~_standing_out(matrix, factors, noise_sd)
+        # Of some something is seen although noise may drown their variance: a strong pair, or a
+        # part of the factors. Beside factors, which many features have in common, those count
+        # whose variance may be no smaller than that of others.
+        rows, columns, pairs = upper_pairs(matrix)
+        strong = np.abs(pairs) > sure_level(len(variance) ** 2) * noise_sd[0]
+        found = np.zeros(len(variance), dtype=bool)
+        found[rows[strong]] = found[columns[strong]] = True
+        if factors is not None:
+            parts = np.linalg.norm(factors.loadings * factors.values, axis=1)
+            found |= parts > _STANDS_OUT * noise_sd[0] * math.sqrt(len(factors.values))
+        lost = lost_features(variance, noise_sd[1]) & ~found
         lost &= ~(likely & _as_usual(variance, noise_sd[1]))
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
@@ -132,25 +132,6 @@ def _structured(release: Release) -> Matrix:
         matrix = tapered(matrix, release)
     matrix *= structure.kept
     return matrix
-
-
-def _standing_out(
-    matrix: Matrix, factors: Split | None, noise_sd: tuple[float, float]
-) -> BoolArray:
-    """Features of which something is seen although noise may drown their variance.
-
-    That is a strong pair, or a part of the factors. Beside factors, which many features have in
-    common, those count whose variance may be no smaller than that of others.
-    """
-    variance = matrix.diagonal()
-    rows, columns, pairs = upper_pairs(matrix)
-    strong = np.abs(pairs) > sure_level(len(variance) ** 2) * noise_sd[0]
-    found = np.zeros(len(variance), dtype=bool)
-    found[rows[strong]] = found[columns[strong]] = True
-    if factors is not None:
-        parts = np.linalg.norm(factors.loadings * factors.values, axis=1)
-        found |= parts > _STANDS_OUT * noise_sd[0] * math.sqrt(len(factors.values))
-    return found
 
 
 def _as_usual(variance: FloatArray, noise_sd: float) -> BoolArray:

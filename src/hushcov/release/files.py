@@ -57,7 +57,6 @@ from hushcov.release.signature import (
     PublicKey,
     SigningKey,
     public_key,
-    signing_key,
 )
 
 FILE = "file"
@@ -245,7 +244,7 @@ def write_release(
     `sign` is a private key, or its file; the signature covers all files.
     """
     path = as_path("folder", folder, _NAME_FOLDER)
-    key = None if sign is None else signing_key(sign)
+    key = sign if sign is None or isinstance(sign, SigningKey) else SigningKey.read(sign)
     description, columns = _checked_description(release)
     with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))

@@ -105,11 +105,6 @@ class PublicKey:
             ) from None
 
 
-def signing_key(given: SigningKey | KeyFile) -> SigningKey:
-    """A key, or the one in a file."""
-    return given if isinstance(given, SigningKey) else SigningKey.read(given)
-
-
 def public_key(given: PublicKey | KeyFile) -> PublicKey:
     """A key, or the one in a file."""
     return given if isinstance(given, PublicKey) else PublicKey.read(given)

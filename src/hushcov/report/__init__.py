@@ -12,14 +12,6 @@ if TYPE_CHECKING:
     from hushcov.report.pages import check_pages
     from hushcov.report.sections import report_page, write_report
 
-__all__ = [
-    "check_pages",
-    "report_page",
-    "write_plan_figure",
-    "write_release_heatmap",
-    "write_report",
-]
-
 __getattr__ = lazy(
     __name__,
     figures="write_plan_figure write_release_heatmap",

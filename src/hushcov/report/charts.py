@@ -77,10 +77,7 @@ def decay_chart(lags: Sequence[int], means: Sequence[float], noise: float | None
 
 
 def order_chart(
-    places: FloatArray,
-    means: FloatArray,
-    borders: Sequence[tuple[int, str]],
-    noise: float | None,
+    places: FloatArray, means: FloatArray, borders: Sequence[tuple[int, str]], noise: float | None
 ) -> Markup:
     """Mean sizes of correlations along the columns, with the ends of chromosomes."""
 

@@ -98,10 +98,12 @@ def release_heatmap(
 
     It shows what `heat_map` returns. `names` are those of the features, which are counted from 0
     without them; where there are many, some of them are at the axes. Noise is grey. Many columns
-    whose order means something are shown as a band: `band_figure`.
+    whose order means something are shown as a band: distances go downwards, and a cell shows the
+    strongest of its pairs.
     """
     if _is_band(correlation, in_order):
-        return band_figure(correlation)
+        figure = new_figure(11, 5.2)
+        return caption(figure, _band_panel(figure.subplots(), correlation), width=135)
     found = heat_map(correlation, in_order=in_order)
     large = len(found.order) > _FEW_NAMES
     figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
@@ -250,15 +252,6 @@ def _condensed(matrix: Matrix, order: IndexArray | None = None) -> FloatArray:
         largest = np.nan_to_num(np.abs(squares), nan=np.inf).argmax(axis=1)  # none counts as most
         condensed[start // width] = squares[np.arange(cells), largest]
     return condensed
-
-
-def band_figure(correlation: Matrix) -> Figure:
-    """Return a figure of released correlations of columns in a known order.
-
-    Columns go from left to right and distances downwards; a cell shows the strongest of its pairs.
-    """
-    figure = new_figure(11, 5.2)
-    return caption(figure, _band_panel(figure.subplots(), correlation), width=135)
 
 
 def _band_panel(axes: Axes, correlation: Matrix) -> str:

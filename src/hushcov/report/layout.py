@@ -193,10 +193,7 @@ def _label_width(label: str) -> float:
 
 
 def layout(
-    n_nodes: int,
-    edges: Sequence[tuple[int, int]],
-    width: float,
-    boxes: FloatArray | None = None,
+    n_nodes: int, edges: Sequence[tuple[int, int]], width: float, boxes: FloatArray | None = None
 ) -> FloatArray:
     """Positions in units of an edge, starting at 0; components side by side in rows.
 

@@ -354,13 +354,6 @@ _WINDOWS = 4
 _HALF_NORMAL = math.sqrt(2 / math.pi)  # mean size of noise over its deviation
 
 
-def is_large(subject: Subject) -> bool:
-    """Whether there are too many features for a map of all pairs."""
-    release = subject.release
-    most = LARGE if release.in_order else LARGE_UNORDERED
-    return is_sparse(release.integers) and release.n_features > most
-
-
 @dataclass(frozen=True, eq=False)
 class Tile:
     """Columns side by side as a picture: cells with x, y, kind and how deep their colour is."""
@@ -654,7 +647,8 @@ def report_page(release: Release) -> str:
     if name is not None:
         table = short(printable(name[:_LONGEST_PART]), _LONGEST_DATASET)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        view, large = subject.view, is_large(subject)
+        view, most = subject.view, LARGE if release.in_order else LARGE_UNORDERED
+        large = is_sparse(release.integers) and release.n_features > most  # for a map of all pairs
         data = search_data(subject) if large else heat_data(subject)
         along = release.in_order and release.selected is not None and len(view.shown.pairs) > 0
         return page(

@@ -114,9 +114,7 @@ def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:
 
 
 def release_complete_count(
-    records: Records,
-    parameters: CompleteParameters,
-    entropy: Entropy,
+    records: Records, parameters: CompleteParameters, entropy: Entropy
 ) -> CompleteCount:
     """Return about how many of the records are complete.
 

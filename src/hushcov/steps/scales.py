@@ -132,9 +132,7 @@ def _sigma(n_features: int, mu: float, neighbours: Neighbours) -> int:
 
 
 def release_scales(
-    records: Records,
-    parameters: ScaleParameters,
-    entropy: Entropy,
+    records: Records, parameters: ScaleParameters, entropy: Entropy
 ) -> FeatureScales:
     """Release the scale of every feature of records whose mean is zero.
 

@@ -35,6 +35,7 @@ from hushcov.sums.rows import About, RowSums, mark_finite, row_parts
 BlockFunction = Callable[[FloatArray], IntArray]
 #: Called with the number of rows of each block that is done.
 Progress = Callable[[int], object]
+Listeners = Sequence[Progress]
 #: Makes the same view of other records. Picklable: a cluster sends it to its workers.
 View = Callable[["Records"], "Records"]
 
@@ -98,9 +99,11 @@ def like(values: Any, block: Any) -> Any:
 class Held:
     """Keeps copies on the workers of a cluster, which go when this object goes.
 
-    `keepers` are handles on the workers, by client. `complete`: all records have been copied.
+    `n_records` are there by what is public or released. `keepers` are handles on the workers, by
+    client. `complete`: all records have been copied.
     """
 
+    n_records: int
     keepers: dict[Any, Any] = field(default_factory=dict)
     complete: bool = False
 
@@ -253,11 +256,7 @@ class PartitionedRecords(Records):
 
     @abstractmethod
     def map_sum_through(
-        self,
-        view: View,
-        block_function: BlockFunction,
-        listeners: Sequence[Progress] = (),
-        held: Held | None = None,
+        self, view: View, block_function: BlockFunction, listeners: Listeners, held: Held | None
     ) -> IntArray:
         """Return `view(records).map_sum(block_function)`, computed partition by partition.
 
@@ -619,6 +618,9 @@ class CountedRecords(WrappedRecords):
     def __init__(self, records: Records, n_records: int) -> None:
         super().__init__(records)
         self.n_records = n_records
+        for layer in layers_of(records):
+            if isinstance(layer, GroupedRecords):
+                layer.n_counted = n_records
 
     def _blocks(self) -> Iterator[FloatArray]:
         yield from self._records._blocks()
@@ -677,8 +679,8 @@ class GroupedRecords(WrappedRecords):
 
     `codes` are the units of all rows, as numbers, and `chosen` says which rows are summed: at most
     `most_rows` of a unit. A source in any order, whose rows come to this process in arrays, is read
-    once for as many rows as have room in a buffer. Views around these records keep the order of
-    rows, so that sums find units by counting rows.
+    once for as many rows as have room in a buffer, of the `n_counted` that were released. Views
+    around these records keep the order of rows, so that sums find units by counting rows.
 
     Privacy
     -------
@@ -690,7 +692,7 @@ class GroupedRecords(WrappedRecords):
     ) -> None:
         own = codes[chosen]
         super().__init__(records, len(own))
-        self.most_rows, self._chosen = most_rows, chosen
+        self.most_rows, self._chosen, self.n_counted = most_rows, chosen, len(own)
         self._place = None
         if (np.diff(own) < 0).any():
             order = np.argsort(own, kind="stable")
@@ -710,10 +712,11 @@ class GroupedRecords(WrappedRecords):
         if self._place is None:
             yield from self._chosen_blocks()
             return
-        fitting = max(1, _BUFFER_BYTES // (8 * self.n_features))
+        n_readings = -(-max(1, self.n_counted) * 8 * self.n_features // _BUFFER_BYTES)
         step = default_block_rows(self.n_features)
-        for low in range(0, self.n_records, fitting):
-            high, start = min(self.n_records, low + fitting), 0
+        ends = [self.n_records * k // n_readings for k in range(n_readings + 1)]
+        for low, high in itertools.pairwise(ends):
+            start = 0
             rows = np.empty((high - low, self.n_features))
             for block in self._chosen_blocks():
                 places = self._place[start : start + len(block)]

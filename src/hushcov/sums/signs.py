@@ -35,7 +35,7 @@ _CELL = _WORDS * _WIDTH
 CELL_ROWS = 64 * _WORDS
 _STRIP_ROWS = 32  # rows of sums that stay in the second cache meanwhile
 
-_NO_BITS, _ALL_BITS = np.uint64(0), np.uint64(2**64 - 1)
+_ALL_BITS = np.uint64(2**64 - 1)
 _BIT, _BIT2, _BIT3 = np.uint64(1), np.uint64(2), np.uint64(3)
 
 

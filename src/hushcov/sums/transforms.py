@@ -25,10 +25,7 @@ LARGEST_SCORE = 3.5
 _SMALLEST, _LARGEST_ROOT = 1e-100, 1e150
 # What the number after a colon is, and its limits.
 _NUMBERS: dict[str, tuple[str, dict[str, Any]]] = {
-    LOG: (
-        "the smallest value that counts, as which others do; log1p needs none",
-        {"above": 0},
-    ),
+    LOG: ("the smallest value that counts, as which others do; log1p needs none", {"above": 0}),
     SQUARE: ("the centre that is taken off first", {}),
     WINSORISE: ("the share that is capped at each end", {"above": 0, "at_most": 0.25}),
 }

@@ -28,7 +28,9 @@ from hushcov._arrays import BoolArray, IntArray
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError
 from hushcov.sums.records import (
     BlockFunction,
+    CountedRecords,
     Held,
+    Listeners,
     PartitionedRecords,
     Progress,
     Records,
@@ -53,7 +55,7 @@ _ROWS_OF_PIECE, _FEW_PIECES, _FEWEST_ROWS, _ROWS_A_FEATURE = 2**18, 64, 2**14, 8
 _SHARE_KEPT, _MOST_KEPT = 0.25, 2**28
 _ROWS_OF_REPORT = 2**16  # rows between two reports of progress
 # Progress callbacks by process and topic. A fork of this process has its own number and none.
-_LISTENERS: dict[tuple[int, str], Sequence[Progress]] = {}
+_LISTENERS: dict[tuple[int, str], Listeners] = {}
 _TELLING = threading.Lock()
 _KEY = "hushcov unit key"  # a column that says in which partition a row is to be
 _LARGEST_KEY = 2**64 - 1
@@ -117,11 +119,7 @@ class DaskRecords(PartitionedRecords):
         return list(zip(data.chunks[0], data.to_delayed()[:, 0], strict=True))
 
     def map_sum_through(
-        self,
-        view: View,
-        block_function: BlockFunction,
-        listeners: Sequence[Progress] = (),
-        held: Held | None = None,
+        self, view: View, block_function: BlockFunction, listeners: Listeners, held: Held | None
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
         keepers = self._keepers(held)
@@ -142,10 +140,12 @@ class DaskRecords(PartitionedRecords):
         client = _client()
         place = None if client is None else client.id
         if place not in held.keepers:
-            sizes = [2 * n_rows * self.n_features for n_rows, _ in self._pieces]
-            rooms = _rooms(client)
-            keepers: list[Any] = [None] * len(sizes)
-            for i, (size, where) in enumerate(zip(sizes, _spread(sizes, rooms), strict=True)):
+            # By the number of records that is public or released: what is read again tells it.
+            each = -(-2 * held.n_records * self.n_features // max(1, len(self._pieces)))
+            places = _spread([each] * len(self._pieces), _rooms(client))
+            keepers: list[Any] = [None] * len(places)
+            for i, ((n_rows, _), where) in enumerate(zip(self._pieces, places, strict=True)):
+                size = 2 * n_rows * self.n_features
                 if where is not _NOWHERE and client is None:
                     keepers[i] = KeptOfPiece(size)
                 elif where is not _NOWHERE:
@@ -189,7 +189,7 @@ def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any
 def sum_parts(
     work: Work,
     parts: Sequence[Any],
-    listeners: Sequence[Progress],
+    listeners: Listeners,
     no_rows: Any,
     keepers: Sequence[Any] | None = None,
 ) -> IntArray:
@@ -327,14 +327,15 @@ def dask_module() -> Any:
 class UnitPartitions(PartitionedRecords):
     """Rows of a dask dataframe without its column of identifiers, and whole units together.
 
-    Its number of rows is counted first. The first pass shuffles it, and workers keep what they get
-    until the fit ends, where all rows as doubles take at most a quarter of their memory; else every
-    pass shuffles anew.
+    Its number of rows is counted first. The first pass shuffles it. Workers of a cluster keep what
+    they get until the fit ends, in memory or on disk as dask has it. Without a cluster rows are
+    shuffled once more after their count and kept then, if as many as were released fit into
+    memory; else every pass shuffles anew.
 
     Privacy
     -------
     Nothing here is private by itself. Rows and identifiers are sent from worker to worker, so that
-    all workers must be trusted alike.
+    all workers must be trusted alike. How often rows are shuffled depends on released numbers.
     """
 
     def __init__(self, frame: Any, label: Any) -> None:
@@ -353,30 +354,35 @@ class UnitPartitions(PartitionedRecords):
     def parts(self) -> list[Any]:
         """Delayed partitions of whole units; those that are kept go when the records go."""
         if not self._shared:
-            self._shared.extend(self._shuffled())
+            meta = self._frame._meta.assign(**{_KEY: np.zeros(0, dtype=np.uint64)})
+            keyed = self._frame.map_partitions(_keyed, self._label, meta=meta)
+            local = dask_module().delayed(_local)
+            shuffled = computed(lambda: keyed.shuffle(on=_KEY).to_delayed())
+            self._shared.extend(local(part, self._label) for part in shuffled)
+            if _client() is not None:
+                self._keep()
         return self._shared
 
-    def _shuffled(self) -> list[Any]:
-        meta = self._frame._meta.assign(**{_KEY: np.zeros(0, dtype=np.uint64)})
-        keyed = self._frame.map_partitions(_keyed, self._label, meta=meta)
-        dask = dask_module()
-        shuffled = computed(lambda: keyed.shuffle(on=_KEY).to_delayed())
-        parts = [dask.delayed(_local)(part, self._label) for part in shuffled]
-        size = part_bytes(self.n_records, self.n_features)
-        if size > sum(room for room, _ in _rooms(_client()).values()):
-            return parts
-        return list(computed(partial(dask.persist, *parts)))
+    def _keep(self) -> None:
+        """Keep the shuffled rows, where they are not kept already."""
+        self._shared[:] = computed(partial(dask_module().persist, *self.parts))
+
+    def sum_partitions(self, views: Sequence[Any], block_function: BlockFunction) -> IntArray:
+        """See `PartitionedRecords.sum_partitions`."""
+        # By the released number of rows, as the number of shuffles tells it; not if it is of units.
+        counted = [view.n_records for view in views if isinstance(view, CountedRecords)]
+        of_units = any(isinstance(each, WithinPartitions) and not each.most_rows for each in views)
+        fits = counted and part_bytes(counted[0], self.n_features) <= _MOST_KEPT
+        if fits and not of_units and _client() is None:
+            self._keep()
+        return super().sum_partitions(views, block_function)
 
     def units(self) -> PartitionUnits:
         """Return the units of the rows."""
         return PartitionUnits(np.zeros(0, dtype=np.int64), self)
 
     def map_sum_through(
-        self,
-        view: View,
-        block_function: BlockFunction,
-        listeners: Sequence[Progress] = (),
-        held: Held | None = None,
+        self, view: View, block_function: BlockFunction, listeners: Listeners, held: Held | None
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`; no compact copies are kept."""
         work = Work(view, block_function, self.gaps)
@@ -408,25 +414,25 @@ class PartitionUnits(Units):
     def bounded(self, records: Records, most_rows: int) -> Records:
         """See `Units.bounded`; done in the partitions."""
         n_rows = int(np.minimum(self.sizes, most_rows).sum())
-        return WithinPartitions(records, n_rows, partial(_bounded, most_rows=most_rows))
+        return WithinPartitions(records, n_rows, most_rows)
 
     def means(self, records: Records) -> Records:
         """See `Units.means`; done in the partitions."""
-        return WithinPartitions(records, len(self.sizes), partial(_bounded, most_rows=None))
+        return WithinPartitions(records, len(self.sizes), None)
 
 
 class WithinPartitions(WrappedRecords):
-    """Records that are made of whole units in every partition."""
+    """Records that are made of whole units in every partition: so many rows, or else means."""
 
-    def __init__(self, records: Records, n_rows: int, make: View) -> None:
+    def __init__(self, records: Records, n_rows: int, most_rows: int | None) -> None:
         super().__init__(records, n_rows)
-        self._make = make
+        self.most_rows = most_rows
 
     def _blocks(self) -> Iterator[Any]:
         raise NotImplementedError("rows of partitions are not handed out: use map_sum")
 
     def _view(self) -> View:
-        return self._make
+        return partial(_bounded, most_rows=self.most_rows)
 
 
 class PartRecords(ArrayRecords):

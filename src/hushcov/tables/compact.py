@@ -117,7 +117,7 @@ class CompactRecords(WrappedRecords):
             most = 0
         #: Integers that are kept, or put there by the first sum; a worker puts its own here.
         self.copy = _Copy(_ALL if most == size else most, folder)
-        self.held = Held() if allowed and elsewhere else None
+        self.held = Held(records.n_records) if allowed and elsewhere else None
 
     @property
     def zeros_stay(self) -> bool:  # type: ignore[override]

@@ -273,10 +273,7 @@ class DeclaredRecords(Records):
     """A stated number of records of these features, to plan with; they are never read."""
 
     def __init__(
-        self,
-        n_records: int,
-        n_features: int,
-        names: tuple[str, ...] | None = None,
+        self, n_records: int, n_features: int, names: tuple[str, ...] | None = None
     ) -> None:
         self.n_records, self.n_features = n_records, n_features
         self.feature_names = names

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import math
 import os
 import random
 import re
@@ -443,10 +444,7 @@ WAYS = {
         *(_parquet, (*NUMBERS, "null"), WHOSE, _NO_COLUMNS), columns=True, command=True, share=1
     ),
     "command, feather": WayIn(
-        *(_feather, (*NUMBERS, "null"), WHOSE[:2], _NO_COLUMNS),
-        columns=True,
-        command=True,
-        share=1,
+        *(_feather, (*NUMBERS, "null"), WHOSE[:2], _NO_COLUMNS), columns=True, command=True, share=1
     ),
     "command, settings and codebook": WayIn(
         *(_settings, (*NUMBERS, *_IN_TEXT, *LINES), WHOSE, _FOR_CATEGORIES),
@@ -629,9 +627,11 @@ def _smaller(case: Case) -> Iterator[AbstractContextManager[Any]]:
     yield mock.patch.object(os, "fsync")
     if "scratch" in case.way:
         yield mock.patch.object(compact, "copy_bytes", return_value=0)  # too large for memory
-    if WAYS[case.way].command and case.seed % _PAGES:
-        from hushcov.cli import fit, report
+    if WAYS[case.way].command:
+        from hushcov.cli import fit, output, report
 
+        yield mock.patch.object(output, "_EVERY", math.inf)  # lines of progress come by the clock
+    if WAYS[case.way].command and case.seed % _PAGES:
         yield mock.patch.object(fit, "write_release_heatmap", _draw_nothing)
         yield mock.patch.object(report, "write_report", _draw_nothing)
     if "dask" in case.way:

@@ -45,6 +45,7 @@ from hushcov.paper import mechanism as multiscale
 from hushcov.peers.eigen_sampling import Bingham
 from hushcov.release import files
 from hushcov.sums.records import PartitionedRecords, Records
+from hushcov.tables import cluster
 from hushcov.tables.codebook import FrameRecords
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import TableRecords, TensorRecords
@@ -156,6 +157,7 @@ class Recorder:
             patch(Records, "map_sum", self._summed(Records.map_sum))
             parts = PartitionedRecords.sum_partitions
             patch(PartitionedRecords, "sum_partitions", self._partitioned(parts))
+            patch(cluster, "computed", self._asked(cluster.computed))
             for name in ("__init__", *_SPENT):
                 patch(Budget, name, self._charge(name, getattr(Budget, name)))
             for source, names in _READERS.items():
@@ -304,6 +306,15 @@ class Recorder:
                 self._elsewhere = False
 
         return summed
+
+    def _asked(self, computed: Callable[..., Any]) -> Callable[..., Any]:
+        """Watch what dask is asked for: sums, shuffles, and rows to be kept."""
+
+        def asked(compute: Any) -> Any:
+            self._note("dask", getattr(compute, "func", compute).__name__)
+            return computed(compute)
+
+        return asked
 
     def _charge(self, name: str, charge: Callable[..., None]) -> Callable[..., None]:
         def charged(budget: Budget, *given: Any, **named: Any) -> None:
@@ -553,15 +564,14 @@ def _squared(moved: Array, event: tuple[Any, ...]) -> float:
 
 def _wrong_noise(trace: Trace) -> list[str]:
     """Return a fault if all normal noise together is not of the size that was asked for."""
-    square = sum(
-        float(np.sum(drawn.astype(float) ** 2)) / (s**2 + 1 / 12) for s, drawn in trace.noise
+    # Normal numbers were rounded: their squares lie between these, and one draw may well be 0.
+    least, most = (
+        sum(float(np.sum((np.abs(drawn) + by).clip(0) ** 2)) / s**2 for s, drawn in trace.noise)
+        for by in (-0.5, 0.5)
     )
     number = sum(drawn.size for _, drawn in trace.noise)
-    if not number:
-        return []
-    tails = special.chdtr(number, square), special.chdtrc(number, square)
-    if min(tails) < _ALARM:
-        return [f"noise has {math.sqrt(square / number):.3g} times the deviation it was asked for"]
+    if number and min(special.chdtr(number, most), special.chdtrc(number, least)) < _ALARM:
+        return [f"noise has {math.sqrt(least / number):.3g} times the deviation it was asked for"]
     return []
 
 

@@ -100,11 +100,7 @@ def registered(mechanism: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     moves from axis to axis.
     """
     n, d = RECORDS, FEATURES
-    pairs = (
-        turn(huge_or_zero(n, d)),
-        turn(sign_flips(n, d, HUGE)),
-        turn(axes(n, d, HUGE)),
-    )
+    pairs = (turn(huge_or_zero(n, d)), turn(sign_flips(n, d, HUGE)), turn(axes(n, d, HUGE)))
     target = RegisteredTarget(mechanism, inputs_of(pairs[0], row_sparsity=2))
     return tuple(
         Attack(mechanism, target, pair, matrix_statistics(pair), slowness=_SLOWNESS)

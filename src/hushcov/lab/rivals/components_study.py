@@ -45,10 +45,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "spiked": {"model": "normal", "sigma": 1.0, "first": 10.0, "last": 10.0, "k": 5, "d": 100},
 }
 _DELTA = 0.01  # of figure 1
-_RECORDS = {
-    "quick": (5_000, 20_000),
-    "full": (2_000, 5_000, 10_000, 20_000, 50_000),
-}
+_RECORDS = {"quick": (5_000, 20_000), "full": (2_000, 5_000, 10_000, 20_000, 50_000)}
 _TRIALS = {"quick": 1, "full": 10}
 _OURS, _EVEN = "hushcov", ", rows of length 1"
 

@@ -97,10 +97,7 @@ def _methods(
 
 def _released(cell: dict[str, Any], X: FloatArray, options: dict[str, Any]) -> Correlations:
     fitted = PrivateSparseCovariance(
-        epsilon=cell["epsilon"],
-        delta=cell["delta"],
-        random_state=cell["seed"],
-        **options,
+        epsilon=cell["epsilon"], delta=cell["delta"], random_state=cell["seed"], **options
     ).fit(X)
     table, p = fitted.pairs(), X.shape[1]
     found: FloatArray = np.full((3, p, p), np.nan)

@@ -602,12 +602,7 @@ def _structure(
 
 
 def _of_pairs(
-    run: _Run,
-    ladder: Ladder,
-    values: PairValues,
-    hidden: float,
-    *,
-    sparse: bool,
+    run: _Run, ladder: Ladder, values: PairValues, hidden: float, *, sparse: bool
 ) -> Release:
     """The document of selected pairs."""
     deviation = detection_deviation(values.noise_sd[0], run.sampled)

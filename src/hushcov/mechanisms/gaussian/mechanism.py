@@ -412,10 +412,7 @@ def _noisy(
 
 
 def _document(
-    gram: IntArray,
-    feature_scale: FloatArray,
-    parameters: GaussianParameters,
-    budget: Budget,
+    gram: IntArray, feature_scale: FloatArray, parameters: GaussianParameters, budget: Budget
 ) -> Release:
     return Release(
         mechanism=NAME,

@@ -69,9 +69,7 @@ def release_screened(
 
 
 def select_pairs(
-    records: Records,
-    parameters: ScreenedParameters,
-    entropy: Entropy,
+    records: Records, parameters: ScreenedParameters, entropy: Entropy
 ) -> tuple[IntArray, IntArray]:
     """Rows and columns of the selected pairs, i < j, in order.
 

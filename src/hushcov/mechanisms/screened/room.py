@@ -230,10 +230,7 @@ def _selected(
 
 
 def _selection(
-    levels: tuple[ScreenLevel, ...],
-    inputs: ReleaseInputs,
-    ref: Reference,
-    correlation: FloatArray,
+    levels: tuple[ScreenLevel, ...], inputs: ReleaseInputs, ref: Reference, correlation: FloatArray
 ) -> tuple[FloatArray, float]:
     """Chances of selection, and the expected number of pairs without covariance selected."""
     if not levels:
@@ -543,11 +540,7 @@ class Screened(Mechanism):
     estimator = ("ScreenedCovariance", {})
 
     def plan(
-        self,
-        inputs: ReleaseInputs,
-        *,
-        sparse: bool = False,
-        keep_above: float | None = None,
+        self, inputs: ReleaseInputs, *, sparse: bool = False, keep_above: float | None = None
     ) -> PlannedScreened:
         """See `Mechanism.plan`; `keep_above` replaces the planned number of deviations."""
         plan = self.search(inputs, keep_above=keep_above)

@@ -579,11 +579,7 @@ def product_map(
 
 
 def release_values(
-    records: Records,
-    products: ProductMap,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
+    records: Records, products: ProductMap, mu: float, neighbours: Neighbours, entropy: Entropy
 ) -> Values:
     """Sum the bounded products, add noise, and undo weights, centre and shrinkage.
 
@@ -633,11 +629,7 @@ def release_values(
 
 
 def _size_correction(
-    sums: IntArray,
-    products: ProductMap,
-    sigma: int,
-    trace: tuple[float, float],
-    n_records: int,
+    sums: IntArray, products: ProductMap, sigma: int, trace: tuple[float, float], n_records: int
 ) -> float:
     """The released mean size of the records over the trace, where they differ beyond doubt.
 
