@@ -41,6 +41,7 @@ N_NORM_BINS = 2 * 54
 MOST_PRODUCTS = 2**23
 _KEPT_BYTES = 2**24  # most bytes of norms and sizes of records that are kept between passes
 _FEW = 8  # records side by side that are scaled down one by one
+_SOME = 2**13  # records that are taken out of a block at a time
 _WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
 
 
@@ -257,8 +258,8 @@ class _BesideRows(SumsSoFar):
         low, self.position = self.position, self.position + len(block)
         own = self._beside[low : self.position]
         if own.dtype == np.bool_:  # rows that are chosen
-            if own.any():
-                yield [(part,) for part in row_parts(block[own], threads())]
+            for some in np.split(np.flatnonzero(own), range(_SOME, int(own.sum()), _SOME)):
+                yield [(part,) for part in row_parts(block[some], threads())]
         else:
             parts = row_parts(block, threads())
             yield list(zip(parts, np.array_split(own, len(parts)), strict=True))

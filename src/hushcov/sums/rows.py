@@ -24,6 +24,7 @@ from hushcov.sums.grids import INSIDE
 _EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
 _SIGN_PLACE = np.uint64(1 << 63)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
+_PART = 2**20  # values that a thread takes at a time: others hardly wait for the last ones
 ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
 # Squares that are added up before their sum is added: few roundings after each other.
 _SQUARES_TOGETHER = 2**12
@@ -146,8 +147,7 @@ class RowSums:
     @property
     def long_blocks(self) -> bool:
         """Whether blocks may be longer than a cache: rows are summed one by one, by each thread."""
-        own = type(self)
-        return own.add is RowSums.add and own.add_parts is RowSums.add_parts
+        return type(self).add_parts is RowSums.add_parts
 
     def centred(self, about: About) -> Self:
         """Return these sums for centred rows."""
@@ -174,9 +174,16 @@ class RowSums:
         return finite
 
     def add_parts(self, parts: list[tuple[Any, ...]], sums: Any) -> bool:
-        """Add parts of a block, each in a thread of its own."""
-        jobs = [(own, *part) for part, own in zip(parts, sums.totals, strict=False)]
-        return all(run_parts(self.add_rows, jobs))
+        """Add parts of a block; every thread has sums of its own."""
+        free = list(sums.totals)
+
+        def add(*part: Any) -> bool:
+            own = free.pop()
+            finite = self.add_rows(own, *part)
+            free.append(own)
+            return finite
+
+        return all(run_parts(add, parts, len(free)))
 
     def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
         """Add rows to a total, in one thread; return False if a number is not finite."""
@@ -203,8 +210,8 @@ class RowSums:
 
 
 def row_parts(block: FloatArray, most: int) -> list[FloatArray]:
-    """Return parts of a block for at most so many threads, none of them tiny."""
-    number = max(1, min(most, block.size // _SMALLEST_PART))
+    """Return parts of a block for at most so many threads, none of them tiny; several for each."""
+    number = max(1, min(most, block.size // _SMALLEST_PART), block.size // _PART // most * most)
     return np.array_split(block, number) if number > 1 else [block]
 
 
