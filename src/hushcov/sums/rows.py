@@ -40,7 +40,7 @@ Lanes = NDArray[np.int16]
 #: Integers are smaller: products of two of them, less another, have room in four bytes.
 LARGEST_LANE = 2**14
 # Records side by side: a multiple of 8, as many as leave all features in the second cache.
-_MOST_LANES, _FEWEST_LANES, _LANE_VALUES = 64, 16, 2**18
+_MOST_LANES, _FEWEST_LANES, _LANE_VALUES = 128, 16, 2**18
 # Records and features that are turned together; they stay in the nearest cache.
 _TOGETHER, _PIECE = 8, 512
 
