@@ -40,7 +40,7 @@ N_NORM_BINS = 2 * 54
 #: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
 MOST_PRODUCTS = 2**23
 _KEPT_BYTES = 2**24  # most bytes of norms and sizes of records that are kept between passes
-_SOME = 2**13  # records that are taken out of a block at a time
+_SOME = 2**23  # values of records that are taken out of a block at a time
 _WINDOW = 9  # neighbours in a row, from which on sums of their squares are slid along
 _NEAR = 8  # squares of integers below `LARGEST_LANE` whose sum has room in four bytes
 
@@ -243,7 +243,8 @@ class _BesideRows(SumsSoFar):
         low, self.position = self.position, self.position + len(block)
         own = self._beside[low : self.position]
         if own.dtype == np.bool_:  # rows that are chosen
-            for some in np.split(np.flatnonzero(own), range(_SOME, int(own.sum()), _SOME)):
+            chosen, step = np.flatnonzero(own), max(1, _SOME // block.shape[1])
+            for some in np.split(chosen, range(step, len(chosen), step)):
                 yield [(part,) for part in row_parts(block[some], threads())]
         else:
             parts = row_parts(block, threads())

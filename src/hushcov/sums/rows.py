@@ -24,7 +24,8 @@ from hushcov.sums.grids import INSIDE
 _EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
 _SIGN_PLACE = np.uint64(1 << 63)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
-_PART = 2**20  # values that a thread takes at a time: others hardly wait for the last ones
+# Values of long blocks, of more rows, that a thread takes at a time: others hardly wait for it.
+_PART, _LONG = 2**20, 2**13
 ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
 # Squares that are added up before their sum is added: few roundings after each other.
 _SQUARES_TOGETHER = 2**12
@@ -210,8 +211,9 @@ class RowSums:
 
 
 def row_parts(block: FloatArray, most: int) -> list[FloatArray]:
-    """Return parts of a block for at most so many threads, none of them tiny; several for each."""
-    number = max(1, min(most, block.size // _SMALLEST_PART), block.size // _PART // most * most)
+    """Return parts of a block for at most so many threads, none tiny; several of a long one."""
+    several = block.size // _PART // most * most if len(block) > _LONG else 1
+    number = max(several, min(most, block.size // _SMALLEST_PART), 1)
     return np.array_split(block, number) if number > 1 else [block]
 
 
