@@ -157,7 +157,8 @@ class ProductMap:
             kept = self._measured(records)
         short = kept.found[:, 0] <= float(self.norm_bound) * float(self.norm_bound)
         sums = self._row_sums(records, self._bounds, self.n_products + 2, add_shrunk)
-        found = records.map_sum(_OfSome(sums.kernel, sums.arguments, sums.shape, chosen=~short))
+        sums = _OfSome(sums.kernel, sums.arguments, sums.shape, chosen=~short)
+        found: IntArray = records.map_sum(sums)
         found[:-2] += kept.sums
         found[-2] += self.factor_range * int(short.sum())
         sizes = np.minimum(kept.found[short, 1].astype(np.int64), self.size_cap)
@@ -549,7 +550,7 @@ def _slide(flat: Lanes, j: int, sign: float, inside: FloatArray) -> None:
 
 
 @compiled
-def _add_window(flat: Lanes, i: int, inside: FloatArray, squares: FloatArray) -> None:
+def _add_window(flat: Lanes, i: int, inside: Any, squares: FloatArray) -> None:
     """Add the squares of a feature's products with all that are inside."""
     n = np.uint64(len(squares))
     x = np.uint64(i) * n

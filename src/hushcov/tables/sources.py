@@ -243,7 +243,7 @@ class NpyRecords(TableRecords):
     def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
         super().__init__(map_npy(Path(path)), block_rows)
 
-    def _blocks(self) -> Iterator[FloatArray]:
+    def _blocks(self, together: int = 1) -> Iterator[FloatArray]:
         done = 0
         for block in super()._blocks():
             yield block
