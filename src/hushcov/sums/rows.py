@@ -25,7 +25,7 @@ _EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
 _SIGN_PLACE = np.uint64(1 << 63)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
 # Values of long blocks, of more rows, that a thread takes at a time: others hardly wait for it.
-_PART, _LONG = 2**20, 2**13
+_PART, _LONG = 2**21, 2**13
 ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
 # Squares that are added up before their sum is added: few roundings after each other.
 _SQUARES_TOGETHER = 2**12
