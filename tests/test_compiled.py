@@ -55,6 +55,18 @@ def test_functions_that_call_others_work_and_are_pickled_by_name():
     assert rows.centre_row.__doc__ is not None
 
 
+@pytest.mark.parametrize("workers", [None, 1, 3, 20])
+def test_parts_are_done_once_each_and_their_results_are_in_order(workers):
+    for number in (0, 1, 2, 7, 50):
+        done = []
+        jobs = [(k, done) for k in range(number)]
+        found = _compiled.run_parts(lambda k, own: own.append(k) or k**2, jobs, workers)
+        assert found == [k**2 for k in range(number)]
+        assert sorted(done) == list(range(number))
+    with pytest.raises(ZeroDivisionError):
+        _compiled.run_parts(lambda k: 1 // k, [(1,), (0,), (2,)], workers)
+
+
 def a_kernel(values):
     return values.sum()
 

@@ -165,15 +165,8 @@ def run_in_chunks(kernel: Callable[..., None], size: int, *arrays: Any) -> None:
 def share_out(
     work: Callable[[Any], Result], items: Sequence[Any], workers: int | None = None
 ) -> list[Result]:
-    """Return what `work` does with each item; threads that have finished one take the next."""
-    waiting, found = iter(list(enumerate(items))), {}
-
-    def take() -> None:
-        for place, item in waiting:
-            found[place] = work(item)
-
-    run_parts(take, [()] * max(1, min(workers or threads(), len(items))))
-    return [found[place] for place in range(len(items))]
+    """Return what `work` does with each item; see `run_parts`."""
+    return run_parts(work, [(item,) for item in items], workers)
 
 
 def even_parts(size: int, least: int) -> list[tuple[int, int]]:
@@ -182,14 +175,24 @@ def even_parts(size: int, least: int) -> list[tuple[int, int]]:
     return list(itertools.pairwise(size * part // parts for part in range(parts + 1)))
 
 
-def run_parts(function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]]) -> list[Result]:
-    """Call `function` with the arguments of each job, the first here and the others in threads."""
-    if len(jobs) == 1:
-        return [function(*jobs[0])]
-    others = _workers(os.getpid(), len(jobs) - 1)
-    waiting = [others.submit(function, *job) for job in jobs[1:]]
-    first = function(*jobs[0])
-    return [first, *(each.result() for each in waiting)]
+def run_parts(
+    function: Callable[..., Result], jobs: Sequence[tuple[Any, ...]], workers: int | None = None
+) -> list[Result]:
+    """Call `function` with the arguments of each job; threads that have finished take the next."""
+    others = min(workers or threads(), len(jobs)) - 1
+    if others < 1:
+        return [function(*job) for job in jobs]
+    waiting, found = iter(list(enumerate(jobs))), {}
+
+    def take() -> None:
+        for place, job in waiting:
+            found[place] = function(*job)
+
+    started = [_workers(os.getpid(), others).submit(take) for _ in range(others)]
+    take()
+    for each in started:
+        each.result()
+    return [found[place] for place in range(len(jobs))]
 
 
 @functools.cache

@@ -115,6 +115,8 @@ def test_the_same_integers_however_rows_come_and_wherever_they_are_centred(
     monkeypatch.setattr(rows, "_SMALLEST_PART", 1)
     monkeypatch.setattr(rows, "threads", lambda: 3)
     expected = SUMS[name](ArrayRecords(X))
+    monkeypatch.setattr(rows, "_PART", 64)
+    monkeypatch.setattr(rows, "_LONG", 60)  # of longer blocks threads take several parts each
     about = SUMS[name](ArrayRecords(centred(X)))
     assert expected.dtype == np.int64
     assert np.any(about != expected)  # so that the test would notice

@@ -95,7 +95,7 @@ def test_sums_equal_python_integers(m, X):
 def neighbours(d, seed):
     """Pairs of which long rows are windows, some with a gap, and some alone."""
     near = np.subtract.outer(np.arange(d), np.arange(d))
-    there = (near < 0) & (near >= -np.random.default_rng(seed).integers(0, 9, (d, 1)))
+    there = (near < 0) & (near >= -np.random.default_rng(seed).integers(0, 16, (d, 1)))
     there[:: 1 + seed, d // 2] = False
     return np.argwhere(there)
 
@@ -110,6 +110,20 @@ def test_windows_of_neighbours_are_summed_exactly(seed):
     bins = [literal_bin(sum(z**2 for z in weighted(integers(x, m), m))) for x in X.tolist()]
     counts = np.bincount(bins, minlength=N_NORM_BINS)
     assert np.array_equal(m.norm_histogram(ArrayRecords(X)), counts)
+
+
+@pytest.mark.parametrize("step", [1, 2])
+@pytest.mark.parametrize("n_partners", [1, 2, 7, 8, 9, 17, 25])
+def test_squares_of_partners_at_their_largest_are_summed_exactly(n_partners, step):
+    """In four bytes, of neighbours and of others; the last one has many partners, too."""
+    d, largest = 60, rows.LARGEST_LANE - 1
+    lanes = np.full((d, 24), largest, dtype=np.int16)
+    lanes[:, ::2] *= -1
+    lanes[:2] = 3
+    columns = np.concatenate([2 + step * np.arange(n_partners)] * 2)
+    found = np.empty(24)
+    products._fill_squares(lanes, np.repeat([0, 1], n_partners), columns, found)
+    assert found.tolist() == [2 * n_partners * (3 * largest) ** 2] * 24
 
 
 @pytest.mark.parametrize("norm_bound", [10**6, 10**9])

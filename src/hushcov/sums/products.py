@@ -40,8 +40,9 @@ N_NORM_BINS = 2 * 54
 #: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
 MOST_PRODUCTS = 2**23
 _KEPT_BYTES = 2**24  # most bytes of norms and sizes of records that are kept between passes
-_FEW = 8  # records side by side that are scaled down one by one
-_WINDOW = 4  # neighbours in a row, from which on sums of their squares are slid along
+_SOME = 2**23  # values of records that are taken out of a block at a time
+_WINDOW = 9  # neighbours in a row, from which on sums of their squares are slid along
+_NEAR = 8  # squares of integers below `LARGEST_LANE` whose sum has room in four bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +130,10 @@ class ProductMap:
             )
 
     @property
-    def scaling(self) -> tuple[Any, ...]:
-        """Numbers that z is made with, beside the pairs."""
+    def _numbers(self) -> tuple[Any, ...]:
+        """What z is made with."""
         weights = (self.pair_weight, self.diagonal_weight, self.centre, self.rows_per_unit)
-        return (*self.grid.numbers, weights)
+        return (*self.grid.numbers, weights, self.rows, self.columns)
 
     @property
     def n_products(self) -> int:
@@ -150,20 +151,18 @@ class ProductMap:
         """Return the summed contributions: pairs, then features, then factor, then size."""
         kept: Any
         kept, whose = records.kept_products or (None, lambda: None)
-        place = None if whose() is not records else kept.place_of(self)
-        if place is None:
+        if whose() is not records or self.rows_per_unit > 1:
             return records.map_sum(self.sums_of(records))
+        if not all(map(np.array_equal, kept.numbers, self._numbers)):
+            kept = self._measured(records)
+        short = kept.found[:, 0] <= float(self.norm_bound) * float(self.norm_bound)
         sums = self._row_sums(records, self._bounds, self.n_products + 2, add_shrunk)
-        if np.array_equal(place, np.arange(kept.products.n_products)):
-            short = kept.found[:, 0] <= float(self.norm_bound) * float(self.norm_bound)
-            sums = _OfSome(sums.kernel, sums.arguments, sums.shape, chosen=~short)
-            found = records.map_sum(sums)
-            found[-2] += self.factor_range * int(short.sum())
-            sizes = np.minimum(kept.found[short, 1].astype(np.int64), self.size_cap)
-            found[-1] += int((sizes * self.size_range // self.size_cap).sum())
-        else:
-            found = records.map_sum(sums)
-        found[:-2] += kept.sums[place]
+        sums = _OfSome(sums.kernel, sums.arguments, sums.shape, chosen=~short)
+        found: IntArray = records.map_sum(sums)
+        found[:-2] += kept.sums
+        found[-2] += self.factor_range * int(short.sum())
+        sizes = np.minimum(kept.found[short, 1].astype(np.int64), self.size_cap)
+        found[-1] += int((sizes * self.size_range // self.size_cap).sum())
         return found
 
     @property
@@ -178,8 +177,7 @@ class ProductMap:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
 
         Of units it is the norm of v; there are more bins. Of records with a compact copy, norms,
-        sizes and the sums of z are kept: `sum` then looks at those beyond the bound alone, and
-        where some pairs are left out since, at products of these.
+        sizes and the sums of z are kept: `sum` then scales those beyond the bound alone.
 
         Privacy
         -------
@@ -193,14 +191,16 @@ class ProductMap:
         kept = copied and hands_out_arrays(records) and 16 * records.n_records <= _KEPT_BYTES
         if self.rows_per_unit > 1 or not kept:
             return records.map_sum(self._row_sums(records, [], n_bins))
+        measured, counts = self._measured(records), np.zeros(n_bins, dtype=np.int64)
+        records.kept_products = measured, weakref.ref(records)
+        count_squares(measured.found, counts)
+        return counts
+
+    def _measured(self, records: Records) -> _KeptProducts:
         found = np.empty((records.n_rows, 2))
         plain = self._row_sums(records, [], self.n_products, measure_products)
         plain = _Measured(plain.kernel, plain.arguments[:-1], plain.shape, found=found)
-        sums = records.map_sum(plain)
-        records.kept_products = _KeptProducts(self, sums, found), weakref.ref(records)
-        counts = np.zeros(n_bins, dtype=np.int64)
-        count_squares(found, counts)
-        return counts
+        return _KeptProducts(self._numbers, records.map_sum(plain), found)
 
     def _row_sums(
         self, records: Records, bounds: list[int], size: int, kernel: Any = None
@@ -228,22 +228,9 @@ class ProductMap:
 class _KeptProducts:
     """Sums of z over records, and by record its squared norm and its sum of y_i^2."""
 
-    products: ProductMap
+    numbers: tuple[Any, ...]
     sums: IntArray
     found: FloatArray
-
-    def place_of(self, other: ProductMap) -> IntArray | None:
-        """Return where the sums of other products are among these; None if some are not."""
-        own, d = self.products, self.products.grid.n_features
-        for one, two in zip(own.scaling, other.scaling, strict=True):
-            if not np.array_equal(one, two):
-                return None
-        keys, wanted = own.rows * d + own.columns, other.rows * d + other.columns
-        order = np.argsort(keys)
-        place = np.searchsorted(keys, wanted, sorter=order)
-        if (place == len(keys)).any() or (keys[order[place]] != wanted).any():
-            return None
-        return np.concatenate([order[place], len(keys) + np.arange(d)])
 
 
 class _BesideRows(SumsSoFar):
@@ -257,8 +244,9 @@ class _BesideRows(SumsSoFar):
         low, self.position = self.position, self.position + len(block)
         own = self._beside[low : self.position]
         if own.dtype == np.bool_:  # rows that are chosen
-            if own.any():
-                yield [(part,) for part in row_parts(block[own], threads())]
+            chosen, step = np.flatnonzero(own), max(1, _SOME // block.shape[1])
+            for some in np.split(chosen, range(step, len(chosen), step)):
+                yield [(part,) for part in row_parts(block[some], threads())]
         else:
             parts = row_parts(block, threads())
             yield list(zip(parts, np.array_split(own, len(parts)), strict=True))
@@ -460,36 +448,12 @@ def add_shrunk(
         _fill_norms(lanes, rows, columns, weights, sizes, squares)
         _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
         factors[len(part) :] = 1.0
-        if np.sum(factors < 1.0) <= _FEW:
-            for k in range(len(part)):
-                if factors[k] < 1.0:
-                    _add_difference(lanes, k, rows, columns, weights, factors[k], total)
-        else:
-            _add_products(lanes, rows, columns, weights, factors, sums)
-            _add_products(lanes, rows, columns, less, whole, sums)
-            for e in range(n_products):
-                total[e] += int(sums[e])
-                sums[e] = 0.0
+        _add_products(lanes, rows, columns, weights, factors, sums)
+        _add_products(lanes, rows, columns, less, whole, sums)
+        for e in range(n_products):
+            total[e] += int(sums[e])
+            sums[e] = 0.0
     return True
-
-
-@compiled
-def _add_difference(
-    lanes: Lanes,
-    k: int,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    factor: float,
-    total: IntArray,
-) -> None:
-    """Add the products z of one record, times its factor and rounded to zero, less z."""
-    for e in range(len(rows)):
-        z = weights[0] * _product(lanes[rows[e], k], lanes[columns[e], k])
-        total[e] += int(np.trunc(z * factor) - z)
-    for i in range(len(lanes)):
-        z = weights[1] * (_product(lanes[i, k], lanes[i, k]) - weights[2])
-        total[len(rows) + i] += int(np.trunc(z * factor) - z)
 
 
 @compiled
@@ -543,6 +507,7 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
     """
     squares[:] = 0.0
     flat, inside = lanes.ravel(), np.zeros(len(squares))
+    near = np.zeros(len(squares), dtype=np.int32)
     low = high = e = 0  # features whose squares are inside
     while e < len(rows):
         stop = e + 1
@@ -563,13 +528,16 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
                 _slide(flat, high, -1.0, inside)
             _add_window(flat, rows[e], inside, squares)
             e = stop
-        elif e + 1 < len(rows):  # squares are read and written half as often
-            _add_squares(flat, rows[e], columns[e], rows[e + 1], columns[e + 1], squares)
-            e += 2
         else:
-            for k in range(len(squares)):
-                squares[k] += np.float64(_product(lanes[rows[e], k], lanes[columns[e], k])) ** 2
-            e += 1
+            i, stop = rows[e], min(e + _NEAR, len(rows))
+            near[:] = 0
+            while e + 1 < stop and rows[e + 1] == i:
+                _add_two(flat, columns[e], columns[e + 1], near)
+                e += 2
+            if e < stop and rows[e] == i:
+                _add_one(flat, columns[e], near)
+                e += 1
+            _add_window(flat, i, near, squares)
 
 
 @compiled
@@ -582,7 +550,7 @@ def _slide(flat: Lanes, j: int, sign: float, inside: FloatArray) -> None:
 
 
 @compiled
-def _add_window(flat: Lanes, i: int, inside: FloatArray, squares: FloatArray) -> None:
+def _add_window(flat: Lanes, i: int, inside: Any, squares: FloatArray) -> None:
     """Add the squares of a feature's products with all that are inside."""
     n = np.uint64(len(squares))
     x = np.uint64(i) * n
@@ -591,13 +559,20 @@ def _add_window(flat: Lanes, i: int, inside: FloatArray, squares: FloatArray) ->
 
 
 @compiled
-def _add_squares(flat: Lanes, i: int, j: int, g: int, h: int, squares: FloatArray) -> None:
-    n = np.uint64(len(squares))
-    x, y, v, w = np.uint64(i) * n, np.uint64(j) * n, np.uint64(g) * n, np.uint64(h) * n
+def _add_one(flat: Lanes, j: int, near: Any) -> None:
+    n = np.uint64(len(near))
+    y = np.uint64(j) * n
     for k in range(n):
-        one = np.float64(_product(flat[x + k], flat[y + k]))
-        other = np.float64(_product(flat[v + k], flat[w + k]))
-        squares[k] += one * one + other * other
+        near[k] = np.int32(near[k] + _product(flat[y + k], flat[y + k]))
+
+
+@compiled
+def _add_two(flat: Lanes, j: int, h: int, near: Any) -> None:
+    n = np.uint64(len(near))
+    y, w = np.uint64(j) * n, np.uint64(h) * n
+    for k in range(n):
+        two = np.int32(_product(flat[y + k], flat[y + k]) + _product(flat[w + k], flat[w + k]))
+        near[k] = np.int32(near[k] + two)
 
 
 @compiled

@@ -50,6 +50,8 @@ MISSING_CURE = (
 # converting and adding the d x d result (d = 1000: 2048 rows beat 1024 and 8192).
 _BLOCK_BYTES = 4 * 2**20
 _SMALLEST_DEFAULT_BLOCK_ROWS = 2048
+#: Blocks of rows in memory that threads share out at once: they seldom wait.
+TOGETHER = 64
 # Blocks large enough to keep a device busy.
 _DEVICE_BLOCK_BYTES = 2**30
 
@@ -201,7 +203,7 @@ class Records(ABC):
         return row_sums.on_host(sums) if is_tensor(sums) else np.asarray(row_sums.total(sums))
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        """Yield the rows in the form in which these sums take them."""
+        """Yield the rows in the form in which these sums, or a mapping, take them."""
         return self._blocks()
 
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
@@ -210,7 +212,7 @@ class Records(ABC):
         Files call `mapping.of_columns` instead where they can, and make no blocks.
         """
         done = 0
-        for block in self._blocks():
+        for block in self._blocks_for(mapping):
             done += len(block)
             if done > start:
                 yield mapping.of_rows(block[max(0, len(block) - (done - start)) :])

@@ -24,6 +24,8 @@ from hushcov.sums.grids import INSIDE
 _EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
 _SIGN_PLACE = np.uint64(1 << 63)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
+# Values of long blocks, of more rows, that a thread takes at a time: others hardly wait for it.
+_PART, _LONG = 2**21, 2**13
 ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
 # Squares that are added up before their sum is added: few roundings after each other.
 _SQUARES_TOGETHER = 2**12
@@ -39,7 +41,7 @@ Lanes = NDArray[np.int16]
 #: Integers are smaller: products of two of them, less another, have room in four bytes.
 LARGEST_LANE = 2**14
 # Records side by side: a multiple of 8, as many as leave all features in the second cache.
-_MOST_LANES, _FEWEST_LANES, _LANE_VALUES = 64, 16, 2**18
+_MOST_LANES, _FEWEST_LANES, _LANE_VALUES = 128, 16, 2**18
 # Records and features that are turned together; they stay in the nearest cache.
 _TOGETHER, _PIECE = 8, 512
 
@@ -146,8 +148,7 @@ class RowSums:
     @property
     def long_blocks(self) -> bool:
         """Whether blocks may be longer than a cache: rows are summed one by one, by each thread."""
-        own = type(self)
-        return own.add is RowSums.add and own.add_parts is RowSums.add_parts
+        return type(self).add_parts is RowSums.add_parts
 
     def centred(self, about: About) -> Self:
         """Return these sums for centred rows."""
@@ -174,9 +175,16 @@ class RowSums:
         return finite
 
     def add_parts(self, parts: list[tuple[Any, ...]], sums: Any) -> bool:
-        """Add parts of a block, each in a thread of its own."""
-        jobs = [(own, *part) for part, own in zip(parts, sums.totals, strict=False)]
-        return all(run_parts(self.add_rows, jobs))
+        """Add parts of a block; every thread has sums of its own."""
+        free = list(sums.totals)
+
+        def add(*part: Any) -> bool:
+            own = free.pop()
+            finite = self.add_rows(own, *part)
+            free.append(own)
+            return finite
+
+        return all(run_parts(add, parts, len(free)))
 
     def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
         """Add rows to a total, in one thread; return False if a number is not finite."""
@@ -203,8 +211,9 @@ class RowSums:
 
 
 def row_parts(block: FloatArray, most: int) -> list[FloatArray]:
-    """Return parts of a block for at most so many threads, none of them tiny."""
-    number = max(1, min(most, block.size // _SMALLEST_PART))
+    """Return parts of a block for at most so many threads, none tiny; several of a long one."""
+    several = block.size // _PART // most * most if len(block) > _LONG else 1
+    number = max(several, min(most, block.size // _SMALLEST_PART), 1)
     return np.array_split(block, number) if number > 1 else [block]
 
 

@@ -21,6 +21,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.records import (
+    TOGETHER,
     BlockFunction,
     Held,
     PartitionedRecords,
@@ -48,7 +49,6 @@ _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
 _ALL = sys.maxsize  # bytes of a copy of all rows, however many there are
-_TOGETHER = 16  # blocks of a copy in memory that threads share out at once: they seldom wait
 
 
 def copy_bytes(
@@ -140,7 +140,7 @@ class CompactRecords(WrappedRecords):
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
         if not self.zeros_stay or not row_sums.centring:
             return self._blocks()
-        return self._integers(_TOGETHER if row_sums.long_blocks else 1)
+        return self._integers(TOGETHER if row_sums.long_blocks else 1)
 
     def _blocks(self) -> Iterator[Any]:
         if not self.zeros_stay:
@@ -168,9 +168,9 @@ class CompactRecords(WrappedRecords):
         for start in range(0, known, step):
             yield kept[start : start + step]
         if kept is None or self.copy.most_bytes < _ALL:
-            yield from self._read_integers(known)
+            yield from self._read_integers(known, long=together > 1)
 
-    def _read_integers(self, start: int) -> Iterator[Int16Array]:
+    def _read_integers(self, start: int, *, long: bool) -> Iterator[Int16Array]:
         """Yield integers of the records from a row on; the first time, keep or write them."""
         room = min(self.copy.most_bytes // (2 * self.n_features), self.n_rows)
         kept = file = None
@@ -180,6 +180,7 @@ class CompactRecords(WrappedRecords):
         records = self._records.unfilled()
         mapping = ToIntegers(self._centre, self._reach, self._per_unit, records.gaps)
         mapping.names, mapping.kept = self.feature_names, kept
+        mapping.long_blocks = long and self.copy.most_bytes == _ALL
         for integers in records._mapped_blocks(mapping, start):
             if file is not None:
                 _check_whole(file.write(integers.data), integers)
@@ -267,6 +268,7 @@ class ToIntegers:
         self._gaps = gaps
         self.names: tuple[str, ...] | None = None
         self.kept: Int16Array | None = None
+        self.long_blocks = False
         self.filled = 0
         self._buffer = Buffer(len(centre), np.int16)
 
