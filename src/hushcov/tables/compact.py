@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
+from hushcov.sums.counts import fill_bins
 from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.records import (
     BlockFunction,
@@ -36,7 +37,7 @@ from hushcov.sums.records import (
     like,
     source_of,
 )
-from hushcov.sums.rows import MISSING, About, RowSums, finite_row, row_parts
+from hushcov.sums.rows import MISSING, About, RowSums, finite_row, row_parts, turn_columns
 from hushcov.tables.sources import ArrayRecords
 
 Int16Array = NDArray[np.int16]
@@ -253,22 +254,16 @@ def in_blocks(rows: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
     yield last
 
 
-class ToIntegers:
+class _Mapping:
     """Maps rows, or columns before they are rows, to integers, and keeps the first ones.
 
     They go to `kept` until that has no room for a block; `filled` rows of it are filled.
     """
 
-    def __init__(
-        self, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, gaps: bool
-    ) -> None:
-        #: What `to_integer` takes beside a value, for each feature.
-        self.public = centre, reach, per_unit
-        self._gaps = gaps
-        self.names: tuple[str, ...] | None = None
+    def __init__(self, n_features: int) -> None:
         self.kept: Int16Array | None = None
         self.filled = 0
-        self._buffer = Buffer(len(centre), np.int16)
+        self._buffer = Buffer(n_features, np.int16)
 
     def place(self, n_rows: int) -> Int16Array:
         """Return where the integers of the next rows go."""
@@ -278,15 +273,52 @@ class ToIntegers:
         self.filled += n_rows
         return self.kept[self.filled - n_rows : self.filled]
 
+    def turned(self, columns: Int16Array) -> Int16Array:
+        """Return integers of columns as rows, turned on all cores."""
+        integers = self.place(columns.shape[1])
+        parts = row_parts(integers, threads())
+        own = np.array_split(columns, len(parts), axis=1)
+        run_parts(turn_columns, list(zip(own, parts, strict=True)))
+        return integers
+
+
+class ToIntegers(_Mapping):
+    """Maps to the integers of `CompactRecords`."""
+
+    def __init__(
+        self, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, gaps: bool
+    ) -> None:
+        super().__init__(len(centre))
+        self._public, self._gaps = (centre, reach, per_unit), gaps
+        self.names: tuple[str, ...] | None = None
+
+    def fill(self, k: int, column: FloatArray, integers: Int16Array) -> int:
+        """Fill in the integers of feature k; return how many values are not finite."""
+        centre, reach, per_unit = self._public
+        return _fill_column(column, centre[k], reach[k], per_unit[k], integers)
+
     def of_rows(self, block: FloatArray) -> Int16Array:
         """Return the integers of a block, made on all cores."""
         integers, parts = self.place(len(block)), row_parts(block, threads())
         rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
-        if not all(run_parts(_fill_integers, [(part, *self.public, own) for part, own in rows])):
+        if not all(run_parts(_fill_integers, [(part, *self._public, own) for part, own in rows])):
             check_finite(block, gaps=self._gaps, names=self.names)
             if not self._gaps:
                 raise AssertionError("finite after all")
         return integers
+
+
+class ToBins(_Mapping):
+    """Maps columns to the bins of `signed_octaves_of`."""
+
+    def __init__(self, centre: FloatArray, nothing: FloatArray) -> None:
+        super().__init__(len(centre))
+        self._public = centre, nothing
+
+    def fill(self, k: int, column: FloatArray, bins: Int16Array) -> int:
+        """Fill in the bins of feature k; return how many values are not finite."""
+        centre, nothing = self._public
+        return fill_bins(column, centre[k], nothing[k], bins)
 
 
 def _device_keeps(records: Records) -> bool:
@@ -374,6 +406,17 @@ def _fill_row(
 ) -> None:
     for i in range(len(row)):
         integers[i] = to_integer(row[i], centre[i], reach[i], per_unit[i])
+
+
+@compiled
+def _fill_column(
+    column: FloatArray, centre: float, reach: float, per_unit: float, integers: Any
+) -> int:
+    odd = 0
+    for a in range(len(column)):
+        integers[a] = to_integer(column[a], centre, reach, per_unit)
+        odd += column[a] - column[a] != 0.0  # where it is NaN
+    return odd
 
 
 @compiled

@@ -29,9 +29,10 @@ from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, intrinsic, threads
 from hushcov._validation import check_real, listed, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.sums.counts import Octaves
 from hushcov.sums.records import Records, check_block_rows, check_finite, default_block_rows
-from hushcov.sums.rows import MISSING, turn
-from hushcov.tables.compact import Buffer, in_blocks, to_integer
+from hushcov.sums.rows import MISSING, RowSums
+from hushcov.tables.compact import Buffer, ToBins, in_blocks
 from hushcov.tables.formats import (
     FileSpan,
     GroupReader,
@@ -95,6 +96,9 @@ _MOST_AHEAD = 8
 # Bytes of columns of a group of rows that a thread decodes at a time, and the fewest blocks in
 # groups that are read so: smaller ones are read faster in batches of several.
 _COLUMNS_BYTES, _BLOCKS_IN_PART = 4 * 2**20, 4
+# Bytes of columns that are still in a core's cache when they become integers; and values between
+# columns of these, so that not all are in the same place of a cache.
+_CACHED_BYTES, _APART = 2**19, 32
 # Measured: batches of files that pyarrow has at a time, and what it takes over its use; and what
 # it holds of a column between batches: a buffer, and a page of as many rows as it writes.
 _BATCHES, _UNUSED, _HELD_BYTES = 2.5, 1.2, 2**14 + 8 * 20_000
@@ -311,34 +315,50 @@ class FileRecords(Records):
             block.setflags(write=False)
             yield block[:filled]
 
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        if isinstance(row_sums, Octaves) and row_sums.of_all and self._parts(2) is not None:
+            return self._mapped_blocks(ToBins(*row_sums.arguments[:2]))
+        return self._blocks()
+
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
         """See `Records`; columns of whole groups become integers, before they are rows."""
         parts = self._parts(2)
         if parts is None:
             yield from super()._mapped_blocks(mapping, start)
             return
+        most = max(part.n_rows for part in parts)
+        columns = np.empty((self.n_features, most + _APART), dtype=np.int16)
         for reader, part in _opened(part for part in parts if part.stop > start):
             whole = part.after(start)
-            integers = mapping.place(whole.n_rows)
-            odd = np.zeros((1, self.n_features))  # a value that is not finite, for each feature
-            missing = np.zeros(whole.n_rows, dtype=np.bool_)
-            to = integers, missing, odd, mapping.public
-            self._decode(reader, whole, Columns.fill_integers, *to)
-            check_finite(odd, gaps=self.gaps, names=self.feature_names)
+            own, missing = columns[:, : whole.n_rows], np.zeros(whole.n_rows, dtype=np.bool_)
+            worst = np.zeros((1, self.n_features))  # a value that is not finite, for each feature
+
+            def fill(left: int, found: list[FloatArray], to: Any = (own, missing, worst)) -> None:
+                for k, column in enumerate(found, start=left):
+                    if mapping.fill(k, column, to[0][k]):
+                        to[1][~np.isfinite(column)] = True
+                        odd = np.isinf(column).any(), np.isnan(column).any()
+                        to[2][0, k] = np.select(odd, (np.inf, np.nan))
+
+            self._decode(reader, whole, fill, _CACHED_BYTES)
+            check_finite(worst, gaps=self.gaps, names=self.feature_names)
             if missing.any():
-                integers[missing] = MISSING
-            blocks = in_blocks(integers, self.block_rows)
-            del integers, to  # so that nobody refers to them in the end
-            yield from blocks
+                own[:, missing] = MISSING
+            for first in range(0, whole.n_rows, self.block_rows):
+                yield mapping.turned(own[:, first : first + self.block_rows])
 
     def _group_blocks(self, parts: Sequence[_Part]) -> Blocks:
         buffer = Buffer(self.n_features, np.float64)
         for reader, part in _opened(parts):
             rows = buffer.take(part.n_rows)
-            self._decode(reader, part, Columns.fill, rows, 0)
+
+            def fill(left: int, found: list[FloatArray], rows: FloatArray = rows) -> None:
+                Columns(found).fill(rows, 0, left)
+
+            self._decode(reader, part, fill, _COLUMNS_BYTES)
             rows.setflags(write=False)
             blocks = in_blocks(rows, self.block_rows)
-            del rows  # so that nobody refers to them in the end
+            del rows, fill  # so that nobody refers to them in the end
             yield from blocks
 
     def _parts(self, value_bytes: int) -> list[_Part] | None:
@@ -373,14 +393,14 @@ class FileRecords(Records):
         return parts if position >= _BLOCKS_IN_PART * self.block_rows * len(parts) > 0 else None
 
     def _decode(
-        self, reader: GroupReader, part: _Part, fill: Callable[..., None], *to: Any
+        self, reader: GroupReader, part: _Part, fill: Callable[..., None], n_bytes: int
     ) -> None:
-        """Call `fill(columns, *to, left)` with all columns of a part, a few at a time.
+        """Call `fill(left, columns)` with all columns of a part, a few at a time.
 
         Several threads do it, each for columns of its own, of which `left` is the first one.
         """
         names, nulls = self.feature_names, set[str]()
-        step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
+        step = max(1, n_bytes // (8 * part.group_rows))
 
         def work(left: int) -> None:
             own = names[left : left + step]
@@ -391,7 +411,7 @@ class FileRecords(Records):
                 (n, each.slice(part.first, part.n_rows)) for n, each in zip(own, found, strict=True)
             ]
             nulls.update(n for n, each in named if each.null_count and n not in self.fills)
-            fill(Columns([self._numbers(*each) for each in named]), *to, left)
+            fill(left, [self._numbers(*each) for each in named])
 
         starts = range(0, self.n_features, step)
         if threads() == 1 or not self._ahead:
@@ -809,17 +829,6 @@ class Columns:
         assert 0 <= start <= self.n_rows - len(rows)
         _interleave(self._addresses, start, rows, left)
 
-    def fill_integers(
-        self, integers: Any, missing: Any, odd: FloatArray, public: Any, left: int
-    ) -> None:
-        """Fill `integers` from column `left` on, as `to_integer` maps values."""
-        assert 0 <= left <= integers.shape[1] - len(self._columns)
-        assert len(integers) == len(missing) == self.n_rows
-        if not _compact(self._addresses, left, public, integers, missing):
-            for i, column in enumerate(self._columns, start=left):
-                found = np.isinf(column).any(), np.isnan(column).any()
-                odd[0, i] = np.select(found, (np.inf, np.nan))
-
 
 @intrinsic
 def _pointer(_: Any, address: Any) -> Any:
@@ -841,43 +850,3 @@ def _interleave(addresses: NDArray[np.uint64], start: int, rows: FloatArray, lef
             for a in range(top, min(top + _TILE_ROWS, n)):
                 for i in range(first, min(first + _TILE_COLUMNS, d)):
                     rows[a, left + i] = _pointer(addresses[i])[start + a]
-
-
-@compiled
-def _compact(
-    addresses: NDArray[np.uint64], left: int, public: Any, integers: Any, missing: Any
-) -> bool:
-    """Fill integers of all rows, and mark rows that are not finite; return False if there are."""
-    centre, reach, per_unit = public
-    tile, finite = np.empty((_TILE_COLUMNS, _TILE_ROWS), dtype=np.int16), True
-    for top in range(0, len(integers), _TILE_ROWS):
-        n = min(_TILE_ROWS, len(integers) - top)
-        for first in range(0, len(addresses), _TILE_COLUMNS):
-            d = min(_TILE_COLUMNS, len(addresses) - first)
-            for i in range(d):
-                where, k = addresses[first + i], left + first + i
-                public = centre[k], reach[k], per_unit[k]
-                if _copy_integers(where, np.uint64(top), n, public, tile[i]):
-                    finite = False
-                    for a in range(n):
-                        x = _pointer(where)[top + a]
-                        missing[top + a] |= x - x != 0.0
-            rows = integers[top : top + n, left + first : left + first + d]
-            if d == _TILE_COLUMNS:
-                turn(tile, rows)
-            else:
-                rows[:] = tile[:d, :n].T
-    return finite
-
-
-@compiled
-def _copy_integers(
-    address: Any, start: Any, n: int, public: tuple[float, float, float], own: Any
-) -> int:
-    """Return how many values are not finite."""
-    column, odd, (centre, reach, per_unit) = _pointer(address), 0, public
-    for a in range(np.uint64(n)):
-        x = column[start + a]
-        own[a] = to_integer(x, centre, reach, per_unit)
-        odd += x - x != 0.0  # where it is NaN
-    return odd
