@@ -229,60 +229,46 @@ class CompactRecords(WrappedRecords):
         )
 
 
-class Buffer:
-    """Rows that are used again when nobody refers to them: the system clears new ones."""
+class Mapping:
+    """What is made of the numbers of columns before they are rows; here nothing else.
 
-    def __init__(self, n_features: int, dtype: Any) -> None:
-        self._rows = np.empty((0, n_features), dtype)
-
-    def take(self, n_rows: int) -> NDArray[Any]:
-        """Return so many rows, filled with anything."""
-        in_use = sys.getrefcount(self._rows) > 2  # the attribute, and the argument of this call
-        if in_use or len(self._rows) < n_rows:
-            self._rows = np.empty((n_rows, self._rows.shape[1]), self._rows.dtype)
-        return self._rows[:n_rows]
-
-
-def in_blocks(rows: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
-    """Yield blocks of rows; the last one is a copy, so that the rows may be used again after it."""
-    whole = (len(rows) - 1) // size * size
-    for start in range(0, whole, size):
-        yield rows[start : start + size]
-    last = rows[whole:].copy()
-    last.setflags(write=rows.flags.writeable)
-    del rows
-    yield last
-
-
-class _Mapping:
-    """Maps rows, or columns before they are rows, to integers, and keeps the first ones.
-
-    They go to `kept` until that has no room for a block; `filled` rows of it are filled.
+    Rows go to `kept` until that has no room for a block; `filled` rows of it are filled. Others are
+    in one of two places, where nobody refers to it any more: the system clears new memory.
     """
 
-    def __init__(self, n_features: int) -> None:
+    def __init__(self, n_features: int, dtype: Any = np.int16) -> None:
+        self.dtype, self.filled = dtype, 0
         self.kept: Int16Array | None = None
-        self.filled = 0
-        self._buffer = Buffer(n_features, np.int16)
+        self._rows = self._others = np.empty((0, n_features), dtype)
 
-    def place(self, n_rows: int) -> Int16Array:
-        """Return where the integers of the next rows go."""
-        if self.kept is None or self.filled + n_rows > len(self.kept):
-            self.kept = None  # rows that follow are not the first ones any more
-            return self._buffer.take(n_rows)
-        self.filled += n_rows
-        return self.kept[self.filled - n_rows : self.filled]
+    def fill(self, k: int, column: FloatArray, to: Any) -> int:
+        """Fill in part of feature k; return how many values are not finite, where it is checked."""
+        to[:] = column
+        return 0
 
-    def turned(self, columns: Int16Array) -> Int16Array:
-        """Return integers of columns as rows, turned on all cores."""
-        integers = self.place(columns.shape[1])
-        parts = row_parts(integers, threads())
+    def place(self, n_rows: int) -> NDArray[Any]:
+        """Return where the next rows go."""
+        if self.kept is not None and self.filled + n_rows <= len(self.kept):
+            self.filled += n_rows
+            return self.kept[self.filled - n_rows : self.filled]
+        self.kept = None  # rows that follow are not the first ones any more
+        self._rows, self._others = self._others, self._rows
+        in_use = sys.getrefcount(self._rows) > 2  # the attribute, and the argument of this call
+        if in_use or len(self._rows) < n_rows:
+            self._rows = np.empty((n_rows, self._rows.shape[1]), self.dtype)
+        return self._rows[:n_rows]
+
+    def turned(self, columns: NDArray[Any]) -> NDArray[Any]:
+        """Return columns as rows, turned on all cores."""
+        rows = self.place(columns.shape[1])
+        parts: list[Any] = row_parts(rows, threads())
         own = np.array_split(columns, len(parts), axis=1)
         run_parts(turn_columns, list(zip(own, parts, strict=True)))
-        return integers
+        rows.setflags(write=rows.dtype != np.float64)
+        return rows
 
 
-class ToIntegers(_Mapping):
+class ToIntegers(Mapping):
     """Maps to the integers of `CompactRecords`."""
 
     def __init__(
@@ -308,7 +294,7 @@ class ToIntegers(_Mapping):
         return integers
 
 
-class ToBins(_Mapping):
+class ToBins(Mapping):
     """Maps columns to the bins of `signed_octaves_of`."""
 
     def __init__(self, centre: FloatArray, nothing: FloatArray) -> None:

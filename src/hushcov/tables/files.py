@@ -13,7 +13,7 @@ import glob
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -23,16 +23,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray
-from hushcov._compiled import compiled, intrinsic, threads
+from hushcov._compiled import threads
 from hushcov._validation import check_real, listed, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.sums.counts import Octaves
 from hushcov.sums.records import Records, check_block_rows, check_finite, default_block_rows
-from hushcov.sums.rows import MISSING, RowSums
-from hushcov.tables.compact import Buffer, ToBins, in_blocks
+from hushcov.sums.rows import MISSING, RowSums, turn_columns
+from hushcov.tables.compact import Mapping, ToBins
 from hushcov.tables.formats import (
     FileSpan,
     GroupReader,
@@ -93,20 +92,14 @@ _BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
 _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
-# Bytes of columns of a group of rows that a thread decodes at a time, and the fewest blocks in
-# groups that are read so: smaller ones are read faster in batches of several.
-_COLUMNS_BYTES, _BLOCKS_IN_PART = 4 * 2**20, 4
-# Bytes of columns that are still in a core's cache when they become integers; and values between
-# columns of these, so that not all are in the same place of a cache.
-_CACHED_BYTES, _APART = 2**19, 32
+# Bytes of columns of a group of rows that a thread decodes at a time: they stay in its cache. And
+# the fewest blocks in groups that are read so: smaller ones are read faster in batches of several.
+_COLUMNS_BYTES, _BLOCKS_IN_PART = 2**19, 4
+_APART = 32  # values between columns: those of powers of two would share places of a cache
 # Measured: batches of files that pyarrow has at a time, and what it takes over its use; and what
 # it holds of a column between batches: a buffer, and a page of as many rows as it writes.
 _BATCHES, _UNUSED, _HELD_BYTES = 2.5, 1.2, 2**14 + 8 * 20_000
 _LEAST_READER_BYTES = 80 * 10**6  # measured with text files, the most that they take
-# Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
-# in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
-_TILE_COLUMNS = 8
-_TILE_ROWS = 256
 
 
 class FoundFile(str):
@@ -289,7 +282,7 @@ class FileRecords(Records):
     def _blocks(self) -> Iterator[FloatArray]:
         parts = self._parts(8)
         if parts is not None:
-            return self._group_blocks(parts)
+            return self._group_blocks(parts, Mapping(self.n_features, np.float64))
         blocks = self._read_blocks()
         if self._ahead and self.n_records > self.block_rows and threads() > 1:
             count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
@@ -298,13 +291,15 @@ class FileRecords(Records):
 
     def _read_blocks(self) -> Blocks:
         block = np.empty((min(self.block_rows, self.n_records), self.n_features))
-        filled = 0
+        near, filled = np.empty((self.n_features, len(block) + _APART)), 0
         for span in self.spans:
             for columns in self._columns(span):
-                taken = 0
-                while taken < columns.n_rows:
-                    count = min(columns.n_rows - taken, len(block) - filled)
-                    columns.fill(block[filled : filled + count], taken)
+                taken, n_rows = 0, len(columns[0])
+                while taken < n_rows:
+                    count = min(n_rows - taken, len(block) - filled)
+                    own = near[:, :count]
+                    np.stack([each[taken : taken + count] for each in columns], out=own)
+                    turn_columns(own, block[filled : filled + count])
                     taken, filled = taken + count, filled + count
                     if filled == len(block):
                         block.setflags(write=False)
@@ -324,42 +319,18 @@ class FileRecords(Records):
         """See `Records`; columns of whole groups become integers, before they are rows."""
         parts = self._parts(2)
         if parts is None:
-            yield from super()._mapped_blocks(mapping, start)
-            return
+            return super()._mapped_blocks(mapping, start)
+        return self._group_blocks(parts, mapping, start)
+
+    def _group_blocks(self, parts: Sequence[_Part], mapping: Mapping, start: int = 0) -> Blocks:
         most = max(part.n_rows for part in parts)
-        columns = np.empty((self.n_features, most + _APART), dtype=np.int16)
+        columns = np.empty((self.n_features, most + _APART), dtype=mapping.dtype)
         for reader, part in _opened(part for part in parts if part.stop > start):
             whole = part.after(start)
-            own, missing = columns[:, : whole.n_rows], np.zeros(whole.n_rows, dtype=np.bool_)
-            worst = np.zeros((1, self.n_features))  # a value that is not finite, for each feature
-
-            def fill(left: int, found: list[FloatArray], to: Any = (own, missing, worst)) -> None:
-                for k, column in enumerate(found, start=left):
-                    if mapping.fill(k, column, to[0][k]):
-                        to[1][~np.isfinite(column)] = True
-                        odd = np.isinf(column).any(), np.isnan(column).any()
-                        to[2][0, k] = np.select(odd, (np.inf, np.nan))
-
-            self._decode(reader, whole, fill, _CACHED_BYTES)
-            check_finite(worst, gaps=self.gaps, names=self.feature_names)
-            if missing.any():
-                own[:, missing] = MISSING
+            self._decode(reader, whole, mapping, columns)
             for first in range(0, whole.n_rows, self.block_rows):
-                yield mapping.turned(own[:, first : first + self.block_rows])
-
-    def _group_blocks(self, parts: Sequence[_Part]) -> Blocks:
-        buffer = Buffer(self.n_features, np.float64)
-        for reader, part in _opened(parts):
-            rows = buffer.take(part.n_rows)
-
-            def fill(left: int, found: list[FloatArray], rows: FloatArray = rows) -> None:
-                Columns(found).fill(rows, 0, left)
-
-            self._decode(reader, part, fill, _COLUMNS_BYTES)
-            rows.setflags(write=False)
-            blocks = in_blocks(rows, self.block_rows)
-            del rows, fill  # so that nobody refers to them in the end
-            yield from blocks
+                stop = min(first + self.block_rows, whole.n_rows)
+                yield mapping.turned(columns[:, first:stop])
 
     def _parts(self, value_bytes: int) -> list[_Part] | None:
         """Return all rows in groups, or halves of groups, to be held with so many bytes a value.
@@ -392,26 +363,29 @@ class FileRecords(Records):
                 raise changed(span.path)
         return parts if position >= _BLOCKS_IN_PART * self.block_rows * len(parts) > 0 else None
 
-    def _decode(
-        self, reader: GroupReader, part: _Part, fill: Callable[..., None], n_bytes: int
-    ) -> None:
-        """Call `fill(left, columns)` with all columns of a part, a few at a time.
-
-        Several threads do it, each for columns of its own, of which `left` is the first one.
-        """
-        names, nulls = self.feature_names, set[str]()
-        step = max(1, n_bytes // (8 * part.group_rows))
+    def _decode(self, reader: GroupReader, part: _Part, mapping: Mapping, to: Any) -> None:
+        """Fill in columns of a part, as a mapping says; several threads do it, each for its own."""
+        names, nulls, missing = self.feature_names, set[str](), np.zeros(part.n_rows, np.bool_)
+        odd = np.zeros((2, self.n_features), np.bool_)  # that some values are infinite, or NaN
+        step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
 
         def work(left: int) -> None:
-            own = names[left : left + step]
-            found = reader.read(part.group, own)
-            if any(len(each) != part.group_rows for each in found):
-                raise changed(part.path)
-            named = [
-                (n, each.slice(part.first, part.n_rows)) for n, each in zip(own, found, strict=True)
-            ]
-            nulls.update(n for n, each in named if each.null_count and n not in self.fills)
-            fill(left, [self._numbers(*each) for each in named])
+            for k, name in enumerate(names[left : left + step], start=left):
+                inside = range(part.first, part.first + part.n_rows)
+                pages = reader.pages(part.group, name, part.group_rows, inside)
+                if pages is None:
+                    column = reader.read(part.group, name)
+                    if len(column) != part.group_rows:
+                        raise changed(part.path)
+                    column = column.slice(part.first, part.n_rows)
+                    if column.null_count and name not in self.fills:
+                        nulls.add(name)
+                    pages = [(0, self._numbers(name, column))]
+                for start, page in pages:
+                    values, stop = filled(page, self.fills.get(name)), start + len(page)
+                    if mapping.fill(k, values, to[k, start:stop]):
+                        missing[start:stop][~np.isfinite(values)] = True
+                        odd[:, k] |= np.isinf(values).any(), np.isnan(values).any()
 
         starts = range(0, self.n_features, step)
         if threads() == 1 or not self._ahead:
@@ -426,8 +400,12 @@ class FileRecords(Records):
                 wait([job for job in jobs if not job.cancel()])
         if not self.gaps:
             refuse_nulls([name for name in names if name in nulls])
+        worst = np.select([*odd], (np.inf, np.nan))
+        check_finite(worst[None], gaps=self.gaps, names=names)
+        if missing.any():
+            to[:, : part.n_rows][:, missing] = MISSING
 
-    def _columns(self, span: FileSpan) -> Iterator[Columns]:
+    def _columns(self, span: FileSpan) -> Iterator[list[FloatArray]]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
         most = min(batch_rows(self.n_features, self.block_rows), max(1, self.n_records))
         for batch in _within(span, self.feature_names, most):
@@ -435,11 +413,11 @@ class FileRecords(Records):
                 yield self._converted(batch.slice(start, most))
             del batch  # before the next one is made
 
-    def _converted(self, batch: Any) -> Columns:
+    def _converted(self, batch: Any) -> list[FloatArray]:
         named = list(zip(self.feature_names, batch.columns, strict=True))
         if not self.gaps:
             refuse_nulls([n for n, column in named if column.null_count and n not in self.fills])
-        return Columns([self._numbers(name, column) for name, column in named])
+        return [self._numbers(name, column) for name, column in named]
 
     def _numbers(self, name: str, column: Any) -> FloatArray:
         if name in self._categories:
@@ -808,45 +786,3 @@ def _text_header(paths: tuple[str, ...], text: TextOptions) -> Header:
     names = text.names or fields
     check_different(path, names)
     return Header(paths, "csv", len(names), names, text=text)
-
-
-class Columns:
-    """Columns of successive records, at least one and all of one length, to be made rows."""
-
-    def __init__(self, columns: Sequence[FloatArray]) -> None:
-        self.n_rows = len(columns[0])
-        # Compiled loops read at these addresses without checking them.
-        for column in columns:
-            assert column.dtype == np.float64
-            assert column.flags.c_contiguous
-            assert column.shape == (self.n_rows,)
-        self._columns = tuple(columns)  # keeps them alive, so that their addresses stay valid
-        self._addresses = np.array([column.ctypes.data for column in columns], dtype=np.uint64)
-
-    def fill(self, rows: FloatArray, start: int, left: int = 0) -> None:
-        """Fill `rows`, from column `left` on, with the records from `start` on."""
-        assert 0 <= left <= rows.shape[1] - len(self._columns)
-        assert 0 <= start <= self.n_rows - len(rows)
-        _interleave(self._addresses, start, rows, left)
-
-
-@intrinsic
-def _pointer(_: Any, address: Any) -> Any:
-    """In compiled code: the numbers at an address. Numba would copy a list of arrays one by one."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    to_numbers: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
-    return to_numbers(address), generate
-
-
-@compiled
-def _interleave(addresses: NDArray[np.uint64], start: int, rows: FloatArray, left: int) -> None:
-    n, d = len(rows), len(addresses)
-    for top in range(0, n, _TILE_ROWS):
-        for first in range(0, d, _TILE_COLUMNS):
-            for a in range(top, min(top + _TILE_ROWS, n)):
-                for i in range(first, min(first + _TILE_COLUMNS, d)):
-                    rows[a, left + i] = _pointer(addresses[i])[start + a]
