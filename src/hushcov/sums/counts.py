@@ -120,11 +120,6 @@ def signed_octaves_of(
 class Octaves(RowSums):
     """Counts of `signed_octaves_of`; in place of rows, bins may come that `fill_bins` filled."""
 
-    @property
-    def of_all(self) -> bool:
-        """Whether all columns are counted, in their order: all that there are may be filled."""
-        return np.array_equal(self.arguments[2], np.arange(self.shape[0]))
-
     def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
         """See `RowSums`."""
         if rows.dtype != np.int16:

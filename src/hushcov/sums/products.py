@@ -15,7 +15,7 @@ from hushcov._compiled import compiled, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.records import Records, hands_out_arrays, layers_of
+from hushcov.sums.records import Records, hands_out_arrays
 from hushcov.sums.rows import (
     LARGEST_LANE,
     Lanes,
@@ -177,9 +177,9 @@ class ProductMap:
     def norm_histogram(self, records: Records) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
 
-        Of units it is the norm of v; there are more bins. Of records with a compact copy, norms,
-        sizes and the sums of z are kept: `sum` then looks at those beyond the bound alone, and
-        where some pairs are left out since, at products of these.
+        Of units it is the norm of v; there are more bins. Of records that come to this process,
+        norms, sizes and the sums of z are kept: `sum` then looks at those beyond the bound alone,
+        and where some pairs are left out since, at products of these.
 
         Privacy
         -------
@@ -189,8 +189,7 @@ class ProductMap:
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
             n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
-        copied = any(layer.keeps_copy for layer in layers_of(records))
-        kept = copied and hands_out_arrays(records) and 16 * records.n_records <= _KEPT_BYTES
+        kept = hands_out_arrays(records) and 16 * records.n_records <= _KEPT_BYTES
         if self.rows_per_unit > 1 or not kept:
             return records.map_sum(self._row_sums(records, [], n_bins))
         found = np.empty((records.n_rows, 2))

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -311,8 +311,10 @@ class FileRecords(Records):
             yield block[:filled]
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        if isinstance(row_sums, Octaves) and row_sums.of_all and self._parts(2) is not None:
-            return self._mapped_blocks(ToBins(*row_sums.arguments[:2]))
+        if isinstance(row_sums, Octaves) and self._parts(2) is not None:
+            *about, columns = row_sums.arguments
+            if np.array_equal(columns, np.arange(self.n_features)):
+                return self._mapped_blocks(ToBins(*about))
         return self._blocks()
 
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
@@ -369,23 +371,24 @@ class FileRecords(Records):
         odd = np.zeros((2, self.n_features), np.bool_)  # that some values are infinite, or NaN
         step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
 
+        def use(k: int, start: int, found: FloatArray) -> None:
+            values, stop = filled(found, self.fills.get(names[k])), start + len(found)
+            if mapping.fill(k, values, to[k, start:stop]):
+                missing[start:stop][~np.isfinite(values)] = True
+                odd[:, k] |= np.isinf(values).any(), np.isnan(values).any()
+
         def work(left: int) -> None:
+            inside = range(part.first, part.first + part.n_rows)
             for k, name in enumerate(names[left : left + step], start=left):
-                inside = range(part.first, part.first + part.n_rows)
-                pages = reader.pages(part.group, name, part.group_rows, inside)
-                if pages is None:
+                args = part.group, name, part.group_rows, inside, partial(use, k)
+                if not reader.use_pages(*args):
                     column = reader.read(part.group, name)
                     if len(column) != part.group_rows:
                         raise changed(part.path)
                     column = column.slice(part.first, part.n_rows)
                     if column.null_count and name not in self.fills:
                         nulls.add(name)
-                    pages = [(0, self._numbers(name, column))]
-                for start, page in pages:
-                    values, stop = filled(page, self.fills.get(name)), start + len(page)
-                    if mapping.fill(k, values, to[k, start:stop]):
-                        missing[start:stop][~np.isfinite(values)] = True
-                        odd[:, k] |= np.isinf(values).any(), np.isnan(values).any()
+                    use(k, 0, self._numbers(name, column))
 
         starts = range(0, self.n_features, step)
         if threads() == 1 or not self._ahead:

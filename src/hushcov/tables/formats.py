@@ -21,7 +21,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from hushcov._arrays import FloatArray
 from hushcov._compiled import compiled, threads
 from hushcov._validation import listed
 from hushcov.exceptions import (
@@ -220,20 +219,27 @@ class GroupReader:
             found = table.column(name)
             return found.combine_chunks() if found.num_chunks > 1 else found.chunk(0)
 
-    def pages(
-        self, group: int, name: str, n_rows: int, inside: range
-    ) -> list[tuple[int, FloatArray]] | None:
-        """Return the rows `inside` of a column, in parts, each after its place among these rows.
+    def use_pages(
+        self, group: int, name: str, n_rows: int, inside: range, use: Callable[..., None]
+    ) -> bool:
+        """Call `use(start, values)` with the rows `inside` of a column, page by page.
 
-        None where doubles of the group, `n_rows` of them, do not lie in pages as they are.
+        `start` is their place among these rows. False where doubles of the group, `n_rows` of them,
+        do not lie in pages as they are: some may have been used, and all must be again.
         """
         index, levels = self._doubles.get(name, (-1, 0))
         if index < 0 or group >= self._metadata.num_row_groups:
-            return None
+            return False
         chunk = self._metadata.row_group(group).column(index)
         if chunk.has_dictionary_page or chunk.compression not in _UNPACKED:
-            return None
-        unpack, found, at, row = None, list[tuple[int, FloatArray]](), 0, 0
+            return False
+        with readable(self._path):
+            return self._use_pages(chunk, levels, n_rows, inside, use)
+
+    def _use_pages(
+        self, chunk: Any, levels: int, n_rows: int, inside: range, use: Callable[..., None]
+    ) -> bool:
+        unpack, at, row = None, 0, 0
         if chunk.compression != "UNCOMPRESSED":
             unpack = arrow().Codec(chunk.compression.lower()).decompress
         data = os.pread(self._file.fileno(), chunk.total_compressed_size, chunk.data_page_offset)
@@ -241,23 +247,21 @@ class GroupReader:
             start, kind, size, held, number, encoding = page_header(np.frombuffer(data, "u1"), at)
             at, before = start + held, size - 8 * number  # bytes of levels
             if (kind, encoding) != (0, 0) or min(size, held, number, before) < 0:
-                return None
+                return False
             first, last = max(0, inside.start - row), min(number, inside.stop - row)
             row += number
             if first >= last:
                 continue
-            with readable(self._path):
-                page: Any = memoryview(data)[start:at]
-                page = memoryview(unpack(page, size)) if unpack else page
+            page: Any = memoryview(data)[start:at]
+            page = memoryview(unpack(page, size)) if unpack else page
             # Where there are as many values as levels, no value is missing.
             expected = 4 + int.from_bytes(page[:4], "little") if levels else 0
             if before != expected or len(page) != size:
-                return None
+                return False
             values = np.frombuffer(page, np.float64, number, before)[first:last]
-            found.append(
-                (row - number + first - inside.start, np.require(values, requirements="A"))
-            )
-        return found if row == n_rows else None
+            use(row - number + first - inside.start, np.require(values, requirements="A"))
+            del page, values  # their memory is in the cache for the next ones
+        return row == n_rows
 
 
 @compiled
