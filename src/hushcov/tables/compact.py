@@ -230,7 +230,7 @@ class CompactRecords(WrappedRecords):
 
 
 class Mapping:
-    """What is made of the numbers of columns before they are rows; here nothing else.
+    """Numbers of columns before they are rows, as they are; subclasses map them to others.
 
     Rows go to `kept` until that has no room for a block; `filled` rows of it are filled. Others are
     in one of two places, where nobody refers to it any more: the system clears new memory.
