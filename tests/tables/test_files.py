@@ -24,13 +24,14 @@ from hushcov.exceptions import (
     RecordsFileError,
 )
 from hushcov.planning import fit_memory, registry
-from hushcov.sums.records import WatchedRecords
+from hushcov.sums.counts import signed_octaves, signed_octaves_of
+from hushcov.sums.records import CompleteRecords, WatchedRecords
 from hushcov.sums.rows import MISSING
 from hushcov.tables import compact, files
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.compact import CompactRecords
-from hushcov.tables.files import Columns, FileRecords, read_header
-from hushcov.tables.formats import GroupReader
+from hushcov.tables.files import FileRecords, read_header
+from hushcov.tables.formats import GroupReader, page_header
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 from table_helpers import refused, rows_of
 
@@ -109,17 +110,6 @@ def test_folders_in_folders(tmp_path):
     assert "names of folders" in message
     (tmp_path / "empty" / "inside").mkdir(parents=True)
     assert "got none" in refusal(lambda: open_records(tmp_path / "empty"))
-
-
-def test_addresses_beyond_the_columns_are_refused():
-    columns = Columns([np.zeros(5), np.zeros(5)])
-    columns.fill(np.empty((3, 2)), 2)
-    for start, shape in ((3, (3, 2)), (-1, (3, 2)), (0, (3, 1))):
-        with pytest.raises(AssertionError):
-            columns.fill(np.empty(shape), start)
-    for bad in (np.zeros(2), np.zeros(5, dtype=np.float32), np.zeros(10)[::2], np.zeros((5, 1))):
-        with pytest.raises(AssertionError):
-            Columns([np.zeros(5), bad])
 
 
 @every_format
@@ -458,7 +448,8 @@ def test_groups_column_by_column_are_the_same_rows_and_integers(
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", n_threads)
     table, groups = odd_table(n_records), -(-n_records // 257)
-    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=257)
+    options = {"use_dictionary": n_records == 257, "max_rows_per_page": 100}
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=257, **options)
     d = table.num_columns
     public = np.linspace(-1, 1, d), np.geomspace(1e-8, 1e9, d), np.geomspace(1e-9, 1e8, d)
     parts = {"batches": (0, 0), "groups": (groups, groups)}
@@ -517,6 +508,105 @@ def test_what_groups_refuse(tmp_path, monkeypatch, n_threads):
     assert "leave files unchanged" in refusal(lambda: list(records._blocks()))
 
 
+PLAIN = {
+    "snappy": {},
+    "none": {"compression": "none"},
+    "zstd": {"compression": "zstd"},
+    "gzip": {"compression": "gzip"},
+    "small pages": {"max_rows_per_page": 7},
+    "checksums": {"write_page_checksum": True},
+    "no statistics": {"write_statistics": False},
+}
+OTHER_PAGES = {
+    "dictionaries": {"use_dictionary": True},
+    "second version": {"data_page_version": "2.0"},
+    "split bytes": {"column_encoding": dict.fromkeys(NAMES, "BYTE_STREAM_SPLIT")},
+    "lz4": {"compression": "lz4"},
+}
+
+
+@pytest.mark.parametrize("way", [*PLAIN, *OTHER_PAGES])
+def test_pages_hold_what_pyarrow_reads(tmp_path, way):
+    columns = np.random.default_rng(0).standard_normal((3, 1003))
+    columns[0, ::7], columns[1, ::5] = -0.0, np.array([np.nan, np.inf, 5e-324])[np.arange(201) % 3]
+    columns[2, :3] = 1.7e308, -np.inf, np.nan
+    options = {"use_dictionary": False} | (PLAIN | OTHER_PAGES)[way]
+    for required, path in ((True, tmp_path / "a.parquet"), (False, tmp_path / "b.parquet")):
+        schema = pa.schema([pa.field(name, pa.float64(), not required) for name in NAMES])
+        table = pa.table([*columns], schema=schema)
+        parquet.write_table(table, path, row_group_size=400, **options)
+        with GroupReader(str(path)) as reader:
+            for name, column in zip(NAMES, columns, strict=True):
+                for group, inside in ((0, range(400)), (1, range(3, 391)), (2, range(203))):
+                    own = column[400 * group :][inside.start : inside.stop]
+                    found, size = np.ones(len(own)), min(400, 1003 - 400 * group)
+
+                    def use(start, values, found=found):
+                        found[start : start + len(values)] = values
+
+                    plain = reader.use_pages(group, name, size, inside, use)
+                    assert plain == (way in PLAIN)
+                    assert not plain or found.tobytes() == own.tobytes()
+                    assert not reader.use_pages(group, name, size + 1, inside, use)
+            assert not reader.use_pages(3, "a", 1, range(1), None)
+            assert not reader.use_pages(0, "none", 1, range(1), None)
+
+
+def test_pages_with_nulls_and_other_types_are_left_to_pyarrow(tmp_path):
+    made = {"nulls": pa.array([1.0, None] * 50), "float": pa.array(np.ones(100, np.float32))}
+    made["list"] = pa.array([[1.0]] * 100)
+    parquet.write_table(pa.table(made), tmp_path / "x.parquet", use_dictionary=False)
+    with GroupReader(str(tmp_path / "x.parquet")) as reader:
+        for name in (*made, "element", "item"):
+            assert not reader.use_pages(0, name, 100, range(100), lambda *_: None)
+
+
+def test_damaged_pages_are_refused_or_read_and_nothing_else(tmp_path):
+    columns, random = np.random.default_rng(0).standard_normal((3, 500)), np.random.default_rng(1)
+    path = tmp_path / "x.parquet"
+    options = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    parquet.write_table(pa.table([*columns], names=NAMES), path, **options)
+    whole = bytearray(path.read_bytes())
+    found = set()
+    for place in [*range(4, 40), *random.integers(4, 12_000, 40)]:
+        bad = whole.copy()
+        bad[place] ^= int(random.integers(1, 256))
+        path.write_bytes(bad)
+        with GroupReader(str(path)) as reader:
+            try:
+                found.add(reader.use_pages(0, "a", 500, range(500), lambda *_: None))
+            except DataError as error:
+                found.add(str(error).rpartition("parquet")[2])
+    assert found >= {True, False}
+    for length in (*range(40), 300):
+        for _ in range(20):
+            start, kind, *_ = page_header(random.integers(0, 256, length).astype(np.uint8), 0)
+            assert start >= 0
+            assert kind == -1 or length > 6
+
+
+@pytest.mark.parametrize("n_threads", ["1", "2"])
+@pytest.mark.parametrize("at", ["zero", "centres"])
+def test_octaves_of_columns_are_those_of_rows(tmp_path, monkeypatch, n_threads, at):
+    monkeypatch.setenv("OMP_NUM_THREADS", n_threads)
+    table = odd_table(1003)
+    d = table.num_columns
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=257, use_dictionary=False)
+    centre, nothing = np.zeros(d), np.zeros(d)
+    if at == "centres":
+        centre, nothing = np.linspace(-3, 3, d), np.arange(d) / 4
+        centre[0] = 1.7e308
+    records = open_records(tmp_path / "x.parquet", block_rows=16).with_gaps()
+    rows = np.concatenate([block.copy() for block in records._blocks()])
+    plain = CompleteRecords(ArrayRecords(rows).with_gaps())
+    for columns in (np.arange(d), np.arange(d - 1), np.arange(d)[::-1]):
+        about = centre[columns], nothing[columns], columns
+        blocks = [*records._blocks_for(signed_octaves_of(d, *about))]
+        assert (blocks[0].dtype == np.int16) == np.array_equal(columns, np.arange(d))
+        found = signed_octaves(CompleteRecords(records), *about)
+        np.testing.assert_array_equal(found, signed_octaves(plain, *about))
+
+
 @pytest.mark.parametrize(("memory", "kept"), [(0, 0), (3200e-9, 500), (1, 1000)])
 def test_rows_that_fit_into_the_memory_given_are_not_read_again(
     tmp_path, monkeypatch, memory, kept
@@ -527,8 +617,13 @@ def test_rows_that_fit_into_the_memory_given_are_not_read_again(
         pa.table([*columns], names=NAMES), tmp_path / "x.parquet", row_group_size=250
     )
     rows, groups = [], []
-    read = GroupReader.read
-    monkeypatch.setattr(GroupReader, "read", lambda *each: groups.append(each[1]) or read(*each))
+    use_pages = GroupReader.use_pages
+
+    def seen(reader, group, name, *others):
+        groups.extend([group] if name == "a" else [])
+        return use_pages(reader, group, name, *others)
+
+    monkeypatch.setattr(GroupReader, "use_pages", seen)
     for source in (tmp_path / "x.parquet", write(tmp_path / "x.csv", columns_of(columns.T))):
         opened = open_records(source, memory=memory, block_rows=16)
         watched = WatchedRecords(opened, lambda: rows.append(0), rows.append)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.sums.grids import FeatureGrid, check_numbers
 from hushcov.sums.records import Records
 from hushcov.sums.rows import (
+    MISSING,
     Multipliers,
     Reaches,
     RowSums,
@@ -43,6 +45,7 @@ _EXPONENT_OF_ONE = 1023
 OCTAVE_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 
 _ROWS_TOGETHER = 4  # rows of which octaves are counted together
+_BINS_TOGETHER = 2**12  # values of a column whose bins are filled in together
 _ONE_EACH = "give one for each of the columns, public or released."
 
 
@@ -110,7 +113,45 @@ def signed_octaves_of(
         check_numbers("nothing", nothing, len(columns), at_least=0, finite=False, cure=_ONE_EACH),
         columns,
     )
-    return RowSums(count_signed_octaves, arguments, (len(columns), N_SIGNED_BINS), centring=False)
+    return Octaves(count_signed_octaves, arguments, (len(columns), N_SIGNED_BINS), centring=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Octaves(RowSums):
+    """Counts of `signed_octaves_of`; in place of rows, bins may come that `fill_bins` filled."""
+
+    def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
+        """See `RowSums`."""
+        if rows.dtype != np.int16:
+            return super().add_rows(total, rows)
+        count_bins(rows, total)
+        return True
+
+
+@compiled
+def fill_bins(column: FloatArray, centre: float, nothing: float, bins: Any) -> int:
+    """Fill in the bins of a column; return how many numbers are not finite."""
+    odd = 0
+    for first in range(0, len(column), _BINS_TOGETHER):
+        y = column[first : first + _BINS_TOGETHER] - centre
+        own = bins[first : first + _BINS_TOGETHER]
+        odd += not _signed_bins(y.view(np.uint64), own)
+        for a in range(len(y) if nothing > 0 else 0):
+            own[a] = N_SIGNED_BINS - 1 if abs(y[a]) <= nothing else own[a]
+    return odd
+
+
+@compiled
+def count_bins(bins: Any, counts: IntArray) -> None:
+    """Count rows of bins, without those that miss a value."""
+    for first in range(0, len(bins), _ROWS_TOGETHER):
+        own = bins[first : first + _ROWS_TOGETHER]
+        if len(own) == _ROWS_TOGETHER and (own[:, 0] != MISSING).all():
+            _add_bins(own, counts)
+            continue
+        for a in range(len(own)):
+            for i in range(own.shape[1] if own[a, 0] != MISSING else 0):
+                counts[i, own[a, i]] += 1
 
 
 def _check_columns(columns: object, n_features: int) -> IntArray:

@@ -154,6 +154,8 @@ class ProductMap:
         if whose() is not records or self.rows_per_unit > 1:
             return records.map_sum(self.sums_of(records))
         if not all(map(np.array_equal, kept.numbers, self._numbers)):
+            if not any(layer.keeps_copy for layer in layers_of(records)):
+                return records.map_sum(self.sums_of(records))  # reads them once, not twice
             kept = self._measured(records)
         short = kept.found[:, 0] <= float(self.norm_bound) * float(self.norm_bound)
         sums = self._row_sums(records, self._bounds, self.n_products + 2, add_shrunk)
@@ -176,8 +178,8 @@ class ProductMap:
     def norm_histogram(self, records: Records) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
 
-        Of units it is the norm of v; there are more bins. Of records with a compact copy, norms,
-        sizes and the sums of z are kept: `sum` then scales those beyond the bound alone.
+        Of units it is the norm of v; there are more bins. Of records that come to this process,
+        norms, sizes and the sums of z are kept: `sum` then scales those beyond the bound alone.
 
         Privacy
         -------
@@ -187,8 +189,7 @@ class ProductMap:
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
             n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
-        copied = any(layer.keeps_copy for layer in layers_of(records))
-        kept = copied and hands_out_arrays(records) and 16 * records.n_records <= _KEPT_BYTES
+        kept = hands_out_arrays(records) and 16 * records.n_records <= _KEPT_BYTES
         if self.rows_per_unit > 1 or not kept:
             return records.map_sum(self._row_sums(records, [], n_bins))
         measured, counts = self._measured(records), np.zeros(n_bins, dtype=np.int64)

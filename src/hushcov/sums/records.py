@@ -209,7 +209,7 @@ class Records(ABC):
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
         """Yield `mapping.of_rows` of the blocks from row `start` on.
 
-        Files call `mapping.of_columns` instead where they can, and make no blocks.
+        Files call `mapping.fill` and `mapping.turned` instead where they can, and make no blocks.
         """
         done = 0
         for block in self._blocks_for(mapping):
@@ -446,6 +446,9 @@ class WatchedRecords(WrappedRecords):
     def _blocks(self) -> Iterator[FloatArray]:
         return self._watched(self._records._blocks())
 
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        return self._watched(self._records._blocks_for(row_sums))
+
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
         return self._watched(self._records._mapped_blocks(mapping, start), start)
 
@@ -626,6 +629,9 @@ class CountedRecords(WrappedRecords):
 
     def _blocks(self) -> Iterator[FloatArray]:
         yield from self._records._blocks()
+
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        return self._records._blocks_for(row_sums)
 
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
         return self._records._mapped_blocks(mapping, start)

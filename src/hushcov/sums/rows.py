@@ -44,6 +44,7 @@ LARGEST_LANE = 2**14
 _MOST_LANES, _FEWEST_LANES, _LANE_VALUES = 128, 16, 2**18
 # Records and features that are turned together; they stay in the nearest cache.
 _TOGETHER, _PIECE = 8, 512
+_TURNED = 256  # rows that columns are turned into together
 
 #: The integer with which a compact row begins where its record misses a value; none is as small.
 MISSING = -(2**15)
@@ -421,6 +422,20 @@ def turn(integers: Any, lanes: Any) -> None:
     for i in range(whole, len(lanes)):
         for k in range(_TOGETHER):
             lanes[i, k] = integers[k, i]
+
+
+@compiled
+def turn_columns(columns: Any, rows: Any) -> None:
+    """Make rows of columns, a few at a time: both stay in the cache."""
+    whole = len(columns) // _TOGETHER * _TOGETHER
+    for top in range(0, len(rows), _TURNED):
+        own = rows[top : top + _TURNED]
+        for left in range(0, whole, _TOGETHER):
+            part = columns[left : left + _TOGETHER, top : top + _TURNED]
+            turn(part, own[:, left : left + _TOGETHER])
+        for i in range(whole, len(columns)):
+            for a in range(len(own)):
+                own[a, i] = columns[i, top + a]
 
 
 @intrinsic

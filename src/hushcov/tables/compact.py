@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
+from hushcov.sums.counts import fill_bins
 from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.records import (
     TOGETHER,
@@ -37,7 +38,7 @@ from hushcov.sums.records import (
     like,
     source_of,
 )
-from hushcov.sums.rows import MISSING, About, RowSums, finite_row, row_parts
+from hushcov.sums.rows import MISSING, About, RowSums, finite_row, row_parts, turn_columns
 from hushcov.tables.sources import ArrayRecords
 
 Int16Array = NDArray[np.int16]
@@ -229,66 +230,83 @@ class CompactRecords(WrappedRecords):
         )
 
 
-class Buffer:
-    """Rows that are used again when nobody refers to them: the system clears new ones."""
+class Mapping:
+    """Numbers of columns before they are rows, as they are; subclasses map them to others.
 
-    def __init__(self, n_features: int, dtype: Any) -> None:
-        self._rows = np.empty((0, n_features), dtype)
+    Rows go to `kept` until that has no room for a block; `filled` rows of it are filled. Others are
+    in one of two places, where nobody refers to it any more: the system clears new memory.
+    """
 
-    def take(self, n_rows: int) -> NDArray[Any]:
-        """Return so many rows, filled with anything."""
+    def __init__(self, n_features: int, dtype: Any = np.int16) -> None:
+        self.dtype, self.filled = dtype, 0
+        self.kept: Int16Array | None = None
+        self._rows = self._others = np.empty((0, n_features), dtype)
+
+    def fill(self, k: int, column: FloatArray, to: Any) -> int:
+        """Fill in part of feature k; return how many values are not finite, where it is checked."""
+        to[:] = column
+        return 0
+
+    def place(self, n_rows: int) -> NDArray[Any]:
+        """Return where the next rows go."""
+        if self.kept is not None and self.filled + n_rows <= len(self.kept):
+            self.filled += n_rows
+            return self.kept[self.filled - n_rows : self.filled]
+        self.kept = None  # rows that follow are not the first ones any more
+        self._rows, self._others = self._others, self._rows
         in_use = sys.getrefcount(self._rows) > 2  # the attribute, and the argument of this call
         if in_use or len(self._rows) < n_rows:
-            self._rows = np.empty((n_rows, self._rows.shape[1]), self._rows.dtype)
+            self._rows = np.empty((n_rows, self._rows.shape[1]), self.dtype)
         return self._rows[:n_rows]
 
-
-def in_blocks(rows: NDArray[Any], size: int) -> Iterator[NDArray[Any]]:
-    """Yield blocks of rows; the last one is a copy, so that the rows may be used again after it."""
-    whole = (len(rows) - 1) // size * size
-    for start in range(0, whole, size):
-        yield rows[start : start + size]
-    last = rows[whole:].copy()
-    last.setflags(write=rows.flags.writeable)
-    del rows
-    yield last
+    def turned(self, columns: NDArray[Any]) -> NDArray[Any]:
+        """Return columns as rows, turned on all cores."""
+        rows = self.place(columns.shape[1])
+        parts: list[Any] = row_parts(rows, threads())
+        own = np.array_split(columns, len(parts), axis=1)
+        run_parts(turn_columns, list(zip(own, parts, strict=True)))
+        rows.setflags(write=rows.dtype != np.float64)
+        return rows
 
 
-class ToIntegers:
-    """Maps rows, or columns before they are rows, to integers, and keeps the first ones.
-
-    They go to `kept` until that has no room for a block; `filled` rows of it are filled.
-    """
+class ToIntegers(Mapping):
+    """Maps to the integers of `CompactRecords`."""
 
     def __init__(
         self, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, gaps: bool
     ) -> None:
-        #: What `to_integer` takes beside a value, for each feature.
-        self.public = centre, reach, per_unit
-        self._gaps = gaps
+        super().__init__(len(centre))
+        self._public, self._gaps = (centre, reach, per_unit), gaps
         self.names: tuple[str, ...] | None = None
-        self.kept: Int16Array | None = None
         self.long_blocks = False
-        self.filled = 0
-        self._buffer = Buffer(len(centre), np.int16)
 
-    def place(self, n_rows: int) -> Int16Array:
-        """Return where the integers of the next rows go."""
-        if self.kept is None or self.filled + n_rows > len(self.kept):
-            self.kept = None  # rows that follow are not the first ones any more
-            return self._buffer.take(n_rows)
-        self.filled += n_rows
-        return self.kept[self.filled - n_rows : self.filled]
+    def fill(self, k: int, column: FloatArray, integers: Int16Array) -> int:
+        """Fill in the integers of feature k; return how many values are not finite."""
+        centre, reach, per_unit = self._public
+        return _fill_column(column, centre[k], reach[k], per_unit[k], integers)
 
     def of_rows(self, block: FloatArray) -> Int16Array:
         """Return the integers of a block, made on all cores."""
         integers, parts = self.place(len(block)), row_parts(block, threads())
         rows = zip(parts, np.array_split(integers, len(parts)), strict=True)
-        if not all(run_parts(_fill_integers, [(part, *self.public, own) for part, own in rows])):
+        if not all(run_parts(_fill_integers, [(part, *self._public, own) for part, own in rows])):
             check_finite(block, gaps=self._gaps, names=self.names)
             if not self._gaps:
                 raise AssertionError("finite after all")
         return integers
+
+
+class ToBins(Mapping):
+    """Maps columns to the bins of `signed_octaves_of`."""
+
+    def __init__(self, centre: FloatArray, nothing: FloatArray) -> None:
+        super().__init__(len(centre))
+        self._public = centre, nothing
+
+    def fill(self, k: int, column: FloatArray, bins: Int16Array) -> int:
+        """Fill in the bins of feature k; return how many values are not finite."""
+        centre, nothing = self._public
+        return fill_bins(column, centre[k], nothing[k], bins)
 
 
 def _device_keeps(records: Records) -> bool:
@@ -376,6 +394,17 @@ def _fill_row(
 ) -> None:
     for i in range(len(row)):
         integers[i] = to_integer(row[i], centre[i], reach[i], per_unit[i])
+
+
+@compiled
+def _fill_column(
+    column: FloatArray, centre: float, reach: float, per_unit: float, integers: Any
+) -> int:
+    odd = 0
+    for a in range(len(column)):
+        integers[a] = to_integer(column[a], centre, reach, per_unit)
+        odd += column[a] - column[a] != 0.0  # where it is NaN
+    return odd
 
 
 @compiled

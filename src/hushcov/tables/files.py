@@ -13,25 +13,25 @@ import glob
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray
-from hushcov._compiled import compiled, intrinsic, threads
+from hushcov._compiled import threads
 from hushcov._validation import check_real, listed, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
+from hushcov.sums.counts import Octaves
 from hushcov.sums.records import Records, check_block_rows, check_finite, default_block_rows
-from hushcov.sums.rows import MISSING, turn
-from hushcov.tables.compact import Buffer, in_blocks, to_integer
+from hushcov.sums.rows import MISSING, RowSums, turn_columns
+from hushcov.tables.compact import Mapping, ToBins
 from hushcov.tables.formats import (
     FileSpan,
     GroupReader,
@@ -92,17 +92,14 @@ _BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
 _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
-# Bytes of columns of a group of rows that a thread decodes at a time, and the fewest blocks in
-# groups that are read so: smaller ones are read faster in batches of several.
-_COLUMNS_BYTES, _BLOCKS_IN_PART = 4 * 2**20, 4
+# Bytes of columns of a group of rows that a thread decodes at a time: they stay in its cache. And
+# the fewest blocks in groups that are read so: smaller ones are read faster in batches of several.
+_COLUMNS_BYTES, _BLOCKS_IN_PART = 2**19, 4
+_APART = 32  # values between columns: those of powers of two would share places of a cache
 # Measured: batches of files that pyarrow has at a time, and what it takes over its use; and what
 # it holds of a column between batches: a buffer, and a page of as many rows as it writes.
 _BATCHES, _UNUSED, _HELD_BYTES = 2.5, 1.2, 2**14 + 8 * 20_000
 _LEAST_READER_BYTES = 80 * 10**6  # measured with text files, the most that they take
-# Columns become rows tile by tile: eight float64 fill a cache line, and this many rows of them stay
-# in the cache. Copying column by column takes 1.5 times as long, five times if d is a power of two.
-_TILE_COLUMNS = 8
-_TILE_ROWS = 256
 
 
 class FoundFile(str):
@@ -285,7 +282,7 @@ class FileRecords(Records):
     def _blocks(self) -> Iterator[FloatArray]:
         parts = self._parts(8)
         if parts is not None:
-            return self._group_blocks(parts)
+            return self._group_blocks(parts, Mapping(self.n_features, np.float64))
         blocks = self._read_blocks()
         if self._ahead and self.n_records > self.block_rows and threads() > 1:
             count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
@@ -294,13 +291,15 @@ class FileRecords(Records):
 
     def _read_blocks(self) -> Blocks:
         block = np.empty((min(self.block_rows, self.n_records), self.n_features))
-        filled = 0
+        near, filled = np.empty((self.n_features, len(block) + _APART)), 0
         for span in self.spans:
             for columns in self._columns(span):
-                taken = 0
-                while taken < columns.n_rows:
-                    count = min(columns.n_rows - taken, len(block) - filled)
-                    columns.fill(block[filled : filled + count], taken)
+                taken, n_rows = 0, len(columns[0])
+                while taken < n_rows:
+                    count = min(n_rows - taken, len(block) - filled)
+                    own = near[:, :count]
+                    np.stack([each[taken : taken + count] for each in columns], out=own)
+                    turn_columns(own, block[filled : filled + count])
                     taken, filled = taken + count, filled + count
                     if filled == len(block):
                         block.setflags(write=False)
@@ -311,35 +310,29 @@ class FileRecords(Records):
             block.setflags(write=False)
             yield block[:filled]
 
+    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
+        if isinstance(row_sums, Octaves) and self._parts(2) is not None:
+            *about, columns = row_sums.arguments
+            if np.array_equal(columns, np.arange(self.n_features)):
+                return self._mapped_blocks(ToBins(*about))
+        return self._blocks()
+
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
         """See `Records`; columns of whole groups become integers, before they are rows."""
         parts = self._parts(2)
         if parts is None:
-            yield from super()._mapped_blocks(mapping, start)
-            return
+            return super()._mapped_blocks(mapping, start)
+        return self._group_blocks(parts, mapping, start)
+
+    def _group_blocks(self, parts: Sequence[_Part], mapping: Mapping, start: int = 0) -> Blocks:
+        most = max(part.n_rows for part in parts)
+        columns = np.empty((self.n_features, most + _APART), dtype=mapping.dtype)
         for reader, part in _opened(part for part in parts if part.stop > start):
             whole = part.after(start)
-            integers = mapping.place(whole.n_rows)
-            odd = np.zeros((1, self.n_features))  # a value that is not finite, for each feature
-            missing = np.zeros(whole.n_rows, dtype=np.bool_)
-            to = integers, missing, odd, mapping.public
-            self._decode(reader, whole, Columns.fill_integers, *to)
-            check_finite(odd, gaps=self.gaps, names=self.feature_names)
-            if missing.any():
-                integers[missing] = MISSING
-            blocks = in_blocks(integers, self.block_rows)
-            del integers, to  # so that nobody refers to them in the end
-            yield from blocks
-
-    def _group_blocks(self, parts: Sequence[_Part]) -> Blocks:
-        buffer = Buffer(self.n_features, np.float64)
-        for reader, part in _opened(parts):
-            rows = buffer.take(part.n_rows)
-            self._decode(reader, part, Columns.fill, rows, 0)
-            rows.setflags(write=False)
-            blocks = in_blocks(rows, self.block_rows)
-            del rows  # so that nobody refers to them in the end
-            yield from blocks
+            self._decode(reader, whole, mapping, columns)
+            for first in range(0, whole.n_rows, self.block_rows):
+                stop = min(first + self.block_rows, whole.n_rows)
+                yield mapping.turned(columns[:, first:stop])
 
     def _parts(self, value_bytes: int) -> list[_Part] | None:
         """Return all rows in groups, or halves of groups, to be held with so many bytes a value.
@@ -372,26 +365,30 @@ class FileRecords(Records):
                 raise changed(span.path)
         return parts if position >= _BLOCKS_IN_PART * self.block_rows * len(parts) > 0 else None
 
-    def _decode(
-        self, reader: GroupReader, part: _Part, fill: Callable[..., None], *to: Any
-    ) -> None:
-        """Call `fill(columns, *to, left)` with all columns of a part, a few at a time.
-
-        Several threads do it, each for columns of its own, of which `left` is the first one.
-        """
-        names, nulls = self.feature_names, set[str]()
+    def _decode(self, reader: GroupReader, part: _Part, mapping: Mapping, to: Any) -> None:
+        """Fill in columns of a part, as a mapping says; several threads do it, each for its own."""
+        names, nulls, missing = self.feature_names, set[str](), np.zeros(part.n_rows, np.bool_)
+        odd = np.zeros((2, self.n_features), np.bool_)  # that some values are infinite, or NaN
         step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
 
+        def use(k: int, start: int, found: FloatArray) -> None:
+            values, stop = filled(found, self.fills.get(names[k])), start + len(found)
+            if mapping.fill(k, values, to[k, start:stop]):
+                missing[start:stop][~np.isfinite(values)] = True
+                odd[:, k] |= np.isinf(values).any(), np.isnan(values).any()
+
         def work(left: int) -> None:
-            own = names[left : left + step]
-            found = reader.read(part.group, own)
-            if any(len(each) != part.group_rows for each in found):
-                raise changed(part.path)
-            named = [
-                (n, each.slice(part.first, part.n_rows)) for n, each in zip(own, found, strict=True)
-            ]
-            nulls.update(n for n, each in named if each.null_count and n not in self.fills)
-            fill(Columns([self._numbers(*each) for each in named]), *to, left)
+            inside = range(part.first, part.first + part.n_rows)
+            for k, name in enumerate(names[left : left + step], start=left):
+                args = part.group, name, part.group_rows, inside, partial(use, k)
+                if not reader.use_pages(*args):
+                    column = reader.read(part.group, name)
+                    if len(column) != part.group_rows:
+                        raise changed(part.path)
+                    column = column.slice(part.first, part.n_rows)
+                    if column.null_count and name not in self.fills:
+                        nulls.add(name)
+                    use(k, 0, self._numbers(name, column))
 
         starts = range(0, self.n_features, step)
         if threads() == 1 or not self._ahead:
@@ -406,8 +403,12 @@ class FileRecords(Records):
                 wait([job for job in jobs if not job.cancel()])
         if not self.gaps:
             refuse_nulls([name for name in names if name in nulls])
+        worst = np.select([*odd], (np.inf, np.nan))
+        check_finite(worst[None], gaps=self.gaps, names=names)
+        if missing.any():
+            to[:, : part.n_rows][:, missing] = MISSING
 
-    def _columns(self, span: FileSpan) -> Iterator[Columns]:
+    def _columns(self, span: FileSpan) -> Iterator[list[FloatArray]]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
         most = min(batch_rows(self.n_features, self.block_rows), max(1, self.n_records))
         for batch in _within(span, self.feature_names, most):
@@ -415,11 +416,11 @@ class FileRecords(Records):
                 yield self._converted(batch.slice(start, most))
             del batch  # before the next one is made
 
-    def _converted(self, batch: Any) -> Columns:
+    def _converted(self, batch: Any) -> list[FloatArray]:
         named = list(zip(self.feature_names, batch.columns, strict=True))
         if not self.gaps:
             refuse_nulls([n for n, column in named if column.null_count and n not in self.fills])
-        return Columns([self._numbers(name, column) for name, column in named])
+        return [self._numbers(name, column) for name, column in named]
 
     def _numbers(self, name: str, column: Any) -> FloatArray:
         if name in self._categories:
@@ -788,96 +789,3 @@ def _text_header(paths: tuple[str, ...], text: TextOptions) -> Header:
     names = text.names or fields
     check_different(path, names)
     return Header(paths, "csv", len(names), names, text=text)
-
-
-class Columns:
-    """Columns of successive records, at least one and all of one length, to be made rows."""
-
-    def __init__(self, columns: Sequence[FloatArray]) -> None:
-        self.n_rows = len(columns[0])
-        # Compiled loops read at these addresses without checking them.
-        for column in columns:
-            assert column.dtype == np.float64
-            assert column.flags.c_contiguous
-            assert column.shape == (self.n_rows,)
-        self._columns = tuple(columns)  # keeps them alive, so that their addresses stay valid
-        self._addresses = np.array([column.ctypes.data for column in columns], dtype=np.uint64)
-
-    def fill(self, rows: FloatArray, start: int, left: int = 0) -> None:
-        """Fill `rows`, from column `left` on, with the records from `start` on."""
-        assert 0 <= left <= rows.shape[1] - len(self._columns)
-        assert 0 <= start <= self.n_rows - len(rows)
-        _interleave(self._addresses, start, rows, left)
-
-    def fill_integers(
-        self, integers: Any, missing: Any, odd: FloatArray, public: Any, left: int
-    ) -> None:
-        """Fill `integers` from column `left` on, as `to_integer` maps values."""
-        assert 0 <= left <= integers.shape[1] - len(self._columns)
-        assert len(integers) == len(missing) == self.n_rows
-        if not _compact(self._addresses, left, public, integers, missing):
-            for i, column in enumerate(self._columns, start=left):
-                found = np.isinf(column).any(), np.isnan(column).any()
-                odd[0, i] = np.select(found, (np.inf, np.nan))
-
-
-@intrinsic
-def _pointer(_: Any, address: Any) -> Any:
-    """In compiled code: the numbers at an address. Numba would copy a list of arrays one by one."""
-    from numba.core import types
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    to_numbers: Any = types.CPointer(types.float64)  # type: ignore[no-untyped-call]
-    return to_numbers(address), generate
-
-
-@compiled
-def _interleave(addresses: NDArray[np.uint64], start: int, rows: FloatArray, left: int) -> None:
-    n, d = len(rows), len(addresses)
-    for top in range(0, n, _TILE_ROWS):
-        for first in range(0, d, _TILE_COLUMNS):
-            for a in range(top, min(top + _TILE_ROWS, n)):
-                for i in range(first, min(first + _TILE_COLUMNS, d)):
-                    rows[a, left + i] = _pointer(addresses[i])[start + a]
-
-
-@compiled
-def _compact(
-    addresses: NDArray[np.uint64], left: int, public: Any, integers: Any, missing: Any
-) -> bool:
-    """Fill integers of all rows, and mark rows that are not finite; return False if there are."""
-    centre, reach, per_unit = public
-    tile, finite = np.empty((_TILE_COLUMNS, _TILE_ROWS), dtype=np.int16), True
-    for top in range(0, len(integers), _TILE_ROWS):
-        n = min(_TILE_ROWS, len(integers) - top)
-        for first in range(0, len(addresses), _TILE_COLUMNS):
-            d = min(_TILE_COLUMNS, len(addresses) - first)
-            for i in range(d):
-                where, k = addresses[first + i], left + first + i
-                public = centre[k], reach[k], per_unit[k]
-                if _copy_integers(where, np.uint64(top), n, public, tile[i]):
-                    finite = False
-                    for a in range(n):
-                        x = _pointer(where)[top + a]
-                        missing[top + a] |= x - x != 0.0
-            rows = integers[top : top + n, left + first : left + first + d]
-            if d == _TILE_COLUMNS:
-                turn(tile, rows)
-            else:
-                rows[:] = tile[:d, :n].T
-    return finite
-
-
-@compiled
-def _copy_integers(
-    address: Any, start: Any, n: int, public: tuple[float, float, float], own: Any
-) -> int:
-    """Return how many values are not finite."""
-    column, odd, (centre, reach, per_unit) = _pointer(address), 0, public
-    for a in range(np.uint64(n)):
-        x = column[start + a]
-        own[a] = to_integer(x, centre, reach, per_unit)
-        odd += x - x != 0.0  # where it is NaN
-    return odd
