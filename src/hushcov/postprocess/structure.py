@@ -238,14 +238,21 @@ def _measure(
 ) -> None:
     """Squares, sums and numbers of entries between one level and the next, by row."""
     for i in range(start, stop):
+        number, squares, values = 0, 0.0, 0.0  # of most entries
         for j in range(len(matrix)):
             value, passed = matrix[i, j], 0
+            if j == i:
+                continue
+            if not abs(value) > levels[0]:
+                number, squares, values = number + 1, squares + value * value, values + value
+                continue
             while passed < len(levels) and abs(value) > levels[passed]:
                 passed += 1
-            if j != i and passed < len(levels):
+            if passed < len(levels):
                 sizes[i, passed] += 1
                 energy[i, passed] += value * value
                 total[i, passed] += value
+        sizes[i, 0], energy[i, 0], total[i, 0] = number, squares, values
 
 
 @compiled
@@ -485,6 +492,8 @@ def _candidates(
     highest = 2 * max(float(rest.max()), -float(rest.min()))
     scaled = (times * deviation if math.isfinite(times) else highest for times in thresholds)
     tried = [each for each in zip(thresholds, scaled, strict=True) if each[1] > 0]
+    if not tried:
+        return []
     levels = np.array([level for _, level in tried])
     counts, energy, total = look_beyond(rest, levels)
     sampling = 1 - (noise_sd / deviation) ** 2  # the part of the noise that is coherent
