@@ -274,11 +274,16 @@ Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
 
 
 def support_norms(
-    supports: Sequence[Support], values: Sequence[FloatArray], more: Sequence[Entries]
+    supports: Sequence[Support],
+    values: Sequence[FloatArray],
+    more: Sequence[Entries],
+    *,
+    precise: bool = False,
 ) -> FloatArray:
     """Operator norms of matrices of one size: for each support, and each row of its values.
 
-    What is added to the matrices of a support is in `more`.
+    What is added to the matrices of a support is in `more`. With `precise` they are within a part
+    in a thousand or so, else within a percent.
     """
     n_draws, size, n_all = len(values[0]), supports[0].size, len(supports) * len(values[0])
     data = [own[:, each.entries].ravel() for each, own in zip(supports, values, strict=True)]
@@ -291,7 +296,16 @@ def support_norms(
     parts = [whole]
     if len(rows):
         parts.append(_blocks(np.concatenate(draws), rows, columns, added, n_all, size))
-    return _largest(parts, _begin(n_all, size)).reshape(len(supports), n_draws)
+    begin = _begin(n_all, size)
+
+    def image(vectors: FloatArray) -> FloatArray:
+        found = parts[0] @ vectors.ravel()
+        for part in parts[1:]:
+            found += part @ vectors.ravel()
+        return np.asarray(found.reshape(begin.shape))
+
+    norms = _lanczos(image, begin, _MANY_STEPS if precise else _STEPS)
+    return norms.reshape(len(supports), n_draws)
 
 
 def _begin(n_draws: int, size: int) -> FloatArray:
@@ -328,18 +342,6 @@ def dense_norms(matrices: FloatArray) -> FloatArray:
         return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
     return _lanczos(image, _begin(n_draws, size), _MANY_STEPS)
-
-
-def _largest(parts: Sequence[sparse.csr_array], begin: FloatArray) -> FloatArray:
-    """The norm of every block of a sum of matrices; `begin` has a vector for each."""
-
-    def image(vectors: FloatArray) -> FloatArray:
-        found = parts[0] @ vectors.ravel()
-        for part in parts[1:]:
-            found += part @ vectors.ravel()
-        return np.asarray(found.reshape(begin.shape))
-
-    return _lanczos(image, begin, _STEPS)
 
 
 def _lanczos(

@@ -20,6 +20,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy import special
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
@@ -60,6 +61,7 @@ from hushcov.predicting import (
     dense_norms,
     descend,
     reference,
+    support_norms,
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
@@ -72,6 +74,9 @@ _NEAR_EDGE, _SMALLEST = 1e-14, 1e-300
 _DRAWN_TESTS = 4
 _SHARP_GATES = 0.1
 _LARGE = 200  # from this size on norms are found by Lanczos' method
+_RECORDS = 128  # whose moments vary like those of many, on large references
+_FEW = 0.05  # selected tests an entry, up to which they are drawn rather than entries
+_DENSE = 16  # one of so many places filled is a dense matrix
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
 
@@ -132,27 +137,29 @@ def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, An
     """Return S - Sigma on the support times sqrt(2 n), and the generator's state after.
 
     S - Sigma is Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian: the same for every design,
-    and kept because a search asks for it hundreds of times.
+    and kept because a search asks for it hundreds of times. On large references G is the sum of so
+    many records that its entries are nearly normal.
     """
-    G, state = _gaussian(len(ref.matrix), seed)
-    if max(at.stop - at.start for at in ref.blocks) <= _LARGE:
-        noise = np.zeros_like(ref.matrix)
+    generator, size = np.random.default_rng(seed), len(ref.matrix)
+    if size <= _LARGE:
+        G = generator.standard_normal((size, size))
+        G, noise = G + G.T, np.zeros_like(ref.matrix)
         for at in ref.blocks:
             noise[at, at] = ref.root[at, at] @ G[at, at] @ ref.root[at, at]
-        return noise[ref.rows, ref.columns], state
-    # Of the second product only the support is needed, and single precision is plenty.
-    single = ref.root.astype(np.float32)
-    half = single @ G.astype(np.float32)
-    noise = np.einsum("ij,ij->i", half[ref.rows], single[ref.columns])
-    return np.asarray(noise, dtype=np.float64), state
+        return noise[ref.rows, ref.columns], dict(generator.bit_generator.state)
+    records = _factor(ref) @ generator.standard_normal((size, _RECORDS), dtype=np.float32)
+    moments = np.einsum("ij,ij->i", records[ref.rows], records[ref.columns])
+    noise = math.sqrt(2 / _RECORDS) * (moments - _RECORDS * ref.values)
+    return noise, dict(generator.bit_generator.state)
 
 
-@lru_cache(maxsize=1)
-def _gaussian(size: int, seed: int) -> tuple[FloatArray, dict[str, Any]]:
-    """Return a symmetric Gaussian matrix, the same for all models, and the generator's state."""
-    generator = np.random.default_rng(seed)
-    G = generator.standard_normal((size, size))
-    return G + G.T, dict(generator.bit_generator.state)
+@lru_cache(maxsize=8)
+def _factor(ref: Reference) -> npt.NDArray[np.float32]:
+    """Return a matrix whose product with its transpose is the reference; a few digits of it."""
+    try:
+        return np.linalg.cholesky(ref.matrix).astype(np.float32)
+    except np.linalg.LinAlgError:  # a part of a random model, which is barely definite
+        return ref.root.astype(np.float32)
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
@@ -233,13 +240,17 @@ class DrawnErrors:
             noise, generator.bit_generator.state = _sampling_noise(ref, seed)
             statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
             estimate, spurious = draw(statistic, generator)
+            at = np.flatnonzero(spurious)  # what was released at zero entries
+            rows, columns = np.divmod(_zero_places(ref)[at], len(ref.matrix))
+            large = len(ref.matrix) > _LARGE
+            if large and len(at) < ref.matrix.size / _DENSE:
+                more = np.zeros_like(at), rows, columns, spurious[at]
+                own = [(estimate - ref.values)[None]]
+                errors.append(float(support_norms([ref.support], own, [more], precise=True)[0, 0]))
+                continue
             error = np.zeros_like(ref.matrix)
             _fill(error, ref.rows, ref.columns, estimate - ref.values)
-            at = np.flatnonzero(spurious)
-            if len(at):  # what was released at zero entries
-                rows, columns = np.divmod(_zero_places(ref)[at], len(error))
-                _fill(error, rows, columns, spurious[at])
-            large = len(error) > _LARGE
+            _fill(error, rows, columns, spurious[at])
             errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
         return errors
 
@@ -311,27 +322,64 @@ class DrawnErrors:
         estimate, spurious = np.zeros(len(statistic)), np.zeros(n_zeros)
         keep_above = self.parameters.design.keep_above
         estimate[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
-        zero = generator.integers(len(self.laws[0][1].selected) - known, size=n_zeros)
-        at, deviation, weight = self._found(zero + known, generator, dilution)
-        value = deviation * generator.standard_normal(n_zeros)[at]
+        kinds = len(self.laws[0][1].selected) - known  # of zeros, in turn
+        if few := self.ref.n_features <= _FEATURES:  # drawn one by one: small designs stay
+            zeros, kinds = known + generator.integers(kinds, size=n_zeros), 0
+        else:
+            zeros = known + np.arange(n_zeros) % kinds
+        at, deviation, weight = self._found(zeros, generator, dilution, kinds)
+        drawn = generator.standard_normal(n_zeros if few else len(at))
+        value = deviation * (drawn[at] if few else drawn)
         spurious[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
         return estimate, spurious
 
     def _found(
-        self, index: IndexArray, generator: np.random.Generator, dilution: float = 1.0
+        self,
+        index: IndexArray,
+        generator: np.random.Generator,
+        dilution: float = 1.0,
+        kinds: int = 0,
     ) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return which entries have a selected test, deviations of their values, weights 1/p."""
+        """Return which entries have a selected test, deviations of their values, weights 1/p.
+
+        Of so many `kinds`, one after the other, or each of its own.
+        """
         precision, surest = np.zeros((2, len(index)))
         for level, law in self.laws:
-            chance = np.clip(dilution * level.activation * law.selected, 0, 1)[index]
-            number = generator.binomial(level.repetitions, chance)
-            at = np.flatnonzero(number > 0)
-            precision[at] += _precision(number[at], index[at], level, law, generator)
+            chance = np.clip(dilution * level.activation * law.selected, 0, 1)
+            if kinds:
+                chances = chance[index[:kinds]].tolist()
+                at, number = _scatter(level.repetitions, chances, len(index), generator)
+            else:
+                number = generator.binomial(level.repetitions, chance[index])
+                at = np.flatnonzero(number > 0)
+                number = number[at]
+            precision[at] += _precision(number, index[at], level, law, generator)
             looked = min(1.0, level.repetitions * level.activation)
             surest[at] = np.maximum(surest[at], looked)
         found = np.flatnonzero(precision > 0)
         deviation = self.parameters.schedule.gate_noise / np.sqrt(precision[found])
         return found, deviation / self.parameters.inputs.scale**2, 1 / surest[found]
+
+
+def _scatter(
+    tests: int, chances: Sequence[float], n_entries: int, generator: np.random.Generator
+) -> tuple[IndexArray, IntArray]:
+    """Return which entries have selected tests, and how many; they have the chances in turn."""
+    places, numbers = [], []
+    for kind, chance in enumerate(chances):
+        own = len(range(kind, n_entries, len(chances)))
+        if tests * chance < _FEW:
+            total = generator.binomial(own * tests, chance)
+            drawn = generator.choice(own * tests, total, replace=False, shuffle=False) // tests
+            at, number = np.unique(drawn, return_counts=True)
+        else:
+            number = generator.binomial(tests, chance, own)
+            at = np.flatnonzero(number)
+            number = number[at]
+        places.append(kind + len(chances) * at)
+        numbers.append(number)
+    return np.concatenate(places), np.concatenate(numbers)
 
 
 @lru_cache(maxsize=8)
