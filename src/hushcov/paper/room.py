@@ -38,7 +38,6 @@ from hushcov.mechanisms.room import (
     budget_words,
     certified_words,
 )
-from hushcov.metrics import operator_norm
 from hushcov.noise import Entropy
 from hushcov.paper import kernels
 from hushcov.paper.mechanism import (
@@ -76,6 +75,7 @@ _SHARP_GATES = 0.1
 _LARGE = 200  # from this size on norms are found by Lanczos' method
 _RECORDS = 128  # whose moments vary like those of many, on large references
 _FEW = 0.05  # selected tests an entry, up to which they are drawn rather than entries
+_IN_TURN = 32  # times that each of a few chances stands for an entry, and is not drawn by itself
 _DENSE = 16  # one of so many places filled is a dense matrix
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
@@ -229,30 +229,31 @@ class DrawnErrors:
         return list(zip(schedule.levels, laws, strict=True))
 
     def errors(self, seeds: Sequence[int]) -> list[float]:
-        """Draw the operator-norm error, once for each seed."""
-        ref, inputs = self.ref, self.parameters.inputs
+        """Draw the operator-norm error, once for each seed; those of few features one by one."""
+        if len(seeds) > 1 and self.ref.n_features <= _FEATURES:
+            return [error for seed in seeds for error in self.errors([seed])]
+        ref, size, generator = self.ref, len(self.ref.matrix), np.random.default_rng()
         kept, diagonal = self._clipping()
         clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
+        known = [_sampling_noise(ref, seed) for seed in seeds]
+        generator.bit_generator.state = known[0][1]
+        noise = np.stack([each for each, _ in known]) / math.sqrt(
+            2 * self.parameters.inputs.n_records
+        )
         draw = {"value": self._values, "gate": self._gates}[self.parameters.reconstruction]
-        errors = []
-        for seed in seeds:
-            generator = np.random.default_rng(seed)
-            noise, generator.bit_generator.state = _sampling_noise(ref, seed)
-            statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
-            estimate, spurious = draw(statistic, generator)
-            at = np.flatnonzero(spurious)  # what was released at zero entries
-            rows, columns = np.divmod(_zero_places(ref)[at], len(ref.matrix))
-            large = len(ref.matrix) > _LARGE
-            if large and len(at) < ref.matrix.size / _DENSE:
-                more = np.zeros_like(at), rows, columns, spurious[at]
-                own = [(estimate - ref.values)[None]]
-                errors.append(float(support_norms([ref.support], own, [more], precise=True)[0, 0]))
-                continue
-            error = np.zeros_like(ref.matrix)
-            _fill(error, ref.rows, ref.columns, estimate - ref.values)
-            _fill(error, rows, columns, spurious[at])
-            errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
-        return errors
+        estimate, places, spurious = draw(clipped + noise, generator)
+        draws, places = np.divmod(places, max(1, self._zeros[0]))
+        rows, columns = np.divmod(_zero_places(ref)[places], size)
+        if size > _LARGE and len(places) < noise.shape[0] * size**2 / _DENSE:
+            more = [(draws, rows, columns, spurious)]
+            found = support_norms([ref.support], [estimate - ref.values], more, precise=True)[0]
+            return found.tolist()
+        error = np.zeros((len(noise), size, size))
+        error[:, ref.rows, ref.columns] = error[:, ref.columns, ref.rows] = estimate - ref.values
+        error[draws, rows, columns] = error[draws, columns, rows] = spurious
+        if size > _LARGE:
+            return dense_norms(error).tolist()
+        return np.abs(np.linalg.eigvalsh(error)).max(axis=1).tolist()
 
     def largest_miss(self) -> float:
         """Return the expected size of the largest entry that is not found, or found and not kept.
@@ -295,81 +296,81 @@ class DrawnErrors:
 
     def _gates(
         self, statistic: FloatArray, generator: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return gate reconstruction on the support, and what opens at each zero entry."""
+    ) -> tuple[FloatArray, IndexArray, FloatArray]:
+        """Return gate reconstruction on the support, and where and what opens at zero entries."""
         ref, index, (n_zeros, dilution) = self.ref, self.ref.size_index, self._zeros
-        total, spurious = np.zeros(len(ref.values)), np.zeros(n_zeros)
+        total, spurious = np.zeros(statistic.shape), np.zeros(len(statistic) * n_zeros)
         for level, law in self.laws:
             weight = self.parameters.schedule.weight(level) / self.parameters.inputs.scale**2
             p, m = level.activation, level.repetitions
             # The pooled sizes carry the law; an entry's own value shifts it along its size.
             fired, misfired = law.gates
-            total += weight * generator.binomial(m, np.clip(p * fired[index], 0, 1))
-            total -= weight * generator.binomial(m, np.clip(p * misfired[index], 0, 1))
+            total += weight * generator.binomial(m, np.clip(p * fired[index], 0, 1), total.shape)
+            total -= weight * generator.binomial(m, np.clip(p * misfired[index], 0, 1), total.shape)
             zero = slice(len(ref.sizes), None)
             rate = m * p * dilution * float(np.mean(fired[zero] + misfired[zero]))
-            spurious += weight * _spurious_gates(rate, n_zeros, generator)
-        pooled = ref.sizes[index]
-        return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
+            spurious += weight * _spurious_gates(rate, len(spurious), generator)
+        pooled, at = ref.sizes[index], np.flatnonzero(spurious)
+        return np.sign(ref.values) * (total + np.abs(statistic) - pooled), at, spurious[at]
 
     def _values(
         self, statistic: FloatArray, generator: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return value reconstruction on the support, and the values kept at zero entries."""
-        known, (n_zeros, dilution) = len(self.ref.sizes), self._zeros
-        at, deviation, weight = self._found(self.ref.size_index, generator)
-        value = statistic[at] + deviation * generator.standard_normal(len(statistic))[at]
-        estimate, spurious = np.zeros(len(statistic)), np.zeros(n_zeros)
-        keep_above = self.parameters.design.keep_above
-        estimate[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
-        kinds = len(self.laws[0][1].selected) - known  # of zeros, in turn
-        if few := self.ref.n_features <= _FEATURES:  # drawn one by one: small designs stay
-            zeros, kinds = known + generator.integers(kinds, size=n_zeros), 0
-        else:
-            zeros = known + np.arange(n_zeros) % kinds
-        at, deviation, weight = self._found(zeros, generator, dilution, kinds)
-        drawn = generator.standard_normal(n_zeros if few else len(at))
-        value = deviation * (drawn[at] if few else drawn)
-        spurious[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
-        return estimate, spurious
+    ) -> tuple[FloatArray, IndexArray, FloatArray]:
+        """Return value reconstruction on the support, and where and what is kept at zeros."""
+        sizes, (n_zeros, dilution) = len(self.ref.sizes), self._zeros
+        keep_above, few = self.parameters.design.keep_above, self.ref.n_features <= _FEATURES
+        at, deviation, weight = self._found(self.ref.size_index, statistic.size, generator)
+        value = statistic.flat[at] + deviation * generator.standard_normal(statistic.size)[at]
+        estimate = np.zeros(statistic.shape)
+        estimate.flat[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
+        kinds = np.arange(sizes, len(self.laws[0][1].selected))
+        if few:  # each is of any kind, so that designs for few features stay as they are
+            kinds = sizes + generator.integers(len(kinds), size=n_zeros)
+        at, deviation, weight = self._found(kinds, len(statistic) * n_zeros, generator, dilution)
+        drawn = (
+            generator.standard_normal(n_zeros)[at] if few else generator.standard_normal(len(at))
+        )
+        kept = np.flatnonzero(np.abs(drawn) > keep_above)
+        return estimate, at[kept], (deviation * drawn * weight)[kept]
 
     def _found(
         self,
-        index: IndexArray,
+        kinds: IndexArray,
+        n_entries: int,
         generator: np.random.Generator,
         dilution: float = 1.0,
-        kinds: int = 0,
     ) -> tuple[IndexArray, FloatArray, FloatArray]:
         """Return which entries have a selected test, deviations of their values, weights 1/p.
 
-        Of so many `kinds`, one after the other, or each of its own.
+        They are of these kinds in turn.
         """
-        precision, surest = np.zeros((2, len(index)))
+        tests = []
         for level, law in self.laws:
-            chance = np.clip(dilution * level.activation * law.selected, 0, 1)
-            if kinds:
-                chances = chance[index[:kinds]].tolist()
-                at, number = _scatter(level.repetitions, chances, len(index), generator)
-            else:
-                number = generator.binomial(level.repetitions, chance[index])
-                at = np.flatnonzero(number > 0)
-                number = number[at]
-            precision[at] += _precision(number, index[at], level, law, generator)
+            chances = np.clip(dilution * level.activation * law.selected, 0, 1)[kinds]
+            at, number = _selected(level.repetitions, chances, n_entries, generator)
+            precision = _precision(number, kinds[at % len(kinds)], level, law, generator)
             looked = min(1.0, level.repetitions * level.activation)
-            surest[at] = np.maximum(surest[at], looked)
-        found = np.flatnonzero(precision > 0)
-        deviation = self.parameters.schedule.gate_noise / np.sqrt(precision[found])
-        return found, deviation / self.parameters.inputs.scale**2, 1 / surest[found]
+            tests.append((at, precision, np.full(len(at), looked)))
+        at, precision, looks = (np.concatenate(each) for each in zip(*tests, strict=True))
+        found, place = np.unique(at, return_inverse=True)
+        surest = np.zeros(len(found))
+        np.maximum.at(surest, place, looks)
+        deviation = self.parameters.schedule.gate_noise / np.sqrt(np.bincount(place, precision))
+        return found, deviation / self.parameters.inputs.scale**2, 1 / surest
 
 
-def _scatter(
-    tests: int, chances: Sequence[float], n_entries: int, generator: np.random.Generator
+def _selected(
+    tests: int, chances: FloatArray, n_entries: int, generator: np.random.Generator
 ) -> tuple[IndexArray, IntArray]:
     """Return which entries have selected tests, and how many; they have the chances in turn."""
+    if n_entries <= _IN_TURN * len(chances):
+        number = generator.binomial(tests, np.resize(chances, n_entries))
+        at = np.flatnonzero(number)
+        return at, number[at]
     places, numbers = [], []
-    for kind, chance in enumerate(chances):
+    for kind, chance in enumerate(chances.tolist()):
         own = len(range(kind, n_entries, len(chances)))
-        if tests * chance < _FEW:
+        if tests * chance < _FEW and own * tests < _LARGEST_COUNT:
             total = generator.binomial(own * tests, chance)
             drawn = generator.choice(own * tests, total, replace=False, shuffle=False) // tests
             at, number = np.unique(drawn, return_counts=True)
@@ -388,11 +389,6 @@ def _zero_places(ref: Reference) -> IndexArray:
     zeros = np.triu(np.ones(ref.matrix.shape, dtype=bool))
     zeros[ref.rows, ref.columns] = False
     return np.flatnonzero(zeros)
-
-
-def _fill(matrix: FloatArray, rows: IndexArray, columns: IndexArray, values: FloatArray) -> None:
-    """Set entries of a symmetric matrix."""
-    matrix[rows, columns] = matrix[columns, rows] = values
 
 
 def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
@@ -565,11 +561,8 @@ def _predictions(
 ) -> dict[str, float]:
     """Return the median over a few draws of a schedule's error on each reference model."""
     size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
-    refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
-    drawn = {model: DrawnErrors(parameters, ref) for model, ref in refs.items()}
-    # Seed by seed: what is random in all models is drawn once.
-    errors = [{model: each.errors([seed])[0] for model, each in drawn.items()} for seed in seeds]
-    return {model: statistics.median(each[model] for each in errors) for model in drawn}
+    drawn = {m: DrawnErrors(parameters, reference(m, *size)) for m in REFERENCE_MODELS}
+    return {model: statistics.median(each.errors(seeds)) for model, each in drawn.items()}
 
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates
