@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse, special
+from scipy import linalg, sparse, special
 from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import FloatArray, IndexArray
@@ -31,6 +31,8 @@ FACTOR, DENSE = "factor", "dense"
 NINE_OF_TEN = 1.2815515655446004
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
+# Features of a reference from which all eigenvalues take long, and the width of bands that do not.
+_LARGE, _NARROW = 400, 20
 _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
@@ -135,12 +137,17 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
         return reference(model, n_features, row_sparsity, size)
     if model == "diagonal":
         matrix = np.eye(size)
-    elif model == "random" and size < n_features:
+    elif model == "random" and (size < n_features or size > _LARGE):
         matrix = _part_of_random(size, n_features, row_sparsity)
     else:
-        from hushcov.simulate import sparse_covariance
+        from hushcov.simulate import MODELS, sparse_covariance
 
-        matrix = sparse_covariance(model, size, row_sparsity)
+        if size > _LARGE and row_sparsity <= _NARROW:
+            matrix = MODELS[model](size, row_sparsity, np.random.default_rng(0))
+            band = [np.pad(np.diagonal(matrix, at), (0, at)) for at in range(row_sparsity)]
+            matrix /= linalg.eigvals_banded(band, True, select="i", select_range=2 * (size - 1,))
+        else:
+            matrix = sparse_covariance(model, size, row_sparsity)
     rows, columns = np.nonzero(np.triu(matrix))
     values = matrix[rows, columns]
     sizes, index = _pool(np.abs(values))

@@ -20,10 +20,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy import special
+from scipy import sparse, special
 
-from hushcov._arrays import FloatArray, IndexArray, IntArray
+from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.accounting import Budget
@@ -154,12 +153,13 @@ def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, An
 
 
 @lru_cache(maxsize=8)
-def _factor(ref: Reference) -> npt.NDArray[np.float32]:
+def _factor(ref: Reference) -> Matrix:
     """Return a matrix whose product with its transpose is the reference; a few digits of it."""
     try:
-        return np.linalg.cholesky(ref.matrix).astype(np.float32)
+        root = np.linalg.cholesky(ref.matrix).astype(np.float32)
     except np.linalg.LinAlgError:  # a part of a random model, which is barely definite
-        return ref.root.astype(np.float32)
+        root = ref.root.astype(np.float32)
+    return root if np.count_nonzero(root) > root.size / _DENSE else sparse.csr_array(root)
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
