@@ -232,28 +232,27 @@ class DrawnErrors:
         """Draw the operator-norm error, once for each seed; those of few features one by one."""
         if len(seeds) > 1 and self.ref.n_features <= _FEATURES:
             return [error for seed in seeds for error in self.errors([seed])]
-        ref, size, generator = self.ref, len(self.ref.matrix), np.random.default_rng()
+        ref, size, n_records = self.ref, len(self.ref.matrix), self.parameters.inputs.n_records
         kept, diagonal = self._clipping()
         clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
-        known = [_sampling_noise(ref, seed) for seed in seeds]
+        known, generator = [_sampling_noise(ref, seed) for seed in seeds], np.random.default_rng(0)
         generator.bit_generator.state = known[0][1]
-        noise = np.stack([each for each, _ in known]) / math.sqrt(
-            2 * self.parameters.inputs.n_records
-        )
+        noise = np.stack([each for each, _ in known]) / math.sqrt(2 * n_records)
         draw = {"value": self._values, "gate": self._gates}[self.parameters.reconstruction]
         estimate, places, spurious = draw(clipped + noise, generator)
         draws, places = np.divmod(places, max(1, self._zeros[0]))
         rows, columns = np.divmod(_zero_places(ref)[places], size)
-        if size > _LARGE and len(places) < noise.shape[0] * size**2 / _DENSE:
+        estimate -= ref.values
+        if size > _LARGE and len(places) < len(noise) * size**2 / _DENSE:
             more = [(draws, rows, columns, spurious)]
-            found = support_norms([ref.support], [estimate - ref.values], more, precise=True)[0]
-            return found.tolist()
-        error = np.zeros((len(noise), size, size))
-        error[:, ref.rows, ref.columns] = error[:, ref.columns, ref.rows] = estimate - ref.values
-        error[draws, rows, columns] = error[draws, columns, rows] = spurious
-        if size > _LARGE:
-            return dense_norms(error).tolist()
-        return np.abs(np.linalg.eigvalsh(error)).max(axis=1).tolist()
+            norms = support_norms([ref.support], [estimate], more, precise=True)[0]
+        else:
+            error = np.zeros((len(noise), size, size))
+            error[:, ref.rows, ref.columns] = error[:, ref.columns, ref.rows] = estimate
+            error[draws, rows, columns] = error[draws, columns, rows] = spurious
+            few = size <= _LARGE
+            norms = np.abs(np.linalg.eigvalsh(error)).max(axis=1) if few else dense_norms(error)
+        return [float(norm) for norm in norms]
 
     def largest_miss(self) -> float:
         """Return the expected size of the largest entry that is not found, or found and not kept.
