@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from scipy import linalg, sparse, special
 from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import FloatArray, IndexArray
+from hushcov.simulate import MODELS, random_matchings
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
 COMPARED_MODELS = ("block", "banded", "random")
@@ -140,14 +141,12 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
     elif model == "random" and (size < n_features or size > _LARGE):
         matrix = _part_of_random(size, n_features, row_sparsity)
     else:
-        from hushcov.simulate import MODELS, sparse_covariance
-
+        matrix = MODELS[model](size, row_sparsity, np.random.default_rng(0))
         if size > _LARGE and row_sparsity <= _NARROW:
-            matrix = MODELS[model](size, row_sparsity, np.random.default_rng(0))
             band = [np.pad(np.diagonal(matrix, at), (0, at)) for at in range(row_sparsity)]
             matrix /= linalg.eigvals_banded(band, True, select="i", select_range=2 * (size - 1,))
         else:
-            matrix = sparse_covariance(model, size, row_sparsity)
+            matrix /= np.linalg.eigvalsh(matrix)[-1]
     rows, columns = np.nonzero(np.triu(matrix))
     values = matrix[rows, columns]
     sizes, index = _pool(np.abs(values))
@@ -166,15 +165,6 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
     )
 
 
-def _matchings(
-    n_features: int, row_sparsity: int, generator: np.random.Generator
-) -> tuple[IndexArray, IndexArray, FloatArray]:
-    """Pairs of a random model and their ranks; loaded with the first plan, not before."""
-    from hushcov.simulate import random_matchings
-
-    return random_matchings(n_features, row_sparsity, generator)
-
-
 def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
     """Off-diagonal nonzeros of a model, upper triangle: a part has fewer for its size."""
     d, k = n_features, row_sparsity
@@ -186,7 +176,7 @@ def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
     if model == "banded":
         return float(sum(max(0, d - distance) for distance in range(1, (k - 1) // 2 + 1)))
     size = min(d, _LARGEST_RANDOM)
-    pairs, _, _ = _matchings(size, k, np.random.default_rng(0))
+    pairs, _, _ = random_matchings(size, k, np.random.default_rng(0))
     return len(pairs) * d / size
 
 
@@ -198,7 +188,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
     """
     low, high = _extreme_eigenvalues(min(n_features, _LARGEST_RANDOM), row_sparsity)
     generator = np.random.default_rng(0)
-    rows, columns, ranks = _matchings(size, row_sparsity, generator)
+    rows, columns, ranks = random_matchings(size, row_sparsity, generator)
     spread = (np.argsort(np.argsort(ranks)) + 0.5) / len(ranks)
     values = (0.05 + 0.45 * spread) * generator.choice([-1.0, 1.0], len(ranks))
     matrix = np.zeros((size, size))
@@ -213,7 +203,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
 def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, float]:
     """Of the off-diagonal part of a random model."""
     generator = np.random.default_rng(0)
-    rows, columns, ranks = _matchings(n_features, row_sparsity, generator)
+    rows, columns, ranks = random_matchings(n_features, row_sparsity, generator)
     if not len(ranks):
         return 0.0, 0.0
     values = (0.05 + 0.45 * ranks) * generator.choice([-1.0, 1.0], len(ranks))
@@ -239,7 +229,7 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index
 
 
-# Lanczos steps: the norm is then within a percent or so, from below.
+# Lanczos steps: norms are from below.
 _STEPS, _MANY_STEPS, _SMALLEST = 16, 32, 1e-290
 
 
@@ -289,8 +279,8 @@ def support_norms(
 ) -> FloatArray:
     """Operator norms of matrices of one size: for each support, and each row of its values.
 
-    What is added to the matrices of a support is in `more`. With `precise` they are within a part
-    in a thousand or so, else within a percent.
+    What is added to the matrices of a support is in `more`. They are within a percent or so, with
+    `precise` within a part in a thousand.
     """
     n_draws, size, n_all = len(values[0]), supports[0].size, len(supports) * len(values[0])
     data = [own[:, each.entries].ravel() for each, own in zip(supports, values, strict=True)]
@@ -303,15 +293,12 @@ def support_norms(
     parts = [whole]
     if len(rows):
         parts.append(_blocks(np.concatenate(draws), rows, columns, added, n_all, size))
-    begin = _begin(n_all, size)
 
     def image(vectors: FloatArray) -> FloatArray:
-        found = parts[0] @ vectors.ravel()
-        for part in parts[1:]:
-            found += part @ vectors.ravel()
-        return np.asarray(found.reshape(begin.shape))
+        images: Any = (part @ vectors.ravel() for part in parts)
+        return np.asarray(sum(images)).reshape(vectors.shape)
 
-    norms = _lanczos(image, begin, _MANY_STEPS if precise else _STEPS)
+    norms = _lanczos(image, _begin(n_all, size), _MANY_STEPS if precise else _STEPS)
     return norms.reshape(len(supports), n_draws)
 
 

@@ -369,9 +369,8 @@ def _selected(
     places, numbers = [], []
     for kind, chance in enumerate(chances.tolist()):
         own = len(range(kind, n_entries, len(chances)))
-        if tests * chance < _FEW and own * tests < _LARGEST_COUNT:
-            total = generator.binomial(own * tests, chance)
-            drawn = generator.choice(own * tests, total, replace=False, shuffle=False) // tests
+        if tests * chance < _FEW:  # hardly ever two of one entry
+            drawn = generator.integers(own, size=generator.poisson(own * tests * chance))
             at, number = np.unique(drawn, return_counts=True)
         else:
             number = generator.binomial(tests, chance, own)
@@ -430,11 +429,6 @@ _STARTS = {
         Design(2.5, 2.0**-6, 9, 3, 2.0, 1.0, 2.0**-1.5, math.inf, 0.0),
     ),
 }
-
-
-def starting_design(reconstruction: str) -> Design:
-    """Return the design where the search starts."""
-    return _STARTS[reconstruction][0]
 
 
 def score_design(
@@ -548,7 +542,7 @@ def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> Multiscale
 @lru_cache(maxsize=512)
 def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
     """Return a quick prediction of values: of the design that the search starts from."""
-    design = starting_design("value")
+    design = _STARTS["value"][0]
     draft = CalibratedParameters(inputs, design, "value", draft_schedule(inputs, design))
     return _predictions(draft, _ROUGH_FEATURES, _ROUGH_SEEDS)
 

@@ -171,8 +171,7 @@ def look_beyond(matrix: FloatArray, levels: FloatArray) -> tuple[IntArray, Float
     """
     d, many = len(matrix), len(levels)
     sums, sizes = np.zeros((2, d, many)), np.zeros((d, many), dtype=np.int64)
-    jobs = [(*part, matrix, levels, *sums, sizes) for part in even_parts(d, _ROWS)]
-    run_parts(_measure, jobs)
+    run_parts(_measure, [(*part, matrix, levels, *sums, sizes) for part in even_parts(d, _ROWS)])
     energy, total = np.cumsum(sums.sum(axis=1), axis=1)
     return np.cumsum(sizes, axis=1).T, energy, total
 
@@ -184,9 +183,8 @@ def norms_beyond(matrix: FloatArray, levels: FloatArray, counts: IntArray) -> Fl
     """
     d, many, parts = len(matrix), len(levels), even_parts(len(matrix), _ROWS)
     starts = np.concatenate([[0], np.cumsum(d - 1 - counts[0])])
-    number = int(starts[-1])
-    places, passed = np.empty(number, dtype=np.int32), np.empty(number, dtype=np.int8)
-    values, noise = np.empty((2, number), dtype=np.float32)
+    places, passed = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.int8)
+    values, noise = np.empty((2, starts[-1]), dtype=np.float32)
     entries, diagonal = (places, passed, values, noise), np.empty((d, 1))
     run_parts(_collect, [(*part, matrix, levels, starts, *entries, diagonal) for part in parts])
 
