@@ -21,7 +21,6 @@ from scipy import linalg, sparse, special
 from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import FloatArray, IndexArray
-from hushcov.simulate import MODELS, random_matchings
 
 REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
 COMPARED_MODELS = ("block", "banded", "random")
@@ -32,8 +31,7 @@ FACTOR, DENSE = "factor", "dense"
 NINE_OF_TEN = 1.2815515655446004
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
-# Features of a reference from which all eigenvalues take long, and the width of bands that do not.
-_LARGE, _NARROW = 400, 20
+_LARGE, _NARROW = 400, 20  # features and widths of bands from which eigenvalues take long
 _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
@@ -141,7 +139,7 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
     elif model == "random" and (size < n_features or size > _LARGE):
         matrix = _part_of_random(size, n_features, row_sparsity)
     else:
-        matrix = MODELS[model](size, row_sparsity, np.random.default_rng(0))
+        matrix = _simulate().MODELS[model](size, row_sparsity, np.random.default_rng(0))
         if size > _LARGE and row_sparsity <= _NARROW:
             band = [np.pad(np.diagonal(matrix, at), (0, at)) for at in range(row_sparsity)]
             matrix /= linalg.eigvals_banded(band, True, select="i", select_range=2 * (size - 1,))
@@ -165,6 +163,12 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
     )
 
 
+def _simulate() -> Any:
+    from hushcov import simulate  # loaded with the first plan, not before
+
+    return simulate
+
+
 def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
     """Off-diagonal nonzeros of a model, upper triangle: a part has fewer for its size."""
     d, k = n_features, row_sparsity
@@ -176,7 +180,7 @@ def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
     if model == "banded":
         return float(sum(max(0, d - distance) for distance in range(1, (k - 1) // 2 + 1)))
     size = min(d, _LARGEST_RANDOM)
-    pairs, _, _ = random_matchings(size, k, np.random.default_rng(0))
+    pairs, _, _ = _simulate().random_matchings(size, k, np.random.default_rng(0))
     return len(pairs) * d / size
 
 
@@ -188,7 +192,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
     """
     low, high = _extreme_eigenvalues(min(n_features, _LARGEST_RANDOM), row_sparsity)
     generator = np.random.default_rng(0)
-    rows, columns, ranks = random_matchings(size, row_sparsity, generator)
+    rows, columns, ranks = _simulate().random_matchings(size, row_sparsity, generator)
     spread = (np.argsort(np.argsort(ranks)) + 0.5) / len(ranks)
     values = (0.05 + 0.45 * spread) * generator.choice([-1.0, 1.0], len(ranks))
     matrix = np.zeros((size, size))
@@ -203,7 +207,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
 def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, float]:
     """Of the off-diagonal part of a random model."""
     generator = np.random.default_rng(0)
-    rows, columns, ranks = random_matchings(n_features, row_sparsity, generator)
+    rows, columns, ranks = _simulate().random_matchings(n_features, row_sparsity, generator)
     if not len(ranks):
         return 0.0, 0.0
     values = (0.05 + 0.45 * ranks) * generator.choice([-1.0, 1.0], len(ranks))
