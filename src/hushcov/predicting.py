@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse, special
+from scipy import linalg, sparse, special
 from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import FloatArray, IndexArray
@@ -31,6 +31,7 @@ FACTOR, DENSE = "factor", "dense"
 NINE_OF_TEN = 1.2815515655446004
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
+_LARGE, _NARROW = 400, 20  # features and widths of bands from which eigenvalues take long
 _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
 
@@ -135,12 +136,15 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
         return reference(model, n_features, row_sparsity, size)
     if model == "diagonal":
         matrix = np.eye(size)
-    elif model == "random" and size < n_features:
+    elif model == "random" and (size < n_features or size > _LARGE):
         matrix = _part_of_random(size, n_features, row_sparsity)
     else:
-        from hushcov.simulate import sparse_covariance
-
-        matrix = sparse_covariance(model, size, row_sparsity)
+        matrix = _simulate().MODELS[model](size, row_sparsity, np.random.default_rng(0))
+        if size > _LARGE and row_sparsity <= _NARROW:
+            band = [np.pad(np.diagonal(matrix, at), (0, at)) for at in range(row_sparsity)]
+            matrix /= linalg.eigvals_banded(band, True, select="i", select_range=2 * (size - 1,))
+        else:
+            matrix /= np.linalg.eigvalsh(matrix)[-1]
     rows, columns = np.nonzero(np.triu(matrix))
     values = matrix[rows, columns]
     sizes, index = _pool(np.abs(values))
@@ -159,13 +163,10 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
     )
 
 
-def _matchings(
-    n_features: int, row_sparsity: int, generator: np.random.Generator
-) -> tuple[IndexArray, IndexArray, FloatArray]:
-    """Pairs of a random model and their ranks; loaded with the first plan, not before."""
-    from hushcov.simulate import random_matchings
+def _simulate() -> Any:
+    from hushcov import simulate  # loaded with the first plan, not before
 
-    return random_matchings(n_features, row_sparsity, generator)
+    return simulate
 
 
 def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
@@ -179,7 +180,7 @@ def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
     if model == "banded":
         return float(sum(max(0, d - distance) for distance in range(1, (k - 1) // 2 + 1)))
     size = min(d, _LARGEST_RANDOM)
-    pairs, _, _ = _matchings(size, k, np.random.default_rng(0))
+    pairs, _, _ = _simulate().random_matchings(size, k, np.random.default_rng(0))
     return len(pairs) * d / size
 
 
@@ -191,7 +192,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
     """
     low, high = _extreme_eigenvalues(min(n_features, _LARGEST_RANDOM), row_sparsity)
     generator = np.random.default_rng(0)
-    rows, columns, ranks = _matchings(size, row_sparsity, generator)
+    rows, columns, ranks = _simulate().random_matchings(size, row_sparsity, generator)
     spread = (np.argsort(np.argsort(ranks)) + 0.5) / len(ranks)
     values = (0.05 + 0.45 * spread) * generator.choice([-1.0, 1.0], len(ranks))
     matrix = np.zeros((size, size))
@@ -206,7 +207,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
 def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, float]:
     """Of the off-diagonal part of a random model."""
     generator = np.random.default_rng(0)
-    rows, columns, ranks = _matchings(n_features, row_sparsity, generator)
+    rows, columns, ranks = _simulate().random_matchings(n_features, row_sparsity, generator)
     if not len(ranks):
         return 0.0, 0.0
     values = (0.05 + 0.45 * ranks) * generator.choice([-1.0, 1.0], len(ranks))
@@ -232,7 +233,7 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index
 
 
-# Lanczos steps: the norm is then within a percent or so, from below.
+# Lanczos steps: norms are from below.
 _STEPS, _MANY_STEPS, _SMALLEST = 16, 32, 1e-290
 
 
@@ -274,11 +275,16 @@ Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
 
 
 def support_norms(
-    supports: Sequence[Support], values: Sequence[FloatArray], more: Sequence[Entries]
+    supports: Sequence[Support],
+    values: Sequence[FloatArray],
+    more: Sequence[Entries],
+    *,
+    precise: bool = False,
 ) -> FloatArray:
     """Operator norms of matrices of one size: for each support, and each row of its values.
 
-    What is added to the matrices of a support is in `more`.
+    What is added to the matrices of a support is in `more`. They are within a percent or so, with
+    `precise` within a part in a thousand.
     """
     n_draws, size, n_all = len(values[0]), supports[0].size, len(supports) * len(values[0])
     data = [own[:, each.entries].ravel() for each, own in zip(supports, values, strict=True)]
@@ -291,7 +297,13 @@ def support_norms(
     parts = [whole]
     if len(rows):
         parts.append(_blocks(np.concatenate(draws), rows, columns, added, n_all, size))
-    return _largest(parts, _begin(n_all, size)).reshape(len(supports), n_draws)
+
+    def image(vectors: FloatArray) -> FloatArray:
+        images: Any = (part @ vectors.ravel() for part in parts)
+        return np.asarray(sum(images)).reshape(vectors.shape)
+
+    norms = _lanczos(image, _begin(n_all, size), _MANY_STEPS if precise else _STEPS)
+    return norms.reshape(len(supports), n_draws)
 
 
 def _begin(n_draws: int, size: int) -> FloatArray:
@@ -328,18 +340,6 @@ def dense_norms(matrices: FloatArray) -> FloatArray:
         return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
     return _lanczos(image, _begin(n_draws, size), _MANY_STEPS)
-
-
-def _largest(parts: Sequence[sparse.csr_array], begin: FloatArray) -> FloatArray:
-    """The norm of every block of a sum of matrices; `begin` has a vector for each."""
-
-    def image(vectors: FloatArray) -> FloatArray:
-        found = parts[0] @ vectors.ravel()
-        for part in parts[1:]:
-            found += part @ vectors.ravel()
-        return np.asarray(found.reshape(begin.shape))
-
-    return _lanczos(image, begin, _STEPS)
 
 
 def _lanczos(

@@ -12,6 +12,7 @@ from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_g
 from hushcov.mechanisms.gaussian.room import predict_gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.noise import Entropy
+from hushcov.paper import room
 from hushcov.paper.mechanism import release_multiscale
 from hushcov.paper.room import plan_multiscale
 from hushcov.planning.comparison import smallest_error
@@ -19,6 +20,7 @@ from hushcov.postprocess import hard_threshold, universal_threshold
 from hushcov.predicting import REFERENCE_MODELS, reference, support_norms
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.tables.sources import open_records
+from statistics_helpers import FALSE_ALARM, normal_p_value
 
 MODELS = ("block", "banded", "random")
 
@@ -107,6 +109,46 @@ def test_norms_of_several_supports_at_once():
             matrix[0, 11] += 5.0 * (draw == 2)
             matrix = np.triu(matrix) + np.triu(matrix, 1).T
             assert norms[draw] == pytest.approx(np.linalg.norm(matrix, 2))
+
+
+@pytest.mark.parametrize("model", REFERENCE_MODELS)
+def test_sampling_noise_of_large_references_has_the_covariances_of_normal_moments(model):
+    """Of an entry with itself and with its neighbour in the list. False-alarm rate 1e-6."""
+    ref = reference(model, 300, 5, 300)
+    assert len(ref.matrix) > room._LARGE
+    noise = np.array([room._sampling_noise.__wrapped__(ref, seed)[0] for seed in range(200)])
+    i, j = ref.rows, ref.columns
+    for k, m, other in ((i, j, noise), (*np.roll([i, j], 1, axis=1), np.roll(noise, 1, axis=1))):
+        S = ref.matrix
+        truth = 2 * (S[i, k] * S[j, m] + S[i, m] * S[j, k])
+        found = (noise * other).mean(axis=1)  # of a seed, over all entries
+        score = (found.mean() - truth.mean()) / found.std() * np.sqrt(len(found))
+        assert normal_p_value([score]) > FALSE_ALARM
+        wrong = (1.1 * found.mean() - truth.mean()) / found.std() * np.sqrt(len(found))
+        assert other is not noise or normal_p_value([wrong]) < FALSE_ALARM
+
+
+@pytest.mark.parametrize(
+    ("tests", "chance"), [(1, 0.01), (3, 0.01), (1, 0.4), (40, 0.05), (2, 1.0)]
+)
+def test_tests_drawn_kind_by_kind_are_those_drawn_entry_by_entry(tests, chance):
+    """Entries with a selected test, and their numbers, by kind. False-alarm rate 1e-6."""
+    generator, n_entries = np.random.default_rng(0), int(10_001 / chance)
+    chances = np.array([0.0, chance / 2, chance])
+    at, number = room._selected(tests, chances, n_entries, generator)
+    assert len(np.unique(at)) == len(at)
+    assert at.max() < n_entries
+    assert number.min() >= 1
+    for kind, each in enumerate(chances.tolist()):
+        own, size = at % 3 == kind, len(range(kind, n_entries, 3))
+        once = 1 - (1 - each) ** tests
+        if once in (0.0, 1.0):
+            assert np.count_nonzero(own) == once * size
+            continue
+        counted = np.count_nonzero(own) - size * once, number[own].sum() - size * tests * each
+        spread = np.sqrt(size * np.array([once * (1 - once), tests * each * (1 - each)]))
+        assert normal_p_value(counted / spread) > FALSE_ALARM
+        assert normal_p_value(0.2 * size * tests * each / spread) < FALSE_ALARM
 
 
 # The Gaussian mechanism.

@@ -17,8 +17,9 @@ from hushcov.postprocess import (
     lost_beyond,
     signal_norm,
     split,
+    structure,
 )
-from hushcov.postprocess.structure import look_beyond, normal_at
+from hushcov.postprocess.structure import look_beyond, normal_at, norms_beyond
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 D, N, NOISE = 60, 100_000, 0.02
@@ -168,15 +169,37 @@ def test_levels_are_those_of_the_literal_algorithm(cores, monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     matrix, levels = unit_noise() + 0.3, np.array([1.0, 2.0, 2.5, 10.0])
     drawn = np.array([[normal_at(i, j) for j in range(LEVELS_D)] for i in range(LEVELS_D)])
-    found = look_beyond(matrix, levels)
+    counts, energy, total = look_beyond(matrix, levels)
+    signal, noises = norms_beyond(matrix, levels, counts)
     for at, level in enumerate(levels):
         kept = (np.abs(matrix) > level) | np.eye(LEVELS_D, dtype=bool)
         left = np.where(kept, 0.0, matrix)
-        assert np.array_equal(found.counts[at], (~kept).sum(axis=1))
-        assert found.energy[at] == pytest.approx(np.sum(left**2))
-        assert found.total[at] == pytest.approx(np.sum(left))
-        assert found.signal[at] == pytest.approx(largest(left), rel=1e-5)
-        assert found.noise[at] == pytest.approx(largest(drawn * kept), rel=1e-5)
+        assert np.array_equal(counts[at], (~kept).sum(axis=1))
+        assert energy[at] == pytest.approx(np.sum(left**2))
+        assert total[at] == pytest.approx(np.sum(left))
+        assert signal[at] == pytest.approx(largest(left), rel=1e-5)
+        assert noises[at] == pytest.approx(largest(drawn * kept), rel=1e-5)
+
+
+@pytest.mark.parametrize("rough", [False, True])
+def test_ranks_without_a_chance_are_left_out_and_change_nothing(rough, monkeypatch):
+    """By their energy alone: what is taken is that of all candidates, bit for bit."""
+    truths = [pairs_of_blocks(), factor(value=0.03), factor(rank=3, value=0.1), dense()]
+    matrices = [truth + noise(seed) for truth in truths for seed in range(2)]
+    found = [best_candidate(matrix, NOISE, N, rough=rough) for matrix in matrices]
+    candidates, looked = structure._candidates, []
+
+    def all_of_them(*known):
+        looked.append((known, candidates(*known)))
+        return candidates(*known[:-1], math.inf)
+
+    monkeypatch.setattr(structure, "_candidates", all_of_them)
+    assert found == [best_candidate(matrix, NOISE, N, rough=rough) for matrix in matrices]
+    assert {each.rank for each in found} >= {0, 1}
+    left_out = [known for known, tried in looked if not tried]
+    assert 2 <= len(left_out) < len(looked)
+    for known in left_out:
+        assert min(each.error for each in candidates(*known[:-1], math.inf)) > known[-1]
 
 
 def test_the_noise_of_places_is_standard_normal_and_symmetric():

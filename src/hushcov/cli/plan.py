@@ -135,7 +135,7 @@ _RELATED = {
 @click.option(
     "--refine",
     is_flag=True,
-    help="Search the best design of the multiscale mechanism, too (up to 5 s for each number of "
+    help="Search the best design of the multiscale mechanism, too (about 1 s for each number of "
     "records); its figures are rough otherwise. Implied where it is named by --mechanism.",
 )
 @click.option(

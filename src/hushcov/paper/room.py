@@ -20,9 +20,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import sparse, special
 
-from hushcov._arrays import FloatArray, IndexArray, IntArray
+from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.accounting import Budget
@@ -37,7 +37,6 @@ from hushcov.mechanisms.room import (
     budget_words,
     certified_words,
 )
-from hushcov.metrics import operator_norm
 from hushcov.noise import Entropy
 from hushcov.paper import kernels
 from hushcov.paper.mechanism import (
@@ -60,6 +59,7 @@ from hushcov.predicting import (
     dense_norms,
     descend,
     reference,
+    support_norms,
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
@@ -72,6 +72,10 @@ _NEAR_EDGE, _SMALLEST = 1e-14, 1e-300
 _DRAWN_TESTS = 4
 _SHARP_GATES = 0.1
 _LARGE = 200  # from this size on norms are found by Lanczos' method
+_RECORDS = 128  # whose moments vary like those of many, on large references
+_FEW = 0.05  # selected tests an entry, up to which they are drawn rather than entries
+_IN_TURN = 32  # times that each of a few chances stands for an entry, and is not drawn by itself
+_DENSE = 16  # one of so many places filled is a dense matrix
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
 
@@ -132,27 +136,30 @@ def _sampling_noise(ref: Reference, seed: int) -> tuple[FloatArray, dict[str, An
     """Return S - Sigma on the support times sqrt(2 n), and the generator's state after.
 
     S - Sigma is Sigma^1/2 G Sigma^1/2 / sqrt(n), G symmetric Gaussian: the same for every design,
-    and kept because a search asks for it hundreds of times.
+    and kept because a search asks for it hundreds of times. On large references G is the sum of so
+    many records that its entries are nearly normal.
     """
-    G, state = _gaussian(len(ref.matrix), seed)
-    if max(at.stop - at.start for at in ref.blocks) <= _LARGE:
-        noise = np.zeros_like(ref.matrix)
+    generator, size = np.random.default_rng(seed), len(ref.matrix)
+    if size <= _LARGE:
+        G = generator.standard_normal((size, size))
+        G, noise = G + G.T, np.zeros_like(ref.matrix)
         for at in ref.blocks:
             noise[at, at] = ref.root[at, at] @ G[at, at] @ ref.root[at, at]
-        return noise[ref.rows, ref.columns], state
-    # Of the second product only the support is needed, and single precision is plenty.
-    single = ref.root.astype(np.float32)
-    half = single @ G.astype(np.float32)
-    noise = np.einsum("ij,ij->i", half[ref.rows], single[ref.columns])
-    return np.asarray(noise, dtype=np.float64), state
+        return noise[ref.rows, ref.columns], dict(generator.bit_generator.state)
+    records = _factor(ref) @ generator.standard_normal((size, _RECORDS), dtype=np.float32)
+    moments = np.einsum("ij,ij->i", records[ref.rows], records[ref.columns])
+    noise = math.sqrt(2 / _RECORDS) * (moments - _RECORDS * ref.values)
+    return noise, dict(generator.bit_generator.state)
 
 
-@lru_cache(maxsize=1)
-def _gaussian(size: int, seed: int) -> tuple[FloatArray, dict[str, Any]]:
-    """Return a symmetric Gaussian matrix, the same for all models, and the generator's state."""
-    generator = np.random.default_rng(seed)
-    G = generator.standard_normal((size, size))
-    return G + G.T, dict(generator.bit_generator.state)
+@lru_cache(maxsize=8)
+def _factor(ref: Reference) -> Matrix:
+    """Return a matrix whose product with its transpose is the reference; a few digits of it."""
+    try:
+        root = np.linalg.cholesky(ref.matrix).astype(np.float32)
+    except np.linalg.LinAlgError:  # a part of a random model, which is barely definite
+        root = ref.root.astype(np.float32)
+    return root if np.count_nonzero(root) > root.size / _DENSE else sparse.csr_array(root)
 
 
 def _test_law(sizes: FloatArray, counts: FloatArray, level: Level, schedule: Schedule) -> _TestLaw:
@@ -222,26 +229,30 @@ class DrawnErrors:
         return list(zip(schedule.levels, laws, strict=True))
 
     def errors(self, seeds: Sequence[int]) -> list[float]:
-        """Draw the operator-norm error, once for each seed."""
-        ref, inputs = self.ref, self.parameters.inputs
+        """Draw the operator-norm error, once for each seed; those of few features one by one."""
+        if len(seeds) > 1 and self.ref.n_features <= _FEATURES:
+            return [error for seed in seeds for error in self.errors([seed])]
+        ref, size, n_records = self.ref, len(self.ref.matrix), self.parameters.inputs.n_records
         kept, diagonal = self._clipping()
         clipped = np.where(ref.rows == ref.columns, diagonal[ref.rows], ref.values * kept)
+        known, generator = [_sampling_noise(ref, seed) for seed in seeds], np.random.default_rng(0)
+        generator.bit_generator.state = known[0][1]
+        noise = np.stack([each for each, _ in known]) / math.sqrt(2 * n_records)
         draw = {"value": self._values, "gate": self._gates}[self.parameters.reconstruction]
-        errors = []
-        for seed in seeds:
-            generator = np.random.default_rng(seed)
-            noise, generator.bit_generator.state = _sampling_noise(ref, seed)
-            statistic = clipped + noise / math.sqrt(2 * inputs.n_records)
-            estimate, spurious = draw(statistic, generator)
-            error = np.zeros_like(ref.matrix)
-            _fill(error, ref.rows, ref.columns, estimate - ref.values)
-            at = np.flatnonzero(spurious)
-            if len(at):  # what was released at zero entries
-                rows, columns = np.divmod(_zero_places(ref)[at], len(error))
-                _fill(error, rows, columns, spurious[at])
-            large = len(error) > _LARGE
-            errors.append(float(dense_norms(error[None])[0]) if large else operator_norm(error))
-        return errors
+        estimate, places, spurious = draw(clipped + noise, generator)
+        draws, places = np.divmod(places, max(1, self._zeros[0]))
+        rows, columns = np.divmod(_zero_places(ref)[places], size)
+        estimate -= ref.values
+        if size > _LARGE and len(places) < len(noise) * size**2 / _DENSE:
+            more = [(draws, rows, columns, spurious)]
+            norms = support_norms([ref.support], [estimate], more, precise=True)[0]
+        else:
+            error = np.zeros((len(noise), size, size))
+            error[:, ref.rows, ref.columns] = error[:, ref.columns, ref.rows] = estimate
+            error[draws, rows, columns] = error[draws, columns, rows] = spurious
+            few = size <= _LARGE
+            norms = np.abs(np.linalg.eigvalsh(error)).max(axis=1) if few else dense_norms(error)
+        return [float(norm) for norm in norms]
 
     def largest_miss(self) -> float:
         """Return the expected size of the largest entry that is not found, or found and not kept.
@@ -284,54 +295,90 @@ class DrawnErrors:
 
     def _gates(
         self, statistic: FloatArray, generator: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return gate reconstruction on the support, and what opens at each zero entry."""
+    ) -> tuple[FloatArray, IndexArray, FloatArray]:
+        """Return gate reconstruction on the support, and where and what opens at zero entries."""
         ref, index, (n_zeros, dilution) = self.ref, self.ref.size_index, self._zeros
-        total, spurious = np.zeros(len(ref.values)), np.zeros(n_zeros)
+        total, spurious = np.zeros(statistic.shape), np.zeros(len(statistic) * n_zeros)
         for level, law in self.laws:
             weight = self.parameters.schedule.weight(level) / self.parameters.inputs.scale**2
             p, m = level.activation, level.repetitions
             # The pooled sizes carry the law; an entry's own value shifts it along its size.
             fired, misfired = law.gates
-            total += weight * generator.binomial(m, np.clip(p * fired[index], 0, 1))
-            total -= weight * generator.binomial(m, np.clip(p * misfired[index], 0, 1))
+            total += weight * generator.binomial(m, np.clip(p * fired[index], 0, 1), total.shape)
+            total -= weight * generator.binomial(m, np.clip(p * misfired[index], 0, 1), total.shape)
             zero = slice(len(ref.sizes), None)
             rate = m * p * dilution * float(np.mean(fired[zero] + misfired[zero]))
-            spurious += weight * _spurious_gates(rate, n_zeros, generator)
-        pooled = ref.sizes[index]
-        return np.sign(ref.values) * (total + np.abs(statistic) - pooled), spurious
+            spurious += weight * _spurious_gates(rate, len(spurious), generator)
+        pooled, at = ref.sizes[index], np.flatnonzero(spurious)
+        return np.sign(ref.values) * (total + np.abs(statistic) - pooled), at, spurious[at]
 
     def _values(
         self, statistic: FloatArray, generator: np.random.Generator
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return value reconstruction on the support, and the values kept at zero entries."""
-        known, (n_zeros, dilution) = len(self.ref.sizes), self._zeros
-        at, deviation, weight = self._found(self.ref.size_index, generator)
-        value = statistic[at] + deviation * generator.standard_normal(len(statistic))[at]
-        estimate, spurious = np.zeros(len(statistic)), np.zeros(n_zeros)
-        keep_above = self.parameters.design.keep_above
-        estimate[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
-        zero = generator.integers(len(self.laws[0][1].selected) - known, size=n_zeros)
-        at, deviation, weight = self._found(zero + known, generator, dilution)
-        value = deviation * generator.standard_normal(n_zeros)[at]
-        spurious[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
-        return estimate, spurious
+    ) -> tuple[FloatArray, IndexArray, FloatArray]:
+        """Return value reconstruction on the support, and where and what is kept at zeros."""
+        sizes, (n_zeros, dilution) = len(self.ref.sizes), self._zeros
+        keep_above, few = self.parameters.design.keep_above, self.ref.n_features <= _FEATURES
+        at, deviation, weight = self._found(self.ref.size_index, statistic.size, generator)
+        value = statistic.flat[at] + deviation * generator.standard_normal(statistic.size)[at]
+        estimate = np.zeros(statistic.shape)
+        estimate.flat[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)
+        kinds = np.arange(sizes, len(self.laws[0][1].selected))
+        if few:  # each is of any kind, so that designs for few features stay as they are
+            kinds = sizes + generator.integers(len(kinds), size=n_zeros)
+        at, deviation, weight = self._found(kinds, len(statistic) * n_zeros, generator, dilution)
+        drawn = (
+            generator.standard_normal(n_zeros)[at] if few else generator.standard_normal(len(at))
+        )
+        kept = np.flatnonzero(np.abs(drawn) > keep_above)
+        return estimate, at[kept], (deviation * drawn * weight)[kept]
 
     def _found(
-        self, index: IndexArray, generator: np.random.Generator, dilution: float = 1.0
+        self,
+        kinds: IndexArray,
+        n_entries: int,
+        generator: np.random.Generator,
+        dilution: float = 1.0,
     ) -> tuple[IndexArray, FloatArray, FloatArray]:
-        """Return which entries have a selected test, deviations of their values, weights 1/p."""
-        precision, surest = np.zeros((2, len(index)))
+        """Return which entries have a selected test, deviations of their values, weights 1/p.
+
+        They are of these kinds in turn.
+        """
+        tests = []
         for level, law in self.laws:
-            chance = np.clip(dilution * level.activation * law.selected, 0, 1)[index]
-            number = generator.binomial(level.repetitions, chance)
-            at = np.flatnonzero(number > 0)
-            precision[at] += _precision(number[at], index[at], level, law, generator)
+            chances = np.clip(dilution * level.activation * law.selected, 0, 1)[kinds]
+            at, number = _selected(level.repetitions, chances, n_entries, generator)
+            precision = _precision(number, kinds[at % len(kinds)], level, law, generator)
             looked = min(1.0, level.repetitions * level.activation)
-            surest[at] = np.maximum(surest[at], looked)
-        found = np.flatnonzero(precision > 0)
-        deviation = self.parameters.schedule.gate_noise / np.sqrt(precision[found])
-        return found, deviation / self.parameters.inputs.scale**2, 1 / surest[found]
+            tests.append((at, precision, np.full(len(at), looked)))
+        at, precision, looks = (np.concatenate(each) for each in zip(*tests, strict=True))
+        found, place = np.unique(at, return_inverse=True)
+        surest = np.zeros(len(found))
+        np.maximum.at(surest, place, looks)
+        deviation = self.parameters.schedule.gate_noise / np.sqrt(np.bincount(place, precision))
+        return found, deviation / self.parameters.inputs.scale**2, 1 / surest
+
+
+def _selected(
+    tests: int, chances: FloatArray, n_entries: int, generator: np.random.Generator
+) -> tuple[IndexArray, IntArray]:
+    """Return which entries have selected tests, and how many; they have the chances in turn."""
+    if n_entries <= _IN_TURN * len(chances):
+        number = generator.binomial(tests, np.resize(chances, n_entries))
+        at = np.flatnonzero(number)
+        return at, number[at]
+    places, numbers = [], []
+    for kind, chance in enumerate(chances.tolist()):
+        own = len(range(kind, n_entries, len(chances)))
+        if tests * chance < _FEW:  # hardly ever two of one entry
+            drawn = generator.integers(own, size=generator.poisson(own * tests * chance))
+            at, number = np.unique(drawn, return_counts=True)
+        else:
+            number = generator.binomial(tests, chance, own)
+            at = np.flatnonzero(number)
+            number = number[at]
+        places.append(kind + len(chances) * at)
+        numbers.append(number)
+    return np.concatenate(places), np.concatenate(numbers)
 
 
 @lru_cache(maxsize=8)
@@ -340,11 +387,6 @@ def _zero_places(ref: Reference) -> IndexArray:
     zeros = np.triu(np.ones(ref.matrix.shape, dtype=bool))
     zeros[ref.rows, ref.columns] = False
     return np.flatnonzero(zeros)
-
-
-def _fill(matrix: FloatArray, rows: IndexArray, columns: IndexArray, values: FloatArray) -> None:
-    """Set entries of a symmetric matrix."""
-    matrix[rows, columns] = matrix[columns, rows] = values
 
 
 def _spurious_gates(rate: float, n_entries: int, generator: np.random.Generator) -> FloatArray:
@@ -387,11 +429,6 @@ _STARTS = {
         Design(2.5, 2.0**-6, 9, 3, 2.0, 1.0, 2.0**-1.5, math.inf, 0.0),
     ),
 }
-
-
-def starting_design(reconstruction: str) -> Design:
-    """Return the design where the search starts."""
-    return _STARTS[reconstruction][0]
 
 
 def score_design(
@@ -505,7 +542,7 @@ def plan_multiscale(inputs: CalibratedInputs, reconstruction: str) -> Multiscale
 @lru_cache(maxsize=512)
 def rough_multiscale(inputs: CalibratedInputs) -> dict[str, float]:
     """Return a quick prediction of values: of the design that the search starts from."""
-    design = starting_design("value")
+    design = _STARTS["value"][0]
     draft = CalibratedParameters(inputs, design, "value", draft_schedule(inputs, design))
     return _predictions(draft, _ROUGH_FEATURES, _ROUGH_SEEDS)
 
@@ -517,11 +554,8 @@ def _predictions(
 ) -> dict[str, float]:
     """Return the median over a few draws of a schedule's error on each reference model."""
     size = parameters.inputs.n_features, parameters.inputs.row_sparsity, features
-    refs = {model: reference(model, *size) for model in REFERENCE_MODELS}
-    drawn = {model: DrawnErrors(parameters, ref) for model, ref in refs.items()}
-    # Seed by seed: what is random in all models is drawn once.
-    errors = [{model: each.errors([seed])[0] for model, each in drawn.items()} for seed in seeds]
-    return {model: statistics.median(each[model] for each in errors) for model in drawn}
+    drawn = {m: DrawnErrors(parameters, reference(m, *size)) for m in REFERENCE_MODELS}
+    return {model: statistics.median(each.errors(seeds)) for model, each in drawn.items()}
 
 
 _RECONSTRUCTION = "value"  # several times more accurate than gates

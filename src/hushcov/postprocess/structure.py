@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -164,36 +164,29 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31, _S11 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 
 
-@dataclass(frozen=True, eq=False)
-class Beyond:
-    """Parts of a matrix beyond and below each level, off its diagonal.
+def look_beyond(matrix: FloatArray, levels: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return what is not beyond each level, off the diagonal: numbers, energy and sum of entries.
 
-    `counts` has the numbers of entries left by level and row, `energy` the sums of their squares
-    and `total` their sums. `signal` is the largest eigenvalue of what is left, `noise` that of
-    noise of deviation 1 in the places beyond and on the diagonal.
+    Numbers are by level and row. Levels are above zero and ascend; the last may be infinite.
     """
-
-    counts: IntArray
-    energy: FloatArray
-    total: FloatArray
-    signal: FloatArray
-    noise: FloatArray
-
-
-def look_beyond(matrix: FloatArray, levels: FloatArray) -> Beyond:
-    """Levels are above zero and ascend; the last may be infinite."""
     d, many = len(matrix), len(levels)
-    sums, sizes = np.zeros((2, d, many)), np.zeros((d, many + 1), dtype=np.int64)
-    parts = even_parts(d, _ROWS)
-    run_parts(_measure, [(*part, matrix, levels, *sums, sizes) for part in parts])
-    beyond = d - 1 - np.cumsum(sizes[:, :-1], axis=1)  # entries beyond each level, by row
-    starts = np.concatenate([[0], np.cumsum(beyond[:, 0])])
-    number = int(starts[-1])
-    places, passed = np.empty(number, dtype=np.int32), np.empty(number, dtype=np.int8)
-    values, noise = np.empty((2, number), dtype=np.float32)
-    entries = places, passed, values, noise
-    run_parts(_collect, [(*part, matrix, levels, starts, *entries) for part in parts])
-    diagonal = np.array([normal_at(i, i) for i in range(d)])[:, None]
+    sums, sizes = np.zeros((2, d, many)), np.zeros((d, many), dtype=np.int64)
+    run_parts(_measure, [(*part, matrix, levels, *sums, sizes) for part in even_parts(d, _ROWS)])
+    energy, total = np.cumsum(sums.sum(axis=1), axis=1)
+    return np.cumsum(sizes, axis=1).T, energy, total
+
+
+def norms_beyond(matrix: FloatArray, levels: FloatArray, counts: IntArray) -> FloatArray:
+    """Return the largest eigenvalues of what is left by level, and of noise in all other places.
+
+    That noise has deviation 1; it is on the diagonal, too. `counts` are those of `look_beyond`.
+    """
+    d, many, parts = len(matrix), len(levels), even_parts(len(matrix), _ROWS)
+    starts = np.concatenate([[0], np.cumsum(d - 1 - counts[0])])
+    places, passed = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1], dtype=np.int8)
+    values, noise = np.empty((2, starts[-1]), dtype=np.float32)
+    entries, diagonal = (places, passed, values, noise), np.empty((d, 1))
+    run_parts(_collect, [(*part, matrix, levels, starts, *entries, diagonal) for part in parts])
 
     def product(x: FloatArray) -> FloatArray:
         y = np.empty_like(x)
@@ -202,9 +195,7 @@ def look_beyond(matrix: FloatArray, levels: FloatArray) -> Beyond:
         run_parts(_move, [(*part, starts, *entries, x, y, many) for part in parts])
         return y
 
-    found = largest_together(product, d, 2 * many)
-    energy, total = np.cumsum(sums.sum(axis=1), axis=1)
-    return Beyond(d - 1 - beyond.T, energy, total, found[:many], found[many:])
+    return largest_together(product, d, 2 * many).reshape(2, many)
 
 
 @lru_cache(maxsize=8)
@@ -245,16 +236,21 @@ def _measure(
 ) -> None:
     """Squares, sums and numbers of entries between one level and the next, by row."""
     for i in range(start, stop):
+        number, squares, values = 0, 0.0, 0.0  # of most entries
         for j in range(len(matrix)):
-            value = matrix[i, j]
-            passed = 0
-            for level in levels:
-                passed += abs(value) > level
-            if j != i:
+            value, passed = matrix[i, j], 0
+            if j == i:
+                continue
+            if not abs(value) > levels[0]:
+                number, squares, values = number + 1, squares + value * value, values + value
+                continue
+            while passed < len(levels) and abs(value) > levels[passed]:
+                passed += 1
+            if passed < len(levels):
                 sizes[i, passed] += 1
-                if passed < len(levels):
-                    energy[i, passed] += value * value
-                    total[i, passed] += value
+                energy[i, passed] += value * value
+                total[i, passed] += value
+        sizes[i, 0], energy[i, 0], total[i, 0] = number, squares, values
 
 
 @compiled
@@ -268,10 +264,11 @@ def _collect(
     passed: npt.NDArray[np.int8],
     values: FloatArray,
     noise: FloatArray,
+    diagonal: FloatArray,
 ) -> None:
     """List entries beyond the first level, with how many levels they are beyond."""
     for i in range(start, stop):
-        at = starts[i]
+        at, diagonal[i, 0] = starts[i], normal_at(i, i)
         for j in range(len(matrix)):
             size = abs(matrix[i, j])
             if size > levels[0] and j != i:
@@ -400,19 +397,15 @@ def best_candidate(
         clear = int(np.count_nonzero(values > _CLEAR * _edge(d, deviation)))
     mean = float(np.trace(matrix)) / d
     size = n_records, largest(matrix) / mean if mean > 0 else 1.0
-    found = _candidates(matrix, 0, (0.0, *thresholds), (noise_sd, deviation), size)
-    for rank in sorted({rank for rank in (1, 2, 3, 5, clear) if 0 < rank <= clear}):
-        loadings, values = settled(matrix, top[:, :rank], _edge(d, deviation))
-        rest = _without(matrix, loadings, _shrunk(values, d, deviation))
-        found += _candidates(rest, rank, thresholds, (noise_sd, deviation), size)
-    unseen = _UNSEEN * _edge(d, deviation)
-    found = [
-        replace(each, hidden=max(each.hidden, unseen))
-        if each.rank < clear and 0 < each.threshold < _LOW_THRESHOLD * deviation
-        else each
-        for each in found
-    ]
-    return min(found, key=lambda each: each.error)
+    best = Candidate(0, 0.0, deviation * noise_size(d), 0.0)
+    for rank in sorted({rank for rank in (0, 1, 2, 3, 5, clear) if rank <= clear}, reverse=True):
+        rest, unseen = matrix, _UNSEEN * _edge(d, deviation) if rank < clear else 0.0
+        if rank:
+            loadings, values = settled(matrix, top[:, :rank], _edge(d, deviation))
+            rest = _without(matrix, loadings, _shrunk(values, d, deviation))
+        found = _candidates(rest, rank, thresholds, (noise_sd, deviation), size, unseen, best.error)
+        best = min((best, *found), key=lambda each: (each.error, each.rank))
+    return best
 
 
 def entry_deviation(matrix: FloatArray, noise_sd: float, n_records: int) -> float:
@@ -484,35 +477,42 @@ def _candidates(
     thresholds: tuple[float, ...],
     deviations: tuple[float, float],
     size: tuple[int, float],
+    unseen: float,
+    enough: float,
 ) -> list[Candidate]:
-    """One for each threshold, in deviations. `deviations` are those of noise, and of an entry.
+    """One for each threshold, in deviations, or none where all have an error above `enough`.
 
-    `size` has the number of records, and the largest eigenvalue over the mean one.
+    `deviations` are those of noise, and of an entry. `size` has the number of records, and the
+    largest eigenvalue over the mean one. `unseen` is hidden below low thresholds at least.
     """
     d, (noise_sd, deviation) = len(rest), deviations
     # None of the others is as large as twice the largest.
     highest = 2 * max(float(rest.max()), -float(rest.min()))
-    levels = [times * deviation if math.isfinite(times) else highest for times in thresholds]
-    least = deviation * (math.sqrt(d) + 2 * math.sqrt(rank)) if rank else 0.0
-    beyond = [level for level in levels if level > 0]
-    everything = Candidate(rank, 0.0, max(deviation * noise_size(d), least), 0.0)
-    if not beyond:
-        return [everything] * len(levels)
-    seen = look_beyond(rest, np.array(beyond))
+    scaled = (times * deviation if math.isfinite(times) else highest for times in thresholds)
+    tried = [each for each in zip(thresholds, scaled, strict=True) if each[1] > 0]
+    if not tried:
+        return []
+    levels = np.array([level for _, level in tried])
+    counts, energy, total = look_beyond(rest, levels)
     sampling = 1 - (noise_sd / deviation) ** 2  # the part of the noise that is coherent
     coherence = 1 + sampling * max(0.0, size[1] - 1)
-    whole, found = float(rest.sum()), [everything] * (len(levels) - len(beyond))
-    for at, level in enumerate(beyond):
-        spread = deviation * math.sqrt(_inside(thresholds[len(found)]))
-        energy, top = float(seen.energy[at]), float(seen.signal[at])
-        hidden = _signal(seen.counts[at], energy, top, spread, coherence)
+
+    def hidden(at: int, top: float) -> float:
+        spread = deviation * math.sqrt(_inside(tried[at][0]))
+        return _signal(counts[at], float(energy[at]), top, spread, coherence)
+
+    if all(hidden(at, 0.0) > enough for at in range(len(tried))):
+        return []
+    least = deviation * (math.sqrt(d) + 2 * math.sqrt(rank)) if rank else 0.0
+    whole, found = float(rest.sum()), []
+    signal, noise = norms_beyond(rest, levels, counts).tolist()
+    for at, (times, level) in enumerate(tried):
+        lost = max(hidden(at, signal[at]), unseen if level < _LOW_THRESHOLD * deviation else 0.0)
         if rank == 0:
-            total = float(seen.total[at])
-            along = coherent_norm(total / d, (whole - total) / d, noise_sd, size[0])
-            hidden = max(hidden, along)
-        kept = deviation * float(seen.noise[at])
-        kept *= _selected_noise(thresholds[len(found)], int(seen.counts[at].sum()), d)
-        found.append(Candidate(rank, level, max(kept, least), hidden))
+            along, others = float(total[at]) / d, (whole - float(total[at])) / d
+            lost = max(lost, coherent_norm(along, others, noise_sd, size[0]))
+        kept = deviation * noise[at] * _selected_noise(times, int(counts[at].sum()), d)
+        found.append(Candidate(rank, level, max(kept, least), lost))
     return found
 
 
