@@ -151,12 +151,13 @@ class ProductMap:
         """Return the summed contributions: pairs, then features, then factor, then size."""
         kept: Any
         kept, whose = records.kept_products or (None, lambda: None)
-        if whose() is not records or self.rows_per_unit > 1:
+        useful = whose() is records and self.rows_per_unit == 1
+        if useful and not all(map(np.array_equal, kept.numbers, self._numbers)):
+            # Records are read twice then: where they have no copy, once is better.
+            useful = any(layer.keeps_copy for layer in layers_of(records))
+            kept = self._measured(records) if useful else None
+        if not useful:
             return records.map_sum(self.sums_of(records))
-        if not all(map(np.array_equal, kept.numbers, self._numbers)):
-            if not any(layer.keeps_copy for layer in layers_of(records)):
-                return records.map_sum(self.sums_of(records))  # reads them once, not twice
-            kept = self._measured(records)
         short = kept.found[:, 0] <= float(self.norm_bound) * float(self.norm_bound)
         sums = self._row_sums(records, self._bounds, self.n_products + 2, add_shrunk)
         sums = _OfSome(sums.kernel, sums.arguments, sums.shape, chosen=~short)
