@@ -43,6 +43,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "hushcov"
 PACKAGES = ("noise", "accounting", "steps", "sums", "tables")
+NEEDS_GPU = ("sums/fused.py",)  # Triton is for such machines alone: tests/sums/test_fused.py there
 RELEASING = "steps"  # what is done with noisy numbers there is no line of privacy
 # Constants elsewhere divide a budget: what is divided is charged.
 CONSTANTS = ("noise", "accounting")
@@ -439,9 +440,10 @@ def faults_of(path: str, source: bytes | None = None) -> list[Fault]:
 
 
 def modules(packages: Iterable[str] = PACKAGES) -> list[str]:
-    """Return the modules of packages, as paths."""
-    found = [path for name in packages for path in sorted((SOURCE / name).rglob("*.py"))]
-    return [str(path.relative_to(SOURCE)) for path in found]
+    """Return the modules of packages that run anywhere, as paths."""
+    paths = [path for name in packages for path in sorted((SOURCE / name).rglob("*.py"))]
+    found = [str(path.relative_to(SOURCE)) for path in paths]
+    return [each for each in found if each not in NEEDS_GPU]
 
 
 # How one is planted into a process that has everything loaded
@@ -1005,6 +1007,8 @@ def main() -> None:
     )
     parser.add_argument("--tests", action="append", help="folders or files of tests/")
     parser.add_argument("--sample", type=int, help="try so many, of every module and kind")
+    parser.add_argument("--new-to", type=Path, action="append", default=[],
+                        help="leave out what a file of results has; may be repeated")  # fmt: skip
     parser.add_argument("--again", action="store_true", help="try once more what no test found")
     parser.add_argument("--slow", action="store_true", help="then in a new process, and slow tests")
     parser.add_argument("--report", action="store_true", help="print the table of --output alone")
@@ -1016,6 +1020,8 @@ def main() -> None:
     options = parser.parse_args()
     paths = options.module or modules()
     faults = [fault for path in paths for fault in faults_of(path)]
+    seen = {each["name"] for path in options.new_to for each in results_of(path)}
+    faults = [fault for fault in faults if fault.name not in seen]
     if options.again:
         left = {e["name"] for e in results_of(options.output) if e["tier"] in (NONE, NOT_PLANTED)}
         faults = [fault for fault in faults if fault.name in left and not explanation(fault)]
