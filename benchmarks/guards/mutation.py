@@ -598,7 +598,7 @@ TIERS = (REPLAY, PRIVACY, OTHER)
 LOADING, NOT_PLANTED = "loading", "not planted"
 PAIRS, MOST_ANEW = 60, 40
 WARM = 15  # pairs that load kernels
-STILL = 20.0  # seconds after which a copy that computes nothing is ended
+STILL = 8.0  # seconds after which a copy that sleeps is ended
 TESTS = (
     *("noise", "accounting", "steps", "sums", "tables", "mechanisms", "lab/audit"),
     "mutation/test_survivors.py",
@@ -681,6 +681,10 @@ class Server:
         self.results = {each["name"]: each for each in results_of(self.output)}
         self.learn()
         self.process = Process()  # with what was loaded meanwhile
+        cluster = str(SOURCE / "tables" / "cluster.py")
+        for nodeid, known in self.known.items():  # a copy has no threads to wait for
+            if known.tier == REPLAY and any(file == cluster for file, _ in known.calls):
+                self.sound[nodeid] = False
         gc.freeze()
         for number, fault in enumerate(self.faults, 1):
             known = self.results.get(fault.name)
@@ -820,8 +824,8 @@ class Server:
                     break
                 text, still = text + more, 0.0
                 continue
-            before, used = used, _seconds_of(child)
-            still = still + 2.0 if used == before else 0.0
+            before, (asleep, used) = used, _state_of(child)
+            still = still + 2.0 if asleep and used == before else 0.0
             if still > STILL:
                 os.kill(child, signal.SIGKILL)  # waits for a thread that this process had
                 break
@@ -899,10 +903,10 @@ def _some(items: list[Any], cases: int | None) -> list[Any]:
     return found
 
 
-def _seconds_of(process: int) -> float:
-    """Return what a process and those that it started and waited for have computed."""
+def _state_of(process: int) -> tuple[bool, float]:
+    """Return whether a process sleeps, and what it and those that it waited for have computed."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return float(sum(map(int, fields[11:15])))
+    return fields[0] == "S", float(sum(map(int, fields[11:15])))
 
 
 def _too_long(*_: object) -> None:

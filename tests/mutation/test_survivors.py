@@ -1,12 +1,15 @@
 """What faults planted by benchmarks/guards/mutation.py showed that no other test looks at."""
 
 import math
+import sys
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from budgets import ample
 from hushcov.accounting import (
     Budget,
     Clocked,
@@ -22,15 +25,19 @@ from hushcov.accounting.events import Parts
 from hushcov.accounting.filter import _clock
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.noise import entropy_source, gumbel_top
-from hushcov.steps import preparation
+from hushcov.steps import norms, preparation, quantiles
+from hushcov.steps.location import LocationParameters, LookUnits
 from hushcov.steps.preparation import (
     Preparation,
     _fourth_map,
     _square_map,
+    release_centre,
     release_squares,
     release_tails,
+    release_tilts,
     release_unit_centre,
 )
+from hushcov.steps.scales import scale_parameters
 from hushcov.sums.bounded import add_sums_and_squares, unit_means
 from hushcov.sums.counts import cell_counts, edge_counts
 from hushcov.sums.gram import _check_room
@@ -143,7 +150,7 @@ def noise_of(monkeypatch, release, *given):
         sigmas.append(sigma)
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(preparation, "rounded_normal", drawn)
+    monkeypatch.setattr(sys.modules[release.__module__], "rounded_normal", drawn)
     release(*given, entropy_source())
     (sigma,) = sigmas
     return sigma
@@ -176,6 +183,49 @@ def test_noise_of_squares_and_tails_is_what_a_record_moves_them_by(relation, mon
     sigma = noise_of(monkeypatch, release_tails, records, scale, 1.0, mu, neighbours)
     square = (2 if relation == "replace" else 1) * bound**2
     assert (sigma - 1) ** 2 < 4 * square <= sigma**2
+
+
+@RELATIONS
+def test_noise_of_every_other_step_is_what_a_record_moves_it_by(relation, monkeypatch):
+    """Neither less nor more, in exact arithmetic."""
+    d, mu, one, both = 5, 0.37, Neighbours(relation), relation == "replace"
+    records = ArrayRecords(np.random.default_rng(0).standard_normal((50, d)))
+    grid, combined = (
+        FeatureGrid(np.ones(d), 64.0, 2**15 - 1),
+        replace(one, most_rows=4, combined=True),
+    )
+    bound = preparation.centre_bound(grid, d)
+    edges, columns = np.tile(np.arange(511.0), (3, 1)), np.arange(3)
+    counted = (np.arange(9), mu, combined, ample())
+    looks = LocationParameters(1000, d, 1.0, neighbours=one)
+    found = {
+        "centre": (
+            noise_of(monkeypatch, release_centre, records, np.ones(d), mu, one),
+            4,
+            bound**2,
+        ),
+        "tilts": (noise_of(monkeypatch, release_tilts, records, mu, one), 4, d),
+        "norms": (
+            noise_of(monkeypatch, norms.release_norms, records, np.ones(d), mu, one, ample()),
+            2,
+            1,
+        ),
+        "norms of units": (
+            noise_of(monkeypatch, norms.release_counts, *counted),
+            2,
+            Fraction(1, 16),
+        ),
+        "quantiles": (
+            noise_of(monkeypatch, quantiles.release_counts, records, columns, edges, mu, one),
+            2,
+            9,
+        ),
+        "scales": (scale_parameters(1000, d, mu, one).sigma, 2, d),
+        "looks": (looks.sigma(LookUnits(octaves=3, cells=4), mu), 2, 3 + 2 * 4),
+    }
+    for name, (sigma, replaced, removed) in found.items():
+        square = (replaced if both else 1) * removed
+        assert ((sigma - 1) * Fraction(mu)) ** 2 < square <= (sigma * Fraction(mu)) ** 2, name
 
 
 def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():
