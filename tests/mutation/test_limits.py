@@ -22,6 +22,7 @@ from hushcov.accounting import (
     TotalVariation,
 )
 from hushcov.accounting.events import readings
+from hushcov.accounting.ledger import Ledger, _check_budget, _check_name
 from hushcov.exceptions import HushcovError
 from hushcov.noise import discrete_laplace, entropy_source, gumbel_top, rounded_normal
 from hushcov.sums import products
@@ -101,6 +102,20 @@ LIMITS = {
         (0.125,),
         (ABOVE(0.125), 0.0),
     ),
+    "names": (lambda n: _check_name("label", n), ("a", "a" * 200), ("", "a" * 201, " a", "a\n", 3)),
+    "delta of a ledger": (
+        lambda delta: _check_budget("a", 1.0, delta),
+        (0.0, ABOVE(1e-300), 0.1),
+        (-1e-9, 1e-300, ABOVE(0.1)),
+    ),
+    "epsilon of a ledger": (lambda e: _check_budget("a", e, 0.0), (TINY,), (0.0, -1.0)),
+    "whom a ledger protects": (
+        lambda whom: _check_budget("a", 1.0, 0.0, *whom),
+        (("replace", "a"), ("add-remove", "b")),
+        (("remove", "a"), ("replace", ""), ("replace", "a" * 61)),
+    ),
+    "patience of a ledger": (lambda t: Ledger("a", timeout=t), (TINY, 1e6), (0.0, ABOVE(1e6))),
+    "path of a ledger": (Ledger, ("a",), (3, "a\0b", None)),
     "radius of an integer grid": (
         lambda radius: IntegerGrid(radius, 5),
         (ABOVE(1e-100), 1e100),

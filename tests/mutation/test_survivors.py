@@ -11,6 +11,7 @@ import pytest
 
 from budgets import ample
 from hushcov.accounting import (
+    Approximate,
     Budget,
     Clocked,
     Gaussian,
@@ -20,10 +21,11 @@ from hushcov.accounting import (
     compose,
     for_group,
 )
+from hushcov.accounting import ledger as ledgers
 from hushcov.accounting.composition import renyi_divergence, renyi_epsilon, smallest_sigma
 from hushcov.accounting.events import Parts
 from hushcov.accounting.filter import _clock
-from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
+from hushcov.exceptions import BudgetError, CapacityError, ParameterError, PrivacyConditionError
 from hushcov.noise import entropy_source, gumbel_top
 from hushcov.steps import norms, preparation, quantiles
 from hushcov.steps.location import LocationParameters, LookUnits
@@ -334,3 +336,83 @@ def test_counts_of_no_cells_and_means_beyond_integers_are_refused():
         cell_counts(records, [0], np.zeros(1), np.ones(1), np.zeros(1), 0)
     with pytest.raises(CapacityError, match="half_width must keep sums"):
         unit_means(records, grid, 9, 2**61, 4)
+
+
+# What a ledger adds up, refuses and says.
+
+
+def charge(*events, promise=None, whole=0.0):
+    return ledgers.Charge(events, promise, True, whole=whole)
+
+
+def test_promises_are_added_up_where_the_first_charge_says_so():
+    budget = ledgers.TotalBudget("a", 1.0, 1e-6)
+    half, more = (charge(Pure(0.1), promise=Pure(0.1), whole=w) for w in (0.5, 0.5000001))
+    noise = charge(Gaussian(0.1))
+    assert ledgers.total([half, noise], budget).method != "basic"
+    found = ledgers.total([more, noise], budget)
+    assert found.method == "basic"
+    assert found.epsilon == 0.1 + compose([Gaussian(0.1)], delta=1e-6 / 8).epsilon
+    for delta, fits in ((7e-6 / 8, True), (7.001e-6 / 8, False)):
+        first = Approximate(0.1, delta)
+        found = ledgers.total([charge(first, promise=first), noise], budget)
+        assert math.isfinite(found.epsilon) == fits
+    slack = charge(TotalVariation(0.3))
+    assert math.isinf(ledgers.total([more, slack], budget).epsilon)
+    assert ledgers.total([], budget).epsilon == 0
+
+
+def test_a_total_may_pass_its_budget_in_the_last_places_alone():
+    budget = ledgers.TotalBudget("a", 0.75, 1e-6)
+    for places, fits in ((50, True), (49, False)):
+        bound = ledgers.Bound(0.75 * (1 + 2.0**-places), 1e-6, "basic")
+        assert ledgers.within(bound, budget) == fits
+        first, rest = Approximate(0.1, 0.5e-6), Approximate(0.1, 0.5e-6 + 1e-6 * 2.0**-places)
+        charges = [charge(each, promise=each) for each in (first, rest)]
+        assert math.isfinite(ledgers.total(charges, budget).epsilon) == fits
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_a_promise_for_adding_counts_twice_for_replacing_and_not_less(epsilon):
+    twice, factor = ledgers._twice(Approximate(epsilon, 1e-7)), 1 + math.exp(epsilon)
+    assert twice.epsilon == 2 * epsilon
+    assert factor * 1e-7 < twice.delta < factor * 1e-7 * (1 + 1e-14)
+    assert ledgers._twice(TotalVariation(0.1)) == TotalVariation(0.1)
+    assert ledgers._twice(Pure(epsilon)) == for_group(Pure(epsilon), 2)
+    ledgers._twice(Approximate(epsilon, (1 - 1e-9) / factor))
+    with pytest.raises(PrivacyConditionError):
+        ledgers._twice(Approximate(epsilon, 1 / factor))
+
+
+def test_finite_precision_is_charged_as_a_distance():
+    guarantee = Budget(1.0, 1e-6, numerical_delta=1e-8, mu=0.1).guarantee
+    *_, event = ledgers.as_charge(guarantee).events
+    factor = 1 + math.e
+    assert 1e-8 < event.distance * factor < 1e-8 * (1 + 2e-12)
+
+
+@pytest.mark.parametrize(
+    ("delta", "spent", "asked", "words"),
+    [
+        (1e-6, [Gaussian(0.02)], Pure(0.6), "and delta 0, or one by Gaussian noise of epsilon 0."),
+        (1e-6, [Gaussian(0.02)], Gaussian(1.0), "What still fits is a release of epsilon 0."),
+        (0.0, [Pure(0.3)], Gaussian(0.1), "No delta is left: only a release of delta 0 and epsil"),
+        (0.0, [Pure(0.3)], Pure(0.3), "release of epsilon 0.2 and delta 0. It was not"),
+        (0.0, [Pure(0.5)], Pure(0.1), "Nothing is left."),
+        (0.0, [], Pure(0.6), "release of epsilon 0.5 and delta 0. It was not"),
+    ],
+)
+def test_a_refusal_says_what_fits(tmp_path, delta, spent, asked, words):
+    ledger = ledgers.Ledger(tmp_path / "a.ledger")
+    ledger.open_dataset("a", 0.5, delta)
+    for place, each in enumerate(spent, 1):
+        assert ledger.charge("a", each, label="b").number == place
+    for ask in (ledger.quote, lambda *given: ledger.charge(*given, label="c")):
+        with pytest.raises(BudgetError) as caught:
+            ask("a", asked)
+        said = str(caught.value)
+        assert words in said
+        finite = not isinstance(asked, Gaussian) or delta > 0
+        assert ("do not simply add up" in said) == (bool(spent) and finite)
+        assert ("does not fit beside it" in said) == (not finite)
+    assert len(ledger.history("a")) == len(spent)
