@@ -21,8 +21,15 @@ from hushcov.accounting import (
     compose,
     for_group,
 )
+from hushcov.accounting import filter as filters
 from hushcov.accounting import ledger as ledgers
-from hushcov.accounting.composition import renyi_divergence, renyi_epsilon, smallest_sigma
+from hushcov.accounting.composition import (
+    WIDEST_ANGLE,
+    gaussian_epsilon,
+    renyi_divergence,
+    renyi_epsilon,
+    smallest_sigma,
+)
 from hushcov.accounting.events import Parts
 from hushcov.accounting.filter import _clock
 from hushcov.exceptions import BudgetError, CapacityError, ParameterError, PrivacyConditionError
@@ -40,11 +47,12 @@ from hushcov.steps.preparation import (
     release_unit_centre,
 )
 from hushcov.steps.scales import scale_parameters
-from hushcov.sums.bounded import add_sums_and_squares, unit_means
+from hushcov.sums.bounded import add_sums_and_squares, bounded_sums, unit_means
 from hushcov.sums.counts import cell_counts, edge_counts
 from hushcov.sums.gram import _check_room
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap, _fill_factors
+from hushcov.sums.records import CentredRecords
 from hushcov.sums.rows import add_unit, shorten_row
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import _hashes
@@ -407,7 +415,7 @@ def test_a_refusal_says_what_fits(tmp_path, delta, spent, asked, words):
     ledger.open_dataset("a", 0.5, delta)
     for place, each in enumerate(spent, 1):
         assert ledger.charge("a", each, label="b").number == place
-    for ask in (ledger.quote, lambda *given: ledger.charge(*given, label="c")):
+    for ask in (lambda *given: ledger.charge(*given, label="c"), ledger.quote)[: 1 + (delta == 0)]:
         with pytest.raises(BudgetError) as caught:
             ask("a", asked)
         said = str(caught.value)
@@ -416,3 +424,120 @@ def test_a_refusal_says_what_fits(tmp_path, delta, spent, asked, words):
         assert ("do not simply add up" in said) == (bool(spent) and finite)
         assert ("does not fit beside it" in said) == (not finite)
     assert len(ledger.history("a")) == len(spent)
+
+
+# Accounts, each written down again from its proof, with the numbers of the proof.
+
+
+def exit_time(eta, rate):
+    return -math.log(math.cos(eta * math.sqrt(rate / 2))) / rate
+
+
+def test_the_clock_of_a_budget_takes_what_the_proof_says():
+    budget = Budget(4.0, 1e-6, mu=0.5, selects=True)
+    late, left = 1e-6 / 256, 0.25 * (1 - 4e-12)
+    assert budget.late == late
+    assert budget.left == left
+    assert budget.mu_left == math.sqrt(left) * (1 - 2.0**-50)
+    budget.expect(8, 0.5)
+    rate = math.sqrt(3 * math.log(1 / late) * 8) / (0.5 * left)
+    start, step = math.log(1 / late) / rate, exit_time(0.05, rate)
+    assert budget.rate == pytest.approx(rate, rel=1e-13, abs=0)
+    assert budget.start_time == pytest.approx(start, rel=1e-13, abs=0)
+    assert budget.step_time(0.05) == pytest.approx(step, rel=1e-11, abs=0)
+    assert budget.steps_left(0.05, 0.75) == math.floor((0.75 * left - start) / step)
+    widest = 1.5 / math.sqrt(rate / 2)
+    assert math.isfinite(budget.step_time(widest * (1 - 1e-9)))
+    assert math.isinf(budget.step_time(widest * (1 + 1e-9)))
+    budget.gaussian(0.1, "a")
+    budget.select(0.05, 3, "b")
+    assert budget.left == pytest.approx(left - 0.01 - 3 * step - start, rel=1e-12, abs=0)
+    budget.select(0.05, 2, "b")  # the start is paid for
+    assert budget.start_time == 0
+    assert budget.left == pytest.approx(left - 0.01 - 5 * step - start, rel=1e-12, abs=0)
+    (a, (first,)), (b, (second,)), (_, (last,)) = budget.parts
+    assert (a, b) == ("a", "b")
+    assert first.mu == pytest.approx(0.1)
+    assert second == Gaussian(second.mu)
+    assert second.mu == pytest.approx(math.sqrt(5 * step + start))
+    assert last == Clocked(math.sqrt(budget.left), late)
+    assert budget.steps_left(0.05, 1e-9) == 0
+
+
+@pytest.mark.parametrize(("unspent", "listed"), [(1.01e-9, True), (0.99e-9, False)])
+def test_what_is_left_is_listed_unless_it_is_negligible(unspent, listed):
+    budget = Budget(4.0, 1e-6, mu=0.5)
+    budget.gaussian(0.5 * math.sqrt(1 - unspent), "a")
+    assert len(budget.parts) == 1 + listed
+
+
+def test_shares_of_a_ledgers_delta_add_up_to_one():
+    shares = filters.PROMISED, filters.SLACK, filters.CLOCK, filters.LATE, filters.RENYI
+    assert [64 * share for share in shares] == [8, 4, 27, 1, 24]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        Parts(bounded_range=((0.3, 4), (0.01, 100))),
+        Parts(bounded_range=((2.0, 1),), pure=((0.2, 3),), gaussian=0.4),
+        Parts(gaussian=0.7),
+    ],
+)
+def test_the_clock_of_a_ledger_is_that_of_the_proof(parts):
+    delta, rates = 1e-5, [4.0**k for k in range(-3, 21)]
+    steps = [*parts.bounded_range, *((2 * epsilon, count) for epsilon, count in parts.pure)]
+    times = [
+        sum(count * exit_time(eta, rate) for eta, count in steps)
+        + (math.log(len(rates)) - math.log(delta / 64)) / rate
+        for rate in rates
+        if all(eta * math.sqrt(rate / 2) <= 1.5 for eta, _ in steps)
+    ]
+    mu = math.hypot(parts.gaussian, math.sqrt(min(times)) if steps else 0.0)
+    found = _clock(parts, delta)
+    assert found.epsilon == pytest.approx(gaussian_epsilon(mu, 27 / 64 * delta), rel=1e-10)
+    assert found.epsilon >= gaussian_epsilon(mu * (1 + 0.99e-12), 27 / 64 * delta)
+    assert math.isinf(_clock(parts, 0.0).epsilon)
+    assert math.isinf(_clock(replace(parts, discrete_gaussian=0.1), delta).epsilon)
+    assert math.pi / 2 > WIDEST_ANGLE  # beyond it the moment of a step is infinite
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.4, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_the_divergences_of_a_ledger_are_read_at_the_order_of_the_budget(mu, epsilon):
+    """The order is the one with most room for Gaussian noise, whatever was spent."""
+    parts, delta, orders = Parts(discrete_gaussian=mu), 1e-5, 1 + np.geomspace(1e-3, 1e8, 16_384)
+    nothing, spent = (renyi_epsilon(each, orders, 24 / 64 * delta) for each in (Parts(), parts))
+
+    def accepted(total):
+        return spent[np.argmax((total - nothing) / orders)] * (1 + 1e-11) <= total
+
+    found = filters._renyi(parts, epsilon, delta)
+    assert accepted(epsilon) == (found.epsilon <= epsilon)
+    low, high = (0.0, epsilon) if accepted(epsilon) else (epsilon, 100.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if accepted(middle) else (middle, high)
+    assert found.epsilon == pytest.approx(high, rel=1e-9)
+    assert math.isinf(filters._renyi(parts, epsilon, 0.0).epsilon)
+    assert math.isinf(filters._renyi(replace(parts, clocked=True), epsilon, delta).epsilon)
+
+
+@pytest.mark.parametrize(("event", "limit"), [("delta", 8), ("slack", 4)])
+def test_a_ledger_sets_aside_fixed_deltas_and_finite_precision(event, limit):
+    for share, fits in ((limit / 64 * (1 - 1e-9), True), (limit / 64 * (1 + 1e-9), False)):
+        if event == "delta":
+            events = [Approximate(0.1, share * 1e-5)]
+        else:
+            events = [Gaussian(0.1), TotalVariation(share * 1e-5 / (1 + math.e))]
+        found = filters.spent_adaptively(events, 1.0, 1e-5)
+        assert math.isfinite(found.epsilon) == fits
+
+
+def test_views_take_plain_functions_as_they_take_kernels():
+    X, centre = np.random.default_rng(3).standard_normal((40, 3)), np.array([0.5, -1.0, 2.0])
+    records = CentredRecords(ArrayRecords(X, block_rows=7), centre, np.full(3, 1.25))
+    found = records.map_sum(lambda block: np.rint(8 * block).astype(np.int64).sum(axis=0))
+    expected = np.rint(8 * np.clip(X - centre, -1.25, 1.25)).sum(axis=0)
+    assert found.tolist() == expected.tolist()
+    assert bounded_sums(records, FeatureGrid(np.ones(3), 8.0, 64), 10**6).tolist() == found.tolist()
