@@ -32,7 +32,13 @@ from hushcov.accounting.composition import (
 )
 from hushcov.accounting.events import Parts
 from hushcov.accounting.filter import _clock
-from hushcov.exceptions import BudgetError, CapacityError, ParameterError, PrivacyConditionError
+from hushcov.exceptions import (
+    BudgetError,
+    CapacityError,
+    DataError,
+    ParameterError,
+    PrivacyConditionError,
+)
 from hushcov.noise import entropy_source, gumbel_top
 from hushcov.steps import norms, preparation, quantiles
 from hushcov.steps.location import LocationParameters, LookUnits
@@ -55,7 +61,8 @@ from hushcov.sums.products import ProductMap, _fill_factors
 from hushcov.sums.records import CentredRecords
 from hushcov.sums.rows import add_unit, shorten_row
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import _hashes
+from hushcov.tables.text import _scan
+from hushcov.tables.units import _hashes, weighted
 
 # Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
 
@@ -541,3 +548,43 @@ def test_views_take_plain_functions_as_they_take_kernels():
     expected = np.rint(8 * np.clip(X - centre, -1.25, 1.25)).sum(axis=0)
     assert found.tolist() == expected.tolist()
     assert bounded_sums(records, FeatureGrid(np.ones(3), 8.0, 64), 10**6).tolist() == found.tolist()
+
+
+# Rows: which of them are read, how often, and where.
+
+
+@pytest.mark.parametrize("before", [64, 65, 90, 91, 96, 97, 122, 123])
+def test_a_truth_value_begins_a_word(before):
+    """What a letter stands before is part of another word."""
+    classes = np.zeros(256, dtype=np.uint8)
+    classes[[ord(","), ord('"'), 13, 10, ord("t")]] = range(1, 6)
+    letter = chr(before).isalpha()
+    for text, last in ((bytes([44, before, 116]), 44), (b",t"[1:], before)):
+        truths, place = np.zeros(3, dtype=np.bool_), np.array([2, 0, 0, last, 0, 0])
+        _scan(np.frombuffer(text, dtype=np.uint8), classes, 9, place, truths)
+        assert truths.tolist() == [len(text) == 1 and not letter, len(text) > 1 and not letter, 0]
+
+
+def test_weights_are_how_often_a_row_is_there():
+    X = np.arange(14.0).reshape(7, 2)
+    weights = [0.0, 0.5, 1.0, 7.0, 1 / 32, 3 / 32, 0.75]
+    times = [0, 8, 16, 16, 0, 2, 12]  # in sixteenths, halves to even
+    records = weighted(ArrayRecords(X, block_rows=3), weights, 1.0)
+    assert records.n_records == sum(times)
+    assert np.concatenate(list(records._blocks())).tolist() == X.repeat(times, axis=0).tolist()
+    assert max(map(len, records._blocks())) <= 16
+    assert weighted(ArrayRecords(X), [2.0] * 7, 4.0).n_records == 7 * 8
+    for wrong in ([1.0] * 6, [1.0] * 6 + [-1e-9], [1.0] * 6 + [math.nan], [1.0] * 6 + [math.inf]):
+        with pytest.raises(DataError, match="sample_weight"):
+            weighted(ArrayRecords(X), wrong, 1.0)
+    gaps = weighted(ArrayRecords(X).with_gaps(), [1.0] * 6 + [math.nan], 1.0)
+    assert gaps.n_records == 6 * 16
+
+
+def test_rows_are_mapped_from_any_row_on():
+    X = np.arange(20.0).reshape(10, 2)
+    same = SimpleNamespace(of_rows=lambda block: block)
+    for start in range(11):
+        found = [*ArrayRecords(X, block_rows=3)._mapped_blocks(same, start), np.empty((0, 2))]
+        assert np.concatenate(found).tolist() == X[start:].tolist()
+        assert all(map(len, found[:-1]))
