@@ -60,6 +60,7 @@ from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap, _fill_factors
 from hushcov.sums.records import CentredRecords
 from hushcov.sums.rows import add_unit, shorten_row
+from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.text import _scan
 from hushcov.tables.units import _hashes, weighted
@@ -588,3 +589,56 @@ def test_rows_are_mapped_from_any_row_on():
         found = [*ArrayRecords(X, block_rows=3)._mapped_blocks(same, start), np.empty((0, 2))]
         assert np.concatenate(found).tolist() == X[start:].tolist()
         assert all(map(len, found[:-1]))
+
+
+def pair_lists(d):
+    """Lists of pairs as kernels may take for one another: along bands, diagonals and rows."""
+    every = [(i, j) for i in range(d) for j in range(i + 1, d)]
+    random = np.random.default_rng(5)
+    return {
+        "diagonal": [(i, i + 1) for i in range(d - 1)],
+        "far diagonal": [(i, i + 5) for i in range(d - 5)],
+        "row": [(0, j) for j in range(1, d)],
+        "row with gaps": [(0, j) for j in range(1, d, 2)],
+        "rows of other lengths": [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (2, 3), (2, 7)],
+        "column": [(i, d - 1) for i in range(d - 1)],
+        "band of 4": [(i, j) for i, j in every if j - i <= 4],
+        "band of 3": [(i, j) for i, j in every if j - i <= 3],
+        "backwards": every[::-1],
+        "backwards in rows": sorted(every, key=lambda pair: (-pair[0], pair[1])),
+        "to and fro": [*((0, j) for j in range(6, 11)), *((1, j) for j in range(2, 7))] * 2,
+        "all": every,
+        "all but some": [each for each in every if random.random() < 0.8],
+        "shuffled": [every[k] for k in random.permutation(len(every))],
+        "one": [(2, 5)],
+        "none": [],
+    }
+
+
+@pytest.mark.parametrize("name", pair_lists(12))
+def test_norms_of_products_are_those_of_the_list(name):
+    """Whatever pairs follow each other; a norm that is too small would let a record count more."""
+    d, half_width, bound = 12, 400, 30_000
+    rows, columns = np.array(pair_lists(d)[name] or np.empty((0, 2))).astype(np.int64).T
+    y = np.random.default_rng(7).integers(-half_width, half_width + 1, (70, d))
+    y[::9], y[3] = 0, half_width
+    grid = FeatureGrid(np.ones(d), half_width, half_width)
+    products = ProductMap(grid, rows, columns, 3, 2, 900, bound, 1000, 50, 10**6)
+    z = np.concatenate([3 * y[:, rows] * y[:, columns], 2 * (y**2 - 900)], axis=1)
+    squares, sizes = (z**2).sum(axis=1), (y**2).sum(axis=1)
+    factors = [1.0 if s <= bound**2 else bound / math.sqrt(s) * (1 - 2.0**-40) for s in squares]
+    added = np.trunc(z * np.array(factors)[:, None]).astype(np.int64)
+    assert ((added**2).sum(axis=1) <= bound**2).all()
+    expected = [*added.sum(axis=0), sum(int(1000 * f) for f in factors)]
+    expected.append(sum(min(int(q), 10**6) * 50 // 10**6 for q in sizes))
+    records = ArrayRecords(y.astype(np.float64))
+    assert products.sum(records).tolist() == expected
+    bins = [min(2 * e + (m >= math.sqrt(0.5)), 107) for m, e in map(math.frexp, squares.tolist())]
+    assert products.norm_histogram(records).tolist() == np.bincount(bins, minlength=108).tolist()
+    assert {1.0} < set(factors)
+    # A compact copy keeps norms and sums; fewer pairs are then taken from these.
+    copied = CompactRecords(records, np.zeros(d), np.full(d, 1e4), np.full(d, 512.0))
+    assert products.norm_histogram(copied).tolist() == products.norm_histogram(records).tolist()
+    assert products.sum(copied).tolist() == expected
+    fewer = replace(products, rows=rows[::2], columns=columns[::2])
+    assert fewer.sum(copied).tolist() == fewer.sum(records).tolist()
