@@ -619,7 +619,8 @@ def pair_lists(d):
 def test_norms_of_products_are_those_of_the_list(name):
     """Whatever pairs follow each other; a norm that is too small would let a record count more."""
     d, half_width, bound = 12, 400, 30_000
-    rows, columns = np.array(pair_lists(d)[name] or np.empty((0, 2))).astype(np.int64).T
+    pairs = pair_lists(d)[name]
+    rows, columns = (np.array([each[k] for each in pairs], dtype=np.int64) for k in (0, 1))
     y = np.random.default_rng(7).integers(-half_width, half_width + 1, (70, d))
     y[::9], y[3] = 0, half_width
     grid = FeatureGrid(np.ones(d), half_width, half_width)
@@ -640,5 +641,5 @@ def test_norms_of_products_are_those_of_the_list(name):
     copied = CompactRecords(records, np.zeros(d), np.full(d, 1e4), np.full(d, 512.0))
     assert products.norm_histogram(copied).tolist() == products.norm_histogram(records).tolist()
     assert products.sum(copied).tolist() == expected
-    fewer = replace(products, rows=rows[::2], columns=columns[::2])
+    fewer = replace(products, rows=rows[::2].copy(), columns=columns[::2].copy())
     assert fewer.sum(copied).tolist() == fewer.sum(records).tolist()
