@@ -12,10 +12,13 @@ import pytest
 from budgets import ample
 from hushcov.accounting import (
     Approximate,
+    BoundedRange,
     Budget,
     Clocked,
+    DiscreteGaussian,
     Gaussian,
     Neighbours,
+    OneShotLaplace,
     Pure,
     TotalVariation,
     compose,
@@ -30,7 +33,7 @@ from hushcov.accounting.composition import (
     renyi_epsilon,
     smallest_sigma,
 )
-from hushcov.accounting.events import Parts
+from hushcov.accounting.events import Parts, readings
 from hushcov.accounting.filter import _clock
 from hushcov.exceptions import (
     BudgetError,
@@ -643,3 +646,64 @@ def test_norms_of_products_are_those_of_the_list(name):
     assert products.sum(copied).tolist() == expected
     fewer = replace(products, rows=rows[::2].copy(), columns=columns[::2].copy())
     assert fewer.sum(copied).tolist() == fewer.sum(records).tolist()
+
+
+# Events, as the theorems that they stand for read.
+
+
+def test_one_shot_laplace_is_read_as_the_theorem_says_and_where_it_holds():
+    def selection(epsilon, selected=3, candidates=50, delta=1e-3):
+        spread = math.sqrt(selected * math.log(candidates / delta))
+        return OneShotLaplace(2.0, 16 * spread / epsilon, selected, candidates, delta)
+
+    for epsilon in (0.01, 0.1, 0.2 * (1 - 1e-9)):
+        assert selection(epsilon).certified_epsilon == pytest.approx(epsilon)
+    assert selection(0.2 * (1 + 1e-9)).certified_epsilon is None
+    assert selection(0.1, 1, 2).certified_epsilon == pytest.approx(0.1)
+    assert selection(0.1, 1, 1).certified_epsilon is None
+    assert OneShotLaplace(2.0, 8.0, 3, 50).certified_epsilon is None
+    assert OneShotLaplace(2.0, 8.0, 3, 50).pure_epsilon == 1.5
+
+
+def test_events_add_up_by_their_kind():
+    events = [Gaussian(3.0), Gaussian(4.0), DiscreteGaussian(5.0), DiscreteGaussian(12.0)]
+    events += [BoundedRange(0.1, 2), BoundedRange(0.1, 3), BoundedRange(0.2, 1), Pure(0.5)]
+    events += [Pure(0.5), Approximate(0.5, 0.125), Approximate(0.25, 0.25), TotalVariation(0.125)]
+    (parts,) = readings(events)
+    assert (parts.gaussian, parts.discrete_gaussian, parts.mu) == (5.0, 13.0, math.hypot(5, 13))
+    assert parts.bounded_range == ((0.1, 5), (0.2, 1))
+    assert parts.pure == ((0.25, 1), (0.5, 3))
+    assert parts.pure_epsilon == pytest.approx(5 * 0.1 + 0.2 + 0.25 + 1.5)
+    assert (parts.delta, parts.total_variation, parts.clocked) == (0.375, 0.125, False)
+    assert parts.fixed_delta(1.0) == 0.375 + 0.125 * (1 + math.e)
+    (clocked,) = readings([Clocked(3.0, 0.125), Gaussian(4.0)])
+    assert (clocked.gaussian, clocked.delta, clocked.clocked) == (5.0, 0.125, True)
+    tiny = Parts(total_variation=1e-305)
+    assert math.isfinite(tiny.fixed_delta(699.9))
+    assert math.isinf(tiny.fixed_delta(700.0))
+
+
+def test_events_of_a_group_are_as_many_times_as_large_and_a_little_more():
+    factor = 3 * (1 + 2.0**-50)
+    for event, name in (
+        (Gaussian(0.5), "mu"),
+        (DiscreteGaussian(0.5), "mu"),
+        (Pure(0.5), "epsilon"),
+    ):
+        assert getattr(for_group(event, 3), name) == 0.5 * factor
+    assert for_group(Clocked(0.5, 0.1), 3) == Clocked(0.5 * factor, 0.1)
+    assert for_group(BoundedRange(0.5, 7), 3) == BoundedRange(0.5 * factor, 7)
+    one = OneShotLaplace(0.5, 9.0, 1, 5)
+    assert for_group(one, 3) == replace(one, sensitivity=0.5 * factor)
+    for event in (Approximate(0.1, 1e-6), TotalVariation(0.1)):
+        assert for_group(event, 1) == event
+        with pytest.raises(PrivacyConditionError):
+            for_group(event, 2)
+
+
+def test_roundings_leave_room_for_more_records_where_their_number_is_released():
+    assert Neighbours().allowed_for(100) == 100
+    for other in (Neighbours("add-remove"), Neighbours(most_rows=2), Neighbours(unit="patient")):
+        assert other.allowed_for(100) == 200
+    assert Neighbours().outer_product == 1
+    assert Neighbours("add-remove").outer_product == math.sqrt(0.5)
