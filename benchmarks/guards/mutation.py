@@ -114,6 +114,10 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/statistics.py", "to_disk(place.parent)", "", "a file is on the disk a little later"),
     ("noise/gumbel.py", "digits = max(0,", "1", "one more digit"),
     ("noise/normal.py", "_SLACK = Fraction(1, 10**12)", "11", "the error is below 1e-15"),
+    ("noise/normal.py", "_SLACK = Fraction(1, 10**12)", "13", "the error is below 1e-15"),
+    ("noise/entropy.py", "assert len(out) >= 2 * GROUP", "", "callers leave room"),
+    ("noise/gumbel.py", "least = score if score < least", "<=", "equal scores"),
+    ("noise/gumbel.py", "most = score if score > most", ">=", "equal scores"),
     ("tables/files.py", "block.setflags(write=False)", "True", "it only warns who writes"),
     ("tables/files.py", "or tuple(spans[:1])", "2", "files without rows"),
     ("sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
@@ -137,7 +141,43 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("tables/files.py", "if column.null_count or not (", "and", "NumPy makes the same numbers"),
     ("sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
     ("accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
-)
+    *(("accounting/composition.py", text, "", "both formulas hold there") for text in (
+        "_SMALL_MU = 0.5", "if mu < _SMALL_MU", "_LARGEST_MU = 1e4", "_LARGEST_NEAR = 1e5",
+        "_FAR = 50.0", "if start + width > _FAR", "leggauss(20)", "_SMALLEST_ANGLE = 1e-150",
+    )),
+    *(("accounting/composition.py", text, "", "any order, rate or share is valid") for text in (
+        "_LOG_ORDERS = np.linspace(", "_SMALLEST_SHARE = 1e-3", "_ANGLES = np.geomspace(1e-6",
+        "<= late < delta]", "if late < _SMALLEST_SHARE * best",
+    )),
+    *(("accounting/composition.py", text, "", "errors are a tenth of it") for text in (
+        "ROUNDING = 1e-11", "CLOCK_ROUNDING = 1e-12",
+    )),
+    ("accounting/composition.py", "for k in reversed(range(10))", "11", "a smaller term"),
+    *(("accounting/ledger.py", "distance * (1 + 1e-12)", new, "a wide margin either way")
+      for new in ("9e-13", "1.1000000000000002e-12")),
+    ("sums/signs.py", "while start < d - 1:", "<=", "a panel without pairs more"),
+    ("sums/signs.py", "np.concatenate(found) if len(found) != 1", "", "joined, or as it is"),
+    ("sums/signs.py", "size = (stop - start) * (2 * d", "", "a device makes its own shape"),
+    ("sums/products.py", "added = 0", "1", "added up a record earlier"),
+    ("sums/products.py", "EXACT_ROWS = 4096", "", "exact for thousands of times as many"),
+    ("sums/products.py", "if added + together > EXACT_ROWS", "", "the same sums, added up then"),
+    ("sums/counts.py", "RowSums(count_rows, (), (1,)", "2", "a number that nobody reads"),
+    ("sums/statistics.py", "or d < 1 or size - start", "0", "refused below, in other words"),
+    ("tables/cluster.py", "if size > sum(room for room", "", "kept by workers or made anew"),
+    *(("tables/files.py", text, "", "how many rows are held at a time") for text in (
+        "parts = self._parts(", "room = reader_bytes(d)", "room += (self.memory or 0)",
+        "rows = room - 3 * threads()", "rows = max(1, rows // (value_bytes",
+        "if last - first > 2 * rows", "half = last - first if", "return parts if position >=",
+        "if self._ahead and self.n_records", "count = _AHEAD_BYTES",
+        "_read_ahead(blocks, min(max(1", "step = max(1, _COLUMNS_BYTES", "if threads() == 1 or not self._ahead",
+        "most = min(batch_rows(",
+    )),
+    *(("tables/cluster.py", text, "", "where copies are kept") for text in (
+        "taken = dict.fromkeys(rooms", "for i in sorted(range(len(sizes))", "able = [place for",
+        "place = min(able, key", "taken[place] += sizes", "if place not in held.keepers",
+        "sizes = [2 * n_rows", "return {None: (_MOST_KEPT, 1)}", "int(_SHARE_KEPT *",
+    )),
+)  # fmt: skip
 
 
 # Which lines
@@ -601,7 +641,7 @@ WARM = 15  # pairs that load kernels
 STILL = 8.0  # seconds after which a copy that sleeps is ended
 TESTS = (
     *("noise", "accounting", "steps", "sums", "tables", "mechanisms", "lab/audit"),
-    "mutation/test_survivors.py",
+    *("mutation/test_survivors.py", "mutation/test_limits.py"),
 )
 #: Tests of laws, sensitivities, accounts and attacks: by folder, or by what they import.
 _OF_PRIVACY = ("noise/", "accounting/", "lab/audit/", "mutation/", "test_neighbours")
@@ -892,13 +932,14 @@ def caught_anew(fault: Fault, tests: list[str], marks: str = "not slow") -> str 
 
 
 def _some(items: list[Any], cases: int | None) -> list[Any]:
-    """Return so many cases of every test with parameters, spread evenly; all pairs."""
+    """Return so many cases of every test with parameters, spread evenly; all of pairs and limits."""
     groups: dict[tuple[Any, str], list[Any]] = {}
     for item in items:
         groups.setdefault((item.path, item.originalname), []).append(item)
     found = []
     for (path, _), own in groups.items():
-        few = cases is not None and len(own) > cases and path != Path(__file__)
+        whole = path == Path(__file__) or path.parent.name == "mutation"
+        few = cases is not None and len(own) > cases and not whole
         found += [own[i * len(own) // cases] for i in range(cases)] if few and cases else own
     return found
 
