@@ -169,8 +169,8 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         "rows = room - 3 * threads()", "rows = max(1, rows // (value_bytes",
         "if last - first > 2 * rows", "half = last - first if", "return parts if position >=",
         "if self._ahead and self.n_records", "count = _AHEAD_BYTES",
-        "_read_ahead(blocks, min(max(1", "step = max(1, _COLUMNS_BYTES", "if threads() == 1 or not self._ahead",
-        "most = min(batch_rows(",
+        "_read_ahead(blocks, min(max(1", "step = max(1, _COLUMNS_BYTES",
+        "if threads() == 1 or not self._ahead", "most = min(batch_rows(",
     )),
     *(("tables/cluster.py", text, "", "where copies are kept") for text in (
         "taken = dict.fromkeys(rooms", "for i in sorted(range(len(sizes))", "able = [place for",
@@ -932,7 +932,7 @@ def caught_anew(fault: Fault, tests: list[str], marks: str = "not slow") -> str 
 
 
 def _some(items: list[Any], cases: int | None) -> list[Any]:
-    """Return so many cases of every test with parameters, spread evenly; all of pairs and limits."""
+    """Return so many cases of every test with parameters, spread evenly; all pairs and limits."""
     groups: dict[tuple[Any, str], list[Any]] = {}
     for item in items:
         groups.setdefault((item.path, item.originalname), []).append(item)

@@ -53,10 +53,10 @@ def products_of(half_width=1, pairs=((), ()), n_features=1, **changed):
     return ProductMap(grid(half_width, n_features), left, right, **usual | changed)
 
 
-def cells(columns=(0,), starts=0.0, widths=1.0, firsts=0.0, n_cells=3):
-    size = len(columns)
-    given = (np.full(size, float(each)) for each in (starts, widths, firsts))
-    return cell_counts(rows(5, 2), np.array(columns), *given, n_cells)
+def cells(column=0, starts=0.0, widths=1.0, firsts=0.0, n_cells=3):
+    """Count two columns; what is given is of the second one, as one that is wrong is enough."""
+    given = (np.array(each) for each in ((0.0, starts), (1.0, widths), (0.0, firsts)))
+    return cell_counts(rows(5, 2), np.array([1, column]), *given, n_cells)
 
 
 def drawn(draw, *given):
@@ -209,7 +209,7 @@ LIMITS = {
         (-1.0, math.nan),
     ),
     "centres": (lambda x: signed_octaves_of(3, ONE * x, ONE, [1]), (-1e308,), (math.inf, math.nan)),
-    "columns of cells": (lambda i: cells(columns=[i]), (0, 1), (-1, 2)),
+    "columns of cells": (lambda i: cells(column=i), (0, 1), (-1, 2)),
     "cells": (lambda n: cells(n_cells=n), (1, 2**30), (0, 2**30 + 1)),
     "widths": (lambda width: cells(widths=width), (TINY,), (0.0, -1.0, math.inf)),
     "first cells": (
@@ -221,7 +221,7 @@ LIMITS = {
     "edges of norms": (
         lambda edges: norm_counts_of(rows(9), grid(5), edges),
         ((0, 1), (2**53 - 2, 2**53 - 1), ()),
-        ((-1, 0), (1, 1), (2, 1), (1, 2**53)),
+        ((-1, 0), (0, 1, 1), (2, 1), (1, 2**53)),
     ),
     "rows of a unit": (lambda m: products_of(rows_per_unit=m), (1, 2), (0,)),
     "means of one row": (
