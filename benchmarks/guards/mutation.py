@@ -886,6 +886,10 @@ class Server:
             os.dup2(quiet, 1)
             os.dup2(quiet, 2)
             signal.signal(signal.SIGPROF, signal.SIG_DFL)
+            if "dask.threaded" in sys.modules:  # threads of its pools are not in a copy
+                dask: Any = sys.modules["dask.threaded"]
+                dask.default_pool = None
+                dask.pools.clear()
             size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (size + 3 * 2**30, size + 3 * 2**30))
             if fault is not None:
