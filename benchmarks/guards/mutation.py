@@ -116,6 +116,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("noise/normal.py", "_SLACK = Fraction(1, 10**12)", "11", "the error is below 1e-15"),
     ("noise/normal.py", "_SLACK = Fraction(1, 10**12)", "13", "the error is below 1e-15"),
     ("noise/entropy.py", "assert len(out) >= 2 * GROUP", "", "callers leave room"),
+    ("noise/gumbel.py", "items = items.where(low <= threshold)", "<", "keys tie with chance 0"),
     ("noise/gumbel.py", "least = score if score < least", "<=", "equal scores"),
     ("noise/gumbel.py", "most = score if score > most", ">=", "equal scores"),
     ("tables/files.py", "block.setflags(write=False)", "True", "it only warns who writes"),
@@ -150,7 +151,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         "<= late < delta]", "if late < _SMALLEST_SHARE * best",
     )),
     *(("accounting/composition.py", text, "", "errors are a tenth of it") for text in (
-        "ROUNDING = 1e-11", "CLOCK_ROUNDING = 1e-12",
+        "ROUNDING = 1e-11", "CLOCK_ROUNDING = 1e-12", "np.log1p(ROUNDING * (1 + width))",
     )),
     ("accounting/composition.py", "for k in reversed(range(10))", "11", "a smaller term"),
     *(("accounting/ledger.py", "distance * (1 + 1e-12)", new, "a wide margin either way")
@@ -158,6 +159,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/signs.py", "while start < d - 1:", "<=", "a panel without pairs more"),
     ("sums/signs.py", "np.concatenate(found) if len(found) != 1", "", "joined, or as it is"),
     ("sums/signs.py", "size = (stop - start) * (2 * d", "", "a device makes its own shape"),
+    ("sums/products.py", "16 * records.n_records <= _KEPT_BYTES", "", "kept or not: the same sums"),
     ("sums/products.py", "added = 0", "1", "added up a record earlier"),
     ("sums/products.py", "EXACT_ROWS = 4096", "", "exact for thousands of times as many"),
     ("sums/products.py", "if added + together > EXACT_ROWS", "", "the same sums, added up then"),
@@ -503,6 +505,12 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(each)
 
 
+def _all_names(code: CodeType) -> set[str]:
+    """Return what a code names, and those inside it: the machine code of an intrinsic is made so."""
+    inside = (each for each in code.co_consts if isinstance(each, CodeType))
+    return set(code.co_names).union(*map(_all_names, inside))
+
+
 class Process:
     """Functions and kernels of hushcov as they are in this process."""
 
@@ -568,12 +576,11 @@ class Process:
 
         def reached(kernel: Any) -> bool:
             function = kernel._function
-            if key_of(function.__code__) == key or names & set(function.__code__.co_names):
+            named = _all_names(function.__code__)
+            if key_of(function.__code__) == key or names & named:
                 return True
-            return any(
-                any(function.__globals__.get(name) is each for each in touched)
-                for name in function.__code__.co_names
-            )
+            known = [function.__globals__.get(name) for name in named]
+            return any(any(one is each for one in known) for each in touched)
 
         more = True
         while more:
