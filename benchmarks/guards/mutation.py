@@ -151,8 +151,9 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         "<= late < delta]", "if late < _SMALLEST_SHARE * best",
     )),
     *(("accounting/composition.py", text, "", "errors are a tenth of it") for text in (
-        "ROUNDING = 1e-11", "CLOCK_ROUNDING = 1e-12", "np.log1p(ROUNDING * (1 + width))",
+        "ROUNDING = 1e-11", "CLOCK_ROUNDING = 1e-12",
     )),
+    ("accounting/composition.py", "np.log1p(ROUNDING * (1 + width))", "2", "a wider margin"),
     ("accounting/composition.py", "for k in reversed(range(10))", "11", "a smaller term"),
     *(("accounting/ledger.py", "distance * (1 + 1e-12)", new, "a wide margin either way")
       for new in ("9e-13", "1.1000000000000002e-12")),
@@ -506,7 +507,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _all_names(code: CodeType) -> set[str]:
-    """Return what a code names, and those inside it: the machine code of an intrinsic is made so."""
+    """Return what a code names, and those inside it: an intrinsic makes its machine code there."""
     inside = (each for each in code.co_consts if isinstance(each, CodeType))
     return set(code.co_names).union(*map(_all_names, inside))
 
