@@ -106,10 +106,14 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("noise/normal.py", "_STREAM = 2**12", "", "how many draws are of one stream, which has room"),
     ("noise/entropy.py", "for i in range(4):", "5", "the fifth word is overwritten by the key"),
     ("noise/gumbel.py", "below = words[item] >= 0", ">", "a word of 0 is too near the end"),
+    ("noise/gumbel.py", "if words[item] >= 0 else _UPPER", "", "a word of 0 is too near the end"),
     ("sums/products.py", "return max(1, min(norm, self.rows_per_unit", "", "any bound is valid"),
     ("sums/products.py", "norm = int(factor * 2.0 **", "", "any bound is valid"),
     ("sums/products.py", "if too_fine or self.largest_square_norm", ">", "2**53 itself is exact"),
     ("accounting/budget.py", "math.sqrt(self.left) * (1 - 2.0**-50)", "1.8", "a wider margin"),
+    ("accounting/budget.py", "(delta - numerical_delta) * (1 - 2.0**-50)", "1.8", "a wider margin"),
+    *((f"steps/{name}.py", "+ rounded_normal(entropy.generator", "-", "noise is symmetric")
+      for name in ("preparation", "norms", "complete")),
     ("steps/location.py", "if number == 0 and n > _SEEN * sigma", "", "public numbers"),
     ("sums/statistics.py", "to_disk(place.parent)", "", "a file is on the disk a little later"),
     ("noise/gumbel.py", "digits = max(0,", "1", "one more digit"),
@@ -132,12 +136,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/products.py", "n_bins += 4 * (self.rows_per_unit", "", "a unit is in one bin still"),
     ("tables/units.py", "if most_rows > 1:", ">=", "one row of a unit, either way"),
     ("tables/cluster.py", "fewest = max(_FEWEST_ROWS", "", "how many rows a piece has"),
-    (
-        "accounting/composition.py",
-        "_LATES = tuple(",
-        "513",
-        "one more valid choice",
-    ),
     ("accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
     ("noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
     ("tables/files.py", "if column.null_count or not (", "and", "NumPy makes the same numbers"),
@@ -146,9 +144,11 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("accounting/composition.py", text, "", "both formulas hold there") for text in (
         "_SMALL_MU = 0.5", "if mu < _SMALL_MU", "_LARGEST_MU = 1e4", "_LARGEST_NEAR = 1e5",
         "_FAR = 50.0", "if start + width > _FAR", "leggauss(20)", "_SMALLEST_ANGLE = 1e-150",
+        "SMALLEST_MU = 1e-300",
     )),
     *(("accounting/composition.py", text, "", "any order, rate or share is valid") for text in (
-        "_LOG_ORDERS = np.linspace(", "_SMALLEST_SHARE = 1e-3", "_ANGLES = np.geomspace(1e-6",
+        "_LATES = tuple(", "_LOG_ORDERS = np.linspace(",
+        "_SMALLEST_SHARE = 1e-3", "_ANGLES = np.geomspace(1e-6",
         "<= late < delta]", "if late < _SMALLEST_SHARE * best",
     )),
     *(("accounting/composition.py", text, "", "errors are a tenth of it") for text in (
@@ -162,6 +162,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/signs.py", "np.concatenate(found) if len(found) != 1", "", "joined, or as it is"),
     ("sums/signs.py", "size = (stop - start) * (2 * d", "", "a device makes its own shape"),
     ("sums/products.py", "16 * records.n_records <= _KEPT_BYTES", "", "kept or not: the same sums"),
+    ("sums/signs.py", "max(1, gram.PANEL_BYTES // (8 *", "", "how many features a panel has"),
     ("sums/signs.py", "most = TILE_BYTES * 8 //", "", "how many records wait"),
     ("sums/rows.py", "rows.dtype.bitwidth // 8", "7", "16 // 7 is 2, too"),
     ("sums/products.py", "added = 0", "1", "added up a record earlier"),
