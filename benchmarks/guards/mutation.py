@@ -106,7 +106,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("noise/normal.py", "_STREAM = 2**12", "", "how many draws are of one stream, which has room"),
     ("noise/entropy.py", "for i in range(4):", "5", "the fifth word is overwritten by the key"),
     ("noise/gumbel.py", "below = words[item] >= 0", ">", "a word of 0 is too near the end"),
-    ("noise/gumbel.py", "if words[item] >= 0 else _UPPER", "", "a word of 0 is too near the end"),
+    ("noise/gumbel.py", "if words[item] >= 0 else _UPPER", "1", "a word of 0 is too near the end"),
     ("sums/products.py", "return max(1, min(norm, self.rows_per_unit", "", "any bound is valid"),
     ("sums/products.py", "norm = int(factor * 2.0 **", "", "any bound is valid"),
     ("sums/products.py", "if too_fine or self.largest_square_norm", ">", "2**53 itself is exact"),

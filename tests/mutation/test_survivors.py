@@ -42,7 +42,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
-from hushcov.noise import entropy_source, gumbel_top
+from hushcov.noise import entropy_source, gumbel, gumbel_top
 from hushcov.steps import norms, preparation, quantiles
 from hushcov.steps.location import LocationParameters, LookUnits
 from hushcov.steps.preparation import (
@@ -61,10 +61,13 @@ from hushcov.sums.counts import cell_counts, edge_counts
 from hushcov.sums.gram import _check_room
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap, _fill_factors
-from hushcov.sums.records import CentredRecords
+from hushcov.sums.records import CentredRecords, on_processor
 from hushcov.sums.rows import add_unit, shorten_row
+from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.tables.codebook import _values_of
 from hushcov.tables.compact import CompactRecords
-from hushcov.tables.sources import ArrayRecords
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import ArrayRecords, TensorRecords
 from hushcov.tables.text import _scan
 from hushcov.tables.units import _hashes, weighted
 
@@ -613,6 +616,7 @@ def pair_lists(d):
         "all": every,
         "all but some": [each for each in every if random.random() < 0.8],
         "shuffled": [every[k] for k in random.permutation(len(every))],
+        "interrupted": [(0, 1), (5, 7), (0, 3), (0, 4), (0, 5), (0, 6), (1, 7), (0, 8)],
         "one": [(2, 5)],
         "none": [],
     }
@@ -707,3 +711,59 @@ def test_roundings_leave_room_for_more_records_where_their_number_is_released():
         assert other.allowed_for(100) == 200
     assert Neighbours().outer_product == 1
     assert Neighbours("add-remove").outer_product == math.sqrt(0.5)
+
+
+def test_rough_bounds_hold_the_others_beside_every_power_of_two():
+    """There the logarithm of a double is read off exactly, and nothing is to spare."""
+    near = [2**k + step for k in range(22, 63) for step in (-1, 0, 1)]
+    words = np.array([*near, *(~word for word in near)], dtype=np.int64)
+    scores, ruler = np.zeros(len(words), dtype=np.int64), gumbel._Ruler(1.0, 0, 0.0)
+    low, high = ruler.bounds(gumbel._Items(np.arange(len(words)), words, scores))
+    least, most = ruler.rough_bounds(words, scores)
+    assert (least <= low).all()
+    assert (high <= most).all()
+
+
+def test_second_moments_have_the_units_of_the_records():
+    record_map = RecordMap(2, IntegerGrid(3.0, 10))
+    found = Statistics(np.array([[50, -7], [-7, 20]]), np.int64(4), record_map)
+    assert type(found.n_records) is int
+    assert found.covariance() == pytest.approx(np.array([[50, -7], [-7, 20]]) * 0.3**2 / 4)
+
+
+def test_integers_beside_nulls_are_rounded_whatever_their_size(tmp_path):
+    """A refusal of those that no double holds would tell that there is one."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pa.table({"a": pa.array([2**53 + 1, None, 5], pa.int64()), "b": [1.0, 2.0, 3.0]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    (block,) = FileRecords(tmp_path / "a.parquet").with_gaps()._blocks()
+    assert block[:, 0].tolist()[::2] == [2.0**53, 5.0]
+    assert math.isnan(block[1, 0])
+
+
+def test_compact_rows_of_a_device_are_summed_on_the_processor_too():
+    torch = pytest.importorskip("torch")
+    X = np.random.default_rng(2).standard_normal((30, 3))
+    about = np.zeros(3), np.full(3, 50.0), np.ones(3)
+    compact = CompactRecords(TensorRecords(torch.from_numpy(X)), *about)
+    grid = FeatureGrid(np.ones(3), 8.0, 64)
+    expected = bounded_sums(CompactRecords(ArrayRecords(X), *about), grid, 10**6)
+    for records in (compact, on_processor(compact)):
+        assert bounded_sums(records, grid, 10**6).tolist() == expected.tolist()
+
+
+def test_values_that_cannot_be_made_leave_the_others():
+    class Column(list):
+        def to_pylist(self):
+            raise ValueError
+
+        def __getitem__(self, place):
+            if place == 1:
+                raise OverflowError
+            return super().__getitem__(place)
+
+    first, second, third = _values_of(Column(["a", "far", "c"]))
+    assert (first, third) == ("a", "c")
+    assert second not in ("a", "far", "c")
