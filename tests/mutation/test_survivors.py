@@ -767,3 +767,15 @@ def test_values_that_cannot_be_made_leave_the_others():
     first, second, third = _values_of(Column(["a", "far", "c"]))
     assert (first, third) == ("a", "c")
     assert second not in ("a", "far", "c")
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_the_longest_record_is_known_wherever_it_ends(end):
+    """Else one that is too long to be held would be taken."""
+    classes = np.zeros(256, dtype=np.uint8)
+    classes[[ord(","), ord('"'), 13, 10]] = range(1, 5)
+    place, truths = np.zeros(6, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+    text = b"a,b" + end + b"ccccc,dd" + end + b"e" + end + b"ff"
+    _scan(np.frombuffer(text, dtype=np.uint8), classes, 9, place, truths)
+    assert place[1] == 3
+    assert place[4:].tolist() == [8 + len(end), 2]
