@@ -1,44 +1,75 @@
 """What faults planted by benchmarks/guards/mutation.py showed that no other test looks at."""
 
 import math
+import sys
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from budgets import ample
 from hushcov.accounting import (
+    Approximate,
+    BoundedRange,
     Budget,
     Clocked,
+    DiscreteGaussian,
     Gaussian,
     Neighbours,
+    OneShotLaplace,
     Pure,
     TotalVariation,
     compose,
     for_group,
 )
-from hushcov.accounting.composition import renyi_divergence, renyi_epsilon, smallest_sigma
-from hushcov.accounting.events import Parts
+from hushcov.accounting import filter as filters
+from hushcov.accounting import ledger as ledgers
+from hushcov.accounting.composition import (
+    WIDEST_ANGLE,
+    gaussian_epsilon,
+    renyi_divergence,
+    renyi_epsilon,
+    smallest_sigma,
+)
+from hushcov.accounting.events import Parts, readings
 from hushcov.accounting.filter import _clock
-from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
-from hushcov.noise import entropy_source, gumbel_top
-from hushcov.steps import preparation
+from hushcov.exceptions import (
+    BudgetError,
+    CapacityError,
+    DataError,
+    ParameterError,
+    PrivacyConditionError,
+)
+from hushcov.noise import entropy_source, gumbel, gumbel_top
+from hushcov.steps import norms, preparation, quantiles
+from hushcov.steps.location import LocationParameters, LookUnits
 from hushcov.steps.preparation import (
     Preparation,
     _fourth_map,
     _square_map,
+    release_centre,
     release_squares,
     release_tails,
+    release_tilts,
     release_unit_centre,
 )
-from hushcov.sums.bounded import add_sums_and_squares, unit_means
+from hushcov.steps.scales import scale_parameters
+from hushcov.sums.bounded import add_sums_and_squares, bounded_sums, unit_means
 from hushcov.sums.counts import cell_counts, edge_counts
 from hushcov.sums.gram import _check_room
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.products import ProductMap, _fill_factors
+from hushcov.sums.records import CentredRecords, on_processor
 from hushcov.sums.rows import add_unit, shorten_row
-from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import _hashes
+from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.tables.codebook import _values_of
+from hushcov.tables.compact import CompactRecords
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import ArrayRecords, TensorRecords
+from hushcov.tables.text import _scan
+from hushcov.tables.units import _hashes, weighted
 
 # Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
 
@@ -143,7 +174,7 @@ def noise_of(monkeypatch, release, *given):
         sigmas.append(sigma)
         return np.zeros(size, dtype=np.int64)
 
-    monkeypatch.setattr(preparation, "rounded_normal", drawn)
+    monkeypatch.setattr(sys.modules[release.__module__], "rounded_normal", drawn)
     release(*given, entropy_source())
     (sigma,) = sigmas
     return sigma
@@ -176,6 +207,49 @@ def test_noise_of_squares_and_tails_is_what_a_record_moves_them_by(relation, mon
     sigma = noise_of(monkeypatch, release_tails, records, scale, 1.0, mu, neighbours)
     square = (2 if relation == "replace" else 1) * bound**2
     assert (sigma - 1) ** 2 < 4 * square <= sigma**2
+
+
+@RELATIONS
+def test_noise_of_every_other_step_is_what_a_record_moves_it_by(relation, monkeypatch):
+    """Neither less nor more, in exact arithmetic."""
+    d, mu, one, both = 5, 0.37, Neighbours(relation), relation == "replace"
+    records = ArrayRecords(np.random.default_rng(0).standard_normal((50, d)))
+    grid, combined = (
+        FeatureGrid(np.ones(d), 64.0, 2**15 - 1),
+        replace(one, most_rows=4, combined=True),
+    )
+    bound = preparation.centre_bound(grid, d)
+    edges, columns = np.tile(np.arange(511.0), (3, 1)), np.arange(3)
+    counted = (np.arange(9), mu, combined, ample())
+    looks = LocationParameters(1000, d, 1.0, neighbours=one)
+    found = {
+        "centre": (
+            noise_of(monkeypatch, release_centre, records, np.ones(d), mu, one),
+            4,
+            bound**2,
+        ),
+        "tilts": (noise_of(monkeypatch, release_tilts, records, mu, one), 4, d),
+        "norms": (
+            noise_of(monkeypatch, norms.release_norms, records, np.ones(d), mu, one, ample()),
+            2,
+            1,
+        ),
+        "norms of units": (
+            noise_of(monkeypatch, norms.release_counts, *counted),
+            2,
+            Fraction(1, 16),
+        ),
+        "quantiles": (
+            noise_of(monkeypatch, quantiles.release_counts, records, columns, edges, mu, one),
+            2,
+            9,
+        ),
+        "scales": (scale_parameters(1000, d, mu, one).sigma, 2, d),
+        "looks": (looks.sigma(LookUnits(octaves=3, cells=4), mu), 2, 3 + 2 * 4),
+    }
+    for name, (sigma, replaced, removed) in found.items():
+        square = (replaced if both else 1) * removed
+        assert ((sigma - 1) * Fraction(mu)) ** 2 < square <= (sigma * Fraction(mu)) ** 2, name
 
 
 def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():
@@ -284,3 +358,424 @@ def test_counts_of_no_cells_and_means_beyond_integers_are_refused():
         cell_counts(records, [0], np.zeros(1), np.ones(1), np.zeros(1), 0)
     with pytest.raises(CapacityError, match="half_width must keep sums"):
         unit_means(records, grid, 9, 2**61, 4)
+
+
+# What a ledger adds up, refuses and says.
+
+
+def charge(*events, promise=None, whole=0.0):
+    return ledgers.Charge(events, promise, True, whole=whole)
+
+
+def test_promises_are_added_up_where_the_first_charge_says_so():
+    budget = ledgers.TotalBudget("a", 1.0, 1e-6)
+    half, more = (charge(Pure(0.1), promise=Pure(0.1), whole=w) for w in (0.5, 0.5000001))
+    noise = charge(Gaussian(0.1))
+    assert ledgers.total([half, noise], budget).method != "basic"
+    found = ledgers.total([more, noise], budget)
+    assert found.method == "basic"
+    assert found.epsilon == 0.1 + compose([Gaussian(0.1)], delta=1e-6 / 8).epsilon
+    for delta, fits in ((7e-6 / 8, True), (7.001e-6 / 8, False)):
+        first = Approximate(0.1, delta)
+        found = ledgers.total([charge(first, promise=first), noise], budget)
+        assert math.isfinite(found.epsilon) == fits
+    slack = charge(TotalVariation(0.3))
+    assert math.isinf(ledgers.total([more, slack], budget).epsilon)
+    assert ledgers.total([], budget).epsilon == 0
+
+
+def test_a_total_may_pass_its_budget_in_the_last_places_alone():
+    budget = ledgers.TotalBudget("a", 0.75, 1e-6)
+    for places, fits in ((50, True), (49, False)):
+        bound = ledgers.Bound(0.75 * (1 + 2.0**-places), 1e-6, "basic")
+        assert ledgers.within(bound, budget) == fits
+        first, rest = Approximate(0.1, 0.5e-6), Approximate(0.1, 0.5e-6 + 1e-6 * 2.0**-places)
+        charges = [charge(each, promise=each) for each in (first, rest)]
+        assert math.isfinite(ledgers.total(charges, budget).epsilon) == fits
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_a_promise_for_adding_counts_twice_for_replacing_and_not_less(epsilon):
+    twice, factor = ledgers._twice(Approximate(epsilon, 1e-7)), 1 + math.exp(epsilon)
+    assert twice.epsilon == 2 * epsilon
+    assert factor * 1e-7 < twice.delta < factor * 1e-7 * (1 + 1e-14)
+    assert ledgers._twice(TotalVariation(0.1)) == TotalVariation(0.1)
+    assert ledgers._twice(Pure(epsilon)) == for_group(Pure(epsilon), 2)
+    ledgers._twice(Approximate(epsilon, (1 - 1e-9) / factor))
+    with pytest.raises(PrivacyConditionError):
+        ledgers._twice(Approximate(epsilon, 1 / factor))
+
+
+def test_finite_precision_is_charged_as_a_distance():
+    guarantee = Budget(1.0, 1e-6, numerical_delta=1e-8, mu=0.1).guarantee
+    *_, event = ledgers.as_charge(guarantee).events
+    factor = 1 + math.e
+    assert 1e-8 < event.distance * factor < 1e-8 * (1 + 2e-12)
+
+
+@pytest.mark.parametrize(
+    ("delta", "spent", "asked", "words"),
+    [
+        (1e-6, [Gaussian(0.02)], Pure(0.6), "and delta 0, or one by Gaussian noise of epsilon 0."),
+        (1e-6, [Gaussian(0.02)], Gaussian(1.0), "What still fits is a release of epsilon 0."),
+        (0.0, [Pure(0.3)], Gaussian(0.1), "No delta is left: only a release of delta 0 and epsil"),
+        (0.0, [Pure(0.3)], Pure(0.3), "release of epsilon 0.2 and delta 0. It was not"),
+        (0.0, [Pure(0.5)], Pure(0.1), "Nothing is left."),
+        (0.0, [], Pure(0.6), "release of epsilon 0.5 and delta 0. It was not"),
+    ],
+)
+def test_a_refusal_says_what_fits(tmp_path, delta, spent, asked, words):
+    ledger = ledgers.Ledger(tmp_path / "a.ledger")
+    ledger.open_dataset("a", 0.5, delta)
+    for place, each in enumerate(spent, 1):
+        assert ledger.charge("a", each, label="b").number == place
+    for ask in (lambda *given: ledger.charge(*given, label="c"), ledger.quote)[: 1 + (delta == 0)]:
+        with pytest.raises(BudgetError) as caught:
+            ask("a", asked)
+        said = str(caught.value)
+        assert words in said
+        finite = not isinstance(asked, Gaussian) or delta > 0
+        assert ("do not simply add up" in said) == (bool(spent) and finite)
+        assert ("does not fit beside it" in said) == (not finite)
+    assert len(ledger.history("a")) == len(spent)
+
+
+# Accounts, each written down again from its proof, with the numbers of the proof.
+
+
+def exit_time(eta, rate):
+    return -math.log(math.cos(eta * math.sqrt(rate / 2))) / rate
+
+
+def test_the_clock_of_a_budget_takes_what_the_proof_says():
+    budget = Budget(4.0, 1e-6, mu=0.5, selects=True)
+    late, left = 1e-6 / 256, 0.25 * (1 - 4e-12)
+    assert budget.late == late
+    assert budget.left == left
+    assert budget.mu_left == math.sqrt(left) * (1 - 2.0**-50)
+    budget.expect(8, 0.5)
+    rate = math.sqrt(3 * math.log(1 / late) * 8) / (0.5 * left)
+    start, step = math.log(1 / late) / rate, exit_time(0.05, rate)
+    assert budget.rate == pytest.approx(rate, rel=1e-13, abs=0)
+    assert budget.start_time == pytest.approx(start, rel=1e-13, abs=0)
+    assert budget.step_time(0.05) == pytest.approx(step, rel=1e-11, abs=0)
+    assert budget.steps_left(0.05, 0.75) == math.floor((0.75 * left - start) / step)
+    widest = 1.5 / math.sqrt(rate / 2)
+    assert math.isfinite(budget.step_time(widest * (1 - 1e-9)))
+    assert math.isinf(budget.step_time(widest * (1 + 1e-9)))
+    budget.gaussian(0.1, "a")
+    budget.select(0.05, 3, "b")
+    assert budget.left == pytest.approx(left - 0.01 - 3 * step - start, rel=1e-12, abs=0)
+    budget.select(0.05, 2, "b")  # the start is paid for
+    assert budget.start_time == 0
+    assert budget.left == pytest.approx(left - 0.01 - 5 * step - start, rel=1e-12, abs=0)
+    (a, (first,)), (b, (second,)), (_, (last,)) = budget.parts
+    assert (a, b) == ("a", "b")
+    assert first.mu == pytest.approx(0.1)
+    assert second == Gaussian(second.mu)
+    assert second.mu == pytest.approx(math.sqrt(5 * step + start))
+    assert last == Clocked(math.sqrt(budget.left), late)
+    assert budget.steps_left(0.05, 1e-9) == 0
+
+
+@pytest.mark.parametrize(("unspent", "listed"), [(1.01e-9, True), (0.99e-9, False)])
+def test_what_is_left_is_listed_unless_it_is_negligible(unspent, listed):
+    budget = Budget(4.0, 1e-6, mu=0.5)
+    budget.gaussian(0.5 * math.sqrt(1 - unspent), "a")
+    assert len(budget.parts) == 1 + listed
+
+
+def test_shares_of_a_ledgers_delta_add_up_to_one():
+    shares = filters.PROMISED, filters.SLACK, filters.CLOCK, filters.LATE, filters.RENYI
+    assert [64 * share for share in shares] == [8, 4, 27, 1, 24]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        Parts(bounded_range=((0.3, 4), (0.01, 100))),
+        Parts(bounded_range=((2.0, 1),), pure=((0.2, 3),), gaussian=0.4),
+        Parts(gaussian=0.7),
+    ],
+)
+def test_the_clock_of_a_ledger_is_that_of_the_proof(parts):
+    delta, rates = 1e-5, [4.0**k for k in range(-3, 21)]
+    steps = [*parts.bounded_range, *((2 * epsilon, count) for epsilon, count in parts.pure)]
+    times = [
+        sum(count * exit_time(eta, rate) for eta, count in steps)
+        + (math.log(len(rates)) - math.log(delta / 64)) / rate
+        for rate in rates
+        if all(eta * math.sqrt(rate / 2) <= 1.5 for eta, _ in steps)
+    ]
+    mu = math.hypot(parts.gaussian, math.sqrt(min(times)) if steps else 0.0)
+    found = _clock(parts, delta)
+    assert found.epsilon == pytest.approx(gaussian_epsilon(mu, 27 / 64 * delta), rel=1e-10)
+    assert found.epsilon >= gaussian_epsilon(mu * (1 + 0.99e-12), 27 / 64 * delta)
+    assert math.isinf(_clock(parts, 0.0).epsilon)
+    assert math.isinf(_clock(replace(parts, discrete_gaussian=0.1), delta).epsilon)
+    assert math.pi / 2 > WIDEST_ANGLE  # beyond it the moment of a step is infinite
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.4, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_the_divergences_of_a_ledger_are_read_at_the_order_of_the_budget(mu, epsilon):
+    """The order is the one with most room for Gaussian noise, whatever was spent."""
+    parts, delta, orders = Parts(discrete_gaussian=mu), 1e-5, 1 + np.geomspace(1e-3, 1e8, 16_384)
+    nothing, spent = (renyi_epsilon(each, orders, 24 / 64 * delta) for each in (Parts(), parts))
+
+    def accepted(total):
+        return spent[np.argmax((total - nothing) / orders)] * (1 + 1e-11) <= total
+
+    found = filters._renyi(parts, epsilon, delta)
+    assert accepted(epsilon) == (found.epsilon <= epsilon)
+    low, high = (0.0, epsilon) if accepted(epsilon) else (epsilon, 100.0)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if accepted(middle) else (middle, high)
+    assert found.epsilon == pytest.approx(high, rel=1e-9)
+    assert math.isinf(filters._renyi(parts, epsilon, 0.0).epsilon)
+    assert math.isinf(filters._renyi(replace(parts, clocked=True), epsilon, delta).epsilon)
+
+
+@pytest.mark.parametrize(("event", "limit"), [("delta", 8), ("slack", 4)])
+def test_a_ledger_sets_aside_fixed_deltas_and_finite_precision(event, limit):
+    for share, fits in ((limit / 64 * (1 - 1e-9), True), (limit / 64 * (1 + 1e-9), False)):
+        if event == "delta":
+            events = [Approximate(0.1, share * 1e-5)]
+        else:
+            events = [Gaussian(0.1), TotalVariation(share * 1e-5 / (1 + math.e))]
+        found = filters.spent_adaptively(events, 1.0, 1e-5)
+        assert math.isfinite(found.epsilon) == fits
+
+
+def test_views_take_plain_functions_as_they_take_kernels():
+    X, centre = np.random.default_rng(3).standard_normal((40, 3)), np.array([0.5, -1.0, 2.0])
+    records = CentredRecords(ArrayRecords(X, block_rows=7), centre, np.full(3, 1.25))
+    found = records.map_sum(lambda block: np.rint(8 * block).astype(np.int64).sum(axis=0))
+    expected = np.rint(8 * np.clip(X - centre, -1.25, 1.25)).sum(axis=0)
+    assert found.tolist() == expected.tolist()
+    assert bounded_sums(records, FeatureGrid(np.ones(3), 8.0, 64), 10**6).tolist() == found.tolist()
+
+
+# Rows: which of them are read, how often, and where.
+
+
+@pytest.mark.parametrize("before", [64, 65, 90, 91, 96, 97, 122, 123])
+def test_a_truth_value_begins_a_word(before):
+    """What a letter stands before is part of another word."""
+    classes = np.zeros(256, dtype=np.uint8)
+    classes[[ord(","), ord('"'), 13, 10, ord("t")]] = range(1, 6)
+    letter = chr(before).isalpha()
+    for text, last in ((bytes([44, before, 116]), 44), (b",t"[1:], before)):
+        truths, place = np.zeros(3, dtype=np.bool_), np.array([2, 0, 0, last, 0, 0])
+        _scan(np.frombuffer(text, dtype=np.uint8), classes, 9, place, truths)
+        assert truths.tolist() == [len(text) == 1 and not letter, len(text) > 1 and not letter, 0]
+
+
+def test_weights_are_how_often_a_row_is_there():
+    X = np.arange(14.0).reshape(7, 2)
+    weights = [0.0, 0.5, 1.0, 7.0, 1 / 32, 3 / 32, 0.75]
+    times = [0, 8, 16, 16, 0, 2, 12]  # in sixteenths, halves to even
+    records = weighted(ArrayRecords(X, block_rows=3), weights, 1.0)
+    assert records.n_records == sum(times)
+    assert np.concatenate(list(records._blocks())).tolist() == X.repeat(times, axis=0).tolist()
+    assert max(map(len, records._blocks())) <= 16
+    assert weighted(ArrayRecords(X), [2.0] * 7, 4.0).n_records == 7 * 8
+    for wrong in ([1.0] * 6, [1.0] * 6 + [-1e-9], [1.0] * 6 + [math.nan], [1.0] * 6 + [math.inf]):
+        with pytest.raises(DataError, match="sample_weight"):
+            weighted(ArrayRecords(X), wrong, 1.0)
+    gaps = weighted(ArrayRecords(X).with_gaps(), [1.0] * 6 + [math.nan], 1.0)
+    assert gaps.n_records == 6 * 16
+
+
+def test_rows_are_mapped_from_any_row_on():
+    X = np.arange(20.0).reshape(10, 2)
+    same = SimpleNamespace(of_rows=lambda block: block)
+    for start in range(11):
+        found = [*ArrayRecords(X, block_rows=3)._mapped_blocks(same, start), np.empty((0, 2))]
+        assert np.concatenate(found).tolist() == X[start:].tolist()
+        assert all(map(len, found[:-1]))
+
+
+def pair_lists(d):
+    """Lists of pairs as kernels may take for one another: along bands, diagonals and rows."""
+    every = [(i, j) for i in range(d) for j in range(i + 1, d)]
+    random = np.random.default_rng(5)
+    return {
+        "diagonal": [(i, i + 1) for i in range(d - 1)],
+        "far diagonal": [(i, i + 5) for i in range(d - 5)],
+        "row": [(0, j) for j in range(1, d)],
+        "row with gaps": [(0, j) for j in range(1, d, 2)],
+        "rows of other lengths": [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (1, 3), (2, 3), (2, 7)],
+        "column": [(i, d - 1) for i in range(d - 1)],
+        "band of 4": [(i, j) for i, j in every if j - i <= 4],
+        "band of 3": [(i, j) for i, j in every if j - i <= 3],
+        "backwards": every[::-1],
+        "backwards in rows": sorted(every, key=lambda pair: (-pair[0], pair[1])),
+        "to and fro": [*((0, j) for j in range(6, 11)), *((1, j) for j in range(2, 7))] * 2,
+        "all": every,
+        "all but some": [each for each in every if random.random() < 0.8],
+        "shuffled": [every[k] for k in random.permutation(len(every))],
+        "interrupted": [(0, 1), (5, 7), (0, 3), (0, 4), (0, 5), (0, 6), (1, 7), (0, 8)],
+        "one": [(2, 5)],
+        "none": [],
+    }
+
+
+@pytest.mark.parametrize("name", pair_lists(12))
+def test_norms_of_products_are_those_of_the_list(name):
+    """Whatever pairs follow each other; a norm that is too small would let a record count more."""
+    d, half_width, bound = 12, 400, 30_000
+    pairs = pair_lists(d)[name]
+    rows, columns = (np.array([each[k] for each in pairs], dtype=np.int64) for k in (0, 1))
+    y = np.random.default_rng(7).integers(-half_width, half_width + 1, (70, d))
+    y[::9], y[3] = 0, half_width
+    grid = FeatureGrid(np.ones(d), half_width, half_width)
+    products = ProductMap(grid, rows, columns, 3, 2, 900, bound, 1000, 50, 10**6)
+    z = np.concatenate([3 * y[:, rows] * y[:, columns], 2 * (y**2 - 900)], axis=1)
+    squares, sizes = (z**2).sum(axis=1), (y**2).sum(axis=1)
+    factors = [1.0 if s <= bound**2 else bound / math.sqrt(s) * (1 - 2.0**-40) for s in squares]
+    added = np.trunc(z * np.array(factors)[:, None]).astype(np.int64)
+    assert ((added**2).sum(axis=1) <= bound**2).all()
+    expected = [*added.sum(axis=0), sum(int(1000 * f) for f in factors)]
+    expected.append(sum(min(int(q), 10**6) * 50 // 10**6 for q in sizes))
+    records = ArrayRecords(y.astype(np.float64))
+    assert products.sum(records).tolist() == expected
+    bins = [min(2 * e + (m >= math.sqrt(0.5)), 107) for m, e in map(math.frexp, squares.tolist())]
+    assert products.norm_histogram(records).tolist() == np.bincount(bins, minlength=108).tolist()
+    assert {1.0} < set(factors)
+    # A compact copy keeps norms and sums; fewer pairs are then taken from these.
+    copied = CompactRecords(records, np.zeros(d), np.full(d, 1e4), np.full(d, 512.0))
+    assert products.norm_histogram(copied).tolist() == products.norm_histogram(records).tolist()
+    assert products.sum(copied).tolist() == expected
+    fewer = replace(products, rows=rows[::2].copy(), columns=columns[::2].copy())
+    assert fewer.sum(copied).tolist() == fewer.sum(records).tolist()
+
+
+# Events, as the theorems that they stand for read.
+
+
+def test_one_shot_laplace_is_read_as_the_theorem_says_and_where_it_holds():
+    def selection(epsilon, selected=3, candidates=50, delta=1e-3):
+        spread = math.sqrt(selected * math.log(candidates / delta))
+        return OneShotLaplace(2.0, 16 * spread / epsilon, selected, candidates, delta)
+
+    for epsilon in (0.01, 0.1, 0.2 * (1 - 1e-9)):
+        assert selection(epsilon).certified_epsilon == pytest.approx(epsilon)
+    assert selection(0.2 * (1 + 1e-9)).certified_epsilon is None
+    assert selection(0.1, 1, 2).certified_epsilon == pytest.approx(0.1)
+    assert selection(0.1, 1, 1).certified_epsilon is None
+    assert OneShotLaplace(2.0, 8.0, 3, 50).certified_epsilon is None
+    assert OneShotLaplace(2.0, 8.0, 3, 50).pure_epsilon == 1.5
+
+
+def test_events_add_up_by_their_kind():
+    events = [Gaussian(3.0), Gaussian(4.0), DiscreteGaussian(5.0), DiscreteGaussian(12.0)]
+    events += [BoundedRange(0.1, 2), BoundedRange(0.1, 3), BoundedRange(0.2, 1), Pure(0.5)]
+    events += [Pure(0.5), Approximate(0.5, 0.125), Approximate(0.25, 0.25), TotalVariation(0.125)]
+    (parts,) = readings(events)
+    assert (parts.gaussian, parts.discrete_gaussian, parts.mu) == (5.0, 13.0, math.hypot(5, 13))
+    assert parts.bounded_range == ((0.1, 5), (0.2, 1))
+    assert parts.pure == ((0.25, 1), (0.5, 3))
+    assert parts.pure_epsilon == pytest.approx(5 * 0.1 + 0.2 + 0.25 + 1.5)
+    assert (parts.delta, parts.total_variation, parts.clocked) == (0.375, 0.125, False)
+    assert parts.fixed_delta(1.0) == 0.375 + 0.125 * (1 + math.e)
+    (clocked,) = readings([Clocked(3.0, 0.125), Gaussian(4.0)])
+    assert (clocked.gaussian, clocked.delta, clocked.clocked) == (5.0, 0.125, True)
+    tiny = Parts(total_variation=1e-305)
+    assert math.isfinite(tiny.fixed_delta(699.9))
+    assert math.isinf(tiny.fixed_delta(700.0))
+
+
+def test_events_of_a_group_are_as_many_times_as_large_and_a_little_more():
+    factor = 3 * (1 + 2.0**-50)
+    for event, name in (
+        (Gaussian(0.5), "mu"),
+        (DiscreteGaussian(0.5), "mu"),
+        (Pure(0.5), "epsilon"),
+    ):
+        assert getattr(for_group(event, 3), name) == 0.5 * factor
+    assert for_group(Clocked(0.5, 0.1), 3) == Clocked(0.5 * factor, 0.1)
+    assert for_group(BoundedRange(0.5, 7), 3) == BoundedRange(0.5 * factor, 7)
+    one = OneShotLaplace(0.5, 9.0, 1, 5)
+    assert for_group(one, 3) == replace(one, sensitivity=0.5 * factor)
+    for event in (Approximate(0.1, 1e-6), TotalVariation(0.1)):
+        assert for_group(event, 1) == event
+        with pytest.raises(PrivacyConditionError):
+            for_group(event, 2)
+
+
+def test_roundings_leave_room_for_more_records_where_their_number_is_released():
+    assert Neighbours().allowed_for(100) == 100
+    for other in (Neighbours("add-remove"), Neighbours(most_rows=2), Neighbours(unit="patient")):
+        assert other.allowed_for(100) == 200
+    assert Neighbours().outer_product == 1
+    assert Neighbours("add-remove").outer_product == math.sqrt(0.5)
+
+
+def test_rough_bounds_hold_the_others_beside_every_power_of_two():
+    """There the logarithm of a double is read off exactly, and nothing is to spare."""
+    near = [2**k + step for k in range(22, 63) for step in (-1, 0, 1)]
+    words = np.array([*near, *(~word for word in near)], dtype=np.int64)
+    scores, ruler = np.zeros(len(words), dtype=np.int64), gumbel._Ruler(1.0, 0, 0.0)
+    low, high = ruler.bounds(gumbel._Items(np.arange(len(words)), words, scores))
+    least, most = ruler.rough_bounds(words, scores)
+    assert (least <= low).all()
+    assert (high <= most).all()
+
+
+def test_second_moments_have_the_units_of_the_records():
+    record_map = RecordMap(2, IntegerGrid(3.0, 10))
+    found = Statistics(np.array([[50, -7], [-7, 20]]), np.int64(4), record_map)
+    assert type(found.n_records) is int
+    assert found.covariance() == pytest.approx(np.array([[50, -7], [-7, 20]]) * 0.3**2 / 4)
+
+
+def test_integers_beside_nulls_are_rounded_whatever_their_size(tmp_path):
+    """A refusal of those that no double holds would tell that there is one."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet
+
+    table = pa.table({"a": pa.array([2**53 + 1, None, 5], pa.int64()), "b": [1.0, 2.0, 3.0]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    (block,) = FileRecords(tmp_path / "a.parquet").with_gaps()._blocks()
+    assert block[:, 0].tolist()[::2] == [2.0**53, 5.0]
+    assert math.isnan(block[1, 0])
+
+
+def test_compact_rows_of_a_device_are_summed_on_the_processor_too():
+    torch = pytest.importorskip("torch")
+    X = np.random.default_rng(2).standard_normal((30, 3))
+    about = np.zeros(3), np.full(3, 50.0), np.ones(3)
+    compact = CompactRecords(TensorRecords(torch.from_numpy(X)), *about)
+    grid = FeatureGrid(np.ones(3), 8.0, 64)
+    expected = bounded_sums(CompactRecords(ArrayRecords(X), *about), grid, 10**6)
+    for records in (compact, on_processor(compact)):
+        assert bounded_sums(records, grid, 10**6).tolist() == expected.tolist()
+
+
+def test_values_that_cannot_be_made_leave_the_others():
+    class Column(list):
+        def to_pylist(self):
+            raise ValueError
+
+        def __getitem__(self, place):
+            if place == 1:
+                raise OverflowError
+            return super().__getitem__(place)
+
+    first, second, third = _values_of(Column(["a", "far", "c"]))
+    assert (first, third) == ("a", "c")
+    assert second not in ("a", "far", "c")
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_the_longest_record_is_known_wherever_it_ends(end):
+    """Else one that is too long to be held would be taken."""
+    classes = np.zeros(256, dtype=np.uint8)
+    classes[[ord(","), ord('"'), 13, 10]] = range(1, 5)
+    place, truths = np.zeros(6, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+    text = b"a,b" + end + b"ccccc,dd" + end + b"e" + end + b"ff"
+    _scan(np.frombuffer(text, dtype=np.uint8), classes, 9, place, truths)
+    assert place[1] == 3
+    assert place[4:].tolist() == [8 + len(end), 2]
