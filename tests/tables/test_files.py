@@ -31,7 +31,7 @@ from hushcov.tables import compact, files
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.compact import CompactRecords
 from hushcov.tables.files import FileRecords, read_header
-from hushcov.tables.formats import GroupReader, page_header
+from hushcov.tables.formats import GroupReader
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 from table_helpers import refused, rows_of
 
@@ -508,83 +508,6 @@ def test_what_groups_refuse(tmp_path, monkeypatch, n_threads):
     assert "leave files unchanged" in refusal(lambda: list(records._blocks()))
 
 
-PLAIN = {
-    "snappy": {},
-    "none": {"compression": "none"},
-    "zstd": {"compression": "zstd"},
-    "gzip": {"compression": "gzip"},
-    "small pages": {"max_rows_per_page": 7},
-    "checksums": {"write_page_checksum": True},
-    "no statistics": {"write_statistics": False},
-}
-OTHER_PAGES = {
-    "dictionaries": {"use_dictionary": True},
-    "second version": {"data_page_version": "2.0"},
-    "split bytes": {"column_encoding": dict.fromkeys(NAMES, "BYTE_STREAM_SPLIT")},
-    "lz4": {"compression": "lz4"},
-}
-
-
-@pytest.mark.parametrize("way", [*PLAIN, *OTHER_PAGES])
-def test_pages_hold_what_pyarrow_reads(tmp_path, way):
-    columns = np.random.default_rng(0).standard_normal((3, 1003))
-    columns[0, ::7], columns[1, ::5] = -0.0, np.array([np.nan, np.inf, 5e-324])[np.arange(201) % 3]
-    columns[2, :3] = 1.7e308, -np.inf, np.nan
-    options = {"use_dictionary": False} | (PLAIN | OTHER_PAGES)[way]
-    for required, path in ((True, tmp_path / "a.parquet"), (False, tmp_path / "b.parquet")):
-        schema = pa.schema([pa.field(name, pa.float64(), not required) for name in NAMES])
-        table = pa.table([*columns], schema=schema)
-        parquet.write_table(table, path, row_group_size=400, **options)
-        with GroupReader(str(path)) as reader:
-            for name, column in zip(NAMES, columns, strict=True):
-                for group, inside in ((0, range(400)), (1, range(3, 391)), (2, range(203))):
-                    own = column[400 * group :][inside.start : inside.stop]
-                    found, size = np.ones(len(own)), min(400, 1003 - 400 * group)
-
-                    def use(start, values, found=found):
-                        found[start : start + len(values)] = values
-
-                    plain = reader.use_pages(group, name, size, inside, use)
-                    assert plain == (way in PLAIN)
-                    assert not plain or found.tobytes() == own.tobytes()
-                    assert not reader.use_pages(group, name, size + 1, inside, use)
-            assert not reader.use_pages(3, "a", 1, range(1), None)
-            assert not reader.use_pages(0, "none", 1, range(1), None)
-
-
-def test_pages_with_nulls_and_other_types_are_left_to_pyarrow(tmp_path):
-    made = {"nulls": pa.array([1.0, None] * 50), "float": pa.array(np.ones(100, np.float32))}
-    made["list"] = pa.array([[1.0]] * 100)
-    parquet.write_table(pa.table(made), tmp_path / "x.parquet", use_dictionary=False)
-    with GroupReader(str(tmp_path / "x.parquet")) as reader:
-        for name in (*made, "element", "item"):
-            assert not reader.use_pages(0, name, 100, range(100), lambda *_: None)
-
-
-def test_damaged_pages_are_refused_or_read_and_nothing_else(tmp_path):
-    columns, random = np.random.default_rng(0).standard_normal((3, 500)), np.random.default_rng(1)
-    path = tmp_path / "x.parquet"
-    options = {"use_dictionary": False, "compression": "none", "write_statistics": False}
-    parquet.write_table(pa.table([*columns], names=NAMES), path, **options)
-    whole = bytearray(path.read_bytes())
-    found = set()
-    for place in [*range(4, 40), *random.integers(4, 12_000, 40)]:
-        bad = whole.copy()
-        bad[place] ^= int(random.integers(1, 256))
-        path.write_bytes(bad)
-        with GroupReader(str(path)) as reader:
-            try:
-                found.add(reader.use_pages(0, "a", 500, range(500), lambda *_: None))
-            except DataError as error:
-                found.add(str(error).rpartition("parquet")[2])
-    assert found >= {True, False}
-    for length in (*range(40), 300):
-        for _ in range(20):
-            start, kind, *_ = page_header(random.integers(0, 256, length).astype(np.uint8), 0)
-            assert start >= 0
-            assert kind == -1 or length > 6
-
-
 @pytest.mark.parametrize("n_threads", ["1", "2"])
 @pytest.mark.parametrize("at", ["zero", "centres"])
 def test_octaves_of_columns_are_those_of_rows(tmp_path, monkeypatch, n_threads, at):
@@ -617,13 +540,13 @@ def test_rows_that_fit_into_the_memory_given_are_not_read_again(
         pa.table([*columns], names=NAMES), tmp_path / "x.parquet", row_group_size=250
     )
     rows, groups = [], []
-    use_pages = GroupReader.use_pages
+    read = GroupReader.read
 
-    def seen(reader, group, name, *others):
-        groups.extend([group] if name == "a" else [])
-        return use_pages(reader, group, name, *others)
+    def seen(reader, group, names):
+        groups.extend([group] if "a" in names else [])
+        return read(reader, group, names)
 
-    monkeypatch.setattr(GroupReader, "use_pages", seen)
+    monkeypatch.setattr(GroupReader, "read", seen)
     for source in (tmp_path / "x.parquet", write(tmp_path / "x.csv", columns_of(columns.T))):
         opened = open_records(source, memory=memory, block_rows=16)
         watched = WatchedRecords(opened, lambda: rows.append(0), rows.append)

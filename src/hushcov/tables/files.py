@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -92,9 +92,9 @@ _BATCH_BYTES = 16 * 2**20
 # Bytes, and number, of blocks read ahead while others are worked on.
 _AHEAD_BYTES = 8 * 2**20
 _MOST_AHEAD = 8
-# Bytes of columns of a group of rows that a thread decodes at a time: they stay in its cache. And
+# Bytes of columns of a group of rows that a thread decodes at a time: they stay near it. And
 # the fewest blocks in groups that are read so: smaller ones are read faster in batches of several.
-_COLUMNS_BYTES, _BLOCKS_IN_PART = 2**19, 4
+_COLUMNS_BYTES, _BLOCKS_IN_PART = 2**21, 4
 _APART = 32  # values between columns: those of powers of two would share places of a cache
 # Measured: batches of files that pyarrow has at a time, and what it takes over its use; and what
 # it holds of a column between batches: a buffer, and a page of as many rows as it writes.
@@ -371,24 +371,18 @@ class FileRecords(Records):
         odd = np.zeros((2, self.n_features), np.bool_)  # that some values are infinite, or NaN
         step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
 
-        def use(k: int, start: int, found: FloatArray) -> None:
-            values, stop = filled(found, self.fills.get(names[k])), start + len(found)
-            if mapping.fill(k, values, to[k, start:stop]):
-                missing[start:stop][~np.isfinite(values)] = True
-                odd[:, k] |= np.isinf(values).any(), np.isnan(values).any()
-
         def work(left: int) -> None:
-            inside = range(part.first, part.first + part.n_rows)
-            for k, name in enumerate(names[left : left + step], start=left):
-                args = part.group, name, part.group_rows, inside, partial(use, k)
-                if not reader.use_pages(*args):
-                    column = reader.read(part.group, name)
-                    if len(column) != part.group_rows:
-                        raise changed(part.path)
-                    column = column.slice(part.first, part.n_rows)
-                    if column.null_count and name not in self.fills:
-                        nulls.add(name)
-                    use(k, 0, self._numbers(name, column))
+            own = names[left : left + step]
+            for k, column in enumerate(reader.read(part.group, own), start=left):
+                if len(column) != part.group_rows:
+                    raise changed(part.path)
+                inside = column.slice(part.first, part.n_rows)
+                if inside.null_count and names[k] not in self.fills:
+                    nulls.add(names[k])
+                values = self._numbers(names[k], inside)
+                if mapping.fill(k, values, to[k, : part.n_rows]):
+                    missing[~np.isfinite(values)] = True
+                    odd[:, k] = np.isinf(values).any(), np.isnan(values).any()
 
         starts = range(0, self.n_features, step)
         if threads() == 1 or not self._ahead:

@@ -11,7 +11,6 @@ so that nothing depends on where its blocks end.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from hushcov._compiled import compiled, threads
+from hushcov._compiled import threads
 from hushcov._validation import listed
 from hushcov.exceptions import (
     DataError,
@@ -46,10 +45,6 @@ _DECIMAL_COMMA = (
     " Numbers must have a decimal point: where they have a comma (2,5), write the file again "
     "(pandas.read_csv(..., decimal=',') reads it)."
 )
-# Compressions of pages that are unpacked here, and what is in their headers, in compact form.
-_UNPACKED = ("UNCOMPRESSED", "SNAPPY", "ZSTD", "GZIP")
-_FLAGS, _NUMBERS, _BYTES, _STRUCTURE = (1, 2), (4, 5, 6), 8, 12
-_DEEPEST, _LONGEST = 4, 6  # structures in each other, and bytes of a number
 _MOST_PARSED = 4  # blocks of text that are parsed at the same time
 
 
@@ -176,127 +171,37 @@ def _parquet_batches(span: FileSpan, names: list[str], rows: int) -> Iterator[tu
 
 
 class GroupReader:
-    """Columns of whole groups of rows of a Parquet file, one at a time; several threads may read.
+    """Columns of whole groups of rows of a Parquet file, some at a time; several threads may read.
 
-    pyarrow decodes a column of a group in a third of the time that batches of all columns take,
-    since pages of the others need not be held. Doubles that lie in pages as they are need no more
-    than to be unpacked, page by page: they stay in the cache.
+    pyarrow decodes a few columns of a group in a third of the time that batches of all columns
+    take, since pages of the others need not be held.
     """
 
     def __init__(self, path: str) -> None:
         self._path, self._free = path, list[Any]()
 
     def __enter__(self) -> Self:
-        from pyarrow.parquet import read_metadata
-
-        with readable(self._path):
-            self._file = open(self._path, "rb")
-            self._metadata = read_metadata(self._file)
-        schema = self._metadata.schema
-        columns = [schema.column(i) for i in range(len(schema))]
-        self._doubles = {
-            each.name: (i, each.max_definition_level)
-            for i, each in enumerate(columns)
-            if each.physical_type == "DOUBLE" and each.path == each.name
-        }
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self._file, *self._free):
+        for file in self._free:
             file.close()
 
-    def read(self, group: int, name: str) -> Any:
-        """Return a column of a group."""
+    def read(self, group: int, names: Sequence[str]) -> list[Any]:
+        """Return columns of a group, by name."""
         with readable(self._path):
             try:
                 file = self._free.pop()
             except IndexError:
                 file = _open_parquet(self._path)
             try:
-                table = file.read_row_group(group, columns=[name], use_threads=False)
+                table = file.read_row_group(group, columns=list(names), use_threads=False)
             finally:
                 self._free.append(file)  # one for each thread at most
-            found = table.column(name)
-            return found.combine_chunks() if found.num_chunks > 1 else found.chunk(0)
-
-    def use_pages(
-        self, group: int, name: str, n_rows: int, inside: range, use: Callable[..., None]
-    ) -> bool:
-        """Call `use(start, values)` with the rows `inside` of a column, page by page.
-
-        `start` is their place among these rows. False where doubles of the group, `n_rows` of them,
-        do not lie in pages as they are: some may have been used, and all must be again.
-        """
-        index, levels = self._doubles.get(name, (-1, 0))
-        if index < 0 or group >= self._metadata.num_row_groups:
-            return False
-        chunk = self._metadata.row_group(group).column(index)
-        if chunk.has_dictionary_page or chunk.compression not in _UNPACKED:
-            return False
-        with readable(self._path):
-            return self._use_pages(chunk, levels, n_rows, inside, use)
-
-    def _use_pages(
-        self, chunk: Any, levels: int, n_rows: int, inside: range, use: Callable[..., None]
-    ) -> bool:
-        unpack, at, row = None, 0, 0
-        if chunk.compression != "UNCOMPRESSED":
-            unpack = arrow().Codec(chunk.compression.lower()).decompress
-        data = os.pread(self._file.fileno(), chunk.total_compressed_size, chunk.data_page_offset)
-        while at < len(data):
-            start, kind, size, held, number, encoding = page_header(np.frombuffer(data, "u1"), at)
-            at, before = start + held, size - 8 * number  # bytes of levels
-            if (kind, encoding) != (0, 0) or min(size, held, number, before) < 0:
-                return False
-            first, last = max(0, inside.start - row), min(number, inside.stop - row)
-            row += number
-            if first >= last:
-                continue
-            page: Any = memoryview(data)[start:at]
-            page = memoryview(unpack(page, size)) if unpack else page
-            # Where there are as many values as levels, no value is missing.
-            expected = 4 + int.from_bytes(page[:4], "little") if levels else 0
-            if before != expected or len(page) != size:
-                return False
-            values = np.frombuffer(page, np.float64, number, before)[first:last]
-            use(row - number + first - inside.start, np.require(values, requirements="A"))
-            del page, values  # their memory is in the cache for the next ones
-        return row == n_rows
-
-
-@compiled
-def page_header(data: Any, at: int) -> tuple[int, int, int, int, int, int]:
-    """Return where a page begins after its header; its kind, sizes, values and their encoding.
-
-    The header is a structure of Thrift in compact form; of any other the kind is -1.
-    """
-    found, field, depth = np.full(16, -1), np.zeros(_DEEPEST + 1, dtype=np.int64), 0
-    while depth >= 0 and 0 <= at < len(data) - _LONGEST:
-        kind, more, at = data[at] & 15, data[at] >> 4, at + 1
-        field[depth] += more
-        if kind == 0:  # the end of a structure
-            depth -= 1
-        elif more == 0 or (kind == _STRUCTURE and depth == _DEEPEST):
-            break
-        elif kind == _STRUCTURE:
-            depth += 1
-            field[depth] = 0
-        elif kind in _NUMBERS or kind == _BYTES:
-            value = shift = 0
-            while shift < 7 * _LONGEST:
-                value, at = value | int(data[at] & 127) << shift, at + 1
-                shift = 7 * _LONGEST if data[at - 1] < 128 else shift + 7
-            at += value if kind == _BYTES else 0
-            place = field[0] if depth == 0 else 8 + field[1]
-            if (
-                kind != _BYTES
-                and place < 8 + 8 * depth
-                and (depth == 0 or (depth == 1 and field[0] == 5))
-            ):
-                found[place] = value >> 1 if value % 2 == 0 else -1
-        elif kind not in _FLAGS:
-            break
-    return at, found[1] if depth < 0 else -1, found[2], found[3], found[9], found[10]
+            found = [table.column(name) for name in names]
+            return [
+                each.combine_chunks() if each.num_chunks > 1 else each.chunk(0) for each in found
+            ]
 
 
 def group_sizes(path: str) -> list[int]:
