@@ -21,7 +21,7 @@ from hushcov import (
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.paper import room
 from hushcov.paper.mechanism import calibrated_parameters
-from hushcov.paper.room import MultiscalePlan, _predictions, starting_design
+from hushcov.paper.room import _STARTS, MultiscalePlan, _predictions
 from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -80,8 +80,7 @@ RECORDS.setflags(write=False)
 @functools.cache
 def plan_without_search(inputs, reconstruction):
     """In place of `plan_multiscale` where any plan will do: the search takes seconds."""
-    design = starting_design(reconstruction)
-    parameters = calibrated_parameters(inputs, design, reconstruction)
+    parameters = calibrated_parameters(inputs, _STARTS[reconstruction][0], reconstruction)
     return MultiscalePlan(parameters, _predictions(parameters))
 
 

@@ -76,6 +76,8 @@ def centred(X):
 class Elsewhere(ArrayRecords):
     """Block functions travel as to another process: no compiled code goes along."""
 
+    in_arrays = False
+
     def map_sum(self, block_function):
         sent = pickle.dumps(block_function)
         assert b"numba" not in sent

@@ -533,7 +533,7 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
         else:
             i, stop = rows[e], min(e + _NEAR, len(rows))
             near[:] = 0
-            while e + 1 < stop and rows[e + 1] == i:
+            while e + 1 < stop and rows[e] == rows[e + 1] == i:
                 _add_two(flat, columns[e], columns[e + 1], near)
                 e += 2
             if e < stop and rows[e] == i:

@@ -139,7 +139,8 @@ class CompactRecords(WrappedRecords):
         return super().map_sum(block_function)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        if not self.zeros_stay or not row_sums.centring:
+        about = getattr(row_sums, "about", None)  # a mapping has none
+        if not self.zeros_stay or about is None or about.unit is None:
             return self._blocks()
         return self._integers(TOGETHER if row_sums.long_blocks else 1)
 

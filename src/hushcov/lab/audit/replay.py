@@ -224,7 +224,7 @@ class Recorder:
             with self._drawing(generator, needed=size > 0):
                 noise = draw(generator, sigma, size, **more)
             self._note("draw", "normal", sigma, size)
-            self.trace.noise.append((sigma, noise))
+            self.trace.noise.append((sigma, noise.copy()))  # sums may be added to it in place
             return noise if self._whole else _Noise.of(noise, self, ("normal", sigma))
 
         return drawn
