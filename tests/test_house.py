@@ -113,17 +113,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 65_870,
+    "lines of source": 65_624,
     "modules": 203,
-    "lines of the core": 46_231,
+    "lines of the core": 45_970,
     "modules of the core": 141,
-    "private helpers used once": 564,
+    "private helpers used once": 553,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 28,
     "options of fit": 39,
     "pages of documentation": 46,
-    "words of documentation": 78_480,
-    "lines of tests": 52_545,
+    "words of documentation": 78_720,
+    "lines of tests": 53_590,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]
@@ -137,6 +137,7 @@ def weigh() -> dict[str, int]:
         return sum(len(path.read_text().splitlines()) for path in paths)
 
     paths = sorted(SOURCE.rglob("*.py"))
+    scripts = list(SOURCE.rglob("*.txt"))
     core = [path for path in paths if path.relative_to(SOURCE).parts[0] not in SLICES]
     pages = list((ROOT / "docs").rglob("*.md"))
     nodes = [node for tree in trees().values() for node in ast.walk(tree)]
@@ -144,7 +145,7 @@ def weigh() -> dict[str, int]:
     docs = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented)]
     classes = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     values = [
-        *(lines(paths), len(paths), lines(core), len(core)),
+        *(lines(paths + scripts), len(paths), lines(core + scripts), len(core)),
         sum(used_once(tree) for tree in trees().values()),
         sum(count > 1 for count in classes.values()),
         sum(bool(re.match(r"(What|The same|Whose|That)\b", text)) for text in docs),

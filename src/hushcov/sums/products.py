@@ -131,7 +131,7 @@ class ProductMap:
 
     @property
     def _numbers(self) -> tuple[Any, ...]:
-        """What z is made with."""
+        """Return numbers that z is made with."""
         weights = (self.pair_weight, self.diagonal_weight, self.centre, self.rows_per_unit)
         return (*self.grid.numbers, weights, self.rows, self.columns)
 
