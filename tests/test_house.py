@@ -123,7 +123,7 @@ WEIGHT = {
     "options of fit": 39,
     "pages of documentation": 46,
     "words of documentation": 78_720,
-    "lines of tests": 53_590,
+    "lines of tests": 53_600,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

@@ -40,7 +40,7 @@ def measured_median(plan, model, runs):
 @pytest.mark.parametrize(
     ("reconstruction", "n_records"),
     [
-        ("value", 100_000),
+        pytest.param("value", 100_000, marks=pytest.mark.slow),
         pytest.param("value", 400_000, marks=pytest.mark.slow),
         pytest.param("gate", 3_000_000, marks=pytest.mark.slow),
     ],

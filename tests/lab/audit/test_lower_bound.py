@@ -404,6 +404,7 @@ def noise_norms(d, k):
     return np.abs(values).max(axis=(1, 2)).mean(), math.sqrt(np.sum(sizes * (sizes + 2)))
 
 
+@pytest.mark.slow
 def test_no_mechanism_of_known_blocks_needs_fewer_records():
     """Gaussian noise alone, and a share delta of the records alone; both need more in truth."""
     norms = {(d, k): noise_norms(d, k) for d, k, *_ in GRID}

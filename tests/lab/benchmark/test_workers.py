@@ -47,6 +47,7 @@ def test_failures_keep_what_was_found(function, error, words):
     assert found == [1]
 
 
+@pytest.mark.slow
 def test_an_interrupt_ends_everything():
     def stop(cell):
         raise KeyboardInterrupt
@@ -55,5 +56,6 @@ def test_an_interrupt_ends_everything():
         run_tasks([Task(squares, (range(10**9),))] * 2, 2, stop)
 
 
+@pytest.mark.slow
 def test_workers_do_not_hear_interrupts():
     assert collected([Task(interrupted, ())], 1) == ["still here"]
