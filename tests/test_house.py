@@ -113,17 +113,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 65_624,
+    "lines of source": 65_632,
     "modules": 203,
-    "lines of the core": 45_970,
+    "lines of the core": 45_978,
     "modules of the core": 141,
     "private helpers used once": 553,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 28,
     "options of fit": 39,
     "pages of documentation": 46,
-    "words of documentation": 78_720,
-    "lines of tests": 53_600,
+    "words of documentation": 78_696,
+    "lines of tests": 53_594,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]

@@ -13,7 +13,7 @@ import torch
 
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums import rows as row_sums
-from hushcov.sums.bounded import bounded_sums, fourth_sums_of
+from hushcov.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
 from hushcov.sums.counts import norm_histogram, sign_sums, signed_octaves
 from hushcov.sums.gram import row_bounded_gram, second_moments
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
@@ -284,3 +284,14 @@ def test_long_records_are_scaled_by_exact_norms():
     near = np.where(factor < 1, m.norm_bound / np.sqrt(square) * (1 - 2.0**-40), 1.0)
     other = np.trunc(z * near[:, None]).sum(axis=0)
     assert np.any(other != literal_sum(X, m)[:-2])
+
+
+def test_blocks_of_an_array_do_not_depend_on_its_dtype():
+    """One record may make an array of doubles one of objects."""
+    X = np.random.default_rng(0).standard_normal((100, 3))
+    sums = bounded_sums_of(ArrayRecords(X), FeatureGrid(np.ones(3), 10, 10), 80)
+    found = [
+        [len(block) for block in ArrayRecords(table, block_rows=5)._blocks_for(sums)]
+        for table in (X, X.astype(object), X.astype(np.float32), np.asfortranarray(X))
+    ]
+    assert found == [[40, 40, 20]] * 4

@@ -31,8 +31,8 @@ from hushcov.exceptions import (
 )
 from hushcov.sums.records import (
     MISSING_CURE,
-    TOGETHER,
     Records,
+    blocks_together,
     check_block_rows,
     default_block_rows,
     device_block_rows,
@@ -200,8 +200,7 @@ class TableRecords(Records):
         return other
 
     def _blocks(self, together: int = 1) -> Iterator[FloatArray]:
-        as_they_are = self._table.dtype == np.float64 and self._table.flags.c_contiguous
-        step = self.block_rows * (together if as_they_are and self._kept is None else 1)
+        step = self.block_rows * together
         for start in range(0, self.n_records, step):
             rows = self._table[start : start + step]
             if self._kept is not None:
@@ -230,7 +229,8 @@ class ArrayRecords(TableRecords):
         self.feature_names = names_of(X)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._blocks(TOGETHER if row_sums.long_blocks else 1)
+        long = blocks_together(self.block_rows, self.n_features)
+        return self._blocks(long if row_sums.long_blocks else 1)
 
 
 class NpyRecords(TableRecords):
