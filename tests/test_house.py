@@ -113,9 +113,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a line
 # in CHANGELOG.md that says what it bought.
 WEIGHT = {
-    "lines of source": 65_632,
+    "lines of source": 65_613,
     "modules": 203,
-    "lines of the core": 45_978,
+    "lines of the core": 45_959,
     "modules of the core": 141,
     "private helpers used once": 553,
     "class names used twice": 0,

@@ -172,7 +172,7 @@ def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
 
 
 class Interrupted(ArrayRecords):
-    def _blocks(self, together=1):
+    def _blocks(self):
         raise KeyboardInterrupt
 
 

@@ -590,7 +590,7 @@ def test_weights_are_how_often_a_row_is_there():
 
 def test_rows_are_mapped_from_any_row_on():
     X = np.arange(20.0).reshape(10, 2)
-    same = SimpleNamespace(of_rows=lambda block: block, long_blocks=False)
+    same = SimpleNamespace(of_rows=lambda block: block)
     for start in range(11):
         found = [*ArrayRecords(X, block_rows=3)._mapped_blocks(same, start), np.empty((0, 2))]
         assert np.concatenate(found).tolist() == X[start:].tolist()

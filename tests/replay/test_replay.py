@@ -343,8 +343,8 @@ def test_whatever_tells_of_a_value_is_found(words, tmp_path, monkeypatch):
 def test_blocks_that_depend_on_a_value_are_found(tmp_path, monkeypatch):
     right = TableRecords._blocks
 
-    def split(self, together=1):
-        for block in right(self, together):
+    def split(self):
+        for block in right(self):
             large = int(block[0, 1] > 1e3)
             yield from (block[:large], block[large:]) if large else (block,)
 

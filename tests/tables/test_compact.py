@@ -294,4 +294,4 @@ def test_blocks_of_an_array_do_not_depend_on_its_dtype():
         [len(block) for block in ArrayRecords(table, block_rows=5)._blocks_for(sums)]
         for table in (X, X.astype(object), X.astype(np.float32), np.asfortranarray(X))
     ]
-    assert found == [[40, 40, 20]] * 4
+    assert found == [[5] * 20] * 4

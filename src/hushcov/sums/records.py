@@ -50,8 +50,6 @@ MISSING_CURE = (
 # converting and adding the d x d result (d = 1000: 2048 rows beat 1024 and 8192).
 _BLOCK_BYTES = 4 * 2**20
 _SMALLEST_DEFAULT_BLOCK_ROWS = 2048
-#: Blocks of rows in memory that threads share out at once, so that they seldom wait.
-TOGETHER, _LONG_BYTES = 8, 2**27
 # Blocks large enough to keep a device busy.
 _DEVICE_BLOCK_BYTES = 2**30
 
@@ -59,14 +57,6 @@ _DEVICE_BLOCK_BYTES = 2**30
 def default_block_rows(n_features: int) -> int:
     """Return the rows in a block on a processor, unless `block_rows` says otherwise."""
     return max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features))
-
-
-def blocks_together(block_rows: int, n_features: int) -> int:
-    """Return how many blocks of an array are one: whatever its dtype, which one record may change.
-
-    Rows that are converted take at most 128 MB then.
-    """
-    return max(1, min(TOGETHER, _LONG_BYTES // (8 * block_rows * n_features)))
 
 
 def device_block_rows(n_features: int) -> int:
@@ -211,7 +201,7 @@ class Records(ABC):
         return row_sums.on_host(sums) if is_tensor(sums) else np.asarray(row_sums.total(sums))
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        """Yield the rows in the form in which these sums, or a mapping, take them."""
+        """Yield the rows in the form in which these sums take them."""
         return self._blocks()
 
     def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
@@ -220,7 +210,7 @@ class Records(ABC):
         Files call `mapping.fill` and `mapping.turned` instead where they can, and make no blocks.
         """
         done = 0
-        for block in self._blocks_for(mapping):
+        for block in self._blocks():
             done += len(block)
             if done > start:
                 yield mapping.of_rows(block[max(0, len(block) - (done - start)) :])

@@ -22,7 +22,6 @@ from hushcov._compiled import compiled, run_parts, threads
 from hushcov.sums.counts import fill_bins
 from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.records import (
-    TOGETHER,
     BlockFunction,
     Held,
     PartitionedRecords,
@@ -49,6 +48,7 @@ _LARGEST = -MISSING - 1  # integer: nearly 64 scales
 # Most bytes of a copy that is kept: of any records, and of those that are in memory themselves,
 # which take four times as much if they are doubles.
 _MOST_KEPT, _MOST_IN_MEMORY = 2**26, 2**30
+_TOGETHER = 16  # blocks of a copy in memory that threads share out at once: they seldom wait
 _ALL = sys.maxsize  # bytes of a copy of all rows, however many there are
 
 
@@ -139,10 +139,10 @@ class CompactRecords(WrappedRecords):
         return super().map_sum(block_function)
 
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        about = getattr(row_sums, "about", None)  # a mapping has none
+        about = row_sums.about
         if not self.zeros_stay or about is None or about.unit is None:
             return self._blocks()
-        return self._integers(TOGETHER if row_sums.long_blocks else 1)
+        return self._integers(_TOGETHER if row_sums.long_blocks else 1)
 
     def _blocks(self) -> Iterator[Any]:
         if not self.zeros_stay:
@@ -170,9 +170,9 @@ class CompactRecords(WrappedRecords):
         for start in range(0, known, step):
             yield kept[start : start + step]
         if kept is None or self.copy.most_bytes < _ALL:
-            yield from self._read_integers(known, long=together > 1)
+            yield from self._read_integers(known)
 
-    def _read_integers(self, start: int, *, long: bool) -> Iterator[Int16Array]:
+    def _read_integers(self, start: int) -> Iterator[Int16Array]:
         """Yield integers of the records from a row on; the first time, keep or write them."""
         room = min(self.copy.most_bytes // (2 * self.n_features), self.n_rows)
         kept = file = None
@@ -182,7 +182,6 @@ class CompactRecords(WrappedRecords):
         records = self._records.unfilled()
         mapping = ToIntegers(self._centre, self._reach, self._per_unit, records.gaps)
         mapping.names, mapping.kept = self.feature_names, kept
-        mapping.long_blocks = long and self.copy.most_bytes == _ALL
         for integers in records._mapped_blocks(mapping, start):
             if file is not None:
                 _check_whole(file.write(integers.data), integers)
@@ -279,7 +278,6 @@ class ToIntegers(Mapping):
         super().__init__(len(centre))
         self._public, self._gaps = (centre, reach, per_unit), gaps
         self.names: tuple[str, ...] | None = None
-        self.long_blocks = False
 
     def fill(self, k: int, column: FloatArray, integers: Int16Array) -> int:
         """Fill in the integers of feature k; return how many values are not finite."""

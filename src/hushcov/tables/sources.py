@@ -32,7 +32,6 @@ from hushcov.exceptions import (
 from hushcov.sums.records import (
     MISSING_CURE,
     Records,
-    blocks_together,
     check_block_rows,
     default_block_rows,
     device_block_rows,
@@ -40,7 +39,6 @@ from hushcov.sums.records import (
     is_tensor,
     source_of,
 )
-from hushcov.sums.rows import RowSums
 
 if TYPE_CHECKING:
     from hushcov.tables.codebook import Codebook
@@ -199,10 +197,9 @@ class TableRecords(Records):
         other.n_features = len(other._kept)
         return other
 
-    def _blocks(self, together: int = 1) -> Iterator[FloatArray]:
-        step = self.block_rows * together
-        for start in range(0, self.n_records, step):
-            rows = self._table[start : start + step]
+    def _blocks(self) -> Iterator[FloatArray]:
+        for start in range(0, self.n_records, self.block_rows):
+            rows = self._table[start : start + self.block_rows]
             if self._kept is not None:
                 rows = rows[:, self._kept]
             if rows.dtype.kind == "O":
@@ -228,10 +225,6 @@ class ArrayRecords(TableRecords):
         super().__init__(numeric_table(X), block_rows)
         self.feature_names = names_of(X)
 
-    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        long = blocks_together(self.block_rows, self.n_features)
-        return self._blocks(long if row_sums.long_blocks else 1)
-
 
 class NpyRecords(TableRecords):
     """Records in a `.npy` file, memory-mapped, so that they need not fit in memory.
@@ -243,7 +236,7 @@ class NpyRecords(TableRecords):
     def __init__(self, path: str | os.PathLike[str], *, block_rows: int | None = None) -> None:
         super().__init__(map_npy(Path(path)), block_rows)
 
-    def _blocks(self, together: int = 1) -> Iterator[FloatArray]:
+    def _blocks(self) -> Iterator[FloatArray]:
         done = 0
         for block in super()._blocks():
             yield block
