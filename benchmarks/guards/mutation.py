@@ -43,7 +43,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "hushcov"
 PACKAGES = ("noise", "accounting", "steps", "sums", "tables")
-NEEDS_GPU = ("sums/fused.py",)  # Triton is for such machines alone: tests/sums/test_fused.py there
+NEEDS_GPU = ("sums/fused.py",)  # Triton is for such machines alone: mutation_device.py there
+WHOLE = ("sums/device.py", *NEEDS_GPU)  # sums on a device: all of it, and what launches kernels
 RELEASING = "steps"  # what is done with noisy numbers there is no line of privacy
 # Constants elsewhere divide a budget: what is divided is charged.
 CONSTANTS = ("noise", "accounting")
@@ -194,7 +195,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
 
 def _decorators(node: ast.AST) -> set[str]:
     found = [d.func if isinstance(d, ast.Call) else d for d in getattr(node, "decorator_list", ())]
-    return {each.id for each in found if isinstance(each, ast.Name)}
+    return {ast.unparse(each) for each in found}
 
 
 def _has_section(node: ast.AST) -> bool:
@@ -483,7 +484,10 @@ def faults_of(path: str, source: bytes | None = None) -> list[Fault]:
     """Return the faults of a module that compile."""
     source = (SOURCE / path).read_bytes() if source is None else source
     constants, helpers = path.startswith(CONSTANTS), not path.startswith(RELEASING)
-    finder = _Faults(path, source, lines_of(source.decode(), constants, helpers))
+    lines = lines_of(source.decode(), constants, helpers)
+    if path in WHOLE:
+        lines = set(range(1, 1 + source.count(b"\n")))
+    finder = _Faults(path, source, lines)
     finder.visit(ast.parse(source))
     return finder.found
 
@@ -655,7 +659,7 @@ WARM = 15  # pairs that load kernels
 STILL = 8.0  # seconds after which a copy that sleeps is ended
 TESTS = (
     *("noise", "accounting", "steps", "sums", "tables", "mechanisms", "lab/audit"),
-    *("mutation/test_survivors.py", "mutation/test_limits.py"),
+    *("mutation/test_survivors.py", "mutation/test_limits.py", "estimators/test_units_sources.py"),
 )
 #: Tests of laws, sensitivities, accounts and attacks: by folder, or by what they import.
 _OF_PRIVACY = ("noise/", "accounting/", "lab/audit/", "mutation/", "test_neighbours")

@@ -20,6 +20,7 @@ from hushcov.tables.sources import ArrayRecords, TensorRecords
 
 NOWHERE = np.empty(0, dtype=np.int64)
 EDGES = tuple(4**k for k in range(6, 24))
+SIZES = (1, 1), (37, 5), (1000, 77), (70_001, 300)
 
 
 def hostile(n, d, *, gaps):
@@ -71,7 +72,7 @@ def check_same(n, d, device, *, gaps):
     X = hostile(n, d, gaps=gaps)
     scale, centre = np.exp(np.random.default_rng(1).normal(size=(2, d)))
     scale[2 % d] *= d < 3  # one feature has none
-    sources = [ArrayRecords(X), TensorRecords(torch.from_numpy(X).to(device), block_rows=101)]
+    sources = [ArrayRecords(X), TensorRecords(torch.from_numpy(X).to(device), block_rows=101 + n // 3)]
     sources = [CompleteRecords(each.with_gaps()) if gaps else each for each in sources]
     views = [CompactRecords(each, centre, 60 * scale, scale) for each in sources]
     for view in (lambda each: each, lambda each: CentredRecords(each, 0.3 * scale, 5 * scale)):
@@ -98,5 +99,5 @@ def test_compact_rows_on_a_device_have_the_same_sums(kept, gaps, monkeypatch):
 def test_fused_kernels_have_the_same_sums(gaps):
     fused = pytest.importorskip("hushcov.sums.fused")
     assert fused.works("cuda:0")
-    for n, d in ((1, 1), (37, 5), (1000, 77), (70_001, 300)):
+    for n, d in SIZES:
         check_same(n, d, "cuda", gaps=gaps)
