@@ -26,11 +26,8 @@ def os_errors(path: Path, verb: str, answer: type[HushcovError]) -> Iterator[Non
         raise
     except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
         reason = getattr(error, "strerror", None) or "not a path"
-        raise_alone(
-            answer(
-                f"{path} cannot be {verb}: {reason}. Check the path, its permissions and the disk."
-            )
-        )
+        cure = "Check the path, its permissions and the disk."
+        raise_alone(answer(f"{path} cannot be {verb}: {reason}. {cure}"))
 
 
 def to_disk(path: Path) -> None:

@@ -256,6 +256,22 @@ def test_a_full_disk_leaves_nothing_and_is_said(tmp_path, monkeypatch, call):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_release_whose_name_may_not_be_kept_is_written_and_that_is_said(tmp_path, monkeypatch):
+    """The rename is done: to say that it cannot be written would be false."""
+    to_disk = release_files.to_disk
+
+    def full(path):
+        if path == tmp_path:
+            raise OSError(errno.EIO, "Input/output error")
+        to_disk(path)
+
+    monkeypatch.setattr(release_files, "to_disk", full)
+    with pytest.warns(UserWarning, match=r"out is written, but a crash .* Input/output error"):
+        release_of().write(tmp_path / "out")
+    assert Release.read(tmp_path / "out").mechanism == release_of().mechanism
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize(
     "parts",
     [

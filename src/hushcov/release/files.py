@@ -439,7 +439,11 @@ def _move(draft: Path, place: Path, *, replaced: bool) -> None:
         except BaseException:
             _put_back(aside, place)
             raise
-    to_disk(place.parent)
+    try:
+        to_disk(place.parent)
+    except OSError as error:
+        said = f"{place} is written, but a crash may undo it: {error.strerror}. Check the disk."
+        warnings.warn(said, stacklevel=2)
 
 
 def _put_back(aside: Path, place: Path) -> None:
