@@ -285,3 +285,260 @@ def test_nulls_of_a_table_are_filled_or_gaps_or_refused():
     infinite = code_categories(FrameRecords(frame.assign(x=math.inf), BOOK), BOOK, 2).with_gaps()
     with pytest.raises(DataError, match="some are infinite in column 'x'"):
         rows_of(infinite)
+
+
+# Partitions: what workers are given, keep and shuffle
+
+
+@pytest.fixture
+def dask():
+    dask = pytest.importorskip("dask")
+    with dask.config.set(scheduler="synchronous"):
+        yield dask
+
+
+def total(block):
+    return np.array([len(block), *np.rint(block.sum(axis=0))], dtype=np.int64)
+
+
+def totals(X):
+    return [len(X), *X.sum(axis=0)]
+
+
+@pytest.mark.usefixtures("dask")
+def test_a_collection_is_summed_however_it_is_cut():
+    da = pytest.importorskip("dask.array")
+    X = np.arange(60.0).reshape(12, 5)
+    whole = da.from_array(X, chunks=(5, 5))
+    cuts = [
+        da.from_array(X, chunks=each) for each in ((12, 5), (1, 2), (5, (1, 4)), ((0, 9, 0, 3), 5))
+    ]
+    for data in (
+        *cuts,
+        whole[whole[:, 0] >= 0],
+        whole[whole[:, 0] < 0],
+        da.zeros((0, 5)),
+        da.zeros((4, 1)),
+    ):
+        records, rows = DaskRecords(data), np.asarray(data.compute())
+        assert (records.n_records, records.n_features) == rows.shape
+        assert records.map_sum(total).tolist() == totals(rows)
+    for wrong, words in (
+        (da.zeros(5), "two dimensions"),
+        (
+            da.zeros((2, 2, 2)),
+            "the dask collection must have two dimensions, records by features: pass",
+        ),
+        (da.zeros((2, 0)), "at least one feature"),
+        (da.zeros((2, 2), dtype=complex), "real numbers"),
+    ):
+        with pytest.raises(DataError, match=words):
+            DaskRecords(wrong)
+
+
+@pytest.mark.usefixtures("dask")
+def test_dataframes_are_checked_before_they_are_summed():
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(
+        pd.DataFrame({"unit": [1, 2], "a": [1.0, 2.0], 7: [3, 4]}), npartitions=2
+    )
+    records = DaskRecords(frame)
+    assert records.feature_names == ("unit", "a", "7")
+    assert records.map_sum(total).tolist() == [2, 3, 3, 7]
+    text = frame.assign(b="c")
+    for refused in (lambda: DaskRecords(text), lambda: UnitPartitions(text, "unit")):
+        with pytest.raises(DataTypeError, match="X must hold numbers, but column 'b'"):
+            refused()
+    with pytest.raises(DataError, match="must have a feature beside the unit"):
+        UnitPartitions(frame[["unit"]], "unit")
+
+
+def test_a_package_that_is_missing_is_named_at_once(tmp_path, monkeypatch):
+    np.save(tmp_path / "a.npy", np.ones((3, 2)))
+    pd, files = pytest.importorskip("pandas"), SimpleNamespace(__class__=FileRecords)
+    monkeypatch.setitem(sys.modules, "dask", None)
+    frame = pd.DataFrame({"unit": [1], "a": [2.0]})
+    for made in (lambda: DaskRecords(files), lambda: UnitPartitions(frame, "unit")):
+        with pytest.raises(MissingPackageError, match="dask"):
+            made()
+
+
+class Client:
+    """As much of a client of a cluster as tells where copies are kept."""
+
+    id = "client"
+
+    def __init__(self, **workers):
+        self.workers, self.submitted = workers, []
+
+    def scheduler_info(self, n_workers=5):
+        names = list(self.workers)[: None if n_workers < 0 else n_workers]
+        return {"workers": {name: self.workers[name] for name in names}}
+
+    def submit(self, function, size, **how):
+        self.submitted.append((size, how))
+        return function(size)
+
+
+def worker(memory, threads):
+    return {"memory_limit": memory, "nthreads": threads}
+
+
+def files_of(tmp_path, sizes, n_features=2):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X = np.arange(1.0 * sum(sizes) * n_features).reshape(-1, n_features)
+    for i, part in enumerate(np.split(X, np.cumsum(sizes)[:-1])):
+        columns = {f"c{c}": part[:, c] for c in range(n_features)}
+        parquet.write_table(pa.table(columns), tmp_path / f"{i}.parquet")
+    return X, DaskRecords(FileRecords(tmp_path))
+
+
+@pytest.mark.usefixtures("dask")
+def test_copies_are_kept_by_the_released_number_of_records(tmp_path, monkeypatch):
+    """Three pieces: 40 bytes by that number are 14 for each, and two of them are within 41."""
+    X, records = files_of(tmp_path, [4, 1, 3])
+    for room, released, kept in (
+        (41, 10, 2),
+        (42, 10, 3),
+        (27, 10, 1),
+        (13, 10, 0),
+        (3, 1, 1),
+        (6, 1, 3),
+    ):
+        monkeypatch.setattr(cluster, "_MOST_KEPT", room)
+        held = Held(released)
+        assert records.map_sum_through(Chain(), total, (), held).tolist() == totals(X)
+        assert held.complete == (kept == 3)
+        (keepers,) = held.keepers.values()
+        assert sum(each is not None for each in keepers) == kept
+        again = records._keepers(held)
+        assert all(a is b for a, b in zip(again, keepers, strict=True))
+        sizes = [each.__sizeof__() for each in keepers if each is not None]
+        assert sizes == [16, 4, 12][:kept]
+    assert records.map_sum_through(Chain(), total, (), None).tolist() == totals(X)
+    da = pytest.importorskip("dask.array")
+    held = Held(10)
+    assert DaskRecords(da.from_array(X))._keepers(held) == [None]
+    assert not held.keepers
+    (tmp_path / "none").mkdir()
+    none, empty = files_of(tmp_path / "none", [0])
+    assert empty.map_sum_through(Chain(), total, (), Held(0)).tolist() == totals(none)
+
+
+@pytest.mark.usefixtures("dask")
+def test_one_piece_has_all_of_the_records(tmp_path, monkeypatch):
+    records = files_of(tmp_path, [8])[1]
+    for room, kept in ((39, 0), (40, 1)):
+        monkeypatch.setattr(cluster, "_MOST_KEPT", room)
+        assert sum(each is not None for each in records._keepers(Held(10))) == kept
+
+
+def test_workers_keep_no_more_than_a_quarter_of_their_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster, "_MOST_KEPT", 15)
+    client = Client(a=worker(56, 1), b=worker(None, 3), c=worker(51, 9))
+    monkeypatch.setattr(cluster, "_client", lambda: client)
+    assert cluster._rooms(client) == {"a": (14, 1), "b": (15, 3), "c": (12, 9)}
+    assert cluster._rooms(None) == {None: (15, 1)}
+    records = files_of(tmp_path, [4, 1, 3])[1]
+    held = Held(10)
+    keepers = records._keepers(held)
+    assert list(held.keepers) == ["client"]
+    assert [each is not None for each in keepers] == [True, True, False]
+    # A worker that is lost may be replaced, and every piece has a copy of its own.
+    assert [size for size, _ in client.submitted] == [16, 4]
+    assert [how["workers"] for _, how in client.submitted] == [["b"], ["a"]]
+    assert all(how["allow_other_workers"] and not how["pure"] for _, how in client.submitted)
+
+
+def test_copies_go_where_there_is_room_and_least_to_do():
+    for rooms, sizes, places in (
+        ({"a": (9, 1), "b": (8, 2)}, [5, 3, 4], ["b", "b", "a"]),
+        ({"a": (9, 1), "b": (8, 2)}, [9, 8, 1], ["a", "b", None]),
+        ({"a": (9, 1), "b": (8, 2)}, [10, 1, 9], [None, "b", "a"]),
+        ({"a": (9, 2), "b": (9, 3)}, [2, 2, 2], ["b", "a", "b"]),
+    ):
+        found = cluster._spread(sizes, rooms)
+        assert [None if each is cluster._NOWHERE else each for each in found] == places
+
+
+def part_of(codes, kind, n_features=1):
+    codes = np.array(codes, dtype=np.int64)
+    return PartRecords(np.ones((len(codes), n_features)), Units(codes), kind)
+
+
+@pytest.mark.usefixtures("dask")
+def test_units_of_partitions_are_counted_and_of_one_type():
+    parts = [
+        None,
+        part_of([0, 0, 1, 2, 2, 2], str),
+        None,
+        part_of([0], str),
+        part_of([1, 0, 1], str),
+    ]
+    units = PartitionUnits(np.zeros(0, dtype=np.int64), SimpleNamespace(parts=parts))
+    assert units.sizes.tolist() == [2, 1, 3, 1, 1, 2]
+    records = ArrayRecords(np.ones((10, 1)))
+    assert [units.bounded(records, most).n_records for most in (1, 2, 3)] == [6, 9, 10]
+    assert units.means(records).n_records == 6
+    mixed = PartitionUnits(units.codes, SimpleNamespace(parts=[*parts, part_of([0], int)]))
+    with pytest.raises(DataError, match="identifiers of one type"):
+        mixed.sizes  # noqa: B018
+    nobody = PartitionUnits(units.codes, SimpleNamespace(parts=[None]))
+    assert nobody.sizes.tolist() == []
+
+
+def frame_of_units(n_rows):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    rows = np.arange(3.0 * n_rows).reshape(-1, 3)
+    table = pd.DataFrame(rows, columns=["a", "b", "unit"])
+    table["unit"] = np.arange(n_rows) % 4
+    return table, dd.from_pandas(table, npartitions=2, sort=False)
+
+
+@pytest.mark.usefixtures("dask")
+def test_partitions_without_rows_add_nothing():
+    records = UnitPartitions(frame_of_units(0)[1], "unit")
+    units = records.units()
+    assert records.map_sum(total).tolist() == [0, 0, 0]
+    for view in (units.bounded(records, 1), units.bounded(records, 2), units.means(records)):
+        assert view.n_records == 0
+        assert view.map_sum(total).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("more_room", "views", "client", "shuffles"),
+    [
+        (0, "counted", False, [1, 0, 0]),
+        (-1, "counted", False, [1, 1, 1]),
+        (0, "none", False, [1, 1, 1]),
+        (0, "bounded", False, [1, 0, 0]),
+        (-1, "bounded", False, [1, 1, 1]),
+        (0, "means", False, [1, 1, 1]),
+        (-1, "counted", True, [1, 0, 0]),
+        (-1, "none", True, [1, 0, 0]),
+    ],
+)
+@pytest.mark.usefixtures("dask")
+def test_rows_are_shuffled_again_unless_the_released_number_fits(
+    monkeypatch, more_room, views, client, shuffles
+):
+    """With as many bytes as 10 rows of two features and a unit have, and one byte less."""
+    table, frame = frame_of_units(9)
+    made = []
+    local = cluster._local
+    monkeypatch.setattr(cluster, "_local", lambda *given: made.append(1) or local(*given))
+    monkeypatch.setattr(cluster, "_MOST_KEPT", 8 * 10 * 3 + more_room)
+    monkeypatch.setattr(cluster, "_client", lambda: object() if client else None)
+    records = found = UnitPartitions(frame, "unit")
+    expected = table[["a", "b"]].to_numpy()
+    if views == "bounded":
+        found = cluster.WithinPartitions(records, 9, 3)
+    elif views == "means":
+        found = cluster.WithinPartitions(records, 4, None)
+        expected = table.groupby("unit").mean().to_numpy()
+    if views != "none":
+        found = CountedRecords(found, 10)
+    for number in shuffles:
+        made.clear()
+        assert found.map_sum(total).tolist() == totals(expected)
+        assert len(made) == 2 * number
