@@ -109,7 +109,7 @@ def fingerprint(row):
 
 
 def test_fingerprints_and_hashes_stay_what_they_were():
-    """With others, other rows of a unit would be chosen: no release could be made again."""
+    """Fingerprints choose rows, so releases rest on them; hashes spread units over parts."""
     odd = [0.0, -0.0, 1.0, -1.5, math.nan, -math.nan, 1e308, 5e-324, math.inf]
     rows = np.array([[a, b, a] for a in odd for b in odd])
     assert fingerprints(ArrayRecords(rows, block_rows=7)).tolist() == list(map(fingerprint, rows))
