@@ -187,6 +187,13 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         "place = min(able, key", "taken[place] += sizes", "if place not in held.keepers",
         "sizes = [2 * n_rows", "return {None: (_MOST_KEPT, 1)}", "int(_SHARE_KEPT *",
     )),
+    *(("tables/cluster.py", "if data.numblocks[1] > 1:", new, "cut in the one block that it is")
+      for new in (">=", "0")),
+    ("tables/cluster.py", "data.to_delayed()[:, 0]", "(-1)", "the last of one block"),
+    ("tables/cluster.py", "return PartitionUnits(np.zeros(0", "1", "a number that nobody reads"),
+    ("tables/units.py", "if most_rows > 1:", "0", "one row of a unit, either way"),
+    ("tables/units.py", "max(1, int(self._times.max(initial=0)))", "1", "at least 1, either way"),
+    ("tables/codebook.py", "gaps, (name,))[:, 0]", "(-1)", "the last of one column"),
 )  # fmt: skip
 
 
