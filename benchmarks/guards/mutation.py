@@ -578,6 +578,8 @@ class Process:
         if (filename, fault.owner) in self.functions:
             new = {key_of(each): each for each in _codes(compile(source, filename, "exec"))}
             for function in self.functions[filename, fault.owner]:
+                if function.__code__.co_freevars != new[filename, fault.owner].co_freevars:
+                    return False  # `super()` left out
                 function.__code__ = new[filename, fault.owner]
         elif fault.owner:
             return False  # the body of a class
