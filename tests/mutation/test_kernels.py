@@ -1,0 +1,575 @@
+"""Every kernel of sums and noise beside a literal implementation, on small hostile inputs.
+
+Sizes lie around every tile, lane, panel and block; values at every limit, as missing ones, ties,
+zeros of both signs, and the largest and smallest that there are.
+"""
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hushcov.noise import gumbel, normal
+from hushcov.noise.entropy import GROUP, key_stream
+from hushcov.sums import counts, gram, int16, rows, signs
+from hushcov.sums.bounded import bounded_sums, fourth_sums_of, unit_means
+from hushcov.sums.grids import INSIDE, FeatureGrid
+from hushcov.sums.products import MOST_PRODUCTS, ProductMap
+from hushcov.sums.records import CentredRecords, CompleteRecords, GroupedRecords
+from hushcov.sums.rows import MISSING
+from hushcov.tables.compact import CompactRecords
+from hushcov.tables.sources import ArrayRecords
+
+LARGEST = np.finfo(np.float64).max
+TINY = 5e-324
+ENDS = (2.0**-64, 2.0**-65, 1.0, 2.0**63, 2.0**64)
+SIZES = [0.0, TINY, LARGEST, 1.5, *ENDS, *(math.nextafter(each, 0.0) for each in ENDS)]
+VALUES = np.array([*SIZES, *(-each for each in SIZES)])
+NOT_FINITE = (math.nan, -math.nan, math.inf, -math.inf)
+
+
+def hostile(n_rows, n_features, seed=0):
+    """Return rows with all kinds of numbers."""
+    random = np.random.default_rng([seed, n_rows, n_features])
+    drawn = 3 * random.standard_normal((n_rows, n_features))
+    odd = random.random((n_rows, n_features)) < 0.4
+    drawn[odd] = random.choice(VALUES, odd.sum())
+    return drawn
+
+
+def fixed(block):
+    """Return rows as they come from records: nobody writes into them."""
+    block.setflags(write=False)
+    return block
+
+
+# Rows side by side.
+
+
+def literal_integers(x, centre, reach, grid):
+    """Centre, clip and round to even, in this order."""
+    multipliers, half_width = grid
+    with np.errstate(over="ignore"):
+        near = np.clip(x - centre, -reach, reach) * multipliers
+    return np.rint(np.clip(near, -half_width, half_width)).astype(np.int64)
+
+
+@pytest.mark.parametrize("d", [1, 7, 8, 9, 511, 512, 513, 1030])
+def test_rows_lie_side_by_side_as_integers(d):
+    centre, reach = np.linspace(-1.0, 1.0, d), np.linspace(0.0, 40.0, d)
+    grid, unit = (np.linspace(0.0, 30.0, d), 100.0), np.linspace(0.25, 0.5, d)
+    for n in (1, 7, 8, 9, 17):
+        x = hostile(n, d)
+        compact = np.random.default_rng(n).integers(-400, 401, (n, d)).astype(np.int16)
+        compact[0], compact[-1, 0] = 32767, MISSING  # and others of this row, which say nothing
+        y = literal_integers(x, centre, reach, grid)
+        z = literal_integers(compact * unit, centre, reach, grid)
+        z[-1] = 0
+        for block, taken, expected in ((fixed(x), centre, y), (compact, (centre, unit), z)):
+            lanes = rows.empty_lanes(d)
+            lanes[:], sizes = 99, np.full((2, lanes.shape[1]), 99.0)
+            assert rows.fill_lanes(block, np.stack(taken), reach, grid, 50.0, lanes, sizes)
+            assert np.array_equal(lanes[:, :n], expected.T)
+            assert np.array_equal(sizes[0, :n], (expected**2).sum(axis=1))
+            assert np.array_equal(sizes[1, :n], ((expected**2 - 50) ** 2).sum(axis=1))
+            assert not sizes[:, n:].any()
+            limits, own = rows.grid_limits(reach, *grid), np.empty((2, d))
+            for row, whole in zip(block, expected, strict=True):
+                rows.grid_row(row, np.stack(taken), reach, grid[0], limits, own[0])
+                rows.centre_row(row, np.stack(taken), reach, own[1])
+                rows.round_row(own[1], *grid)
+                assert np.array_equal(own, np.stack([whole, whole]))
+        for place, odd in zip((0, -1, d // 2), NOT_FINITE[1:], strict=True):
+            wrong = x.copy()
+            wrong[place % n, place] = odd
+            given = (centre, reach, grid, 50.0, rows.empty_lanes(d), np.empty((2, 128)))
+            assert not rows.fill_lanes(fixed(wrong), *given)
+
+
+@pytest.mark.parametrize("d", [1, 2047, 2048, 2049, 2185, 16384, 16385, 10**5])
+def test_as_many_records_lie_side_by_side_as_the_cache_holds(d):
+    together = rows.empty_lanes(d).shape[1]
+    assert together % 8 == 0  # so many are turned at a time
+    assert together == 16 or (16 < together <= 128 and together * d <= 2**18)
+
+
+def test_columns_are_turned_into_rows():
+    for d, n in ((1, 1), (7, 9), (8, 8), (9, 255), (16, 256), (17, 257), (3, 513)):
+        for kind in (np.float64, np.int16):
+            columns, found = np.arange(d * n).reshape(d, n).astype(kind), np.full((n, d), -1, kind)
+            rows.turn_columns(columns, found)
+            assert np.array_equal(found, columns.T)
+
+
+def test_numbers_that_are_not_finite_are_found_wherever_they_are():
+    for d in (1, 2, 8, 9, 17):
+        block = np.resize(VALUES, (5, d))
+        found = np.empty(5, dtype=np.bool_)
+        assert rows.mark_finite(fixed(block), found)
+        assert found.all()
+        for place in range(d):
+            for odd in NOT_FINITE:
+                wrong = block.copy()
+                wrong[3, place] = odd
+                assert rows.mark_finite(fixed(wrong), found) == math.isnan(odd)
+                assert found.tolist() == [True, True, True, False, True]
+                total = np.zeros(1, dtype=np.int64)
+                assert not counts.count_rows(wrong, total)
+                assert total[0] == 4
+
+
+def test_norms_are_counted_by_half_octaves_of_their_squares():
+    root = math.sqrt(0.5)
+    for exponent in (-3, 0, 1, 2, 7, 52):
+        for mantissa in (0.5, math.nextafter(root, 0), root, math.nextafter(1.0, 0.0)):
+            expected = 2 * exponent + (mantissa >= root)
+            assert rows.norm_bin(math.ldexp(mantissa, exponent), 200) == expected
+            assert rows.norm_bin(math.ldexp(mantissa, exponent), 4) == min(expected, 3)
+    assert rows.norm_bin(0.0, 9) == 0
+
+
+def test_squares_of_a_unit_are_added_within_the_error_that_is_proved():
+    for n in (0, 1, 2**12 - 1, 2**12, 2**12 + 1, 2**13 + 1):
+        v = np.arange(n) % 7 - 3.0
+        assert rows.near_square_norm(v) == (v * v).sum()
+    together = rows._SQUARES_TOGETHER  # roundings after each other, in a part and of parts
+    assert (together + MOST_PRODUCTS / together) * 2.0**-53 < 2.0**-40
+
+
+# Counts.
+
+
+def literal_octave(y, nothing):
+    """Bins of `signed_octaves_of`."""
+    if abs(y) < 2.0**-64 or abs(y) <= nothing:
+        return 256
+    place = min(math.frexp(y)[1] - 1, 63) + 64
+    return place + 128 * (y > 0)
+
+
+COLUMNS = {"all": range(6), "some": (4, 0, 5), "reversed": range(5, -1, -1), "one": (3,)}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_octaves_are_counted_whatever_is_missing(name):
+    columns = np.array(COLUMNS[name])
+    size, everywhere = len(columns), np.arange(6)
+    for n in (0, 1, 3, 4, 5, 9, 30):
+        x = hostile(n, 6)
+        x[1::4, 2] = math.nan
+        kept = np.isfinite(x).all(axis=1)
+        for centre in (np.zeros(size), np.linspace(-1.0, 1.0, size)):
+            for nothing in (np.zeros(size), np.linspace(0.0, 2.0, size)):
+                expected = np.zeros((size, 257), dtype=np.int64)
+                for row in x[kept]:
+                    for i, column in enumerate(columns):
+                        y = float(row[column]) - float(centre[i])
+                        expected[i, literal_octave(y, nothing[i])] += 1
+                found = np.zeros_like(expected)
+                finite = counts.count_signed_octaves(fixed(x), centre, nothing, columns, found)
+                assert finite == kept.all()
+                assert np.array_equal(found, expected)
+                bins = np.empty((n, size), dtype=np.int16)
+                for i, column in enumerate(columns):
+                    own = np.empty(n, dtype=np.int16)
+                    odd = counts.fill_bins(x[:, column].copy(), centre[i], nothing[i], own)
+                    assert (odd > 0) == (not np.isfinite(x[:, column]).all())
+                    bins[:, i] = own
+                bins[~kept, 0] = MISSING
+                around = np.zeros((130 + size, 257), dtype=np.int64)  # where it would count
+                counts.count_bins(bins, around[130:])
+                assert np.array_equal(around[130:], expected)
+                assert not around[:130].any()
+    octaves = np.zeros((6, counts.N_BINS), dtype=np.int64)
+    assert counts.count_octaves(x, octaves) == kept.all()
+    for i in everywhere:
+        sizes = [math.frexp(each)[1] + 64 if each else 0 for each in x[kept, i].tolist()]
+        places = np.clip(sizes, 0, counts.N_BINS - 1)
+        assert octaves[i].tolist() == np.bincount(places, minlength=counts.N_BINS).tolist()
+
+
+@pytest.mark.parametrize("n", [4095, 4096, 4097, 8193])
+@pytest.mark.parametrize("nothing", [0.0, 1.5])
+def test_bins_of_a_long_column_are_those_of_its_numbers(n, nothing):
+    column, bins = np.resize(VALUES, n), np.full(n, -1, dtype=np.int16)
+    assert counts.fill_bins(column, 0.25, nothing, bins) == 0
+    expected = [literal_octave(float(each) - 0.25, nothing) for each in VALUES]
+    assert np.array_equal(bins, np.resize(expected, n))
+    for place in (0, n // 2, n - 1):
+        wrong = column.copy()
+        wrong[place] = math.inf
+        assert counts.fill_bins(wrong, 0.25, nothing, bins)
+
+
+def test_cells_edges_norms_and_signs_are_counted():
+    x = hostile(25, 3)
+    x[::5] = [[0.5, -1.0, 2.0]]
+    records, columns = ArrayRecords(x, block_rows=7), np.array([2, 0])
+    starts, widths, firsts = np.array([-1.0, 0.5]), np.array([0.5, 0.25]), np.array([-2.0, 0.0])
+    edges = np.array([[-1.0, 0.0, 0.0, 2.0], [-5.0, 0.5, 0.5, LARGEST]])
+    cells, between = np.zeros((2, 9), dtype=np.int64), np.zeros((2, 5), dtype=np.int64)
+    for row in x.tolist():
+        for i, column in enumerate(columns):
+            cell = (row[column] - float(starts[i])) / float(widths[i])
+            cell = math.floor(cell) - firsts[i] if math.isfinite(cell) else -1
+            if 0 <= cell < 9:
+                cells[i, int(cell)] += 1
+            between[i, sum(edge <= row[column] for edge in edges[i])] += 1
+    found = counts.cell_counts(records, columns, starts, widths, firsts, 9)
+    assert np.array_equal(found, cells)
+    assert np.array_equal(counts.edge_counts(records, columns, edges), between)
+    assert counts.sign_sums(records).tolist() == np.sign(x).sum(axis=0).tolist()
+    grid = FeatureGrid(np.array([1.0, 2.0, 0.0]), 4.0, 50)
+    y = literal_integers(x, 0.0, LARGEST, grid.numbers)
+    squares = sorted({0, *(y**2).sum(axis=1).tolist()})[:-1:2]
+    expected = [sum(edge < q for edge in squares) for q in (y**2).sum(axis=1)]
+    both = records.map_sum(counts.norm_counts_of(records, grid, tuple(squares), signs=True))
+    assert both[:3].tolist() == np.sign(x).sum(axis=0).tolist()
+    assert both[3:].tolist() == np.bincount(expected, minlength=len(squares) + 1).tolist()
+    assert counts.norm_histogram(records, grid, tuple(squares)).tolist() == both[3:].tolist()
+
+
+# Products and bounded rows.
+
+
+def literal_row(z, square, bound):
+    """Return numbers scaled down to a bound and truncated, and the factor."""
+    factor = 1.0 if square <= bound**2 else bound / math.sqrt(square) * INSIDE
+    return [int(each * factor) for each in z], factor
+
+
+def literal_products(own, y):
+    """Sums of `ProductMap`, record by record."""
+    total = [0] * (own.n_products + 2)
+    for row in y.tolist():
+        z = [own.pair_weight * row[i] * row[j] for i, j in zip(own.rows, own.columns, strict=True)]
+        z += [own.diagonal_weight * (each**2 - own.centre) for each in row]
+        added, factor = literal_row(z, sum(int(each) ** 2 for each in z), own.norm_bound)
+        size = min(sum(each**2 for each in row), own.size_cap)
+        added += [int(factor * own.factor_range), size * own.size_range // own.size_cap]
+        total = [a + int(b) for a, b in zip(total, added, strict=True)]
+    return total
+
+
+@pytest.mark.parametrize(("half_width", "weight"), [(4095, 1), (4096, 1), (200, 30)])
+@pytest.mark.parametrize("n", [1, 15, 127, 128, 129, 257])
+def test_products_are_those_of_every_record(half_width, weight, n):
+    d = 11
+    random = np.random.default_rng(n)
+    y = random.integers(-half_width, half_width + 1, (n, d))
+    y[: n // 2], y[n // 3] = half_width, 0
+    y[1::9] = random.integers(-3, 4, (len(y[1::9]), d))
+    pairs = [(0, j) for j in range(1, d)] + [(3, 5), (3, 4), (7, 2)]
+    left, right = (np.array([pair[k] for pair in pairs]) for k in (0, 1))
+    grid = FeatureGrid(np.ones(d), half_width, half_width)
+    bound = weight * half_width**2
+    own = ProductMap(grid, left, right, weight, 1, 7, bound, 1000, 50, 3 * half_width**2)
+    expected = literal_products(own, y)
+    records = ArrayRecords(y.astype(np.float64), block_rows=200)
+    assert own.sums_of(records).arguments[-1].tolist() == [bound, 1000, 50, 3 * half_width**2]
+    assert records.map_sum(own.sums_of(records)).tolist() == expected
+    own.norm_histogram(records)  # keeps what `sum` then uses
+    assert own.sum(records).tolist() == expected
+    alone = ProductMap(grid, left[:0], right[:0], 1, weight, 7, bound, 1000, 50, half_width**2)
+    assert alone.sum(records).tolist() == literal_products(alone, y)
+
+
+def test_units_are_bounded_as_one():
+    d, most = 3, 4
+    y = np.random.default_rng(1).integers(-60, 61, (40, d))
+    y[5:9], y[20:] = 60, y[20:] // 20
+    codes = np.repeat(np.arange(16), [1, 4, 2, 4, 3, 1, 4, 1, 2, 4, 3, 1, 4, 2, 3, 1])
+    units = [y[codes == code] for code in range(16)]
+    records = GroupedRecords(
+        ArrayRecords(y.astype(np.float64), block_rows=7), codes, np.ones(40, np.bool_), most
+    )
+    grid, means = FeatureGrid(np.ones(d), 60, 60), np.array([5, -9, 40, 30, 20])
+    pairs = np.array([0, 1]), np.array([2, 1])
+    own = ProductMap(grid, *pairs, 3, 2, 100, 9000, 103, 90, 1500, most, means)
+    sums, histogram, centres = [0] * 7, [0] * 124, [0] * 4
+    squares, whole = [], np.zeros((d, d), dtype=np.int64)
+    for unit in units:
+        m = len(unit)
+        v = [3 * unit[:, i] @ unit[:, j] for i, j in zip(*pairs, strict=True)]
+        v += [2 * (unit[:, i] @ unit[:, i] - 100 * m) for i in range(d)]
+        for total, each, bound, share in (
+            (sums, [a - m * b for a, b in zip(v, means.tolist(), strict=True)], 9000, 103),
+            (centres, unit.sum(axis=0).tolist(), 99, 41),
+        ):
+            square = sum(int(one) ** 2 for one in each)
+            factor = 1.0 if square <= bound**2 * INSIDE else bound / math.sqrt(square) * INSIDE
+            added = [int(factor * one) for one in each] + [int(factor * (share * m // most))]
+            total[: len(added)] = [a + b for a, b in zip(total[: len(added)], added, strict=True)]
+            if total is sums:
+                mantissa, exponent = math.frexp(square)
+                histogram[2 * exponent + (mantissa >= math.sqrt(0.5))] += 1
+        size = min(int((unit**2).sum()), 1500 * most)
+        sums[-1] += int(size / (1500 * most) * 90)
+        squares.append(int(((unit.T @ unit) ** 2).sum()))
+        factor, z = math.sqrt(8000 / math.sqrt(squares[-1] or 1)), unit
+        while ((z.T @ z) ** 2).sum() > 8000**2 * (1 - 2.0**-30):
+            z = np.trunc(unit * factor).astype(np.int64)
+            factor *= 0.99
+        whole += z.T @ z
+    assert own.sum(records).tolist() == sums
+    assert own.norm_histogram(records).tolist() == histogram
+    assert unit_means(records, grid, 99, 41, most).tolist() == centres
+    assert gram.unit_bounded_gram(records, grid, 8000, most).tolist() == whole.tolist()
+    places = [2 * math.frexp(q)[1] + (math.frexp(q)[0] >= math.sqrt(0.5)) for q in squares]
+    found = gram.unit_norm_histogram(records, grid, most)
+    assert found.tolist() == np.bincount(places, minlength=4 * 57).tolist()
+
+
+def test_rows_and_their_fourth_powers_are_bounded():
+    x = hostile(60, 5)
+    grid, bound = FeatureGrid(np.array([1.0, 0.5, 0.0, 2.0, 1.0]), 8.0, 100), 77
+    y = literal_integers(x, 0.0, LARGEST, grid.numbers)
+    y[:3] = [[0] * 5, [77, 0, 0, 0, 0], [46, 46, 0, 42, 1]]
+    x = np.where(np.arange(60)[:, None] < 3, y / np.maximum(grid.multipliers, 1e-9), x)
+    records = ArrayRecords(x, block_rows=9)
+    shortened = [literal_row(row, sum(each**2 for each in row), bound)[0] for row in y.tolist()]
+    assert bounded_sums(records, grid, bound).tolist() == np.sum(shortened, axis=0).tolist()
+    z = np.array(shortened)
+    assert gram.row_bounded_gram(records, grid, bound).tolist() == (z.T @ z).tolist()
+    powers = [[min(math.isqrt(1000 << 9), each**2) ** 2 >> 9 for each in row] for row in y.tolist()]
+    short = [literal_row(row, sum(each**2 for each in row), 1000)[0] for row in powers]
+    found = records.map_sum(fourth_sums_of(records, grid, 9, 1000))
+    assert found.tolist() == np.sum(short, axis=0).tolist()
+
+
+# Signs.
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 63, 66, 512, 515, 1030])
+@pytest.mark.parametrize("d", [1, 2, 128, 131, 260])
+def test_signs_are_multiplied_whatever_is_zero(n, d):
+    random = np.random.default_rng([n, d])
+    x = random.choice([-2.0, 2.0], (n, d))
+    for zeros in (False, True):
+        if zeros:
+            x[random.random((n, d)) < 0.3] = 0.5
+            x[:, d // 2], x[n // 2, 0] = 0.5, -LARGEST
+        s = np.sign(x - 0.5)
+        records = CentredRecords(ArrayRecords(x, block_rows=n - n // 3), np.full(d, 0.5))
+        whole, packed = s.T @ s, signs.PackedSigns(records)
+        assert packed.sums.tolist() == s.sum(axis=0).tolist()
+        for start, stop in ((0, d), (d // 2, d), (min(31, d - 1), min(33, d)), (d - 1, d)):
+            expected = np.triu(whole[start:stop, start:])
+            assert np.array_equal(np.triu(packed.gram(start, stop)), expected)
+            found, sums = signs.sign_gram_and_sums(records, start, stop)
+            assert np.array_equal(np.triu(found), expected)
+            assert np.array_equal(sums, s.sum(axis=0)[start:])
+        left, right = random.integers(0, d, (2, 9))
+        assert packed.pairs(left, right).tolist() == whole[left, right].tolist()
+        found, sums = signs.candidate_sign_sums(records, left, right)
+        assert found.tolist() == whole[left, right].tolist()
+        assert sums.tolist() == s.sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 5, 64, 70])
+def test_signs_of_compact_rows_leave_out_what_is_missing(n):
+    x = np.random.default_rng(n).integers(-3, 4, (n, 130)) / 4.0
+    x[::3, 7] = math.nan
+    about = np.full(130, 0.25), np.linspace(0.0, 9.0, 130)
+    records = CompleteRecords(ArrayRecords(x).with_gaps())
+    compact = CompactRecords(records, np.zeros(130), np.full(130, 50.0), np.full(130, 128.0))
+    expected = np.sign(np.where(about[1] > 0, x - 0.25, 0.0))
+    expected[::3] = 0
+    found = signs.sign_gram(CentredRecords(compact, *about))
+    assert np.array_equal(np.triu(found), np.triu(expected.T @ expected))
+
+
+# Integers of two bytes.
+
+
+@pytest.mark.parametrize("kind", ["largest", "2**31", "2**31 - 1", "random", "small", "odd"])
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 255, 257])
+def test_chunks_of_integers_end_before_a_sum_has_no_room_and_not_earlier(kind, n):
+    d, random = 40, np.random.default_rng(n)
+    z = random.integers(-3, 4, (n, d)).astype(np.float64)
+    column = {
+        "largest": [32767.0, -32767.0],
+        "2**31": [16384.0],
+        "2**31 - 1": [23169.0, -23169.0, 32757.0, 926.0],
+        "odd": [23340.0, 23340.0, 0.0],
+    }
+    if kind in column:
+        z[:, random.integers(0, d, 5)] = np.resize(column[kind], n)[:, None]
+    elif kind == "random":
+        z = np.rint(random.uniform(-9000, 9000, (n, d)))
+    words, ends = int16.empty_words(-(-n // 256), d)
+    words[:], ends[:] = -1, 7
+    int16.pack_rows(z, words, ends)
+    for strip in range(len(words)):
+        own = z[256 * strip : 256 * (strip + 1)].astype(np.int64)
+        expected, sums = [], np.zeros(d, dtype=np.int64)
+        for pair in range(0, len(own), 2):
+            more = (own[pair : pair + 2] ** 2).sum(axis=0)
+            if pair and (sums + more).max() >= 2**31:
+                expected.append(pair // 2)
+                sums[:] = 0
+            sums += more
+        expected.append(-(-len(own) // 2))
+        assert ends[strip, : len(expected)].tolist() == expected
+        assert not ends[strip, len(expected) :].any()
+        padded = np.concatenate([own, np.zeros((len(own) % 2, d))])
+        assert np.array_equal(int16.unpacked(words[strip], d)[: len(padded)], padded)
+    if int16.vector_words():
+        panels = int16.empty_gram(d)
+        int16.add_products(words, ends, panels)
+        whole = z.astype(np.int64)
+        assert np.array_equal(int16.whole(panels, d), whole.T @ whole)
+
+
+# Noise.
+
+BITS = 2**63
+PRECISE = Context(prec=60)
+
+
+def survival(k, offset):
+    """Return exp(-x (2k + x) / 2) at x = offset / 2^63, and a coin's place there."""
+    x = PRECISE.divide(Decimal(offset), Decimal(BITS))
+    return PRECISE.exp(PRECISE.divide(PRECISE.multiply(-x, 2 * k + x), Decimal(2)))
+
+
+def literal_trial(level, offset, coin, sigma, widening):
+    """What `_quick_trial` returns, in exact arithmetic; None beside a rounding error of its own."""
+    levels = normal._LEVELS.tolist()
+    k = sum(level > each for each in levels[:-1])
+    excess = Fraction(coin, BITS) - Fraction(survival(k, offset))
+    margin = Fraction(normal._COIN_MARGIN) + Fraction(widening, BITS)
+    if abs(abs(excess) - margin) < 2.0**-46:
+        return None
+    if abs(excess) <= margin or any(abs(level - each) <= widening for each in levels):
+        return normal._UNDECIDED
+    if excess > 0:
+        return normal._REJECTED
+    place, beyond = divmod(sigma * (k * BITS + offset) + BITS // 2, BITS)
+    beyond -= BITS if beyond > BITS // 2 else 0  # from the nearest tie, of either side
+    return normal._UNDECIDED if -sigma - widening < beyond < widening else place
+
+
+@pytest.mark.parametrize("sigma", [1, 2, 7, 2**20 + 1, 2**40])
+@pytest.mark.parametrize("widening", [0, 5, 2**50])
+def test_quick_draws_are_the_exact_ones_and_what_is_near_a_tie_is_left_open(sigma, widening):
+    random = np.random.default_rng(3)
+    levels, trials = normal._LEVELS.tolist(), []
+    steps = (0, 1, widening, widening + 1)
+    near = {each + sign * step for each in levels for step in steps for sign in (1, -1)}
+    near = sorted(each for each in near if 0 <= each < BITS)
+    for level in [*near, *random.integers(0, BITS, 40).tolist()]:
+        tie = (int(random.integers(0, sigma)) * BITS + BITS // 2) // sigma
+        step = int(random.choice([0, 1, 2, -1, -2, widening // sigma, -widening // sigma - 1]))
+        k = sum(level > each for each in levels[:-1])
+        for offset in (min(max(0, tie + step), BITS - 1), int(random.integers(0, BITS))):
+            coin = int(survival(k, offset) * BITS)
+            margin = int(random.choice([0, 2**15, 2**17, -(2**17), 2**19, -(2**19), 2**60]))
+            for own in (coin + margin, coin // 2, 0, BITS - 1):
+                trials.append((level, offset, min(max(0, own), BITS - 1)))
+    words = np.array([[2 * each + (each & 1) for each in trial] for trial in trials], np.uint64).T
+    signed, found = words.copy().view(np.int64), np.full(len(trials) + 2, 77)
+    normal._attempt(0, len(trials), signed, sigma, widening, found)
+    expected = [literal_trial(*trial, sigma, widening) for trial in trials]
+    assert all(b in (None, a) for a, b in zip(found.tolist(), expected, strict=False))
+    assert expected.count(None) < len(trials) / 4
+    assert found[-2:].tolist() == [77, 77]
+    # What was kept is put in its place, with the sign of a bit of its own.
+    pending, drawn = np.arange(len(trials))[::-1].copy(), np.zeros(len(trials), dtype=np.int64)
+    left = normal._take(signed[0], found[: len(trials)], pending, drawn)
+    rejected = found[: len(trials)] == normal._REJECTED
+    assert pending[:left].tolist() == np.arange(len(trials))[::-1][rejected].tolist()
+    own = np.where(words[0] & np.uint64(1), -1, 1) * found[: len(trials)]
+    assert np.array_equal(drawn[::-1], own)
+
+
+def test_margins_of_normal_noise_are_those_of_its_proof():
+    assert 2.0**-46 <= normal._COIN_MARGIN <= 2.0**-44
+    assert [normal._context(63 + 64 * k).prec for k in range(4)] == [46, 67, 88, 110]
+
+
+class Scripted:
+    """A generator of given words."""
+
+    def __init__(self, *words):
+        self.words = list(words)
+
+    def integers(self, *_, **__):
+        return self.words.pop(0)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_what_the_bits_do_not_tell_takes_more_bits(later, monkeypatch):
+    """What is nearer to an end than a decimal may be wrong by, too."""
+    slack, far = normal._SLACK, 2**200
+    for highest, lowest, told in (
+        (60, 51 + slack, True),
+        (60, 51 + slack / 2, None),
+        (60, 40, None),
+        (50 - slack / 2, 40, None),
+        (50 - slack, 40, False),
+    ):
+        ends = {(9, 63): Fraction(highest), (10, 63): Fraction(lowest)}
+        ends |= {(9 * 2**64 + more, 127): Fraction(far * later) for more in (0, 1)}
+        monkeypatch.setattr(normal, "_scaled_survival", lambda k, *known, ends=ends: ends[known])
+        offset, coin = (normal.LazyUniform(Scripted(0), each, 63) for each in (9, 50))
+        assert normal._is_kept(2, offset, coin) == (later if told is None else told)
+        assert offset.length == coin.length == (127 if told is None else 63)
+    ends = {63: (50, 52), 127: (far * later, far * later)}
+    monkeypatch.setattr(normal, "_cumulative", lambda k, length: ends[length])
+    for leading, told in ((49, False), (50, None), (51, None), (52, True)):
+        level = normal.LazyUniform(Scripted(0), leading, 63)
+        assert normal._reaches(level, 3) == (not later if told is None else told)
+        assert level.length == (127 if told is None else 63)
+
+
+@pytest.mark.parametrize("widening", [0.0, 0.25])
+def test_bounds_of_keys_hold_what_is_exact_and_the_rough_ones_hold_them(widening):
+    random = np.random.default_rng(2)
+    near = [0, 1, 2**20 - 1, 2**20, 2**20 + 1, 2**40, 2**62, 2**63 - 1]
+    words = [*near, *(~each for each in near), *random.integers(-(2**63), 2**63, 40).tolist()]
+    words = np.array(words, dtype=np.int64)
+    for rate, reference in ((1.0, 0), (1e-3, 2**53), (1e60, 5)):
+        scores = np.resize([0, 5, 2**53, 7], len(words)).astype(np.int64)
+        items = gumbel._Items(np.arange(len(words)), words, scores)
+        ruler = gumbel._Ruler(rate, reference, widening)
+        (low, high), (least, most) = ruler.bounds(items), ruler.rough_bounds(words, scores)
+        assert (least <= low).all()
+        assert (high <= most).all()
+        for i, word in enumerate(words.tolist()):
+            uniform = gumbel.LazyUniform(None, word % 2**64, 64)
+            first, last = gumbel._exact_bounds(uniform, rate, int(scores[i]) - reference)
+            assert Decimal(low[i]) <= first < last <= Decimal(high[i])
+            product, cells = rate * float(scores[i] - reference), word ^ (word >> 63)
+            error = 2.0**-41 + 2.0**-50 * abs(product) + 2 / cells + widening if cells else math.inf
+            rounded = 2 * math.ulp(high[i])
+            assert (high[i] - low[i]) / 2 == pytest.approx(error, rel=1e-2, abs=rounded)
+            for threshold in (least[i], math.nextafter(least[i], -math.inf), 1e300):
+                one = (words[i : i + 1], scores[i : i + 1], rate, reference, widening, threshold)
+                assert gumbel._may_be_below(*one, np.empty(3)) == (least[i] <= threshold)
+        taken = ruler.rough_bounds(words, np.full(len(words), gumbel.TAKEN))
+        assert np.isposinf(taken).all()
+
+
+@pytest.mark.parametrize("n", [1, 1023, 1024, 1025, 2049, 5000, 64 * 257])
+@pytest.mark.parametrize("threshold", [-9.0, -2.0, 0.5, 40.0])
+def test_items_below_a_threshold_are_those_of_their_bounds(n, threshold):
+    key, scores = np.arange(8, dtype=np.uint32), np.arange(n, dtype=np.int32) % 5 - 1
+    ruler, groups = gumbel._Ruler(0.7, 3, 0.0), -(-n // GROUP)
+    words = key_stream(key, groups * GROUP + 3 * GROUP).view(np.int64)[3 * GROUP :][:n].copy()
+    low, high = ruler.rough_bounds(words, scores)
+    found, certain = gumbel._find_below(words, scores, 0.7, 3, 0.0, threshold)
+    assert found.tolist() == np.flatnonzero(low <= threshold).tolist()
+    assert certain == (high <= threshold).sum()
+    drawn = gumbel._draw_below(3, 3 + groups, key, scores, 0.7, 3, 0.0, threshold)
+    assert np.array_equal(drawn[0], found)
+    assert np.array_equal(drawn[1], words[found])
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_scores_are_surveyed(kind):
+    for own in ([], [3], [-1], [-1, -1, 4], [0, -7, 2], [5, 9, 9, 1], [-2, -2]):
+        found = gumbel._survey(np.array(own, dtype=kind))
+        assert found == (min([0, *own]), max([0, *own]), sum(each != -1 for each in own))
