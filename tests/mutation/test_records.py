@@ -1,0 +1,150 @@
+"""What records hand out: every row once, and nothing that is missing or of another unit."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
+from hushcov.sums import records as views
+from hushcov.sums.bounded import bounded_sums
+from hushcov.sums.counts import count_complete, edge_counts, log2_histogram
+from hushcov.sums.grids import Bounds, FeatureGrid
+from hushcov.sums.records import (
+    CentredRecords,
+    ClippedRecords,
+    CompleteRecords,
+    CountedRecords,
+    DeviceRecords,
+    GroupedRecords,
+    ScaledRecords,
+    WatchedRecords,
+    grouped_layer,
+)
+from hushcov.sums.transforms import check_transforms
+from hushcov.tables.sources import ArrayRecords
+
+X = np.random.default_rng(4).standard_normal((23, 3))
+
+
+def sums(block):
+    return np.rint(64 * block).astype(np.int64).sum(axis=0)
+
+
+def of_rows(records):
+    return np.concatenate([*records._blocks(), np.empty((0, records.n_features))])
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [(0, 0), (11, 1), (22, 2)])
+def test_numbers_that_are_not_finite_are_refused_by_every_kind_of_sum(wrong, place):
+    x = X.copy()
+    x[place] = wrong
+    records = ArrayRecords(x, block_rows=5)
+    with pytest.raises(DataError, match="records must be finite"):
+        records.map_sum(sums)
+    with pytest.raises(DataError, match="records must be finite"):
+        log2_histogram(records)
+    with pytest.raises(DataError, match="records must be complete"):
+        records.with_gaps().map_sum(sums)
+    with pytest.raises(DataError, match="records must be complete"):
+        log2_histogram(records.with_gaps())
+    with pytest.raises(DataError, match="records must be complete"):
+        edge_counts(records.with_gaps(), [0], np.zeros((1, 1)))
+    if math.isnan(wrong):
+        assert count_complete(records.with_gaps()) == 22
+        expected = np.where(np.isnan(x).any(axis=1, keepdims=True), 0.0, x)
+        complete = CompleteRecords(records.with_gaps())
+        assert complete.map_sum(sums).tolist() == sums(expected).tolist()
+        assert not complete.with_gaps().gaps
+    else:
+        with pytest.raises(DataError, match="records must be finite"):
+            count_complete(records.with_gaps())
+        with pytest.raises(DataError, match="records must be finite"):
+            CompleteRecords(records.with_gaps()).map_sum(sums)
+
+
+def test_sums_over_no_rows_are_those_of_no_rows():
+    class Nothing(ArrayRecords):
+        def _blocks(self):
+            return iter(())
+
+    records = Nothing(X)
+    assert not records.keeps_copy
+    assert records.map_sum(lambda block: np.array([len(block)])).tolist() == [0]
+    assert log2_histogram(records).sum() == 0
+
+
+@pytest.mark.parametrize("order", ["sorted", "mixed", "one unit", "none chosen"])
+@pytest.mark.parametrize("readings", [1, 3, 7])
+def test_rows_come_unit_by_unit_however_often_they_are_read(order, readings, monkeypatch):
+    random = np.random.default_rng(1)
+    codes = np.sort(random.integers(0, 9, 23))
+    chosen = random.random(23) < 0.8
+    if order == "mixed":
+        codes = random.permutation(codes)
+    elif order == "one unit":
+        codes[:] = 3
+    elif order == "none chosen":
+        chosen[:] = False
+    chosen[5:10] = order == "mixed"
+    most = max(np.bincount(codes[chosen], minlength=1))
+    monkeypatch.setattr(views, "_BUFFER_BYTES", -(-int(chosen.sum()) * 24 // readings) or 1)
+    monkeypatch.setattr(views, "default_block_rows", lambda d: 4)
+    records = GroupedRecords(ArrayRecords(X, block_rows=5), codes, chosen, most)
+    places = sorted(np.flatnonzero(chosen), key=lambda i: (codes[i], i))
+    assert np.array_equal(of_rows(records), X[places])
+    starts = [k for k, i in enumerate(places) if k == 0 or codes[i] != codes[places[k - 1]]]
+    assert records.unit_starts.tolist() == [*starts, len(places)]
+    assert grouped_layer(records, most) is records
+    if most:
+        with pytest.raises(PrivacyConditionError, match="a unit must have"):
+            GroupedRecords(ArrayRecords(X), codes, chosen, most - 1)
+        with pytest.raises(PrivacyConditionError, match="unit by unit"):
+            grouped_layer(records, most - 1)
+    for wrong in (ArrayRecords(X), GroupedRecords(records, codes[places], chosen[places], most)):
+        with pytest.raises(PrivacyConditionError, match="unit by unit"):
+            grouped_layer(wrong, 99)
+    counted = CountedRecords(records, 1000)
+    assert (counted.n_records, records.n_counted, counted.n_rows) == (1000, 1000, len(places))
+    assert np.array_equal(of_rows(counted), X[places])
+
+
+def test_views_map_every_row_and_say_when_they_read():
+    seen = []
+    records = WatchedRecords(
+        ArrayRecords(X, block_rows=10), lambda: seen.append("start"), seen.append
+    )
+    centre, reach = np.array([0.5, 0.0, -1.0]), np.array([1.0, math.inf, 0.25])
+    views_of = {
+        CentredRecords(records, centre, reach): np.clip(X - centre, -reach, reach),
+        CentredRecords(records, centre): X - centre,
+        ScaledRecords(records, np.array([2.0, 0.0, 1e-100])): X / [2.0, math.inf, 1e-100],
+        ClippedRecords(records, Bounds((-1.0, 0.0, 0.5), (1.0, 0.5, 0.5))): np.clip(
+            X, [-1.0, 0.0, 0.5], [1.0, 0.5, 0.5]
+        ),
+        check_transforms({0: "sqrt", 1: "square:0.5"}, 3).view(records): np.column_stack(
+            [np.sign(X[:, 0]) * np.sqrt(np.abs(X[:, 0])), X[:, 1:], (X[:, 1] - 0.5) ** 2]
+        ),
+    }
+    for view, expected in views_of.items():
+        assert np.array_equal(of_rows(view), expected)
+        assert view.n_features == expected.shape[1]
+        assert seen == ["start", 10, 10, 3]
+        seen.clear()
+    far = ArrayRecords(np.array([[1e308, -1e308]]))
+    assert of_rows(ScaledRecords(far, np.full(2, 1e-5))).tolist() == [[1e300, -1e300]]
+    centred = CentredRecords(far, np.array([-1e308, 1e308]))
+    assert bounded_sums(centred, FeatureGrid(np.ones(2), 1.0, 3), 9).tolist() == [3, -3]
+    with pytest.raises(ParameterError, match="bounds"):
+        ClippedRecords(records, Bounds((0.0,), (1.0,)))
+
+
+def test_blocks_on_a_device_are_joined_and_summed(monkeypatch):
+    pytest.importorskip("torch")
+    for largest, sizes in ((4, [4, 4, 4, 4, 4, 3]), (8, [8, 8, 7]), (9, [8, 8, 7]), (99, [23])):
+        monkeypatch.setattr(views, "device_block_rows", lambda d, largest=largest: largest)
+        records = DeviceRecords(ArrayRecords(X, block_rows=4), "cpu")
+        assert [len(block) for block in records._blocks()] == sizes
+        assert np.concatenate([block.numpy() for block in records._blocks()]).tolist() == X.tolist()
+        assert log2_histogram(records).tolist() == log2_histogram(ArrayRecords(X)).tolist()
