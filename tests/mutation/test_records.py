@@ -1,6 +1,7 @@
 """What records hand out: every row once, and nothing that is missing or of another unit."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from hushcov.sums.records import (
     CountedRecords,
     DeviceRecords,
     GroupedRecords,
+    PartitionedRecords,
     ScaledRecords,
     WatchedRecords,
     grouped_layer,
@@ -84,7 +86,7 @@ def test_rows_come_unit_by_unit_however_often_they_are_read(order, readings, mon
     if order == "mixed":
         codes = random.permutation(codes)
     elif order == "one unit":
-        codes[:] = 3
+        codes[:] = 1
     elif order == "none chosen":
         chosen[:] = False
     chosen[5:10] = order == "mixed"
@@ -148,3 +150,51 @@ def test_blocks_on_a_device_are_joined_and_summed(monkeypatch):
         assert [len(block) for block in records._blocks()] == sizes
         assert np.concatenate([block.numpy() for block in records._blocks()]).tolist() == X.tolist()
         assert log2_histogram(records).tolist() == log2_histogram(ArrayRecords(X)).tolist()
+
+
+def test_only_arrays_of_integers_are_summed():
+    records = ArrayRecords(X, block_rows=9)
+    for wrong in (lambda block: block.sum(axis=0), lambda block: 3):
+        with pytest.raises(ParameterError, match="must return an int64 array"):
+            records.map_sum(wrong)
+    torch = pytest.importorskip("torch")
+    device = DeviceRecords(records, "cpu")
+    found = device.map_sum(lambda block: torch.round(64 * block).long().sum(0))
+    assert found.tolist() == sums(X).tolist()
+    with pytest.raises(AssertionError):
+        device.map_sum(lambda block: block.sum(0))
+
+
+def test_a_record_that_misses_a_value_adds_nothing_wherever_the_centre_is_taken_off():
+    x, centre = X.copy(), np.array([0.5, -1.0, 2.0])
+    x[::4, 1] = math.nan
+    gaps = ArrayRecords(x, block_rows=6).with_gaps()
+    expected = np.where(np.isnan(x).any(axis=1, keepdims=True), 0.0, x - centre)
+    grid = FeatureGrid(np.ones(3), 8.0, 8 * 64)
+    with pytest.raises(DataError, match="records must be complete"):
+        CentredRecords(gaps, centre).map_sum(sums)
+    for view in (
+        CentredRecords(CompleteRecords(gaps), centre),
+        CompleteRecords(CentredRecords(gaps, centre)),
+    ):
+        assert np.array_equal(of_rows(view), expected)
+        assert view.map_sum(sums).tolist() == sums(expected).tolist()
+        assert bounded_sums(view, grid, 10**6).tolist() == sums(expected).tolist()
+        assert edge_counts(view, [1], np.zeros((1, 1))).sum() == len(x) - len(x[::4])
+    whole = CentredRecords(ArrayRecords(X), centre)
+    twice = CentredRecords(whole, -centre, np.ones(3))
+    expected = np.clip((X - centre) + centre, -1.0, 1.0)
+    assert bounded_sums(twice, grid, 10**6).tolist() == sums(expected).tolist()
+
+
+def test_what_was_read_before_is_told_first():
+    seen, same = [], SimpleNamespace(of_rows=lambda block: block)
+    records = WatchedRecords(
+        ArrayRecords(X, block_rows=10), lambda: seen.append("start"), seen.append
+    )
+    for start, told in ((0, [10, 10, 3]), (12, [12, 8, 3]), (20, [20, 3])):
+        seen.clear()
+        assert sum(map(len, records._mapped_blocks(same, start))) == 23 - start
+        assert seen == ["start", *told]
+    with pytest.raises(NotImplementedError):
+        PartitionedRecords._blocks(None)
