@@ -229,6 +229,8 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/records.py", "complete = zeros_stay or not (", "and", "centred before or while summed"),
     ("sums/records.py", "if complete and sums is not None and sums.centring", "is not",
      "centred before or while summed"),
+    *(("sums/records.py", "if np.diff(self.unit_starts).max(initial=0)", new, "units have rows")
+      for new in ("1", "(-1)")),
     *(("sums/records.py", "if (np.diff(own) < 0).any():", new, "put in the order that they have")
       for new in ("<=", ">=", "1")),
 )  # fmt: skip
