@@ -314,6 +314,7 @@ def test_a_unit_that_stays_too_long_is_scaled_down_once_more():
     )
     found = gram.unit_bounded_gram(records, FeatureGrid(np.ones(1), 200, 200), 10_000, 2)
     assert found.tolist() == [[99**2]]
+    assert 2.0**-30 <= 1 - gram._INSIDE < 2.0**-29  # sums of squares are within 2**-31
 
 
 def test_units_are_bounded_as_one():

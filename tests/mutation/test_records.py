@@ -93,9 +93,12 @@ def test_rows_come_unit_by_unit_however_often_they_are_read(order, readings, mon
     most = max(np.bincount(codes[chosen], minlength=1))
     monkeypatch.setattr(views, "_BUFFER_BYTES", -(-int(chosen.sum()) * 24 // readings) or 1)
     monkeypatch.setattr(views, "default_block_rows", lambda d: 4)
-    records = GroupedRecords(ArrayRecords(X, block_rows=5), codes, chosen, most)
+    passes = []
+    source = WatchedRecords(ArrayRecords(X, block_rows=5), lambda: passes.append(1), lambda n: None)
+    records = GroupedRecords(source, codes, chosen, most)
     places = sorted(np.flatnonzero(chosen), key=lambda i: (codes[i], i))
     assert np.array_equal(of_rows(records), X[places])
+    assert len(passes) == (readings if order == "mixed" else 1)
     starts = [k for k, i in enumerate(places) if k == 0 or codes[i] != codes[places[k - 1]]]
     assert records.unit_starts.tolist() == [*starts, len(places)]
     assert grouped_layer(records, most) is records
