@@ -235,6 +235,10 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/records.py", "complete = zeros_stay or not (", "and", "centred before or while summed"),
     ("sums/records.py", "if complete and sums is not None and sums.centring", "is not",
      "centred before or while summed"),
+    ("sums/records.py", "self._check_gaps(block_function)", "pass", "the records inside check it"),
+    ("sums/records.py", "n_readings = -(-max(1,", "2", "a buffer holds more than two rows"),
+    ("sums/records.py", "ends = [self.n_records * k // n_readings",
+     "-(-(self.n_records * k) // (n_readings))", "other rows in each reading"),
     *(("sums/records.py", "if np.diff(self.unit_starts).max(initial=0)", new, "units have rows")
       for new in ("1", "(-1)")),
     *(("sums/records.py", "if (np.diff(own) < 0).any():", new, "put in the order that they have")

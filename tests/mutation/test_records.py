@@ -10,7 +10,7 @@ from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
 from hushcov.sums import records as views
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import count_complete, edge_counts, log2_histogram
-from hushcov.sums.grids import Bounds, FeatureGrid
+from hushcov.sums.grids import INSIDE, Bounds, FeatureGrid, IntegerGrid, shortening
 from hushcov.sums.records import (
     CentredRecords,
     ClippedRecords,
@@ -94,7 +94,8 @@ def test_rows_come_unit_by_unit_however_often_they_are_read(order, readings, mon
     monkeypatch.setattr(views, "_BUFFER_BYTES", -(-int(chosen.sum()) * 24 // readings) or 1)
     monkeypatch.setattr(views, "default_block_rows", lambda d: 4)
     passes = []
-    source = WatchedRecords(ArrayRecords(X, block_rows=5), lambda: passes.append(1), lambda n: None)
+    rows = ArrayRecords(X, block_rows={1: 5, 3: 1, 7: 2}[readings])
+    source = WatchedRecords(rows, lambda: passes.append(1), lambda n: None)
     records = GroupedRecords(source, codes, chosen, most)
     places = sorted(np.flatnonzero(chosen), key=lambda i: (codes[i], i))
     assert np.array_equal(of_rows(records), X[places])
@@ -113,6 +114,14 @@ def test_rows_come_unit_by_unit_however_often_they_are_read(order, readings, mon
     counted = CountedRecords(records, 1000)
     assert (counted.n_records, records.n_counted, counted.n_rows) == (1000, 1000, len(places))
     assert np.array_equal(of_rows(counted), X[places])
+    records.n_counted = 0  # as may be released
+    assert np.array_equal(of_rows(records), X[places])
+    if order == "mixed":
+        records.n_counted = len(places)
+        monkeypatch.setattr(views, "_BUFFER_BYTES", len(places) * 24 // 2 - 1)  # less than half
+        passes.clear()
+        of_rows(records)
+        assert len(passes) == 3
 
 
 def test_views_map_every_row_and_say_when_they_read():
@@ -137,6 +146,11 @@ def test_views_map_every_row_and_say_when_they_read():
         assert view.n_features == expected.shape[1]
         assert seen == ["start", 10, 10, 3]
         seen.clear()
+    named = ArrayRecords(X)
+    named.feature_names = ("a", "b", "c")
+    for own, names in (({1: "square:0.5"}, ("a", "b", "c", "square(b)")), ({0: "sqrt"}, "abc")):
+        assert check_transforms(own, 3).view(named).feature_names == tuple(names)
+        assert check_transforms(own, 3).view(records).feature_names is None
     far = ArrayRecords(np.array([[1e308, -1e308]]))
     assert of_rows(ScaledRecords(far, np.full(2, 1e-5))).tolist() == [[1e300, -1e300]]
     centred = CentredRecords(far, np.array([-1e308, 1e308]))
@@ -201,3 +215,23 @@ def test_what_was_read_before_is_told_first():
         assert seen == ["start", *told]
     with pytest.raises(NotImplementedError):
         PartitionedRecords._blocks(None)
+
+
+def test_grids_are_what_was_checked_and_as_fine_as_sums_allow():
+    assert INSIDE == 1.0 - 2.0**-40
+    for n, half_width in ((1, 32767), (2**40, 2048), (2**40 + 1, 2047), (2**62, 1)):
+        assert IntegerGrid.for_records(1.0, n).half_width == half_width
+    grid = IntegerGrid(3, np.int64(10))
+    assert (type(grid.radius), type(grid.half_width)) == (float, int)
+    assert (grid.step, grid.multiplier) == (3 / 10, 10 / 3)
+    grid = FeatureGrid([2, 0, 1], 4, np.int64(16))
+    assert (type(grid.radius), type(grid.half_width), grid.step) == (float, int, 0.25)
+    assert not grid.feature_scale.flags.writeable
+    assert grid.multipliers.tolist() == [2.0, 0.0, 4.0]
+
+
+def test_tensors_are_shortened_strictly_beyond_their_bound():
+    torch = pytest.importorskip("torch")
+    squares = torch.tensor([0.0, 99.0, 100.0, 101.0, 400.0], dtype=torch.float64)
+    expected = [1.0, 1.0, 1.0, 10 / math.sqrt(101.0) * INSIDE, 0.5 * INSIDE]
+    assert shortening(squares, 10.0).tolist() == expected
