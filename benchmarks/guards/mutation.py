@@ -191,7 +191,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("below = words[item] >= 0", "(-1)"), ("below = words[item] >= 0", "1"),
         ("if words[item] >= 0 else _UPPER", "(-1)"), ("if words[item] >= 0 else _UPPER", ">"),
     )),
-    ("noise/gumbel.py", "_UPPER_HALF = (-0.367, 3.5)", "3.85", "wider: exact bounds decide more"),
+    ("noise/gumbel.py", "_UPPER_HALF = (-0.367, 3.5)", repr(3.5 * 1.1), "exact bounds decide"),
     ("noise/gumbel.py", "_MOST_MOVES = 2", "", "exact bounds decide what is left"),
     ("noise/gumbel.py", "_NEAR = _LIBRARY_ERROR", "", "exact bounds decide what is left"),
     *(("noise/normal.py", "while len(cumulated) <= k or len(cumulated) ** 2 < 5", new, why)
@@ -206,8 +206,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("sums/counts.py", "if own[a, 0] != MISSING else 0", "(-1)", "a loop over nothing"),
     ("sums/counts.py", "_ROWS_TOGETHER = 4", "", "how many rows go together"),
     ("sums/counts.py", "_BINS_TOGETHER = 2**12", "", "how many values go together"),
-    *(("sums/bounded.py", "if given**2 < grid.n_features * grid.half_width**2", new,
-       "a bound that no row reaches") for new in ("<=", "1", "3", "*")),
     *(("sums/bounded.py", "if a % EXACT_ROWS == EXACT_ROWS - 1 or a ==", new,
        "the same sums, added up then") for new in ("*", "!=", "+", "0", "2")),
     ("sums/gram.py", "longest = 1", "", "room for rows"),
@@ -219,6 +217,8 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("sums/products.py", "narrow = grid[1] * grid[1] * together", new, "in eight bytes: the same")
       for new in ("1.8", "30")),
     ("sums/products.py", "if stop - e >= _WINDOW:", "", "slid along or added up: the same sums"),
+    ("sums/products.py", "stop += 1", "-=", "slid along or added up: the same sums"),
+    ("sums/products.py", "found = np.empty((records.n_rows, 2))", "3", "a column nobody reads"),
     ("sums/products.py", "_WINDOW = 9", "", "slid along or added up: the same sums"),
     ("sums/products.py", "_NEAR = 8", "", "there is room for 22 squares whose products are exact"),
     *(("sums/rows.py", "_LANE_VALUES = 128, 16, 2**18", new, "fewer records side by side")
