@@ -192,7 +192,22 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("if words[item] >= 0 else _UPPER", "(-1)"), ("if words[item] >= 0 else _UPPER", ">"),
     )),
     ("noise/gumbel.py", "_UPPER_HALF = (-0.367, 3.5)", repr(3.5 * 1.1), "exact bounds decide"),
-    ("noise/gumbel.py", "_MOST_MOVES = 2", "", "exact bounds decide what is left"),
+    *(("noise/gumbel.py", text, "", "exact bounds decide what is left")
+      for text in ("_MOST_MOVES = 2", "if ruler.rate * abs(at_cut - ruler.reference) <= _NEAR")),
+    *(("noise/gumbel.py", "prec=2 * uniform.length + digits + 25", new, "digits to spare")
+      for new in ("3", "24", "26")),
+    *(("noise/gumbel.py", "found = np.empty(2 * _BATCH", new, "it grows where it must")
+      for new in ("1", "3")),
+    *(("noise/normal.py", "_SLACK = Fraction(1, 10**12)", new, "the error is below 1e-15")
+      for new in ("2", "9")),
+    ("noise/normal.py", "first, last = low + unit // 2", "-(-(unit) // (2))", "units are even"),
+    *(("noise/normal.py", "for reached in range(len(_LEVELS) - 1)", new, "the exact path meets it")
+      for new in ("0", "2")),
+    ("noise/normal.py", "unclear_place = beyond < widening", "<=", "wider: more is exact"),
+    ("sums/int16.py", "squares = np.zeros((2, d)", "3", "a row that nobody reads"),
+    ("sums/products.py", "while e + 1 < stop and rows[e] == rows[e + 1] == i", "!=",
+     "one at a time: the same sums"),
+    ("sums/signs.py", "if i + 1 < end:", "0", "it is added where nobody reads"),
     ("noise/gumbel.py", "_NEAR = _LIBRARY_ERROR", "", "exact bounds decide what is left"),
     *(("noise/normal.py", "while len(cumulated) <= k or len(cumulated) ** 2 < 5", new, why)
       for new, why in (("<=", "one weight more"), ("6", "some weights more"),

@@ -73,6 +73,7 @@ def test_quick_draws_are_the_exact_ones_and_what_is_near_a_tie_is_left_open(sigm
 
 def test_margins_of_normal_noise_are_those_of_its_proof(monkeypatch):
     assert 2.0**-46 <= normal._COIN_MARGIN <= 2.0**-44
+    assert Fraction(1, 10**14) < normal._SLACK < Fraction(1, 10**10)
     assert (normal._REJECTED, normal._UNDECIDED) == (-1, -2)  # no magnitudes
     assert [normal._context(63 + 64 * k).prec for k in range(4)] == [46, 67, 88, 110]
     monkeypatch.setattr(normal, "_draw", lambda *_, widening: widening)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
+from hushcov.sums import counts
 from hushcov.sums import records as views
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import count_complete, edge_counts, log2_histogram
@@ -45,8 +46,18 @@ def test_numbers_that_are_not_finite_are_refused_by_every_kind_of_sum(wrong, pla
     records = ArrayRecords(x, block_rows=5)
     with pytest.raises(DataError, match="records must be finite"):
         records.map_sum(sums)
-    with pytest.raises(DataError, match="records must be finite"):
-        log2_histogram(records)
+    about, grid = (np.zeros(3), np.zeros(3), np.arange(3)), FeatureGrid(np.ones(3), 1.0, 3)
+    for counted in (
+        log2_histogram,
+        counts.sign_sums,
+        lambda own: counts.signed_octaves(own, *about),
+        lambda own: counts.cell_counts(own, [0], np.zeros(1), np.ones(1), np.zeros(1), 3),
+        lambda own: edge_counts(own, [0], np.zeros((1, 1))),
+        lambda own: counts.norm_histogram(own, grid, (1,)),
+        lambda own: bounded_sums(own, grid, 2),
+    ):
+        with pytest.raises(DataError, match="records must be finite"):
+            counted(records)
     with pytest.raises(DataError, match="records must be complete"):
         records.with_gaps().map_sum(sums)
     with pytest.raises(DataError, match="records must be complete"):
