@@ -294,7 +294,9 @@ def test_squares_alone_are_shortened_beyond_their_bound():
 @pytest.mark.parametrize("seed", range(6))
 def test_norms_of_pairs_are_exact_however_windows_of_neighbours_move(seed):
     """Wider, narrower, to the left and to the right, beside single pairs."""
-    random, pairs = np.random.default_rng(seed), []
+    random = np.random.default_rng(seed)
+    row = [(0, j) for j in range(3, 14)]  # whose second pair is another one
+    pairs = [(0, 1), (5, 7), *row, (0, 1), (0, 20), *row]
     for _ in range(25):
         i, first = random.integers(0, 24, 2).tolist()
         pairs += [

@@ -11,6 +11,7 @@ import pytest
 
 from hushcov.sums import int16, signs
 from hushcov.sums.records import CentredRecords, CompleteRecords
+from hushcov.sums.rows import MISSING
 from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords
 
@@ -62,6 +63,13 @@ def test_signs_of_compact_rows_leave_out_what_is_missing(n):
     expected[::3] = 0
     found = signs.sign_gram(CentredRecords(compact, *about))
     assert np.array_equal(np.triu(found), np.triu(expected.T @ expected))
+
+
+def test_rows_that_begin_as_missing_have_no_signs():
+    rows = [[1, 2, -3], [MISSING, 5, -5], [-1, 0, 4], [MISSING, 7, 7], [2, 2, -2]]
+    tile, block = signs.SignTile.empty(5, 3), np.array(rows, dtype=np.int16)
+    assert tile.pack(block, np.zeros((2, 3), dtype=np.int32))
+    assert tile.finish().tolist() == np.sign(block[::2]).sum(axis=0).tolist()
 
 
 def test_signs_that_were_kept_are_those_of_the_very_records_and_taken_once():
