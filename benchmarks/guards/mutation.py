@@ -194,6 +194,77 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("tables/units.py", "if most_rows > 1:", "0", "one row of a unit, either way"),
     ("tables/units.py", "max(1, int(self._times.max(initial=0)))", "1", "at least 1, either way"),
     ("tables/codebook.py", "gaps, (name,))[:, 0]", "(-1)", "the last of one column"),
+    *(("noise/gumbel.py", text, new, "words of -1, 0 and 1 are too near an end") for text, new in (
+        ("below = words[item] >= 0", "(-1)"), ("below = words[item] >= 0", "1"),
+        ("if words[item] >= 0 else _UPPER", "(-1)"), ("if words[item] >= 0 else _UPPER", ">"),
+    )),
+    ("noise/gumbel.py", "_UPPER_HALF = (-0.367, 3.5)", repr(3.5 * 1.1), "exact bounds decide"),
+    *(("noise/gumbel.py", text, "", "exact bounds decide what is left")
+      for text in ("_MOST_MOVES = 2", "if ruler.rate * abs(at_cut - ruler.reference) <= _NEAR")),
+    *(("noise/gumbel.py", "prec=2 * uniform.length + digits + 25", new, "digits to spare")
+      for new in ("3", "24", "26")),
+    *(("noise/gumbel.py", "found = np.empty(2 * _BATCH", new, "it grows where it must")
+      for new in ("1", "3")),
+    *(("noise/normal.py", "_SLACK = Fraction(1, 10**12)", new, "the error is below 1e-15")
+      for new in ("2", "9")),
+    ("noise/normal.py", "first, last = low + unit // 2", "-(-(unit) // (2))", "units are even"),
+    *(("noise/normal.py", "for reached in range(len(_LEVELS) - 1)", new, "the exact path meets it")
+      for new in ("0", "2")),
+    ("noise/normal.py", "unclear_place = beyond < widening", "<=", "wider: more is exact"),
+    ("sums/int16.py", "squares = np.zeros((2, d)", "3", "a row that nobody reads"),
+    ("sums/products.py", "while e + 1 < stop and rows[e] == rows[e + 1] == i", "!=",
+     "one at a time: the same sums"),
+    ("sums/signs.py", "if i + 1 < end:", "0", "it is added where nobody reads"),
+    ("noise/gumbel.py", "_NEAR = _LIBRARY_ERROR", "", "exact bounds decide what is left"),
+    *(("noise/normal.py", "while len(cumulated) <= k or len(cumulated) ** 2 < 5", new, why)
+      for new, why in (("<=", "one weight more"), ("6", "some weights more"),
+                       ("4", "what is left out is below the slack up to 800 bits"))),
+    ("noise/normal.py", "_ROOM = room_for(3 * _STREAM)", "4", "more room"),
+    ("noise/normal.py", "if size >= _KEYED and has_keys", ">", "both have the law"),
+    ("sums/counts.py", "if some_nothing else 0", "", "0 is nothing already"),
+    ("sums/counts.py", "if nothing > 0 else 0", ">=", "0 is nothing already"),
+    ("sums/counts.py", "if nothing > 0 else 0", "1", "0 is nothing already"),
+    ("sums/counts.py", "if nothing > 0 else 0", "(-1)", "0 is nothing already"),
+    ("sums/counts.py", "if own[a, 0] != MISSING else 0", "(-1)", "a loop over nothing"),
+    ("sums/counts.py", "_ROWS_TOGETHER = 4", "", "how many rows go together"),
+    ("sums/counts.py", "_BINS_TOGETHER = 2**12", "", "how many values go together"),
+    *(("sums/bounded.py", "if a % EXACT_ROWS == EXACT_ROWS - 1 or a ==", new,
+       "the same sums, added up then") for new in ("*", "!=", "+", "0", "2")),
+    ("sums/gram.py", "longest = 1", "", "room for rows"),
+    ("noise/normal.py", "unclear = np.empty((room, 4)", "5", "more room"),
+    ("sums/int16.py", "_PAIRS = STRIP // 2", "-(-(STRIP) // (2))", "a strip has whole pairs"),
+    ("sums/int16.py", "if end > 0:", ">=", "a chunk without pairs adds zeros"),
+    ("sums/int16.py", "if end > 0:", "(-1)", "a chunk without pairs adds zeros"),
+    ("sums/products.py", "added += len(part)", "-=", "exact for thousands of times as many"),
+    *(("sums/products.py", "narrow = grid[1] * grid[1] * together", new, "in eight bytes: the same")
+      for new in ("1.8", "30")),
+    ("sums/products.py", "if stop - e >= _WINDOW:", "", "slid along or added up: the same sums"),
+    ("sums/products.py", "stop += 1", "-=", "slid along or added up: the same sums"),
+    ("sums/products.py", "found = np.empty((records.n_rows, 2))", "3", "a column nobody reads"),
+    ("sums/products.py", "_WINDOW = 9", "", "slid along or added up: the same sums"),
+    ("sums/products.py", "_NEAR = 8", "", "there is room for 22 squares whose products are exact"),
+    *(("sums/rows.py", "_LANE_VALUES = 128, 16, 2**18", new, "fewer records side by side")
+      for new in ("17", "1", "*")),
+    *(("sums/rows.py", "_TOGETHER, _PIECE = 8, 512", new, "features that are turned together")
+      for new in ("511", "513")),
+    ("sums/rows.py", "_TURNED = 256", "", "rows that are turned together"),
+    ("sums/rows.py", "_SQUARES_TOGETHER = 2**12", "11", "as few roundings after each other"),
+    *(("sums/signs.py", "together = 4 if bit % 4 == 0", new, "one at a time, or four of a word")
+      for new in ("(-1)", "5", "*", "<")),
+    ("sums/signs.py", "p, q = positive[at : at + right", "", "kernels do not look at ends"),
+    *(("sums/signs.py", "return max(1, n_rows // CELL_ROWS)", new, "how many records wait")
+      for new in ("2", "-(-(n_rows) // (CELL_ROWS))")),
+    ("sums/records.py", "complete = zeros_stay or not (", "and", "centred before or while summed"),
+    ("sums/records.py", "if complete and sums is not None and sums.centring", "is not",
+     "centred before or while summed"),
+    ("sums/records.py", "self._check_gaps(block_function)", "pass", "the records inside check it"),
+    ("sums/records.py", "n_readings = -(-max(1,", "2", "a buffer holds more than two rows"),
+    ("sums/records.py", "ends = [self.n_records * k // n_readings",
+     "-(-(self.n_records * k) // (n_readings))", "other rows in each reading"),
+    *(("sums/records.py", "if np.diff(self.unit_starts).max(initial=0)", new, "units have rows")
+      for new in ("1", "(-1)")),
+    *(("sums/records.py", "if (np.diff(own) < 0).any():", new, "put in the order that they have")
+      for new in ("<=", ">=", "1")),
 )  # fmt: skip
 
 
