@@ -1,190 +1,55 @@
-"""Every step charges what its noise is worth: what a record moves, over the deviation that is drawn.
+"""Every step charges what its noise is worth: what a record moves, over the deviation drawn.
 
-The movements are those of the proof pages, written down here a second time. A charge that is left
-out, one of another size, and noise of another deviation are all found by the same comparison.
+A charge that is left out, one of another size, and noise of another deviation are all found by the
+same comparison (`traced`), of whole steps on a budget.
 """
 
 from __future__ import annotations
 
 import math
-import sys
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, UNSPENT, Budget, Neighbours, Pure
-from hushcov.exceptions import DataError, ParameterError
-from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy
-from hushcov.steps import Prepared, complete, counting, location, norms, preparation, quantiles
-from hushcov.steps import scales as scale_step
-from hushcov.steps.complete import complete_parameters
+from hushcov.accounting import REPLACE, Approximate, Neighbours
+from hushcov.accounting.composition import (
+    _log_prefactor,
+    bounded_range_divergence,
+    pure_divergence,
+)
+from hushcov.accounting.guarantee import largest_factor
+from hushcov.accounting.ledger import _twice
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.steps import counting, norms, preparation, quantiles
+from hushcov.steps.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.steps.counting import Counting
-from hushcov.steps.location import Location, LocationParameters, LookUnits, find_location
+from hushcov.steps.location import LocationParameters, LookUnits
 from hushcov.steps.preparation import Preparation
 from hushcov.steps.quantiles import Quantiles
 from hushcov.steps.scales import scale_parameters
 from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import CountedRecords
 from hushcov.sums.transforms import Transform, Transforms
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
-
-MODULES = (complete, counting, location, norms, preparation, quantiles, scale_step)
-ONE, OTHER = Neighbours(REPLACE), Neighbours(ADD_REMOVE)
-RELATIONS = pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
-#: A record each, units whose records count one by one, and units that are bounded as one.
-WHOSE = [(relation, *how) for relation in (REPLACE, ADD_REMOVE) for how in ((1, False), (3, True))]
-
-
-def entropy():
-    return Entropy(np.random.default_rng(3), private=False)
-
-
-# What one record moves the numbers of a step by, squared: where it is replaced, and where it is
-# removed (docs/proofs/neighbours.md, step 1); `own` are variables of the function that draws.
-
-
-def _ball(own, part=0, size=1):
-    """A vector of norm at most B, and numbers from 0 to `part`."""
-    bound = own["bound"]
-    return size * bound**2 + part, bound**2 + part
-
-
-def _squares(own):
-    products = own["products"]
-    beside = products.factor_range**2 + products.size_range**2
-    return _ball({"bound": products.norm_bound}, beside, 4)
-
-
-def _unit_centre(own):
-    """What independent records of a unit add up to, and a quarter of that (preparation, 10)."""
-    bound = max(4, math.isqrt(own["row_bound"] ** 2 * own["neighbours"].most_rows))
-    return _ball({"bound": bound}, (bound // 4) ** 2, 4)
-
-
-def _histograms(number):
-    """One count in each."""
-    return 2 * number, number
-
-
-MOVED = {
-    "release_centre": lambda own: _ball(own, size=4),
-    "release_squares": _squares,
-    "release_tilts": lambda own: (4 * own["records"].n_features, own["records"].n_features),
-    "release_tails": lambda own: _ball(own, size=2),
-    "release_unit_centre": _unit_centre,
-    "norms.release_counts": lambda own: _histograms(1),
-    "quantiles.release_counts": lambda own: _histograms(3 * len(own["columns"])),
-    "release_scales": lambda own: _histograms(own["records"].n_features),
-    "noisy": lambda own: _histograms(len(own["counts"])),
-    "_count_and_octaves": lambda own: (1, 1),
-    "release_most_rows": lambda own: _histograms(1),
-    "number": lambda own: (own["neighbours"].most_rows,) * 2,
-}
-#: Numbers of which a whole unit is in one, or has one vector: what it moves is that of all its
-#: records, for each of which the step is charged.
-TOGETHER = {"release_unit_centre", "release_unit_bound"}
-
-
-class Trace:
-    """Charges of a run, each with what was drawn after it: a square over that of a deviation."""
-
-    def __init__(self, monkeypatch, relation):
-        self.relation, self.charges, self.draws, self.sizes = relation, [], [], []
-        for module in MODULES:
-            for name in ("rounded_normal", "discrete_laplace"):
-                if hasattr(module, name):
-                    drawn = getattr(module, name)
-                    monkeypatch.setattr(module, name, self._drawn(drawn))
-        for name in ("gaussian", "fixed"):
-            monkeypatch.setattr(Budget, name, self._charged(getattr(Budget, name)))
-
-    def charge(self, cost):
-        self.charges.append(Fraction(cost))
-        self.draws.append([])
-
-    def _charged(self, method):
-        def charge(budget, cost, part=None):
-            method(budget, cost, part)
-            self.charge(cost.epsilon if isinstance(cost, Pure) else cost)
-
-        return charge
-
-    def _drawn(self, function):
-        def draw(generator, scale, size):
-            frame = sys._getframe(1)
-            name, module = frame.f_code.co_name, frame.f_globals["__name__"].split(".")[-1]
-            own = frame.f_locals
-            name = f"{module}.{name}" if f"{module}.{name}" in MOVED else name
-            square = Fraction(MOVED[name](own)[self.relation == ADD_REMOVE])
-            if {name, frame.f_back.f_code.co_name} & TOGETHER:
-                square /= own["neighbours"].most_rows ** 2
-            assert self.charges, f"{name} draws before anything is charged"
-            power = 1 if function.__name__ == "discrete_laplace" else 2
-            self.draws[-1].append((name, square, scale, power))
-            assert type(scale) is int
-            self.sizes.append((name, size))
-            return function(generator, min(scale, 2**30), size)
-
-        return draw
-
-    def check(self):
-        """Nothing is drawn without a charge, or charged for nothing; noise is the least there is."""
-        assert self.charges
-        for cost, draws in zip(self.charges, self.draws, strict=True):
-            names = {name for name, *_ in draws}
-            assert len(names) == 1, f"{names} on one charge"
-            assert names == {"noisy"} or len(draws) == 1, f"{names} drawn again"
-            (power,) = {each for *_, each in draws}
-            spent = sum(square / Fraction(scale) ** power for _, square, scale, power in draws)
-            # The mu of one count is a double beside 1 / sigma: what is certified has room for that.
-            room = Fraction(1, 2**52) if names == {"_count_and_octaves"} else 0
-            assert spent <= (cost * (1 + room)) ** power, f"{names} cost more than is charged"
-            if names != {"noisy"}:  # looks may need fewer counts than they are charged for
-                (square, scale), *_ = [(square, scale) for _, square, scale, _ in draws]
-                assert square > (cost * (scale - 1)) ** power, f"{names} has too much noise"
-        return self
-
-    @property
-    def names(self):
-        return [draws[0][0] for draws in self.draws]
-
+from traced import (
+    ONE,
+    RELATIONS,
+    WHOSE,
+    D,
+    N,
+    Trace,
+    budget_for,
+    check_whole,
+    entropy,
+    prepared,
+    rows,
+)
 
 # Whole steps, from the charge to the noise.
-
-N, D = 3_000, 4
-
-
-def rows(n=N, d=D):
-    X = np.random.default_rng(0).standard_normal((n, d)) * [0.3, 1.0, 7.0, 1.0][:d]
-    return X + [0.0, 2.0, 1e3, 0.1][:d]
-
-
-def prepared(X, neighbours, **known):
-    records = ArrayRecords(X)
-    if neighbours.most_rows > 1:
-        records = Units(np.arange(len(X)) // neighbours.most_rows).bounded(
-            records, neighbours.most_rows
-        )
-    return Prepared(CountedRecords(records, len(X)), np.ones(X.shape[1]), **known)
-
-
-def budget_for(neighbours):
-    budget = Budget(50.0, 0.05, neighbours)
-    budget.part = "a step that does not say what it is"
-    return budget
-
-
-def check_whole(trace, budget):
-    """What is charged for a unit is what its records are charged for, one by one."""
-    trace.check()
-    charged = [event.mu for part, (event,) in budget.parts if part != UNSPENT]
-    exact = budget.relation.most_rows**2 * sum(mu**2 for mu in trace.charges)
-    assert sum(Fraction(mu) ** 2 for mu in charged) == pytest.approx(float(exact), rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize(("relation", "most", "combined"), WHOSE)
@@ -267,6 +132,26 @@ def test_counts_of_records_charge_for_what_they_draw(monkeypatch, relation, choo
     assert found.left == pytest.approx(epsilon * (1 - sum(shares)))
 
 
+@pytest.mark.parametrize("noise", [-(10**9), -3, 0, 7, 10**30])
+def test_counts_are_released_with_their_noise(monkeypatch, noise):
+    monkeypatch.setattr(counting, "discrete_laplace", lambda _, scale, size: [noise] * size)
+    found = Counting(1.0, ONE).number(900, ONE, Counting(1.0, ONE).budget(), entropy())
+    assert found.released == min(max(900 + noise, 1), LARGEST_CALIBRATED_N)
+    seen = []
+    monkeypatch.setattr(counting, "most_rows", lambda counts, _: seen.append(counts))
+    sizes = np.array([1, 1, 1, 2, 3, 4, 7, 8, 2**19, 2**20, 2**21 - 1, 2**21, 2**40])
+    counting.release_most_rows(sizes, ONE, 0.1, entropy())
+    counts = {0: 3, 1: 2, 2: 2, 3: 1, 19: 1, 20: 4}  # units of 2^20 records and more are one bin
+    assert seen[0].tolist() == [counts.get(octave, 0) + float(noise) for octave in range(21)]
+
+
+@pytest.mark.parametrize(
+    ("noisy", "share"), [(981, 1.0), (980, 1.0), (979, 0.979), (500, 0.5), (10, 0.01), (-7, 0.01)]
+)
+def test_the_share_of_complete_records_is_read_off_the_noisy_count(noisy, share):
+    assert CompleteCount(noisy, CompleteParameters(1_000, 10)).share == share
+
+
 # Noise at a mu so small that every unit of a square makes another deviation.
 
 TINY = 2.0**-45
@@ -291,10 +176,14 @@ def test_noise_is_for_what_is_moved_to_the_last_unit(monkeypatch, relation, most
             lambda bound=bound: preparation.release_unit_centre(records, grid, bound, *last)
             for bound in (1, 2, 3, 51, 52, 53, 54)
         ]
-    trace = Trace(monkeypatch, relation)
+    trace, budget = Trace(monkeypatch, relation), budget_for(neighbours)
     for run in runs:
         trace.charge(TINY)
         run()
+    norms.release_norms(records, ones, *last[:-1], budget, entropy())
+    if combined:
+        inputs = ReleaseInputs(60, D, 2, 4.0, 1e-5, neighbours=neighbours)
+        norms.release_unit_bound(records, grid, inputs, 1.0, TINY, budget, entropy())
     trace.check()
     assert {name for name, size in trace.sizes if size == 0} == set()
 
@@ -308,50 +197,10 @@ def test_looks_have_the_noise_of_their_histograms(relation):
         square = both * (units.octaves + units.refined + 2 * units.cells + 3 * units.both)
         sigma = looks.sigma(units, TINY)
         assert ((sigma - 1) * Fraction(TINY)) ** 2 < square <= (sigma * Fraction(TINY)) ** 2
-
-
-# Refusals, before anything is charged or read.
-
-
-class Unread(ArrayRecords):
-    """Records of which no block may be asked for."""
-
-    def _blocks(self):
-        raise AssertionError("records were read")
-
-
-@pytest.mark.parametrize("wrong", ["generator", "seeded"])
-def test_noise_that_is_not_secret_is_refused_before_anything_is_charged(wrong):
-    other = np.random.default_rng(0) if wrong == "generator" else entropy()
-    if wrong == "seeded":
-        object.__setattr__(other, "private", True)  # what it says of itself
-    records, units = Unread(rows(60)), Units(np.arange(60))
-    budget, step = budget_for(ONE), Counting(1.0, ONE, chooses=True)
-    count = step.budget()
-    certified = count.parts
-    inputs = ReleaseInputs(60, D, 2, 4.0, 1e-5)
-    every = [
-        lambda: step.run(records, units, count, other),
-        lambda: step.number(60, ONE, count, other),
-        lambda: find_location(records, LocationParameters(60, D, 9.0), budget, other),
-        lambda: scale_step.release_scales(records, scale_parameters(60, D, 1.0), other),
-        lambda: complete.release_complete_count(records, complete_parameters(inputs), other),
-    ]
-    for use in every:
-        with pytest.raises(ParameterError, match="entropy"):
-            use()
-    assert count.parts == certified
-    assert [part for part, _ in budget.parts] == [UNSPENT]
-
-
-@pytest.mark.parametrize(("n", "d"), [(61, D), (59, D), (60, D - 1), (60, D + 1)])
-def test_records_of_another_size_are_refused_before_anything_is_charged(n, d):
-    budget, records = budget_for(ONE), Unread(np.zeros((n, d)))
-    with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        find_location(records, LocationParameters(60, D, 9.0), budget, entropy())
-    with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        scale_step.release_scales(records, scale_parameters(60, D, 1.0), entropy())
-    assert [part for part, _ in budget.parts] == [UNSPENT]
+    for d in range(1, 6):  # scales have one histogram of each feature
+        mu, square = Fraction(1, 2**30), both * d
+        sigma = scale_parameters(N, d, float(mu), looks.neighbours).sigma
+        assert ((sigma - 1) * mu) ** 2 < square <= (sigma * mu) ** 2
 
 
 # Shares of a budget, from the formulas of their pages.
@@ -397,89 +246,36 @@ def test_all_looks_together_take_no_more_than_their_share():
     assert looks.look_mu(4, LookUnits(cells=1), (*spent, left, 1e-3)) is None
 
 
-# How a search goes on: what later looks are told of earlier ones.
+# What a composition costs, against arithmetic of more digits.
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5, 1e-9])
-def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
-    n, d = 10**6, 3
-    seen, settled, last, told = [], [], [], np.zeros((d, 5), dtype=np.int64)
-    used = [Counter({5: 3, 7: 2, 9: 1}), Counter({7: 1, 9: 1, **dict.fromkeys(range(20, 28), 4)})]
-
-    def look_at(look):
-        seen.append(look)
-        return used[len(seen) - 1] if len(seen) <= len(used) else Counter()
-
-    monkeypatch.setattr(location, "_take_look", look_at)
-    monkeypatch.setattr(
-        location, "settle_columns", lambda columns, n, last: settled.append((len(columns), n, last))
-    )
-    monkeypatch.setattr(
-        location, "settle_by_others", lambda columns, popular, n: last.append((popular, n))
-    )
-    records, budget = CountedRecords(ArrayRecords(np.zeros((2, d))), n), budget_for(ONE)
-    looks = LocationParameters(n, d, 1.0)
-    find_location(records, looks, budget, entropy(), share=share, octaves=told)
-    assert len(seen) == len(budget.parts) - 1 == 6
-    assert [look.octaves is told for look in seen] == [True] + [False] * 5
-    assert all(look.octaves is None for look in seen[1:])
-    expected = max(1, round(share * n))
-    assert {look.n for look in seen} == {expected}
-    assert settled == [(d, expected, False)] * 6 + [(d, expected, True)]
-    assert last == [(used[0] + used[1], expected)]
-    assert [dict(look.popular) for look in seen[:2]] == [{}, {5: 3}]
-    most = dict(seen[2].popular)  # the most popular eight, of those that three columns have
-    assert most == dict.fromkeys(range(20, 28), 4)
-    (first,) = {look.low_reach for look in seen}
-    assert first == (16.0 if expected > 60 * seen[0].sigma else 6.0)
+def test_orders_are_read_with_all_their_digits():
+    """Near 1 and far out, where one of two formulas loses them."""
+    order = 1 + np.geomspace(1e-7, 1e12, 60)
+    order = np.array([*order, 2.0, math.nextafter(2.0, 1), math.nextafter(2.0, 3)])
+    with mp.workdps(60):
+        exact = [(mp.mpf(a) - 1) * mp.log1p(-1 / mp.mpf(a)) - mp.log(mp.mpf(a)) for a in order]
+    assert _log_prefactor(order) == pytest.approx([float(e) for e in exact], rel=1e-14, abs=0)
 
 
-# What is handed on, in the units that it is said to have.
+@pytest.mark.parametrize("cost", [1e-5, 1e-3, 0.3, 5.0, 300.0])
+def test_divergences_are_no_more_than_simple_bounds(cost):
+    """Where the closed form cancels and has a wide margin, these are nearer."""
+    order = 1 + np.geomspace(1e-13, 1e6, 40)
+    above = 1 + 4 * np.finfo(float).eps
+    assert (pure_divergence(cost, order) <= np.minimum(cost, order * cost**2 / 2) * above).all()
+    most = np.minimum(cost, order * cost**2 / 8) * above
+    assert (bounded_range_divergence(cost, order) <= most).all()
 
 
-@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_scales_that_are_known_bound_how_far_values_count(size):
-    """At 64 of them, where a search found values farther away."""
-    scale = size * np.array([1.0, 2.0])
-    X = np.random.default_rng(1).standard_normal((500, 2)) * scale
-    place = Location(np.zeros(2), scale, scale * [500.0, 20.0], np.ones(2, dtype=bool))
-    step = Preparation(500, 2, 3.0, known_scale=True)
-    given = Prepared(ArrayRecords(X), scale, place=place)
-    found = step.run(given, budget_for(ONE), entropy())
-    assert found.records._reach == pytest.approx(scale * [64.0, 20.0])
+def test_a_promise_whose_replacement_has_a_delta_of_one_is_refused():
+    """That of one unit added or removed, at a delta where twice of it is exactly 1."""
+    epsilon = 0.5
+    factor = (1 + largest_factor(epsilon)) * (1 + 2.0**-50)
+    deltas = [1 / factor * (1 + step * 2.0**-52) for step in range(-8, 9)]
+    with pytest.raises(PrivacyConditionError, match="delta must be so small"):
+        _twice(Approximate(epsilon, next(each for each in deltas if _doubled(each, epsilon) == 1)))
 
 
-def test_mean_squares_are_in_squared_scales(monkeypatch):
-    monkeypatch.setattr(preparation, "rounded_normal", lambda _, s, k: np.zeros(k, dtype=np.int64))
-    X = np.random.default_rng(1).choice([-1.0, 1.0], (400, 3)) * [1.0, 1.5, 0.5]
-    squares, _ = preparation.release_squares(ArrayRecords(X), np.ones(3), 1.0, ONE, entropy())
-    assert squares == pytest.approx([1.0, 2.25, 0.25], rel=0.01, abs=0.01)
-
-
-def test_quantiles_are_read_for_complete_records_and_columns_that_vary(monkeypatch):
-    """A column of scale 0 becomes constant; one of a small scale is read as any other."""
-    scale = np.array([0.01, 0.0, 3.0, 0.2])
-    X = np.random.default_rng(1).standard_normal((2_000, 4)) * scale
-    place = Location(np.zeros(4), scale, 9 * scale, scale > 0)
-    monkeypatch.setattr(quantiles, "find_location", lambda *_, **__: place)
-    read, numbers = quantiles.read_shares, []
-    monkeypatch.setattr(
-        quantiles, "read_shares", lambda c, s, n, *rest: numbers.append(n) or read(c, s, n, *rest)
-    )
-    rank = Transform("rank")
-    transforms = Transforms((rank, rank, None, None))
-    for marginals in (None, 0.2):
-        step = Quantiles(2_000, 4, 3.0, transforms, marginals=marginals)
-        given = Prepared(ArrayRecords(X), np.ones(4), share=0.5, making={"complete": "known"})
-        found = step.run(given, budget_for(ONE), entropy())
-        assert found.place.found.tolist() == [True, False, True, True]
-        assert found.place.scale == pytest.approx([1.0, 0.0, 3.0, 0.2], rel=0.2, abs=0.0)
-        made = found.making["transforms"]
-        assert [own and len(own.edges) > 5 for own in made] == [True, False, None, None]
-        assert made[1].shares == (1.0,)
-        assert found.making["complete"] == "known"
-        written = found.making.get("marginals", (None,) * 4)
-        assert [own is not None for own in written] == [bool(marginals) and s > 0 for s in scale]
-    assert set(numbers) == {1_000.0}
-    none = Quantiles(2_000, 4, 3.0, Transforms((None,) * 4), marginals=0.2)
-    assert "transforms" not in none.run(given, budget_for(ONE), entropy()).making
+def _doubled(delta, epsilon):
+    return (1 + largest_factor(epsilon)) * delta * (1 + 2.0**-50)
