@@ -187,6 +187,13 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         "place = min(able, key", "taken[place] += sizes", "if place not in held.keepers",
         "sizes = [2 * n_rows", "return {None: (_MOST_KEPT, 1)}", "int(_SHARE_KEPT *",
     )),
+    ("steps/location.py", "counts + noise.reshape(counts.shape)", "-", "noise is symmetric"),
+    ("steps/quantiles.py", "(counts + noise).astype(np.float64)", "-", "noise is symmetric"),
+    ("steps/scales.py", "counts += noise.reshape(counts.shape)", "-=", "noise is symmetric"),
+    ("steps/preparation.py", "nowhere, nowhere, 1, 1, unit", "2", "there are no pairs to weigh"),
+    ("steps/preparation.py", "wanted.append(fourth_sums_of(", "pass", "summed later, the same"),
+    ("accounting/composition.py", "log_ratio = np.where(order < 2", "<=", "at 2 both are exact"),
+    ("accounting/filter.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
 )  # fmt: skip
 
 
