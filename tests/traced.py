@@ -24,7 +24,15 @@ MODULES = (complete, counting, location, norms, preparation, quantiles, scale_st
 ONE = Neighbours(REPLACE)
 RELATIONS = pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
 #: A record each, units whose records count one by one, and units that are bounded as one.
-WHOSE = [(relation, *how) for relation in (REPLACE, ADD_REMOVE) for how in ((1, False), (3, True))]
+WHOSE = pytest.mark.parametrize(
+    "neighbours",
+    [
+        Neighbours(relation, most, "record" if most == 1 else "patient", combined)
+        for relation in (REPLACE, ADD_REMOVE)
+        for most, combined in ((1, False), (3, False), (3, True))
+    ],
+    ids=lambda each: f"{each.relation}-{each.most_rows}-{each.combined}",
+)
 
 
 def entropy():
