@@ -7,6 +7,7 @@ same comparison (`traced`), of whole steps on a budget.
 from __future__ import annotations
 
 import ast
+import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -17,12 +18,22 @@ import numpy as np
 import pytest
 
 from hushcov import noise, steps
-from hushcov.accounting import REPLACE, Approximate, Neighbours
+from hushcov.accounting import (
+    REPLACE,
+    Approximate,
+    BoundedRange,
+    Budget,
+    Clocked,
+    Gaussian,
+    Neighbours,
+    OneShotLaplace,
+)
 from hushcov.accounting.composition import (
     _log_prefactor,
     bounded_range_divergence,
     pure_divergence,
 )
+from hushcov.accounting.events import event_from_dict, event_to_dict
 from hushcov.accounting.guarantee import largest_factor
 from hushcov.accounting.ledger import _twice
 from hushcov.exceptions import PrivacyConditionError
@@ -295,3 +306,36 @@ def test_a_promise_whose_replacement_has_a_delta_of_one_is_refused():
 
 def _doubled(delta, epsilon):
     return (1 + largest_factor(epsilon)) * delta * (1 + 2.0**-50)
+
+
+# Limits of events and of the clock, at the limit itself.
+
+
+def test_steps_on_the_clock_may_be_as_wide_as_the_widest_angle():
+    budget = Budget(1.0, 1e-6, selects=True)
+    budget.rate = 2.0  # the angle is the range then
+    assert budget.step_time(1.5) == pytest.approx(-math.log(math.cos(1.5)) / 2)
+    assert math.isinf(budget.step_time(math.nextafter(1.5, 2)))
+
+
+def test_the_theorem_of_one_shot_selections_holds_at_its_largest_epsilon():
+    spread = math.sqrt(3 * math.log(50 / 1e-3))
+    near = 0.2 / (8 * spread)
+    found = [
+        OneShotLaplace(near * (1 + step * 2.0**-52), 1.0, 3, 50, 1e-3).certified_epsilon
+        for step in range(-8, 9)
+    ]
+    assert max(each for each in found if each) == 0.2
+    assert found[-1] is None
+
+
+def test_numbers_of_events_are_plain():
+    """They are written as JSON."""
+    events = [Gaussian(np.float64(0.5)), BoundedRange(np.float32(0.5), np.int64(3))]
+    events += [
+        Approximate(np.float64(0.5), np.float64(1e-6)),
+        Clocked(np.int64(2), np.float64(0.1)),
+    ]
+    for event in events:
+        assert {type(value) for value in vars(event).values()} <= {float, int}, event
+        assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
