@@ -33,7 +33,8 @@ from hushcov.accounting.composition import (
     bounded_range_divergence,
     pure_divergence,
 )
-from hushcov.accounting.events import event_from_dict, event_to_dict
+from hushcov.accounting.events import Parts, event_from_dict, event_to_dict
+from hushcov.accounting.filter import _renyi
 from hushcov.accounting.guarantee import largest_factor
 from hushcov.accounting.ledger import _twice
 from hushcov.exceptions import PrivacyConditionError
@@ -339,3 +340,15 @@ def test_numbers_of_events_are_plain():
     for event in events:
         assert {type(value) for value in vars(event).values()} <= {float, int}, event
         assert event_from_dict(json.loads(json.dumps(event_to_dict(event)))) == event
+
+
+@pytest.mark.parametrize("mu", [0.03, 0.2, 1.5])
+def test_what_divergences_refuse_is_beyond_the_budget_by_more_than_sums_may_be(mu):
+    """By 2^-40, where plain sums may pass it by 2^-50."""
+    parts, delta = Parts(discrete_gaussian=mu), 1e-6
+    least = _renyi(parts, 1.0, delta).epsilon
+    for below in (2.0**-44, 2.0**-46):
+        budget = least * (1 - below)
+        found = _renyi(parts, budget, delta).epsilon / budget - 1
+        assert found == pytest.approx(2.0**-40, rel=2.0**-5, abs=0)
+    assert _renyi(parts, least * (1 + 2.0**-40), delta).epsilon == pytest.approx(least, rel=1e-11)
