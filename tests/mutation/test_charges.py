@@ -27,6 +27,7 @@ from hushcov.accounting import (
     Gaussian,
     Neighbours,
     OneShotLaplace,
+    Pure,
 )
 from hushcov.accounting.composition import (
     _log_prefactor,
@@ -36,8 +37,8 @@ from hushcov.accounting.composition import (
 from hushcov.accounting.events import Parts, event_from_dict, event_to_dict
 from hushcov.accounting.filter import _renyi
 from hushcov.accounting.guarantee import largest_factor
-from hushcov.accounting.ledger import _twice
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.accounting.ledger import Charge, Ledger, _twice, as_charge
+from hushcov.exceptions import LedgerError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.steps import counting, norms, preparation, quantiles
 from hushcov.steps.complete import CompleteCount, CompleteParameters, complete_parameters
@@ -352,3 +353,30 @@ def test_what_divergences_refuse_is_beyond_the_budget_by_more_than_sums_may_be(m
         found = _renyi(parts, budget, delta).epsilon / budget - 1
         assert found == pytest.approx(2.0**-40, rel=2.0**-5, abs=0)
     assert _renyi(parts, least * (1 + 2.0**-40), delta).epsilon == pytest.approx(least, rel=1e-11)
+
+
+# What a ledger reads.
+
+
+@pytest.mark.parametrize("events", [(Pure(0.25),), (Pure(0.25), Pure(0.5))])
+def test_a_release_that_is_pure_throughout_is_charged_as_promised(events):
+    promised = Budget(1.0, 0.0, fixed=events, mu=0.0).certificate
+    assert as_charge(promised) == Charge((Pure(1.0),), Pure(1.0))
+    noisy = Budget(1.0, 1e-6, fixed=events[:1], mu=0.1).certificate
+    assert as_charge(noisy) == Charge(noisy.events, Approximate(1.0, 1e-6))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"unit": "line\nbreak"}, {"unit": ""}, {"neighbours": "either"}, {"epsilons": 1.0}]
+)
+def test_budgets_of_others_than_are_known_are_not_read(tmp_path, wrong):
+    ledger = Ledger(tmp_path / "a.ledger")
+    ledger.open_dataset("a", 1.0, 1e-6)
+    body = {"epsilon": 1.0, "delta": 1e-6, "neighbours": REPLACE, "unit": "patient"}
+    with ledger._store.writing() as book:
+        book.append("budget", "fine", body)
+        book.append("budget", "b", body | wrong)
+    assert ledger.statement("fine").budget.unit == "patient"
+    for use in (ledger.statement, lambda name: ledger.charge(name, Gaussian(0.1), label="c")):
+        with pytest.raises(LedgerError, match=r"entry 3 .* cannot be read"):
+            use("b")
