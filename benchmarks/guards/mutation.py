@@ -192,7 +192,12 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("steps/scales.py", "counts += noise.reshape(counts.shape)", "-=", "noise is symmetric"),
     ("steps/preparation.py", "nowhere, nowhere, 1, 1, unit", "2", "there are no pairs to weigh"),
     ("steps/preparation.py", "wanted.append(fourth_sums_of(", "pass", "summed later, the same"),
-    ("accounting/composition.py", "log_ratio = np.where(order < 2", "<=", "at 2 both are exact"),
+    *(("accounting/composition.py", text, new, "both formulas hold there") for text, new in (
+        ("log_ratio = np.where(order < 2", "<="), ("log_ratio = np.where(order < 2", "3"),
+        ("return np.where(x < 1.0", "0.9"), ("return np.where(x < 1.0", "<="),
+        ("np.sinh(np.minimum(x, 1.0) / 2)", "1.1"), ("= np.minimum(x, 1.0) ** 2", "1.1"),
+        ("x = np.maximum(x, 1.0)", "0.9"),
+    )),
     ("accounting/filter.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
 )  # fmt: skip
 

@@ -37,6 +37,7 @@ def compare(path: Path) -> None:
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     import test_fused
+
     from hushcov.sums import device
 
     assert device.fused is module

@@ -30,7 +30,9 @@ from hushcov.accounting import (
     Pure,
 )
 from hushcov.accounting.composition import (
+    _log_cosh,
     _log_prefactor,
+    _log_sinhc,
     bounded_range_divergence,
     pure_divergence,
 )
@@ -285,6 +287,16 @@ def test_orders_are_read_with_all_their_digits():
     with mp.workdps(60):
         exact = [(mp.mpf(a) - 1) * mp.log1p(-1 / mp.mpf(a)) - mp.log(mp.mpf(a)) for a in order]
     assert _log_prefactor(order) == pytest.approx([float(e) for e in exact], rel=1e-14, abs=0)
+
+
+def test_logarithms_of_hyperbolic_functions_have_all_their_digits():
+    """On both sides of 1, where another formula takes over."""
+    x = np.array([*np.geomspace(1e-8, 700.0, 30), *np.linspace(0.85, 1.15, 31)])
+    with mp.workdps(60):
+        cosh = [float(mp.log(mp.cosh(mp.mpf(each)))) for each in x]
+        sinhc = [float(mp.log(mp.sinh(mp.mpf(each)) / mp.mpf(each))) for each in x]
+    assert _log_cosh(x) == pytest.approx(cosh, rel=4e-15, abs=0)
+    assert _log_sinhc(x) == pytest.approx(sinhc, rel=4e-15, abs=0)
 
 
 @pytest.mark.parametrize("cost", [1e-5, 1e-3, 0.3, 5.0, 300.0])
