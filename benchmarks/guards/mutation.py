@@ -198,6 +198,11 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("np.sinh(np.minimum(x, 1.0) / 2)", "1.1"), ("= np.minimum(x, 1.0) ** 2", "1.1"),
         ("x = np.maximum(x, 1.0)", "0.9"),
     )),
+    ("accounting/composition.py", "_rounding_guard(1 + 1 / (order - 1))", "2", "a wider margin"),
+    *(("accounting/composition.py", "trial = epsilon * (1 + 1e-9)", new, "any trial is valid")
+      for new in ("9e-10", "1.1000000000000001e-09")),
+    *(("accounting/filter.py", "epsilon * _REFUSED, 2.0 * epsilon", new, "where a search begins")
+      for new in ("1.8", "2.2")),
     ("accounting/filter.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
 )  # fmt: skip
 

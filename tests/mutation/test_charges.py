@@ -34,6 +34,8 @@ from hushcov.accounting.composition import (
     _log_prefactor,
     _log_sinhc,
     bounded_range_divergence,
+    gaussian_delta,
+    gaussian_deltas,
     pure_divergence,
 )
 from hushcov.accounting.events import Parts, event_from_dict, event_to_dict
@@ -126,7 +128,6 @@ def test_the_bound_of_units_charges_for_what_it_draws(monkeypatch, relation):
 
 
 def test_every_function_that_draws_is_compared():
-    """A new one is found here, until what it moves is written down."""
     drawing = set()
     for path in Path(steps.__path__[0]).glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -281,12 +282,17 @@ def test_all_looks_together_take_no_more_than_their_share():
 
 
 def test_orders_are_read_with_all_their_digits():
-    """Near 1 and far out, where one of two formulas loses them."""
     order = 1 + np.geomspace(1e-7, 1e12, 60)
     order = np.array([*order, 2.0, math.nextafter(2.0, 1), math.nextafter(2.0, 3)])
     with mp.workdps(60):
         exact = [(mp.mpf(a) - 1) * mp.log1p(-1 / mp.mpf(a)) - mp.log(mp.mpf(a)) for a in order]
     assert _log_prefactor(order) == pytest.approx([float(e) for e in exact], rel=1e-14, abs=0)
+
+
+def test_deltas_of_several_mu_have_the_margin_of_one():
+    mus = [0.01, 0.1, 0.3, 0.49, 0.7]
+    one = [gaussian_delta(mu, 0.5) for mu in mus]
+    assert gaussian_deltas(mus, 0.5) == pytest.approx(one, rel=1e-12, abs=0)
 
 
 def test_logarithms_of_hyperbolic_functions_have_all_their_digits():
@@ -344,7 +350,6 @@ def test_the_theorem_of_one_shot_selections_holds_at_its_largest_epsilon():
 
 
 def test_numbers_of_events_are_plain():
-    """They are written as JSON."""
     events = [Gaussian(np.float64(0.5)), BoundedRange(np.float32(0.5), np.int64(3))]
     events += [
         Approximate(np.float64(0.5), np.float64(1e-6)),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.accounting import REPLACE, UNSPENT
+from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.steps import Prepared, complete, location, preparation, quantiles
@@ -66,6 +67,11 @@ def test_records_of_another_size_are_refused_before_anything_is_charged(n, d):
     with pytest.raises(DataError, match="records must be 60 with 4 features"):
         scale_step.release_scales(records, scale_parameters(60, D, 1.0), entropy())
     assert [part for part, _ in budget.parts] == [UNSPENT]
+
+
+def test_a_cost_that_is_none_is_refused_before_a_ledger_is_looked_for(tmp_path):
+    with pytest.raises(ParameterError, match="cost must be"):
+        Ledger(tmp_path / "missing").charge("a", 0.5, label="b")
 
 
 # How a search goes on: what later looks are told of earlier ones.
