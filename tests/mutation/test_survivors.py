@@ -257,9 +257,10 @@ def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():
     assert _clock(pure, 1e-6) == _clock(steps, 1e-6)
 
 
-def test_what_an_order_proves_has_room_for_roundings():
+@pytest.mark.parametrize("mu", [1e-3, 1e-8])
+def test_what_an_order_proves_has_room_for_roundings(mu):
     """At large orders the slope is negative: the room is for its size."""
-    parts, order = Parts(gaussian=1e-3), np.array([1.5, 3.0, 1e3, 1e6])
+    parts, order = Parts(gaussian=mu), np.array([1.5, 3.0, 1e3, 1e6])
     divergence = renyi_divergence(parts, order)
     log = (order - 1) * np.log1p(-1 / order) - np.log(order) - math.log(1e-6)
     slope = log / (order - 1)
