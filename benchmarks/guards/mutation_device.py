@@ -83,11 +83,6 @@ def compare(path: Path) -> None:
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     import test_fused
-<<<<<<< HEAD
-=======
-
-    from hushcov.sums import device
->>>>>>> charges
 
     assert module.works("cuda:0")
     for n, d in test_fused.SIZES:
