@@ -185,3 +185,15 @@ def test_a_device_has_room_for_a_copy_and_blocks_beside_it(monkeypatch):
     monkeypatch.setattr(cuda, "mem_get_info", lambda name: (2**32 + 50, 2**40))
     assert device.has_room("cuda", 150)
     assert not device.has_room("cuda", 151)
+
+
+def test_no_more_rows_are_added_up_in_doubles_than_are_exact(monkeypatch):
+    seen, products = [], device._products
+    monkeypatch.setattr(device, "EXACT_ROWS", 5)
+    monkeypatch.setattr(
+        device, "_products", lambda y, *given: seen.append(len(y)) or products(y, *given)
+    )
+    one = torch.ones((12, 1), dtype=torch.float64)
+    found = device.add_contributions(one, (one[0], 1.0), [], [], (1, 2, 0), (4, 8, 6, 3))
+    assert seen == [5, 5, 2]
+    assert found.tolist() == [12 * 2, 12 * 8, 12 * 2]

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from dataclasses import replace
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import dask.array
 import numpy as np
@@ -36,7 +36,6 @@ from table_helpers import rows_of
 
 N, NAMES = 46, ["a", "b", "c"]
 X = np.random.default_rng(3).standard_normal((N, 3)).round(6)
-ONES = np.ones((3, 3))
 
 
 def write(path, table=X, group=10):
@@ -73,7 +72,7 @@ def test_every_span_of_groups_has_its_own_rows(tmp_path, monkeypatch, groups, n_
         part = records.only([replace(span, start=start, stop=stop)])
         assert rows_of(part).tolist() == X[start:stop].tolist()
         for first in (0, (stop - start) // 2, stop - start - 1):
-            mapping = ToIntegers(*np.diag([1, 1, 512]) @ ONES, gaps=False)
+            mapping = ToIntegers(np.ones(3), np.ones(3), np.full(3, 512.0), gaps=False)
             found = np.concatenate([block.copy() for block in part._mapped_blocks(mapping, first)])
             assert found.tolist() == integers[start + first : stop].tolist()
     two = records.only([replace(span, start=30, stop=40), replace(span, start=3, stop=12)])
@@ -156,6 +155,8 @@ def test_a_column_is_read_as_text_or_as_numbers_whatever_the_others_are(tmp_path
         for text, expected in ((True, texts), (False, numbers)):
             found = [each for part in records.column(name, 1, text=text) for each in part]
             assert [each.as_py() for each in found] == expected
+    with pytest.raises(ParameterError, match="'kinds', which is none"):
+        FileRecords(path, codebook=Codebook((CodebookColumn("kinds", low=0, high=1),)))
 
 
 def test_a_feature_may_be_left_out_but_not_the_last(tmp_path):
@@ -180,6 +181,7 @@ def test_memory_is_in_gigabytes_and_not_negative(tmp_path):
 # Compact copies: what is kept, where, and what is read in place of the records.
 
 CENTRE, REACH, SCALE = np.array([0.1, 0.0, -0.2]), np.array([1.0, 50.0, 2.0]), np.ones(3)
+SIZE = 2 * X.size
 
 
 def made(records, **options):
@@ -189,13 +191,6 @@ def made(records, **options):
 
 def on_device(records):
     return DeviceRecords(records, "cpu")
-
-
-def clustered(table=X):
-    return open_records(dask.array.from_array(table, chunks=(20, 3)))
-
-
-SIZE = 2 * X.size
 
 
 @pytest.mark.parametrize(
@@ -228,9 +223,9 @@ def test_what_is_kept_of_files(tmp_path, monkeypatch, most, memory, scratch, kee
 
 def test_what_is_kept_elsewhere(monkeypatch):
     """A copy on a device where it has room; workers keep their own; none without `keep`."""
-    plain = ArrayRecords(X)
+    plain, clustered = ArrayRecords(X), open_records(dask.array.from_array(X, chunks=(20, 3)))
     for keep in (True, False):
-        records = made(clustered(), keep=keep)
+        records = made(clustered, keep=keep)
         assert (records.copy.most_bytes, records.held is not None) == (0, keep)
         for room, most in ((False, SIZE), (False, SIZE - 1), (True, SIZE - 1)):
             asked = []
@@ -242,16 +237,15 @@ def test_what_is_kept_elsewhere(monkeypatch):
             assert records.copy.most_bytes == (sys.maxsize if kept else 0)
             assert records.held is records.copy.folder is None
             assert asked == ([("cpu", SIZE)] if keep and most < SIZE else [])
-            there = made(on_device(clustered()), keep=keep)
+            there = made(on_device(clustered), keep=keep)
             assert (there.copy.most_bytes, there.held, there.zeros_stay) == (0, None, False)
     view = made(plain)._view()(plain)
     assert (view.copy.most_bytes, view.held) == (0, None)
-    passes = []
-    watched = WatchedRecords(on_device(plain), lambda: passes.append(1), lambda rows: None)
-    kept = made(watched)
+    begun = Mock()
+    kept = made(WatchedRecords(on_device(plain), begun, lambda rows: None))
     for _ in range(3):
         assert sign_sums(kept).tolist() == sign_sums(made(plain)).tolist()
-    assert len(passes) == 1 or not kept.zeros_stay
+    begun.assert_called_once()
 
 
 MISSING_IN = {
@@ -276,16 +270,16 @@ def test_compact_rows_that_miss_a_value_are_missing_or_zeros(where, keep, d):
         np.testing.assert_array_equal(np.concatenate([np.asarray(b) for b in blocks]), rows)
 
 
-@pytest.mark.parametrize("place", [0, 9, 45])
-def test_one_missing_value_of_a_file_is_enough(tmp_path, groups, place):
+@pytest.mark.parametrize("places", [[0], [9], [45], range(N)], ids=len)
+def test_values_that_a_file_misses_are_noticed_one_or_all(tmp_path, groups, places):
     table = X.copy()
-    table[place, 2] = np.nan
+    table[places, 2] = np.nan
     records = open_records(write(tmp_path / "x.parquet", table), block_rows=4)
     with pytest.raises(DataError, match="NaN"):
         [*made(records)._integers()]
     found = np.concatenate([b.copy() for b in made(records.with_gaps())._integers()])
-    assert (found == MISSING).all(axis=1).nonzero()[0].tolist() == [place]
-    assert (found == MISSING).sum() == 3
+    assert (found == MISSING).all(axis=1).nonzero()[0].tolist() == [*places]
+    assert (found == MISSING).sum() == 3 * len(places)
 
 
 def test_as_many_rows_are_kept_as_fit(tmp_path):
@@ -306,9 +300,7 @@ def scratch(tmp_path, monkeypatch):
 
 def test_readings_of_a_scratch_file_take_turns(scratch):
     first = np.concatenate([*scratch._integers()]).tolist()
-    one, other = scratch._integers(), scratch._integers()
-    pairs = [(next(one), next(other))]
-    pairs += [(next(one), next(other)) for _ in range(6)]
+    pairs = [*zip(scratch._integers(), scratch._integers(), strict=True)]
     assert [len(own) for own, _ in pairs] == [7] * 6 + [4]
     for turn in zip(*pairs, strict=True):
         assert np.concatenate(turn).tolist() == first
@@ -320,7 +312,7 @@ def test_a_scratch_file_without_its_rows_is_an_error(scratch, monkeypatch):
     with pytest.raises(OSError, match="room for two bytes a value"):
         [*scratch._integers()]
     scratch.copy.file = None
-    short = SimpleNamespace(write=lambda content: len(content) // 2, close=lambda: None)
+    short = Mock(write=lambda content: len(content) // 2)
     monkeypatch.setattr(compact.tempfile, "TemporaryFile", lambda **_: short)
     with pytest.raises(OSError, match="room for two bytes a value"):
         [*scratch._integers()]
@@ -328,57 +320,51 @@ def test_a_scratch_file_without_its_rows_is_an_error(scratch, monkeypatch):
 
 # Statistics: what can be sums of records, and what is on the disk.
 
-STATISTICS_MAP = RecordMap(2, IntegerGrid(4.0, 5))
+PLAIN = RecordMap(2, IntegerGrid(4.0, 5))
 BOUNDED = RecordMap(2, FeatureGrid(np.ones(2), 4.0, 5), norm_bound=3)
 LOOSE = RecordMap(2, FeatureGrid(np.ones(2), 4.0, 5), norm_bound=9)
+SUMS = Statistics(np.eye(2, dtype=np.int64), 3, BOUNDED)
 
 
-@pytest.mark.parametrize(
-    ("record_map", "most"), [(STATISTICS_MAP, 25), (BOUNDED, 9), (LOOSE, 25)], ids=str
-)
+@pytest.mark.parametrize(("record_map", "most"), [(PLAIN, 25), (BOUNDED, 9), (LOOSE, 25)])
 def test_sums_have_the_size_of_so_many_records_at_most(record_map, most):
     for n in (1, 4):
         top = n * most
         for entry in (top, -top, 0):
             gram = np.array([[top, entry], [entry, 0]])
             assert Statistics(gram, n, record_map).gram.tolist() == gram.tolist()
-        for wrong in ([top + 1, 0, 0], [0, top + 1, 0], [0, -top - 1, 0], [0, 0, -1], [-1, 0, 5]):
-            a, b, c = wrong
+        more = top + 1
+        for a, b, c in ((more, 0, 0), (0, more, 0), (0, -more, 0), (0, 0, -1), (-1, 0, 5)):
             with pytest.raises(DataError, match="gram must"):
                 Statistics(np.array([[a, b], [b, c]]), n, record_map)
 
 
 def test_sums_fit_into_integers_and_no_more():
-    wide = RecordMap(1, IntegerGrid(4.0, 2**14))
-    gram = np.zeros((1, 1), dtype=np.int64)
+    wide, gram = RecordMap(1, IntegerGrid(4.0, 2**14)), np.zeros((1, 1), dtype=np.int64)
     wide.check_room(2**34)
     half = Statistics(gram, 2**33, wide)
     assert half.merge(Statistics(gram, 2**33, wide)).n_records == 2**34
     assert half.entry_sensitivity == 2 * 2**28
     with pytest.raises(CapacityError):
         half.merge(Statistics(gram, 2**33 + 1, wide))
-    for refused in (lambda: wide.check_room(2**34 + 1), lambda: Statistics(gram, 2**34 + 1, wide)):
+    for refused in (wide.check_room, lambda n: Statistics(gram, n, wide)):
         with pytest.raises(CapacityError):
-            refused()
+            refused(2**34 + 1)
 
 
 def test_sums_are_nobodys_to_change(tmp_path):
     gram = np.eye(2, dtype=np.int64)
     view = gram.view()
     view.setflags(write=False)
-    found = [Statistics(each, 3, STATISTICS_MAP) for each in (gram, view)]
+    found = [Statistics(each, 3, PLAIN) for each in (gram, view)]
     found += [found[0].merge(found[1]), Statistics.load(found[0].save(tmp_path / "a"))]
     gram[0, 0] = 7
     assert [each.gram[0, 0] for each in found] == [1, 1, 2, 1]
     assert not any(each.gram.flags.writeable for each in found)
 
 
-def content_of(statistics, path):
-    return statistics.save(path).read_bytes()
-
-
 def test_a_file_that_becomes_shorter_or_has_no_lines_is_not_read_on(tmp_path):
-    content = content_of(Statistics(np.eye(2, dtype=np.int64), 3, BOUNDED), tmp_path / "a")
+    content = SUMS.save(tmp_path / "a").read_bytes()
 
     class Limited(io.BytesIO):
         def readline(self, size=-1):
@@ -400,22 +386,15 @@ def test_a_file_is_whole_before_it_has_its_name(tmp_path, monkeypatch):
         sync(descriptor)
 
     monkeypatch.setattr(os, "fsync", looked)
-    content = content_of(Statistics(np.eye(2, dtype=np.int64), 3, BOUNDED), tmp_path / "a")
+    content = SUMS.save(tmp_path / "a").read_bytes()
     assert seen == [(len(content), False)]
-    body = content[:-32]
-    assert content[-32:] == hashlib.sha256(body).digest()
-    first, about, rest = body.split(b"\n", 2)
-    assert first == b"hushcov statistics 1"
-    assert json.loads(about)["norm_bound"] == 3
+    assert content[-32:] == hashlib.sha256(content[:-32]).digest()
+    first, about, rest = content[:-32].split(b"\n", 2)
+    assert (first, json.loads(about)["norm_bound"]) == (b"hushcov statistics 1", 3)
     assert np.frombuffer(rest, "<i8").tolist() == [1, 0, 1]
 
 
 def test_statistics_larger_than_memory_are_refused(tmp_path, monkeypatch):
-    path = Statistics(np.eye(2, dtype=np.int64), 3, BOUNDED).save(tmp_path / "a")
-
-    def full(*_):
-        raise MemoryError
-
-    monkeypatch.setattr(saved, "_read", full)
+    monkeypatch.setattr(saved, "_read", Mock(side_effect=MemoryError))
     with pytest.raises(CapacityError, match="larger than memory"):
-        Statistics.load(path)
+        Statistics.load(SUMS.save(tmp_path / "a"))
