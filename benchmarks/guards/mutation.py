@@ -216,6 +216,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("if bound < math.inf", "<=", "no row is longer"),
         ("left = padded[:, : min(_tiled(n_rows)", "max", "rows that are cut off"),
         ("N_OCTAVES * (y > 0)", ">=", "a zero is near"),
+        ("octaves.clamp_(1, N_OCTAVES)", "0", "what is smaller is near"),
         ("(cells >= 0) & (cells < n_cells)", "<=", "the next cell is cut off"),
         ("_counts(bins, n_cells + 1)", "2", "a cell more that is cut off"),
         ("torch.where(factor < 1.0", "<=", "all of it, or a share of 1"),

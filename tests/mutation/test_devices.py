@@ -9,7 +9,7 @@ import torch
 
 from hushcov.sums import device
 from hushcov.sums.bounded import bounded_sums, fourth_sums_of
-from hushcov.sums.counts import edge_counts, log2_histogram, signed_octaves
+from hushcov.sums.counts import cell_counts, edge_counts, log2_histogram, signed_octaves
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import N_NORM_BINS
 from hushcov.sums.rows import MISSING, ROOT_HALF, About
@@ -41,7 +41,12 @@ def test_every_octave_is_counted_in_its_bin():
     both(HOSTILE, lambda r: signed_octaves(r, *(each[:0] for each in near)))
 
 
-def test_counts_between_edges_and_of_norms():
+def test_counts_between_edges_of_cells_and_of_norms():
+    table = np.arange(-20.0, 20.0).reshape(-1, 2) / 4
+    for first in (-3, 0, 2):
+        cells = np.array([1, 0]), [0.25, -1.0], [0.5, 0.75], [first, first - 1]
+        for n_cells in (1, 3):
+            both(table, lambda r, c=cells, n=n_cells: cell_counts(r, *c, n))
     edges = np.array([[-1.0, 0.0, 0.0, 2.0], [-8.0, -0.5, 0.25, 1e300]])
     both(HOSTILE, lambda r: edge_counts(r, np.array([0, 1]), edges))
     both(HOSTILE, lambda r: edge_counts(r, np.array([1]), edges[1:]))
@@ -60,7 +65,7 @@ def test_sums_of_fourth_powers_and_bounded_rows():
 
 
 def test_products_of_signs_are_those_of_a_loop():
-    block = torch.tensor(np.random.default_rng(0).integers(-1, 2, (37, 41)) * 2.5)
+    block = torch.tensor(np.random.default_rng(0).integers(-1, 2, (37, 41)) * 0.5)
     signs = np.sign(block.numpy()).astype(int)
     for start, stop in ((0, 41), (3, 4), (30, 41), (1, 40)):
         found = device.add_panel(block, start, stop)
@@ -97,6 +102,7 @@ def test_scores_of_pairs_are_those_of_the_definition():
         unit,
         (n, resolution),
     )
+    assert found.dtype == torch.int64
     for i in range(4):
         for j in range(d):
             terms = [int(unit * s[i] - tilt[i]) * int(unit * s[j] - tilt[j]) for s in signs]
@@ -193,7 +199,8 @@ def test_no_more_rows_are_added_up_in_doubles_than_are_exact(monkeypatch):
     monkeypatch.setattr(
         device, "_products", lambda y, *given: seen.append(len(y)) or products(y, *given)
     )
-    one = torch.ones((12, 1), dtype=torch.float64)
-    found = device.add_contributions(one, (one[0], 1.0), [], [], (1, 2, 0), (4, 8, 6, 3))
+    one, none = torch.ones((12, 1), dtype=torch.float64), np.zeros(0, dtype=np.int64)
+    given = (one[0], 1.0), none, none, (1, 2, 0), (4, 8, 6, 3)
+    found = device.add_contributions(one, *given)
     assert seen == [5, 5, 2]
     assert found.tolist() == [12 * 2, 12 * 8, 12 * 2]
