@@ -363,6 +363,14 @@ def test_sums_are_nobodys_to_change(tmp_path):
     assert not any(each.gram.flags.writeable for each in found)
 
 
+def test_integers_of_numpy_are_taken_and_written(tmp_path):
+    grid, two = FeatureGrid(np.ones(2), 4.0, 5), np.int64(2)
+    found = Statistics(np.eye(2, dtype=np.int64), two, RecordMap(two, grid, two))
+    assert Statistics.load(found.save(tmp_path / "a")).record_map.to_dict() == (
+        RecordMap(2, grid, 2).to_dict()
+    )
+
+
 def test_a_file_that_becomes_shorter_or_has_no_lines_is_not_read_on(tmp_path):
     content = SUMS.save(tmp_path / "a").read_bytes()
 
