@@ -171,14 +171,6 @@ def test_a_feature_may_be_left_out_but_not_the_last(tmp_path):
         other.without("a")
 
 
-def test_memory_is_in_gigabytes_and_not_negative(tmp_path):
-    path = write(tmp_path / "x.csv")
-    for memory in (0, 0.5, 1, 2):
-        assert FileRecords(path, memory=memory).memory == memory * 10**9
-    with pytest.raises(ParameterError, match="memory must"):
-        FileRecords(path, memory=-0.5)
-
-
 # Compact copies: what is kept, where, and what is read in place of the records.
 
 CENTRE, REACH, SCALE = np.array([0.1, 0.0, -0.2]), np.array([1.0, 50.0, 2.0]), np.ones(3)
@@ -282,40 +274,34 @@ def test_values_that_a_file_misses_are_noticed_one_or_all(tmp_path, groups, plac
     assert (found == MISSING).sum() == 3 * len(places)
 
 
-def test_as_many_rows_are_kept_as_fit(tmp_path):
+def test_as_many_rows_are_kept_as_fit_into_so_many_gigabytes(tmp_path):
     path = write(tmp_path / "x.csv")
+    assert [FileRecords(path, memory=m).memory for m in (0, 0.5, 2)] == [0, 5 * 10**8, 2 * 10**9]
+    with pytest.raises(ParameterError, match="memory must"):
+        FileRecords(path, memory=-0.5)
     for memory, kept in ((0, 0), (5, 0), (6, 1), (59, 9), (60, 10), (61, 10), (SIZE - 1, N - 1)):
         records = made(open_records(path, memory=memory * 1e-9, block_rows=1))
         [*records._integers()]
         assert len(records.copy.rows if memory else ()) == kept
 
 
-@pytest.fixture
-def scratch(tmp_path, monkeypatch):
-    """Records of a file with a scratch file of seven blocks."""
+def test_a_scratch_file_is_read_in_turns_and_whole_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(compact, "_MOST_KEPT", 0)
     monkeypatch.setattr(compact, "default_block_rows", lambda d: 7)
-    return made(open_records(write(tmp_path / "x.parquet"), scratch=tmp_path))
-
-
-def test_readings_of_a_scratch_file_take_turns(scratch):
-    first = np.concatenate([*scratch._integers()]).tolist()
-    pairs = [*zip(scratch._integers(), scratch._integers(), strict=True)]
+    records = made(open_records(write(tmp_path / "x.parquet"), scratch=tmp_path))
+    first = np.concatenate([*records._integers()]).tolist()
+    pairs = [*zip(records._integers(), records._integers(), strict=True)]
     assert [len(own) for own, _ in pairs] == [7] * 6 + [4]
     for turn in zip(*pairs, strict=True):
         assert np.concatenate(turn).tolist() == first
-
-
-def test_a_scratch_file_without_its_rows_is_an_error(scratch, monkeypatch):
-    [*scratch._integers()]
-    scratch.copy.file.truncate(SIZE - 1)
+    records.copy.file.truncate(SIZE - 1)
     with pytest.raises(OSError, match="room for two bytes a value"):
-        [*scratch._integers()]
-    scratch.copy.file = None
+        [*records._integers()]
+    records.copy.file = None
     short = Mock(write=lambda content: len(content) // 2)
     monkeypatch.setattr(compact.tempfile, "TemporaryFile", lambda **_: short)
     with pytest.raises(OSError, match="room for two bytes a value"):
-        [*scratch._integers()]
+        [*records._integers()]
 
 
 # Statistics: what can be sums of records, and what is on the disk.
