@@ -1,9 +1,5 @@
-"""Records of files, compact copies and saved statistics: what planted faults change."""
+"""Records of files and compact copies: what planted faults change."""
 
-import hashlib
-import io
-import json
-import os
 import sys
 import threading
 from dataclasses import replace
@@ -17,14 +13,11 @@ import pytest
 import torch
 from pyarrow import csv, feather, parquet
 
-from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums import device
-from hushcov.sums import statistics as saved
 from hushcov.sums.counts import sign_sums, signed_octaves
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.records import CompleteRecords, DeviceRecords, WatchedRecords
 from hushcov.sums.rows import MISSING
-from hushcov.sums.statistics import RecordMap, Statistics
 from hushcov.tables import compact, files
 from hushcov.tables.codebook import Codebook, CodebookColumn
 from hushcov.tables.compact import CompactRecords, ToIntegers
@@ -169,6 +162,11 @@ def test_a_feature_may_be_left_out_but_not_the_last(tmp_path):
     assert records.feature_names == ("c", "a")
     with pytest.raises(DataError, match="got none beside 'a'"):
         other.without("a")
+    path = write(tmp_path / "x.parquet")
+    assert [FileRecords(path, columns=c).columns_given for c in (None, ["a"])] == [False, True]
+    for options in ({"header": False}, {"names": NAMES}, {"delimiter": ";"}):
+        with pytest.raises(ParameterError, match="must be left out"):
+            FileRecords(path, **options)
 
 
 # Compact copies: what is kept, where, and what is read in place of the records.
@@ -302,95 +300,3 @@ def test_a_scratch_file_is_read_in_turns_and_whole_or_not_at_all(tmp_path, monke
     monkeypatch.setattr(compact.tempfile, "TemporaryFile", lambda **_: short)
     with pytest.raises(OSError, match="room for two bytes a value"):
         [*records._integers()]
-
-
-# Statistics: what can be sums of records, and what is on the disk.
-
-PLAIN = RecordMap(2, IntegerGrid(4.0, 5))
-BOUNDED = RecordMap(2, FeatureGrid(np.ones(2), 4.0, 5), norm_bound=3)
-LOOSE = RecordMap(2, FeatureGrid(np.ones(2), 4.0, 5), norm_bound=9)
-SUMS = Statistics(np.eye(2, dtype=np.int64), 3, BOUNDED)
-
-
-@pytest.mark.parametrize(("record_map", "most"), [(PLAIN, 25), (BOUNDED, 9), (LOOSE, 25)])
-def test_sums_have_the_size_of_so_many_records_at_most(record_map, most):
-    for n in (1, 4):
-        top = n * most
-        for entry in (top, -top, 0):
-            gram = np.array([[top, entry], [entry, 0]])
-            assert Statistics(gram, n, record_map).gram.tolist() == gram.tolist()
-        more = top + 1
-        same = ((more, 0, 0), (0, more, 0), (0, -more, 0), (0, 0, -1), (-1, 0, 5))
-        for a, b, c, d in (*((a, b, b, c) for a, b, c in same), (1, 1, 0, 1)):
-            with pytest.raises(DataError, match="gram must"):
-                Statistics(np.array([[a, b], [c, d]]), n, record_map)
-
-
-def test_sums_fit_into_integers_and_no_more():
-    wide, gram = RecordMap(1, IntegerGrid(4.0, 2**14)), np.zeros((1, 1), dtype=np.int64)
-    wide.check_room(2**34)
-    half = Statistics(gram, 2**33, wide)
-    assert half.merge(Statistics(gram, 2**33, wide)).n_records == 2**34
-    assert half.entry_sensitivity == 2 * 2**28
-    with pytest.raises(CapacityError):
-        half.merge(Statistics(gram, 2**33 + 1, wide))
-    for refused in (wide.check_room, lambda n: Statistics(gram, n, wide)):
-        with pytest.raises(CapacityError):
-            refused(2**34 + 1)
-
-
-def test_sums_are_nobodys_to_change(tmp_path):
-    gram = np.eye(2, dtype=np.int64)
-    view = gram.view()
-    view.setflags(write=False)
-    found = [Statistics(each, 3, PLAIN) for each in (gram, view)]
-    found += [found[0].merge(found[1]), Statistics.load(found[0].save(tmp_path / "a"))]
-    gram[0, 0] = 7
-    assert [each.gram[0, 0] for each in found] == [1, 1, 2, 1]
-    assert not any(each.gram.flags.writeable for each in found)
-
-
-def test_integers_of_numpy_are_taken_and_written(tmp_path):
-    grid, two = FeatureGrid(np.ones(2), 4.0, 5), np.int64(2)
-    found = Statistics(np.eye(2, dtype=np.int64), two, RecordMap(two, grid, two))
-    same = Statistics.load(found.save(tmp_path / "a")).record_map
-    assert same.to_dict() == RecordMap(2, grid, 2).to_dict()
-    with pytest.raises(ParameterError, match="grid must be"):
-        RecordMap(2, 4.0)
-
-
-def test_a_file_that_becomes_shorter_or_has_no_lines_is_not_read_on(tmp_path):
-    content = SUMS.save(tmp_path / "a").read_bytes()
-
-    class Limited(io.BytesIO):
-        def readline(self, size=-1):
-            assert 0 < size <= 2**28
-            return super().readline(size)
-
-    assert saved._read(Limited(content), len(content)).n_records == 3
-    for length in range(len(content)):
-        with pytest.raises(saved._InvalidError):
-            saved._read(Limited(content[:length]), len(content))
-
-
-def test_a_file_is_whole_before_it_has_its_name(tmp_path, monkeypatch):
-    seen, sync = [], os.fsync
-
-    def looked(descriptor):
-        if os.path.isfile(f"/proc/self/fd/{descriptor}"):
-            seen.append((os.fstat(descriptor).st_size, os.path.lexists(tmp_path / "a")))
-        sync(descriptor)
-
-    monkeypatch.setattr(os, "fsync", looked)
-    content = SUMS.save(tmp_path / "a").read_bytes()
-    assert seen == [(len(content), False)]
-    assert content[-32:] == hashlib.sha256(content[:-32]).digest()
-    first, about, rest = content[:-32].split(b"\n", 2)
-    assert (first, json.loads(about)["norm_bound"]) == (b"hushcov statistics 1", 3)
-    assert np.frombuffer(rest, "<i8").tolist() == [1, 0, 1]
-
-
-def test_statistics_larger_than_memory_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(saved, "_read", Mock(side_effect=MemoryError))
-    with pytest.raises(CapacityError, match="larger than memory"):
-        Statistics.load(SUMS.save(tmp_path / "a"))
