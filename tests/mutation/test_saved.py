@@ -68,6 +68,7 @@ def test_integers_of_numpy_are_taken_and_written(tmp_path):
     found = Statistics(np.eye(2, dtype=np.int64), two, RecordMap(two, grid, two))
     same = Statistics.load(found.save(tmp_path / "a")).record_map
     assert same.to_dict() == RecordMap(2, grid, 2).to_dict()
+    assert RecordMap(2, grid, 1).norm_bound == 1
     one = Statistics(np.ones((1, 1), dtype=np.int64), 1, RecordMap(1, PLAIN.grid))
     assert Statistics.load(one.save(tmp_path / "b")).gram.tolist() == [[1]]
 
@@ -77,6 +78,8 @@ def test_integers_of_numpy_are_taken_and_written(tmp_path):
     [
         (lambda: RecordMap(2, 4.0), "grid must be"),
         (lambda: RecordMap(2, PLAIN.grid, 3), "norm_bound must be left out"),
+        (lambda: RecordMap(2, BOUNDED.grid, 0), "norm_bound must be"),
+        (lambda: RecordMap(0, PLAIN.grid), "n_features must be"),
         (lambda: Statistics(SUMS.gram, 3, SUMS), "record_map must be"),
         (lambda: Statistics(np.zeros_like(SUMS.gram), 0, PLAIN), "n_records must be"),
         (lambda: Statistics(SUMS.gram.astype(np.int32), 3, PLAIN), "gram must be an int64"),
