@@ -80,6 +80,7 @@ def test_integers_of_numpy_are_taken_and_written(tmp_path):
         (lambda: RecordMap(2, PLAIN.grid, 3), "norm_bound must be left out"),
         (lambda: RecordMap(2, BOUNDED.grid, 0), "norm_bound must be"),
         (lambda: RecordMap(0, PLAIN.grid), "n_features must be"),
+        (lambda: RecordMap(2, PLAIN.grid, None, ("a", 3)), "feature_names must be a tuple"),
         (lambda: Statistics(SUMS.gram, 3, SUMS), "record_map must be"),
         (lambda: Statistics(np.zeros_like(SUMS.gram), 0, PLAIN), "n_records must be"),
         (lambda: Statistics(SUMS.gram.astype(np.int32), 3, PLAIN), "gram must be an int64"),
@@ -92,15 +93,15 @@ def test_what_are_no_statistics_is_refused(make, words):
         make()
 
 
-def test_a_grid_is_of_one_kind(tmp_path):
+def test_a_grid_is_of_one_kind_and_parts_have_names(tmp_path):
     content = Statistics(SUMS.gram, 3, RecordMap(2, BOUNDED.grid)).save(tmp_path / "a").read_bytes()
     first, about, rest = content[:-32].split(b"\n", 2)
-    for changes in ({}, {"grid": "integer"}, {"feature_scale": None}):
+    for changes in ({}, {"grid": "integer"}, {"feature_scale": None}, {"parts": ["a", 1]}):
         forged = json.dumps(json.loads(about) | changes).encode()
         body = b"\n".join([first, forged, rest])
         (tmp_path / "a").write_bytes(body + hashlib.sha256(body).digest())
         if changes:
-            with pytest.raises(StatisticsError, match="no grid that is known"):
+            with pytest.raises(StatisticsError, match="no grid that is known|cannot be"):
                 Statistics.load(tmp_path / "a")
         else:
             assert Statistics.load(tmp_path / "a").n_records == 3
