@@ -101,7 +101,7 @@ def test_a_grid_is_of_one_kind_and_parts_have_names(tmp_path):
         body = b"\n".join([first, forged, rest])
         (tmp_path / "a").write_bytes(body + hashlib.sha256(body).digest())
         if changes:
-            with pytest.raises(StatisticsError, match="no grid that is known|cannot be"):
+            with pytest.raises(StatisticsError, match=r"no grid that is known|cannot be"):
                 Statistics.load(tmp_path / "a")
         else:
             assert Statistics.load(tmp_path / "a").n_records == 3
