@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -210,3 +212,11 @@ def test_emulated_readers_take_no_private_noise():
         adaptive.release_adaptive(
             *(None, None, None), entropy_source(None), readers=adaptive.Readers()
         )
+
+
+def test_records_that_are_all_alike_count_as_one_at_least():
+    """Else a fit of a few units would end with a division by zero, after its charge."""
+    few = SimpleNamespace(units=object(), records=SimpleNamespace(n_records=3), alike=9.0)
+    assert adaptive._Run.sampled.fget(few) == 1
+    few.alike, few.records.n_records = 2.0, 40
+    assert adaptive._Run.sampled.fget(few) == 20

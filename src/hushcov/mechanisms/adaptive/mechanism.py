@@ -293,7 +293,7 @@ class _Run:
     def sampled(self) -> int:
         if self.units is None:
             return self.parameters.inputs.n_sampled
-        return round(self.records.n_records / (self.alike or 1.0))
+        return max(1, round(self.records.n_records / (self.alike or 1.0)))
 
     @property
     def alike(self) -> float | None:
