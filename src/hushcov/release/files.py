@@ -451,13 +451,12 @@ def _put_back(aside: Path, place: Path) -> None:
     try:
         os.rename(aside, place)
     except FileNotFoundError:  # it was not moved
-        return
+        return None
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-            _discard(aside)
-            return
+            return _discard(aside)
         words = f"the release of {place} may be in {aside}, move it back: {error.strerror}."
-        warnings.warn(words, stacklevel=2)
+        return warnings.warn(words, stacklevel=2)
 
 
 def _exchange(one: Path, other: Path) -> bool:
