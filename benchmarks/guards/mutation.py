@@ -173,7 +173,6 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("steps/preparation.py", "size_range=1, size_cap=1", "0", "a number that nobody reads"),
     ("tables/compact.py", "_TOGETHER if row_sums.long_blocks else 1", "", "rows at a time"),
     ("sums/statistics.py", "or d < 1 or size - start", "0", "refused below, in other words"),
-    ("tables/cluster.py", "if size > sum(room for room", "", "kept by workers or made anew"),
     *(("tables/files.py", text, "", "how many rows are held at a time") for text in (
         "parts = self._parts(", "room = reader_bytes(d)", "room += (self.memory or 0)",
         "rows = room - 3 * threads()", "rows = max(1, rows // (value_bytes",
@@ -185,7 +184,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("tables/cluster.py", text, "", "where copies are kept") for text in (
         "taken = dict.fromkeys(rooms", "for i in sorted(range(len(sizes))", "able = [place for",
         "place = min(able, key", "taken[place] += sizes", "if place not in held.keepers",
-        "sizes = [2 * n_rows", "return {None: (_MOST_KEPT, 1)}", "int(_SHARE_KEPT *",
+        "return {None: (_MOST_KEPT, 1)}", "int(_SHARE_KEPT *",
     )),
     *(("tables/cluster.py", "if data.numblocks[1] > 1:", new, "cut in the one block that it is")
       for new in (">=", "0")),
@@ -211,6 +210,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("noise/normal.py", "for reached in range(len(_LEVELS) - 1)", new, "the exact path meets it")
       for new in ("0", "2")),
     ("noise/normal.py", "unclear_place = beyond < widening", "<=", "wider: more is exact"),
+    ("noise/normal.py", "place = _REJECTED if excess > 0.0", ">=", "a tie is decided exactly"),
     ("sums/int16.py", "squares = np.zeros((2, d)", "3", "a row that nobody reads"),
     ("sums/products.py", "while e + 1 < stop and rows[e] == rows[e + 1] == i", "!=",
      "one at a time: the same sums"),
@@ -240,6 +240,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
       for new in ("1.8", "30")),
     ("sums/products.py", "if stop - e >= _WINDOW:", "", "slid along or added up: the same sums"),
     ("sums/products.py", "stop += 1", "-=", "slid along or added up: the same sums"),
+    ("sums/products.py", "while stop < len(rows) and rows[stop]", "-", "slid along or added up"),
     ("sums/products.py", "found = np.empty((records.n_rows, 2))", "3", "a column nobody reads"),
     ("sums/products.py", "_WINDOW = 9", "", "slid along or added up: the same sums"),
     ("sums/products.py", "_NEAR = 8", "", "there is room for 22 squares whose products are exact"),
@@ -317,6 +318,27 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("torch.where(factor < 1.0", "<=", "all of it, or a share of 1"),
         ("torch.where(factor < 1.0", "1.1", "all of it, or a share of 1"),
     )),
+    *(("noise/gumbel.py", "if sum(map(len, pool)) >= 2 * count", new, "sorted out now or later")
+      for new in ("1", "3", ">")),
+    ("noise/gumbel.py", "digits = max(0, Decimal(rate", "(-1)", "digits to spare"),
+    ("noise/gumbel.py", "slack, unit = Decimal((0, (1,)", "2", "wider: more is exact"),
+    ("noise/gumbel.py", "near = word ^ (word >> 63)", "62", "a cell of 2**62: within the error"),
+    ("noise/gumbel.py", "if number + len(found) > len(places)", ">=", "it grows earlier"),
+    ("noise/gumbel.py", "longer = np.empty((2, 2 * (number", "3", "more room"),
+    ("accounting/composition.py", "or parts.total_variation == 0", "(-1)", "found once more"),
+    *(("sums/gram.py", "longest = max(longest, starts[u + 1]", new, "room for rows")
+      for new in ("+", "-")),
+    ("sums/gram.py", "if square <= largest:", "<", "nothing is done to it"),
+    ("sums/int16.py", "strip, pair = a // STRIP", "-(-(a % STRIP) // (2))", "rows are even"),
+    ("sums/int16.py", "if a + 1 < len(integers) else (nothing, 0)", "(-1)", "the only row"),
+    *(("sums/int16.py", "rows, n_vectors = (8, 2) if lanes == 16", new, "the shape of a tile")
+      for new in ("!=", "1")),
+    ("sums/products.py", "useful = any(layer.keeps_copy", "all", "kept or not: the same sums"),
+    ("sums/products.py", "short = kept.found[:, 0] <=", "<", "as long as its bound: a factor of 1"),
+    *(("sums/products.py", "together, added = lanes.shape[1], 0", new, "added up a record later")
+      for new in ("1", "(-1)")),
+    ("sums/rows.py", "seen = np.uint64(0)", "1", "places of the exponent are looked at alone"),
+    ("sums/signs.py", "if i + 1 < end:", "<=", "it is added where nobody reads"),
 )  # fmt: skip
 
 

@@ -654,7 +654,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @needs_fork
-@short_and_long("kills", 60, 200)
+@short_and_long("kills", 30, 200)
 def test_kill_9_at_many_moments(tmp_path, kills):
     found = start(KILLS, tmp_path, str(kills), "charge first")
     ledger = Ledger(tmp_path / "budget.db")

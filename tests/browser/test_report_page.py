@@ -356,6 +356,7 @@ def test_wheel_drag_and_buttons_move_the_map(open_page, report):
     assert words(page, "#heat-said").startswith("age x feature 39")
 
 
+@pytest.mark.slow
 def test_a_wheel_that_scrolls_the_page_does_not_stop_at_the_map(open_page, report):
     page = in_table_order(open_page(report))
     x, y = centre(page, 10, 11)
@@ -368,6 +369,7 @@ def test_a_wheel_that_scrolls_the_page_does_not_stop_at_the_map(open_page, repor
     assert view(page) == [0, 0, 40]
 
 
+@pytest.mark.slow
 def test_two_fingers_zoom(open_page, report):
     page = in_table_order(open_page(report, viewport=PHONE, has_touch=True))
     x, y = centre(page, 10, 11)
@@ -389,6 +391,7 @@ def test_two_fingers_zoom(open_page, report):
     assert page.locator("#heat-tip").is_visible()
 
 
+@pytest.mark.slow
 def test_search_order_and_links_lead_to_cells(open_page, report):
     page = open_page(report)
     page.fill("#heat-find", "weight")
@@ -460,6 +463,7 @@ def test_names_are_text_graphs_light_up_and_variances_are_found(open_page, repor
     assert page.locator("#variance-rows tr:visible").count() == 40
 
 
+@pytest.mark.slow
 def test_still_where_less_motion_is_wanted(open_page, report):
     moving = "getComputedStyle(document.documentElement).scrollBehavior"
     assert open_page(report, reduced_motion="reduce").evaluate(moving) == "auto"
@@ -474,6 +478,7 @@ def test_colours_follow_the_scheme_while_the_page_is_open(open_page, report):
     until(page, lambda: page.evaluate(drawn) != light)
 
 
+@pytest.mark.slow
 def test_printed_pages_are_light_whole_and_without_controls(open_page, report):
     page = open_page(report, viewport={"width": 688, "height": 900}, color_scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")
@@ -510,6 +515,7 @@ def test_one_or_two_features(open_page, tmp_path, monkeypatch, d):
     assert view(page) == [0, 0, d]
 
 
+@pytest.mark.slow
 def test_many_features_are_condensed_and_can_be_zoomed_to_single_cells(
     open_page, tmp_path, monkeypatch
 ):

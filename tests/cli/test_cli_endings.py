@@ -103,7 +103,8 @@ def test_a_signal_after_the_release_says_where_it_is():
     assert folders() == ["a", "a/out"]
 
 
-@pytest.mark.parametrize("closed", [">&-", pytest.param("<&- >&- 2>&-", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_closed_streams(closed):
     script = f'exec "$@" {closed}'
     command = ["sh", "-c", script, "sh", sys.executable, "-m", "hushcov.cli.main", *FIT]

@@ -229,7 +229,13 @@ LAYOUTS = (
 )
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.feather", "x.csv", "x.npy"])
+FORMATS = [
+    *("x.csv", "x.parquet"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("x.feather", "x.npy")),
+]
+
+
+@pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     "asked", [(*REMOVED, "--records", SIZE), BUDGET], ids=["removed", "replaced"]
 )
@@ -296,7 +302,7 @@ def test_a_fit_asks_for_such_a_bar(run, tmp_path, monkeypatch, public):
     assert asked == [{"count_is_public": public}]
 
 
-@pytest.mark.parametrize("name", ["x.parquet", "x.feather", "x.csv", "x.npy"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_a_table_without_records_is_released_like_one_of_one(run, refused, tmp_path, name):
     for rows in (ROWS[:0], ROWS[:1]):
         write(tmp_path / name, rows)

@@ -414,7 +414,12 @@ def collected(run, way: str) -> Numbers:
     return found
 
 
-@pytest.mark.parametrize("way", EVERY)
+SHORT = "adaptive, sparse", "adaptive, dense", "band of candidates", "units", "gaps"
+
+
+@pytest.mark.parametrize(
+    "way", [way if way in SHORT else pytest.param(way, marks=pytest.mark.slow) for way in EVERY]
+)
 def test_a_number_is_the_same_wherever_it_appears(run, way):
     found = collected(run, way)
     assert found.disagreements() == []

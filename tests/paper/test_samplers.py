@@ -62,7 +62,6 @@ def literal_draws(name, runs):
 @pytest.mark.parametrize(
     ("name", "few", "runs"),
     [
-        (MAIN, 4, RUNS // 2),
         pytest.param(MAIN, 4, RUNS, marks=pytest.mark.slow),
         pytest.param(MAIN, DEFAULT, RUNS, marks=pytest.mark.slow),
         pytest.param("unclipped gates", 16, RUNS, marks=pytest.mark.slow),
@@ -162,8 +161,8 @@ def ignores_activation(statistic, schedule, generator):
 WRONG_SAMPLERS = [
     pytest.param(ignores_selection, marks=pytest.mark.slow),
     pytest.param(draws_gates_independently_of_the_band, marks=pytest.mark.slow),
-    *(uses_a_selection_scale_ten_percent_off, uses_a_gate_noise_ten_percent_off),
-    *(keeps_three_percent_too_many, ignores_activation),
+    pytest.param(uses_a_selection_scale_ten_percent_off, marks=pytest.mark.slow),
+    *(uses_a_gate_noise_ten_percent_off, keeps_three_percent_too_many, ignores_activation),
 ]
 
 
@@ -366,10 +365,17 @@ def gates_of_transcript(statistic, schedule, generator):
     return gate_counts(sample_transcript(statistic, schedule, generator), schedule)
 
 
+OTHERS = (MAIN, 16), ("nearly noiseless", 4096)
+
+
 @short_and_long("runs", GUMBEL_RUNS, LONG)
 @pytest.mark.parametrize("sampler", [sample_exact, gates_of_transcript])
 @pytest.mark.parametrize(
-    ("name", "few"), [(MAIN, 16), ("gates of either sign", 32), ("nearly noiseless", 4096)]
+    ("name", "few"),
+    [
+        ("gates of either sign", 32),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in OTHERS),
+    ],
 )
 def test_gumbel_samplers_have_the_literal_law(sampler, name, few, runs, monkeypatch):
     """False-alarm rate 1e-6 for each of the tests in `disagreements`."""
@@ -386,6 +392,7 @@ def test_transcript_with_laplace_noise_has_the_literal_law(runs, monkeypatch):
     assert disagreements(drawn, literal) == []
 
 
+@pytest.mark.slow
 def test_the_comparison_tells_gumbel_from_laplace():
     gumbel = sample(sample_exact, GUMBEL[MAIN], GUMBEL_RUNS, seed=15)
     laplace = sample(sample_literal, SCHEDULES[MAIN], 10 * GUMBEL_RUNS, seed=16)

@@ -418,6 +418,7 @@ def too_large(mean, n_columns=30_000):
     return sum(reading is not None and reading.scale > 150 for reading in found)
 
 
+@pytest.mark.slow
 def test_noise_beyond_the_last_octave_hardly_ever_makes_a_scale_three_times_too_large(monkeypatch):
     """5e-6 of such columns, so more than 4 of 30,000 once in 1e6 times; 7e-4 with any fringe."""
     assert too_large(-3.3) <= 4

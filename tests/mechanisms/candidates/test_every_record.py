@@ -79,7 +79,10 @@ def played(monkeypatch, case, relation):
 
 
 @pytest.mark.parametrize("relation", [*RELATIONS, *UNITS])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [each if each == "single" else pytest.param(each, marks=pytest.mark.slow) for each in CASES],
+)
 def test_looks_move_by_no_more_than_is_taken(monkeypatch, case, relation):
     each, together = played(monkeypatch, case, relation)
     looks = 2 if case == "width" or relation in UNITS else 1
