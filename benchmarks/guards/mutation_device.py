@@ -30,22 +30,21 @@ EXPLAINED = (
     ("_ROUNDING = tl.constexpr(1.5", "1.35", "in the same octave: the same rounding"),
     ("_PLAIN, _FOURTHS, _SQUARES", "(-1)", "neither of the other kinds"),
     ("_PAIRS, _STEPS = 16, 128, 16, 8", "7", "programs that have nothing to do"),
-    ("_TOGETHER = 2**16", "", "how many records are held"),
+    *(("_TOGETHER = 2**16", new, "how many records are held") for new in ("*", "17", "15")),
+    *(("_COUNTED = 2**22", new, "how many rows are counted") for new in ("*", "21")),
     *((text, "", "whether kernels work is tried, in one way or another") for text in (
-        "rows = torch.ones((1, 1)", "return bool(compact(rows", "return False",
+        "rows = torch.ones((1, 1)", "return bool(compact(rows",
     )),
     *((text, new, "programs that have nothing to do") for text, new in (
-        ("triton.cdiv(d, 32), triton.cdiv(n, 64)", "31"),
-        ("triton.cdiv(d, 32), triton.cdiv(n, 64)", "63"),
+        ("triton.cdiv(n, 64), triton.cdiv(d, 32)", "31"),
+        ("triton.cdiv(n, 64), triton.cdiv(d, 32)", "63"),
         ("grid = triton.cdiv(size, 128)", "127"), ("grid = triton.cdiv(size, 128)", "15"),
-        ("grid = triton.cdiv(size, 128)", "16"), ("if size and len(block):", "or"),
-        ("triton.cdiv(self.n, _RECORDS * _STEPS)", "_RECORDS"),
+        ("grid = triton.cdiv(size, 128)", "16"), ("if size and len(block) else ()", "or"),
         ("triton.cdiv(part.n, _RECORDS * _STEPS)", "_RECORDS"),
         ("cells = shape[0] // 32", "255"), ("cells = shape[0] // 32", "-(-(shape[0]) // (32))"),
         ("cells = triton.cdiv(n_pairs, 64", "64"), ("cells = triton.cdiv(n_pairs, 64", "63"),
         ("n_pairs, pairs, 64, **tile)", "65"),
     )),
-    ("cells = shape[0] // 32", "257", "a part has at most 2^16 records"),
     *((text, new, "loaded, and then left out") for text, news in (
         ("place = tl.load(columns + j", ("<=", "1", "(-1)")), ("middle = tl.load(", ("<=",)),
         ("least = tl.load(", ("<=",)), ("start = tl.load(", ("<=",)), ("first = tl.load(", ("<=",)),
@@ -59,7 +58,6 @@ EXPLAINED = (
         "tl.atomic_add(signs + j", "tl.atomic_add(square + i", "tl.atomic_add(total + e",
     )),
     ("tl.where(y > 0, _OCTAVES, 0)", ">=", "0 is near the centre, in no octave"),
-    ("for rows in self.rows.split(_TOGETHER, dim=1)", "0", "how many records are held"),
     ("self._filled(([1.0] * self.d, 1.0)", "", "signs do not depend on a grid"),
     ("rows.sums(([0.0] * rows.d, 1.0)", "", "signs do not depend on a grid"),
     ("shape = triton.cdiv(self.d, 32) * 32", "31", "more zeros at the end"),
@@ -91,6 +89,7 @@ def compare(path: Path) -> None:
             test_fused.check_same(n, d, "cuda", gaps=gaps)
     print("panels, guards", flush=True)
     test_fused.check_panels(module)
+    test_fused.check_long_blocks(module)
     test_fused.check_guards(module)
     print("same", flush=True)
 

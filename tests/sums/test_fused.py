@@ -15,6 +15,7 @@ from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.grids import FeatureGrid, shortening
 from hushcov.sums.products import ProductMap, finest_half_width
 from hushcov.sums.records import CentredRecords, CompleteRecords
+from hushcov.sums.rows import About
 from hushcov.sums.signs import sign_gram
 from hushcov.tables import compact
 from hushcov.tables.compact import CompactRecords
@@ -22,7 +23,7 @@ from hushcov.tables.sources import ArrayRecords, TensorRecords
 
 NOWHERE = np.empty(0, dtype=np.int64)
 EDGES = tuple(4**k for k in range(6, 24))
-SIZES = (1, 1), (37, 5), (1000, 77), (40, 1155), (70_001, 130)  # around every tile of a kernel
+SIZES = (1, 1), (37, 5), (1000, 77), (8200, 5), (40, 1155), (70_001, 130)  # around every tile
 GUARD = 64  # numbers after every result, which kernels must not touch
 
 
@@ -129,9 +130,37 @@ def check_panels(fused):
     sources = ArrayRecords(X), TensorRecords(torch.from_numpy(X).to("cuda"))
     found = [np.triu(sign_gram(CompactRecords(each, *public))) for each in sources]
     np.testing.assert_array_equal(*found)
+    few, fused._TOGETHER = fused._TOGETHER, 4
+    check_same(10, 9, "cuda", gaps=True)  # parts are some of the records, with all features
+    fused._TOGETHER = few
     for n_rows, error in ((2**31, AssertionError), (2**31 - 1, AttributeError)):
         with pytest.raises(error):
             fused.add_panel(SimpleNamespace(n=n_rows), 0, 1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_blocks_of_many_short_rows_are_summed():
+    """More than a grid has programs in its second dimension."""
+    check_long_blocks(pytest.importorskip("hushcov.sums.fused"))
+
+
+def check_long_blocks(fused):
+    compact, fused.compact = fused.compact, None  # where kernels cannot be compiled
+    fused.works.cache_clear()
+    assert not fused.works("cuda:0")
+    fused.compact = compact
+    fused.works.cache_clear()
+    rows = torch.full((8_400_001, 2), 3.0, dtype=torch.float64, device="cuda")
+    rows[-1] = -7.0
+    found = fused.compact(rows, [0.0] * 2, [9.0] * 2, [1.0] * 2)
+    assert found.to(torch.int64).sum(dim=1).tolist() == [3 * 8_400_000 - 7] * 2
+    assert found[:, -1].tolist() == [-7, -7]
+    counts = fused.count_cells(rows, [1, 0], [0.0] * 2, [1.0] * 2, [-8.0] * 2, 16)
+    assert counts[:, [1, 11]].tolist() == [[1, 8_400_000]] * 2
+    view = fused.CompactRows(found, About([0.0] * 2, [9.0] * 2, [1.0] * 2))
+    assert fused.sum_signs(view).tolist() == [8_400_000 - 1] * 2
+    octaves = fused.count_signed_octaves(rows, [0.0] * 2, [0.0] * 2, [0, 1])
+    assert sorted(octaves[0][octaves[0] > 0].tolist()) == [1, 8_400_000]
 
 
 class Guarded:
@@ -173,7 +202,7 @@ def check_guards(fused):
     fused.torch = guarded = Guarded()
     fused.shortening = guarded.shorten
     try:
-        for n, d in SIZES[:-2]:
+        for n, d in SIZES[:-3]:
             check_same(n, d, "cuda", gaps=True)
             check_same(n, d, "cuda", gaps=False)
     finally:

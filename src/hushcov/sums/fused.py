@@ -29,6 +29,7 @@ _PLAIN, _FOURTHS, _SQUARES = 0, 1, 2  # what is made of integers
 _FEATURES, _RECORDS, _PAIRS, _STEPS = 16, 128, 16, 8  # of a tile, and tiles of a program
 _TOGETHER = 2**16  # records of which integers are held
 _PANEL = 2560  # features whose signs are multiplied at a time
+_COUNTED = 2**22  # rows of a launch: the second dimension of a grid ends at 65,535 programs
 
 
 @functools.cache
@@ -57,15 +58,15 @@ def compact(block: Tensor, centre: Any, reach: Any, per_unit: Any) -> Tensor:
     n, d = block.shape
     found = torch.empty((d, n), dtype=torch.int16, device=block.device)
     public = _vectors(block.device, centre, reach, per_unit)
-    grid = triton.cdiv(d, 32), triton.cdiv(n, 64)
+    grid = triton.cdiv(n, 64), triton.cdiv(d, 32)
     _launch(_compact, grid, block.contiguous(), n, d, *public, found)
     return found
 
 
 @triton.jit
 def _compact(x, n, d, centre, reach, per_unit, found):
-    j = tl.program_id(0) * 32 + tl.arange(0, 32)
-    i = (tl.program_id(1) * 64 + tl.arange(0, 64)).to(tl.int64)
+    j = tl.program_id(1) * 32 + tl.arange(0, 32)
+    i = tl.program_id(0).to(tl.int64) * 64 + tl.arange(0, 64)
     own = j < d
     inside = (i < n)[:, None] & own[None, :]
     y = tl.load(x + i[:, None] * d + j[None, :], inside, 0.0)
@@ -94,9 +95,9 @@ def _count(kernel: Any, block: Tensor, columns: Any, n_bins: int, *public: Any) 
     size = len(columns)
     counts = torch.zeros((n_bins, size), dtype=torch.int32, device=block.device)
     places = torch.tensor(columns, device=block.device)
-    if size and len(block):
-        grid = triton.cdiv(size, 128), triton.cdiv(len(block), 16 * _STEPS)
-        _launch(kernel, grid, block.contiguous(), *block.shape, places, size, *public, counts)
+    for part in block.split(_COUNTED) if size and len(block) else ():
+        grid = triton.cdiv(size, 128), triton.cdiv(len(part), 16 * _STEPS)
+        _launch(kernel, grid, part.contiguous(), *part.shape, places, size, *public, counts)
     return counts.T.to(torch.int64)
 
 
