@@ -109,6 +109,13 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("noise/entropy.py", "for i in range(4):", "5", "the fifth word is overwritten by the key"),
     ("noise/gumbel.py", "below = words[item] >= 0", ">", "a word of 0 is too near the end"),
     ("noise/gumbel.py", "if words[item] >= 0 else _UPPER", "1", "a word of 0 is too near the end"),
+    *(("sums/products.py", "2.0 ** ((index - @1.5) / 4)", new, "any place in the bin is valid")
+      for new in ("1.6500000000000001", "1.35")),
+    ("sums/products.py", "return max(@1, min(norm", "2", "any bound is valid"),
+    ("steps/location.py", "n @> _SEEN * sigma", ">=", "wide or narrow at the limit: both valid"),
+    *(("tables/files.py", text, "", "how many blocks are read ahead") for text in (
+        "count = _AHEAD_BYTES // (@8 *", "count = @_AHEAD_BYTES",
+    )),
     ("sums/products.py", "if too_fine or self.largest_square_norm", ">", "2**53 itself is exact"),
     ("accounting/budget.py", "math.sqrt(self.left) * (1 - 2.0**-50)", "1.8", "a wider margin"),
     ("accounting/budget.py", "(delta - numerical_delta) * (1 - 2.0**-50)", "1.8", "a wider margin"),

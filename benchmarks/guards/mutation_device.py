@@ -30,8 +30,8 @@ EXPLAINED = (
     ("_ROUNDING = tl.constexpr(1.5", "1.35", "in the same octave: the same rounding"),
     ("_PLAIN, _FOURTHS, _SQUARES", "(-1)", "neither of the other kinds"),
     ("_PAIRS, _STEPS = 16, 128, 16, 8", "7", "programs that have nothing to do"),
-    *(("_TOGETHER = 2**16", new, "how many records are held") for new in ("*", "17", "15")),
-    *(("_COUNTED = 2**22", new, "how many rows are counted") for new in ("*", "21")),
+    *(("_COUNTED = 2**16, 2**22", new, "how many records are held") for new in ("*", "17", "15")),
+    ("_COUNTED = 2**16, 2**22", "21", "how many records are counted at a time"),
     *((text, "", "whether kernels work is tried, in one way or another") for text in (
         "rows = torch.ones((1, 1)", "return bool(compact(rows",
     )),

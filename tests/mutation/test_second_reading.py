@@ -92,6 +92,7 @@ def test_bins_of_norms_are_as_many_and_as_wide_as_they_are_read():
         product_map(9, most).norm_histogram(units)
         assert found == [(N_NORM_BINS + 4 * (most.bit_length() + 1),)]
     wide = product_map(6000)
+    assert wide.norm_of_bin(0, 1e-9) == 1
     for index in range(30, 80):
         assert norm_bin(float(wide.norm_of_bin(index, 1.0)) ** 2, N_NORM_BINS) == index
 

@@ -27,9 +27,8 @@ _OCTAVES, _NEAR = tl.constexpr(N_OCTAVES), tl.constexpr(N_SIGNED_BINS - 1)
 _ROUNDING = tl.constexpr(1.5 * 2.0**52)  # added and taken off: rounds to integers, halves to even
 _PLAIN, _FOURTHS, _SQUARES = 0, 1, 2  # what is made of integers
 _FEATURES, _RECORDS, _PAIRS, _STEPS = 16, 128, 16, 8  # of a tile, and tiles of a program
-_TOGETHER = 2**16  # records of which integers are held
+_TOGETHER, _COUNTED = 2**16, 2**22  # records of which integers are held, and that are counted
 _PANEL = 2560  # features whose signs are multiplied at a time
-_COUNTED = 2**22  # rows of a launch: the second dimension of a grid ends at 65,535 programs
 
 
 @functools.cache
@@ -95,7 +94,7 @@ def _count(kernel: Any, block: Tensor, columns: Any, n_bins: int, *public: Any) 
     size = len(columns)
     counts = torch.zeros((n_bins, size), dtype=torch.int32, device=block.device)
     places = torch.tensor(columns, device=block.device)
-    for part in block.split(_COUNTED) if size and len(block) else ():
+    for part in block.split(_COUNTED) if size and len(block) else ():  # a grid ends at 65,535
         grid = triton.cdiv(size, 128), triton.cdiv(len(part), 16 * _STEPS)
         _launch(kernel, grid, part.contiguous(), *part.shape, places, size, *public, counts)
     return counts.T.to(torch.int64)
