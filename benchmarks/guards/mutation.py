@@ -113,8 +113,19 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
       for new in ("1.6500000000000001", "1.35")),
     ("sums/products.py", "return max(@1, min(norm", "2", "any bound is valid"),
     ("steps/location.py", "n @> _SEEN * sigma", ">=", "wide or narrow at the limit: both valid"),
-    *(("tables/files.py", text, "", "how many blocks are read ahead") for text in (
-        "count = _AHEAD_BYTES // (@8 *", "count = @_AHEAD_BYTES",
+    *(("tables/files.py", text, new, "how many blocks are read ahead") for text, new in (
+        ("count = _AHEAD_BYTES // (@8 *", ""), ("count = @_AHEAD_BYTES", ""),
+        ("count = _AHEAD_BYTES @// (8 *", ""), ("blocks, min(max(@1, count)", "2"),
+    )),
+    ("tables/files.py", "parts = self._parts(@2)", "1", "how many rows are held at a time"),
+    ("tables/files.py", "return parts if position @>=", ">", "in groups or in batches"),
+    ("tables/files.py", "* len(parts) > @0 else None", "1", "in groups or in batches"),
+    ("sums/products.py", "while stop @< len(rows) and", ">=", "slid along or added up"),
+    *(("sums/signs.py", "if bit % @4 == 0", new, "one at a time, or four of a word")
+      for new in ("3", "5")),
+    *(("sums/signs.py", text, "", "how many features a panel has") for text in (
+        "max(1, gram.PANEL_BYTES @// (8 *", "max(1, @gram.PANEL_BYTES", "// (8 @* (d - start)",
+        "// (8 * (d @- start)",
     )),
     ("sums/products.py", "if too_fine or self.largest_square_norm", ">", "2**53 itself is exact"),
     ("accounting/budget.py", "math.sqrt(self.left) * (1 - 2.0**-50)", "1.8", "a wider margin"),

@@ -11,7 +11,7 @@ import pytest
 from hushcov.noise import entropy
 from hushcov.steps import location
 from hushcov.steps.preparation import _square_map
-from hushcov.sums import gram
+from hushcov.sums import gram, products
 from hushcov.sums.counts import signed_octaves
 from hushcov.sums.grids import FeatureGrid
 from hushcov.sums.products import N_NORM_BINS, ProductMap
@@ -83,6 +83,19 @@ def test_pairs_in_descending_order_have_the_same_norms():
     assert first == second
 
 
+@pytest.mark.parametrize("before", range(4))
+def test_columns_that_jump_once_are_no_run(before):
+    """Nor are they one after as many other pairs as they jump."""
+    lanes = np.random.default_rng(0).integers(-9, 10, (40, 16)).astype(np.int16)
+    others = [(0, 1 + k) for k in range(before)]
+    for jump in range(1, 12):
+        pairs = [*others, (1, 2), *((1, 2 + jump + k) for k in range(12))]
+        left, right = (np.array([each[side] for each in pairs]) for side in (0, 1))
+        squares, y = np.empty(16), lanes.astype(np.int64)
+        products._fill_squares(lanes, left, right, squares)
+        assert squares.tolist() == ((y[left] * y[right]) ** 2).sum(axis=0).tolist()
+
+
 def test_bins_of_norms_are_as_many_and_as_wide_as_they_are_read():
     for most in (2, 3, 4, 9):
         units = SimpleNamespace(n_records=1, n_rows=1, n_features=2, in_arrays=False)
@@ -93,6 +106,7 @@ def test_bins_of_norms_are_as_many_and_as_wide_as_they_are_read():
         assert found == [(N_NORM_BINS + 4 * (most.bit_length() + 1),)]
     wide = product_map(6000)
     assert wide.norm_of_bin(0, 1e-9) == 1
+    assert wide.norm_of_bin(N_NORM_BINS - 1, 9.0) == math.isqrt(wide.largest_square_norm)
     for index in range(30, 80):
         assert norm_bin(float(wide.norm_of_bin(index, 1.0)) ** 2, N_NORM_BINS) == index
 
@@ -102,6 +116,15 @@ def test_room_for_random_words_is_looked_at():
     entropy.fill_groups(0, 2, 0, key, out)
     with pytest.raises(AssertionError):
         entropy.fill_groups(0, 2, 0, key, out[: 4 * entropy.GROUP - 1])
+
+
+def test_the_counter_of_a_long_stream_goes_on_in_its_upper_half():
+    key, size = np.arange(8, dtype=np.uint32), 2 * entropy.GROUP
+    found, expected = np.zeros(size, dtype=np.uint32), np.zeros(size, dtype=np.uint32)
+    first = 2**32 // entropy._LANES
+    entropy.fill_groups(first, first + 1, 5, key, found)
+    entropy.fill_groups(0, 1, 6, key, expected)
+    assert found.tolist() == expected.tolist()
 
 
 # Looks and files
@@ -130,8 +153,9 @@ def test_files_of_one_and_of_many_columns_are_read_ahead(n_columns, tmp_path, mo
     monkeypatch.setattr(files, "threads", lambda: 2)
     records = FileRecords(path, block_rows=7)
     assert np.concatenate(list(records._blocks())).tolist() == X.tolist()
-    monkeypatch.setattr(files, "_AHEAD_BYTES", 1)
-    assert np.concatenate(list(records._blocks())).tolist() == X.tolist()
+    for room in (1, *(8 * 7 * count // n_columns for count in (1, 2, 3, 4)), 8 * 7 * n_columns):
+        monkeypatch.setattr(files, "_AHEAD_BYTES", room)
+        assert np.concatenate(list(records._blocks())).tolist() == X.tolist()
     assert not any(block.flags.writeable for block in records._blocks())
 
 
