@@ -122,8 +122,8 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 28,
     "options of fit": 39,
     "pages of documentation": 46,
-    "words of documentation": 78_760,
-    "lines of tests": 56_843,
+    "words of documentation": 78_869,
+    "lines of tests": 56_867,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
 ROOT = SOURCE.parents[1]
