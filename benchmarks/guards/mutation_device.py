@@ -39,7 +39,7 @@ EXPLAINED = (
         ("triton.cdiv(n, 64), triton.cdiv(d, 32)", "31"),
         ("triton.cdiv(n, 64), triton.cdiv(d, 32)", "63"),
         ("grid = triton.cdiv(size, 128)", "127"), ("grid = triton.cdiv(size, 128)", "15"),
-        ("grid = triton.cdiv(size, 128)", "16"), ("if size and len(block) else ()", "or"),
+        ("if size and len(block) else ()", "or"),
         ("triton.cdiv(part.n, _RECORDS * _STEPS)", "_RECORDS"),
         ("cells = shape[0] // 32", "255"), ("cells = shape[0] // 32", "-(-(shape[0]) // (32))"),
         ("cells = triton.cdiv(n_pairs, 64", "64"), ("cells = triton.cdiv(n_pairs, 64", "63"),
