@@ -312,6 +312,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_programs_of_python_run_what_they_get(folders):
     """In one process, which takes seconds to load them."""
     names = ("semopy", "statsmodels", "graphical-lasso", "skfolio")

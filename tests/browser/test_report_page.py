@@ -330,6 +330,7 @@ def test_the_keyboard_reads_cells_and_zooms(open_page, report):
     assert page.locator("#heat-tip").is_hidden()
 
 
+@pytest.mark.slow
 def test_wheel_drag_and_buttons_move_the_map(open_page, report):
     page = in_table_order(open_page(report))
     x, y = centre(page, 10, 11)
@@ -410,6 +411,7 @@ def test_search_order_and_links_lead_to_cells(open_page, report):
     assert page.evaluate("document.activeElement.id") == "heat"
 
 
+@pytest.mark.slow
 def test_everything_is_reached_with_the_tab_key(open_page, report):
     page = open_page(report)
     page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
@@ -432,6 +434,7 @@ def test_everything_is_reached_with_the_tab_key(open_page, report):
     assert reached == wanted
 
 
+@pytest.mark.slow
 def test_names_are_text_graphs_light_up_and_variances_are_found(open_page, report):
     page = open_page(report)
     page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")

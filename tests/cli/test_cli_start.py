@@ -555,6 +555,7 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
     assert (tmp_path / "demo/release/report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_second_run_has_a_folder_of_its_own(run):
     Path("demo").mkdir()
     Path("demo-2").write_text("mine")

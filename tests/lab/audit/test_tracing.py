@@ -101,6 +101,7 @@ def test_json() -> None:
     assert other["traced"] != found["traced"]
 
 
+@pytest.mark.slow
 def test_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     names = "gaussian", "thresholded"
     monkeypatch.setattr(hushcov.lab.audit.command, "TRACED", names)

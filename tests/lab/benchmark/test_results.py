@@ -96,6 +96,7 @@ def test_few_contenders_draw(tmp_path):
     assert all(path.stat().st_size > 0 for path in written)
 
 
+@pytest.mark.slow
 def test_families_are_drawn_where_there_are_any(tmp_path, monkeypatch):
     monkeypatch.setattr(figures, "write_png", lambda path, figure: path)  # others are drawn above
     preset = replace(TINY, families=("ar-0.5", "equicorrelated"))
