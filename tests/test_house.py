@@ -122,7 +122,7 @@ WEIGHT = {
     "docstrings that begin with What, The same, Whose or That": 28,
     "options of fit": 39,
     "pages of documentation": 46,
-    "words of documentation": 78_869,
+    "words of documentation": 78_874,
     "lines of tests": 56_875,
 }
 SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
