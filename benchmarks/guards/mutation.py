@@ -92,7 +92,7 @@ class Fault:
 
 # Faults that no test finds, since they change no guarantee: a module, part of the line, what is
 # planted ("" for anything), and why; @ stands before what is changed. Most say that either choice
-# gives the same sums or law. A second reader found 23 of 219 that were wrong.
+# gives the same sums or law.
 EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("noise/laplace.py", "_below(generator, 2) == @0", "1", "either half of a fair bit"),
     ("noise/laplace.py", "_below(generator, 2) @== 0", "!=", "either half of a fair bit"),
