@@ -1,10 +1,12 @@
 """Errors: none refers to another, on any way in, and all come back from a cluster."""
 
 import ast
+import numbers
 import pickle
 from pathlib import Path
 
 import dask
+import dask.array
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -18,17 +20,22 @@ from pyarrow import ipc, parquet
 import hushcov
 from fuzz.cases import Finding, messages
 from hushcov import GaussianCovariance, exceptions
+from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import (
+    CapacityError,
     DataError,
+    ForeignError,
     HushcovError,
     MissingPackageError,
     StatisticsError,
     raise_alone,
 )
-from hushcov.genotypes.reading import open_genotypes
+from hushcov.genotypes.estimator import GenotypeCovariance
+from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
+from hushcov.sums.records import DeviceRecords
 from hushcov.sums.statistics import Statistics
 from hushcov.tables.cluster import DaskRecords
-from hushcov.tables.sources import open_records
+from hushcov.tables.sources import ArrayRecords, open_records
 from hushcov.tables.units import Units
 
 SOURCE = Path(hushcov.__file__).parent
@@ -111,7 +118,8 @@ def test_what_sees_records_raises_alone(path):
 def fit(X, **options):
     about = {"epsilon": 1.0, "delta": 1e-8, "feature_scale": 1.0, "assume_centered": True}
     about |= {"max_sample_weight": 1.0} if "sample_weight" in options else {}
-    GaussianCovariance(**about, on_hopeless="warn", on_large_delta="warn").fit(X, **options)
+    about |= {"on_hopeless": "warn", "on_large_delta": "warn", "on_invalid": "raise"}
+    GaussianCovariance(**about).fit(X, **options)
 
 
 def weigh(X, weights="id"):
@@ -162,7 +170,6 @@ WAYS = {
     "weights, pandas": lambda _: weigh(table([SECRET, 1, 2])),
     "weights, parquet": lambda at: weigh(in_file(at, [SECRET, "1", "2"], "parquet")),
     "weights, arrow": lambda at: weigh(in_file(at, [SECRET, "1", "2"], "arrow")),
-    "weights, csv": lambda at: weigh(in_file(at, ["1", "2", SECRET], "csv")),
     "text in a file": lambda at: fit(in_file(at, ["1", SECRET, "2"], "csv")),
     "a line in other bytes": lambda at: fit(latin(at)),
     "names in other bytes": lambda at: fit(latin(at, first=True)),
@@ -221,3 +228,111 @@ def test_what_a_worker_sends_holds_no_value(tmp_path):
         assert SECRET not in str(part)
         assert SECRET.encode() not in pickle.dumps(getattr(part, "data", part))
     assert SECRET.encode() not in pickle.dumps(sent["exception"].data)
+
+
+# Errors of other packages, of which some are no `Exception`: on every way in they become ours.
+
+
+class Panic(BaseException):
+    """As that of polars."""
+
+
+def fails(*_, **__):
+    raise FAULT[0](SECRET)
+
+
+FAULT = {0: Panic}
+
+
+class Odd:
+    """Cannot be converted to anything."""
+
+    shape, dtype, device = (3, 1), np.dtype(object), "cpu"
+    __array__ = __float__ = __len__ = __iter__ = to_numpy = fails
+
+
+@numbers.Real.register
+class OddNumber:
+    """Is a number, by its type alone."""
+
+    __float__ = fails
+
+
+class Broken(ArrayRecords):
+    """Fails in the second block."""
+
+    def _blocks(self):
+        yield np.zeros((1, 1))
+        fails()
+
+
+def fit_genotypes(source):
+    about = {"epsilon": 1.0, "delta": 1e-6, "bandwidth": 1, "on_hopeless": "warn"}
+    GenotypeCovariance(**about, on_large_delta="warn").fit(source)
+
+
+FOREIGN = {
+    "rows": lambda: fit(Broken(np.ones((3, 1)))),
+    "a pass": lambda: Broken(np.ones((3, 1))).map_sum(lambda block: np.array([len(block)])),
+    "objects": lambda: fit(np.array([[1.0], [OddNumber()], [2.0]], dtype=object)),
+    "a table": lambda: fit(Odd()),
+    "opening": lambda: open_records(Odd()),
+    "a frame": lambda: fit(pd.DataFrame({"x": [1.0, OddNumber(), 2.0]})),
+    "identifiers": lambda: fit(np.ones((3, 1)), unit=Odd()),
+    "weights": lambda: weigh(np.ones((3, 1)), Odd()),
+    "a device": lambda: fit(DeviceRecords(Broken(np.ones((3, 1))), "cpu")),
+    "dask": lambda: fit(dask.array.ones((3, 1), chunks=1).map_blocks(fails, meta=np.ones((0, 0)))),
+    "genotypes, opened": lambda: fit_genotypes(Odd()),
+    "genotypes, read": lambda: fit_genotypes(GenotypeRecords((3, 2), fails)),
+}
+
+
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.PrivacyWarning")
+@pytest.mark.parametrize("error", [Panic, MemoryError, OSError, RecursionError])
+@pytest.mark.parametrize("way", FOREIGN)
+def test_foreign_errors_end_in_ours(way, error, monkeypatch):
+    monkeypatch.setitem(FAULT, 0, error)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(HushcovError) as caught:
+        FOREIGN[way]()
+    alone(caught.value)
+    assert isinstance(caught.value, DataError | CapacityError)
+
+
+@pytest.mark.parametrize("way", FOREIGN)
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.PrivacyWarning")
+def test_interrupts_are_no_errors(way, monkeypatch):
+    monkeypatch.setitem(FAULT, 0, KeyboardInterrupt)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(KeyboardInterrupt):
+        FOREIGN[way]()
+
+
+@pytest.mark.filterwarnings("ignore::hushcov.exceptions.AccuracyWarning")
+def test_foreign_errors_say_what_was_spent(tmp_path):
+    about = {"epsilon": 1.0, "delta": 1e-8, "feature_scale": 1.0, "assume_centered": True}
+    about |= {"on_hopeless": "warn", "on_large_delta": "warn"}
+    ledger = Ledger(tmp_path / "l.db")
+    ledger.open_dataset("d", epsilon=10.0, delta=1e-6)
+    words = {}
+    for name, X, more in (
+        ("opened", Odd(), {}),
+        ("read", Broken(np.ones((3, 1))), {}),
+        ("charged", Broken(np.ones((3, 1))), {"ledger": ledger, "dataset": "d"}),
+        ("counted", Broken(np.ones((3, 1))), {"neighbours": "add-remove"}),
+    ):
+        with pytest.raises(ForeignError, match="an error of type Panic at line") as caught:
+            GaussianCovariance(**about, **more).fit(X)
+        words[name] = " ".join(caught.value.__notes__)
+    assert words["opened"] == "Nothing was charged. Nothing was released."
+    assert words["read"] == "There is no ledger: nothing was charged, and nothing was released."
+    assert "was charged epsilon 1" in words["charged"]
+    assert "number of records was released" in words["counted"]
+
+
+def test_identifiers_of_polars_that_are_not_utf_8(capfd):
+    """They are compared as bytes: polars would panic, and print them."""
+    odd = [b"a", b"\xff" + SECRET.encode(), b"a"]
+    units = pl.from_arrow(pa.table({"u": pa.array(odd, pa.binary()).view(pa.string())}))["u"]
+    assert Units.of(units, 3).codes.tolist() == [0, 1, 0]
+    assert not any(capfd.readouterr())

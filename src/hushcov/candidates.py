@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._files import os_errors
-from hushcov._validation import check_integer, check_real, listed, shown
+from hushcov._validation import check_integer, check_real, listed, meant, nearest, shown
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 
 #: Pairs that may be given, so that positions and sums of them fit into memory and integers.
@@ -360,8 +360,9 @@ def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> d
     found: dict[Any, int] = {}
     unknown: list[Any] = []
     for each in wanted:
-        if isinstance(each, str) and each in known:
-            found[each] = known[each]
+        name = meant(each, known) if isinstance(each, str) else None
+        if name is not None:
+            found[each] = known[name]
         elif isinstance(each, int) and not isinstance(each, bool) and 0 <= each < n_features:
             found[each] = each
         else:
@@ -374,7 +375,7 @@ def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> d
             "candidate_pairs must name features, got numbers with a fraction: give pairs, no table "
             "of records, and leave weights out."
         )
-    close = [c for word in words[:3] for c in difflib.get_close_matches(word, known, 1)]
+    close = nearest(words[:3], known)
     hint = f"did you mean {', '.join(map(shown, close))}?" if close else _CURE
     counted = any(isinstance(each, int) for each in unknown)
     why = f" (positions are from 0 to {n_features - 1})" if counted else ""

@@ -8,11 +8,37 @@ value taken from the data, and neither does anything that is reachable from the 
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
 from typing import NoReturn
+
+
+def printable(text: str, instead: str = "?") -> str:
+    """Return text in one line, without characters that a terminal or a browser would obey.
+
+    Control characters, line ends, signs that turn the direction of writing and halves of surrogate
+    pairs may be in the names of columns, files and datasets. All that is shown goes through here.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else instead for each in text)
+
+
+# What ends a program on purpose: it passes through every `except` block.
+INTERRUPTS = (KeyboardInterrupt, SystemExit, GeneratorExit)
+
+
+def _shown(error: BaseException) -> str:
+    """Return the message in one line; names in it may have characters that a terminal obeys."""
+    return printable(BaseException.__str__(error).replace("\n", " "))
 
 
 class HushcovError(Exception):
     """Base class of all hushcov errors."""
+
+    __str__ = _shown
 
 
 class ParameterError(HushcovError, ValueError):
@@ -29,6 +55,12 @@ class DataTypeError(DataError, TypeError):
 
 class RecordsFileError(OSError, DataError):  # in this order it comes back from clusters
     """A file of records is not there, or cannot be opened."""
+
+    __str__ = _shown
+
+
+class ForeignError(DataError):
+    """Another package failed on the records; its own message may quote them and is left out."""
 
 
 class TooFewCompleteError(DataError):
@@ -108,9 +140,13 @@ class SeededNoiseWarning(UserWarning):
 class AccuracyWarning(UserWarning):
     """The release is private, but what is known beforehand says that it will be of little use."""
 
+    __str__ = _shown
+
 
 class PrivacyWarning(UserWarning):
     """The release keeps its promise, but the promise is weaker than it may seem."""
+
+    __str__ = _shown
 
 
 def raise_alone(error: Exception) -> NoReturn:
@@ -123,3 +159,57 @@ def raise_alone(error: Exception) -> NoReturn:
         raise error
     finally:
         error.__context__ = None
+
+
+_OURS = (HushcovError, SeededNoiseWarning, AccuracyWarning, PrivacyWarning)
+
+
+@contextmanager
+def own_errors(where: str = "while the records were read") -> Iterator[None]:
+    """Replace every error inside that is not ours, as it may quote records; interrupts pass.
+
+    Whatever makes records, reads them or computes with them before noise is added runs inside. Not
+    all errors are an `Exception`: those of polars, as of all packages made with PyO3, may not be.
+    """
+    try:
+        yield
+        return
+    except INTERRUPTS:
+        raise
+    except _OURS as error:
+        error.__cause__ = error.__context__ = None
+        raise
+    except BaseException as error:
+        found = _replaced(error, where)
+    raise_alone(found)
+
+
+def _replaced(error: BaseException, where: str) -> HushcovError:
+    """Return one of our errors that says what happened, and nothing of a record."""
+    if isinstance(error, MemoryError):
+        return CapacityError(
+            f"memory must suffice for the records, but it ran out {where}: use fewer features, or "
+            "a computer with more memory."
+        )
+    if isinstance(error, OSError) and error.errno is not None:
+        return RecordsFileError(
+            f"files must be there for the records, but {where} the system said: "
+            f"{os.strerror(error.errno)}. Check the path, its permissions and the disk."
+        )
+    return ForeignError(
+        f"records must be read without an error, but {where} there was an error "
+        f"of type {type(error).__name__} at {_place(error.__traceback__)}. Its message may quote "
+        "records and is left out: read the records by themselves, where only those who may see "
+        "them look on."
+    )
+
+
+def _place(trace: TracebackType | None) -> str:
+    """Return the last line of ours that an error came through."""
+    found = "an unknown place"
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", ""))
+        if module.startswith("hushcov.") and module != __name__:
+            found = f"line {trace.tb_lineno} of {module}"
+        trace = trace.tb_next
+    return found

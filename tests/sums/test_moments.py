@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.exceptions import CapacityError, DataError, ParameterError
-from hushcov.sums.gram import second_moments
+from hushcov.exceptions import CapacityError, DataError, ForeignError, ParameterError
+from hushcov.sums.gram import _WideGram, second_moments
 from hushcov.sums.grids import IntegerGrid
 from hushcov.sums.records import Records
 from hushcov.sums.statistics import RecordMap, Statistics
@@ -20,7 +20,8 @@ EXACT_ROWS = 2**53 // 32767**2
 grids = st.builds(
     IntegerGrid,
     radius=st.floats(min_value=1e-3, max_value=1e3),
-    half_width=st.integers(1, IntegerGrid.largest_half_width),
+    half_width=st.integers(1, IntegerGrid.largest_half_width)
+    | st.sampled_from([32768, 10**9 + 7, 32767 << 15, 10**12 + 39, IntegerGrid.finest_half_width]),
 )
 # Ordinary values and any finite float64, 1e300 and subnormals included.
 coordinates = st.floats(-10, 10) | st.floats(allow_nan=False, allow_infinity=False)
@@ -104,7 +105,37 @@ def test_a_grid_too_fine_for_int64_is_refused_before_any_pass():
 
     with pytest.raises(CapacityError, match=r"at most 2\*\*62.*IntegerGrid\.for_records"):
         second_moments(Many(), IntegerGrid(1.0, 32767))
-    assert 2**40 * IntegerGrid.for_records(1.0, 2**40).half_width ** 2 <= 2**62
+    with pytest.raises(ForeignError, match="AssertionError"):  # it was touched: wide sums fit
+        second_moments(Many(), IntegerGrid.for_records(1.0, 2**40))
+
+
+@pytest.mark.parametrize("block_rows", [1, 7, 10_000])
+def test_wide_sums_are_the_same_in_blocks_of_any_size(block_rows):
+    X = np.random.default_rng(2).standard_normal((40, 5)) * [1, 1e-3, 5, 1e9, 0]
+    for half_width in (32767 << 15, IntegerGrid.finest_half_width):
+        grid = IntegerGrid(6.0, half_width)
+        assert gram_of(X, grid, block_rows=block_rows).tolist() == gram_in_python(X, grid)
+
+
+def test_the_digits_of_wide_sums_never_leave_64_bits():
+    """Sums over all of 2**62 records add at most so many digits as these, for whole blocks."""
+    digits = _WideGram(IntegerGrid(1.0, IntegerGrid.finest_half_width))(np.full((1000, 2), 1.0))
+    assert digits.dtype == np.int64
+    assert np.abs(digits[:-1]).max() <= 2**14
+    assert np.abs(digits[-1]).max() <= 1000
+
+
+def test_a_wide_gram_holds_python_integers_alone():
+    record_map = RecordMap(1, IntegerGrid(1.0, 10**9))
+    large = np.array([[10**30]], dtype=object)
+    assert Statistics(large, 10**15, record_map).covariance()[0, 0] == 10**30 * (1e-9**2 / 1e15)
+    for gram in (np.array([[5]]), np.array([[5.0]], object), np.array([[True]], object)):
+        with pytest.raises(DataError, match="gram must"):
+            Statistics(gram, 10**15, record_map)
+    with pytest.raises(DataError, match="n_records"):
+        Statistics(large, 10**11, record_map)
+    with pytest.raises(CapacityError, match=r"2\*\*62"):
+        Statistics(large, 2**62 + 1, record_map)
 
 
 def test_gram_is_a_read_only_copy_and_is_not_printed():

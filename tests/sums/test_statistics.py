@@ -14,7 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.exceptions import CapacityError, DataError, ParameterError, StatisticsError
+from hushcov.exceptions import (
+    CapacityError,
+    DataError,
+    ForeignError,
+    ParameterError,
+    StatisticsError,
+)
 from hushcov.sums.gram import record_statistics
 from hushcov.sums.grids import FeatureGrid, IntegerGrid
 from hushcov.sums.records import Records
@@ -61,7 +67,11 @@ record_maps = st.builds(
     ),
     norm_bound=st.none() | st.integers(1, 60_000),
 ) | st.builds(
-    RecordMap, st.just(D), st.builds(IntegerGrid, st.floats(0.1, 10), st.integers(1, 32767))
+    RecordMap,
+    st.just(D),
+    st.builds(
+        IntegerGrid, st.floats(0.1, 10), st.integers(1, 32767) | st.sampled_from([10**6, 10**12])
+    ),
 )
 
 
@@ -82,7 +92,7 @@ def test_sites_add_up_to_all_records_in_any_order(tables, record_map, data):
     tail = [order[cut].merge(*order[cut + 1 :])] if cut < len(sites) else []
     in_groups = order[0].merge(*order[1:cut], *tail)
     for other in (one_by_one, in_groups):
-        assert other.gram.tobytes() == merged.gram.tobytes()
+        assert other.gram.tolist() == merged.gram.tolist()
         assert public(other) == public(merged)
 
 
@@ -186,7 +196,7 @@ def test_records_that_the_map_is_not_for_are_not_read():
         record_statistics(Untouchable(10, 2), INTEGER)
     with pytest.raises(CapacityError, match=r"2\*\*62"):
         record_statistics(Untouchable(2**60), INTEGER)
-    with pytest.raises(AssertionError, match="records were read"):
+    with pytest.raises(ForeignError, match="AssertionError"):
         record_statistics(Untouchable(10), INTEGER)
 
 
@@ -199,6 +209,11 @@ SAVED = {
     "largest": Statistics(
         np.array([[2**62, -(2**62)], [-(2**62), 2**62]]), 2**62, RecordMap(2, IntegerGrid(1.0, 1))
     ),
+    "wide": Statistics(
+        np.array([[2**150, -3], [-3, 0]], object),
+        2**62,
+        RecordMap(2, IntegerGrid(1.0, IntegerGrid.finest_half_width)),
+    ),
     "merged": statistics(FEATURE).merge(statistics(FEATURE), statistics(FEATURE)),
 }
 
@@ -209,7 +224,8 @@ def test_what_is_loaded_is_what_was_saved(tmp_path, name):
     path = tmp_path / "a.sums"
     assert saved.save(path) == path
     loaded = Statistics.load(str(path))
-    assert loaded.gram.tobytes() == saved.gram.tobytes()
+    assert loaded.gram.dtype == saved.gram.dtype
+    assert loaded.gram.tolist() == saved.gram.tolist()
     assert public(loaded) == public(saved)
     assert not loaded.gram.flags.writeable
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -266,7 +282,7 @@ def test_places_that_hold_no_file(tmp_path):
         Statistics.load(tmp_path / "none")
     with pytest.raises(StatisticsError, match="No such file"):
         statistics().save(tmp_path / "none" / "a")
-    with pytest.raises(StatisticsError, match="not a path"):
+    with pytest.raises(StatisticsError, match="no file can have this name"):
         statistics().save("a\0b")
     for bad in (7, None, b"a"):
         with pytest.raises(ParameterError, match="path must"):

@@ -179,9 +179,10 @@ def test_centred_records_with_gaps_have_gaps_and_count_them():
 def test_infinite_values_are_refused_where_others_are_missing():
     X = GAPS.copy()
     X[0] = np.inf
+    strict = SOURCES["array"](X).with_gaps(strict=True)
     for order in ORDERS.values():
         with pytest.raises(DataError, match="infinite"):
-            bounded_sums(order(SOURCES["array"](X)), FeatureGrid(np.ones(D), 4.0, 10), 5)
+            bounded_sums(order(strict), FeatureGrid(np.ones(D), 4.0, 10), 5)
 
 
 # Public bounds: how they are given, and records within them.

@@ -21,7 +21,7 @@ from dask.callbacks import Callback
 from pyarrow import csv, ipc, parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.exceptions import DataError, SeededNoiseWarning
+from hushcov.exceptions import CapacityError, DataError, SeededNoiseWarning
 from hushcov.sums.bounded import bounded_sums
 from hushcov.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
 from hushcov.sums.gram import row_bounded_gram
@@ -205,7 +205,7 @@ def test_collections_that_are_no_tables_of_numbers(data, words):
     ("rows", "words"),
     [
         (np.array([[1.0], [np.nan], [987.0]]), "finite"),
-        (np.array([[1.0], ["987"], [2]], dtype=object), "must hold real numbers"),
+        (np.array([[1.0], ["x987"], [2]], dtype=object), "must hold real numbers"),
     ],
 )
 def test_bad_values_are_refused_where_they_are(rows, words):
@@ -258,7 +258,8 @@ def test_what_is_sent_to_readers_of_files_holds_no_value(tmp_path, cut_files):
     sent = []
 
     def watched(graph, keys, **options):
-        sent.append(cloudpickle.dumps(graph.__dask_graph__()))
+        tasks = graph.__dask_graph__() if hasattr(graph, "__dask_graph__") else graph
+        sent.append(cloudpickle.dumps(tasks))
         return dask.get(graph, keys, **options)
 
     with dask.config.set(scheduler=watched):
@@ -403,7 +404,7 @@ def test_errors_of_hushcov_come_as_they_are(scheduler):
 
 
 def test_memory_that_is_full_is_no_error_of_the_data(scheduler):
-    with pytest.raises(MemoryError):
+    with pytest.raises(CapacityError, match="ran out"):
         open_records(made_by(too_large)).map_sum(length)
 
 
@@ -429,7 +430,6 @@ def three_workers():
     from distributed import Client, LocalCluster
 
     with (
-        dask.config.set({"distributed.comm.timeouts.connect": "30s"}),
         LocalCluster(
             n_workers=3,
             threads_per_worker=1,

@@ -156,7 +156,7 @@ def test_a_reading_that_fails_leaves_no_copy():
 def test_infinite_values_are_refused_where_others_may_be_missing():
     bad = X.copy()
     bad[0, 0], bad[1, 1] = np.nan, -np.inf
-    records = made(CompleteRecords(open_records(bad).with_gaps()))
+    records = made(CompleteRecords(open_records(bad).with_gaps(strict=True)))
     with pytest.raises(DataError, match="infinite"):
         sign_sums(records)
     with pytest.raises(DataError, match="must be finite"):

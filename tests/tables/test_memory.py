@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -107,12 +108,11 @@ def test_block_rows_must_be_a_positive_integer(integers, block_rows):
         (np.full((2, 2), SECRET, dtype="m8[s]"), "timedelta64"),
         (np.full((2, 2), SECRET, dtype=[("a", int)]), "void"),
         (np.full((2, 2), SECRET_TEXT, dtype=object), "dtype object"),
-        (np.full((2, 2), str(SECRET), dtype=object), "dtype object"),
         (np.full((2, 2), SECRET + 1j, dtype=object), "dtype object"),
-        (np.full((2, 2), None, dtype=object), "values are missing: let an estimator leave"),
+        (np.full((2, 2), None, dtype=object), "values are missing, let an estimator leave"),
         (np.full((2, 2), SECRET**100, dtype=object), "NaN or infinite"),
         (np.full((2, 2), np.longdouble(SECRET) ** 500), "NaN or infinite"),
-        (pd.DataFrame({"a": [1.0, SECRET], "b": [SECRET_TEXT, "x"]}), "column 'b' has type"),
+        (pd.DataFrame({"a": [1.0, SECRET], "b": [SECRET_TEXT, "x"]}), "column 'b' has t"),
         (np.ma.masked_equal(np.full((2, 2), SECRET), SECRET), "masked array:"),
         (scipy.sparse.csr_matrix([[SECRET, 0]]), "sparse matrix:"),
         (scipy.sparse.coo_array([[SECRET, 0]]), "X.toarray()"),
@@ -137,7 +137,7 @@ def test_numbers_beyond_all_doubles_are_refused_as_infinite_ones(large, gaps):
         opened = [
             open_records(
                 each,
-            ).with_gaps(gaps)
+            ).with_gaps(gaps, strict=True)
             for each in forms
         ]
         return [refusal(partial(count_complete, each)) for each in opened]
@@ -239,6 +239,8 @@ PANDAS = pd.DataFrame(
         "grade": pd.Categorical([1, 2]),
     }
 )
+# As pandas 2 has text, by itself and in categories.
+OBJECTS = pd.Categorical([SECRET_TEXT, "x"], pd.Index([SECRET_TEXT, "x"], dtype=object))
 POLARS = pl.DataFrame(
     {
         "age": [1.0, 2.0],
@@ -255,6 +257,8 @@ FRAMES = {
     "polars": POLARS,
     "arrow": pa.Table.from_pandas(PANDAS.drop(columns="grade")),
     "dask": dask.dataframe.from_pandas(PANDAS, npartitions=1),
+    "objects": PANDAS.astype({"name": object}).assign(kind=OBJECTS),
+    "dask objects": dask.dataframe.from_pandas(PANDAS.assign(kind=OBJECTS), npartitions=1),
 }
 
 
@@ -262,11 +266,14 @@ FRAMES = {
 def test_all_columns_that_are_no_numbers_are_named_with_the_cure(frame):
     message = refusal(lambda: open_records(frame), DataTypeError)
     assert "columns 'name', 'born', 'kind' have type " in message
-    assert "encode answers by a public rule" in message
+    assert "encode them by a public rule" in message
     many = pd.DataFrame({f"c{i}": ["x"] for i in range(47)})
     assert "'c8', 'c9' and 37 more" in refusal(lambda: open_records(many), DataTypeError)
     nameless = pd.DataFrame([[1.0, "x"], [2.0, SECRET_TEXT]])
-    assert "column '1' has type" in refusal(lambda: open_records(nameless), DataTypeError)
+    words = refusal(lambda: open_records(nameless), DataTypeError)
+    assert re.search(
+        r"column '1' has type|column 1 has text \(dtype object\)", words
+    )  # pandas 3, 2
 
 
 def test_nothing_is_charged_for_them(tmp_path):
@@ -391,11 +398,13 @@ def test_elsewhere_they_are_refused_with_a_cure_that_removes_no_record(door, tmp
 
 @every_door
 @pytest.mark.parametrize("bad", [np.inf, -np.inf])
-def test_infinite_values_stay_an_error(door, tmp_path, bad):
+def test_infinite_values_are_missing_unless_they_are_an_error(door, tmp_path, bad):
     rows = np.where(ROWS == 5.0, bad, ROWS)
-    records = open_records(door(rows, tmp_path)).with_gaps()
+    records = open_records(door(rows, tmp_path))
+    assert count_complete(records.with_gaps()) == 1
+    assert sums(CompleteRecords(records.with_gaps())) == [3, 5]
     with pytest.raises(DataError, match=r"infinite.* make these values empty"):
-        sums(CompleteRecords(records))
+        sums(CompleteRecords(records.with_gaps(strict=True)))
 
 
 @every_door

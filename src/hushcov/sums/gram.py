@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.sums import int16
 from hushcov.sums.bounded import bounded_rows, fill_rows
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.records import Records
+from hushcov.sums.grids import DIGIT_BITS, FeatureGrid, IntegerGrid
+from hushcov.sums.records import Records, namespace
 from hushcov.sums.rows import Multipliers, Reaches, RowSums, SumsSoFar, exact_reduction, norm_bin
 from hushcov.sums.statistics import RecordMap, Statistics
 
@@ -28,6 +29,8 @@ PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
 _NEAR = 2**18  # integers that are packed while they are in cache
 # Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows.
 _INSIDE = 1.0 - 2.0**-30
+# Products of digits of 15 bits that doubles add up exactly.
+_EXACT_ROWS = LARGEST_EXACT_FLOAT >> 2 * DIGIT_BITS
 _AGAIN = 0.99  # of a factor for which truncated rows came out too long
 
 
@@ -55,7 +58,11 @@ def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
     """
     record_map.check_records(records)
     grid = record_map.grid
-    if isinstance(grid, IntegerGrid):
+    gram: NDArray[Any]
+    if isinstance(grid, IntegerGrid) and grid.wide:
+        digits = records.map_sum(_WideGram(grid))
+        gram = sum(digit.astype(object) << DIGIT_BITS * q for q, digit in enumerate(digits))
+    elif isinstance(grid, IntegerGrid):
         d = records.n_features
         rows = (np.full(d, grid.multiplier), float(grid.half_width)), np.inf
         gram = records.map_sum(_Gram(fill_rows, rows, (d, d)))
@@ -63,6 +70,44 @@ def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
         gram = row_bounded_gram(records, grid, record_map.norm_bound)
     gram.setflags(write=False)  # then `Statistics` need not copy it
     return Statistics(gram, records.n_records, record_map)
+
+
+@dataclass(frozen=True)
+class _WideGram:
+    """Sums the digits of the products of integers on a wide grid; a block function. Picklable.
+
+    An integer is up to three digits of 15 bits with signs, so the products of digits are those of a
+    grid of `largest_half_width`. The sum of all pairs of digits of one place is carried on to the
+    next places: all but the last of the digits that are returned stay within 2**14 a block, and the
+    last within the number of records. So int64 holds their sums over 2**62 records.
+    """
+
+    grid: IntegerGrid
+
+    def __call__(self, block: Any) -> Any:
+        xp, n, d, base = namespace(block), self.grid.n_digits, block.shape[1], 1 << DIGIT_BITS
+        total = 0
+        for start in range(0, len(block), _EXACT_ROWS) or [0]:
+            rows = block[start : start + _EXACT_ROWS].clip(-self.grid.radius, self.grid.radius)
+            rows, digits = xp.round(rows * self.grid.multiplier), []
+            for _ in range(n - 1):
+                upper = xp.round(rows / base)
+                digits.append(rows - upper * base)
+                rows = upper
+            both = xp.concatenate([*digits, rows], 1)  # digit by digit
+            products = xp.asarray(both.T @ both, dtype=xp.int64).reshape(n, d, n, d)
+            total = total + self._carried([products[i, :, j] for i in range(n) for j in range(n)])
+        return total
+
+    def _carried(self, products: list[Any]) -> Any:
+        """Return digits, the lowest place first, of the sum of products of pairs of digits."""
+        n, xp = self.grid.n_digits, namespace(products[0])
+        places, carry = [], xp.zeros_like(products[0])
+        for place in range(2 * n):
+            value = carry + sum(products[i * n + place - i] for i in range(n) if 0 <= place - i < n)
+            carry = (value + (1 << DIGIT_BITS - 1)) >> DIGIT_BITS
+            places.append(value - (carry << DIGIT_BITS))
+        return xp.stack([*places, carry])
 
 
 def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None) -> IntArray:

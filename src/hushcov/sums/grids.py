@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, BoolArray, FloatArray
-from hushcov._validation import check_integer, check_real, shown
+from hushcov._validation import check_integer, check_real, meant, nearest, shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError, raise_alone
 
 # Of an `IntegerGrid`: beyond any unit of measurement, and neither half_width / radius nor step**2
@@ -23,8 +22,12 @@ _LARGEST_RADIUS = 1e100
 # subnormal. Then a finite coordinate times its multiplier is never NaN, and is clipped if infinite.
 SMALLEST_SCALE = 1e-100
 LARGEST_SCALE = 1e100
+#: Largest bound of a column: scales that are found between bounds stay within the limits above.
+LARGEST_BOUND = 1e90
 _SMALLEST_SCALED_RADIUS = 1e-6
 _LARGEST_SCALED_RADIUS = 1e6
+#: Bits of a digit of the integers on wide grids: products of digits are summed as on other grids.
+DIGIT_BITS = 15
 # A row is scaled down to a norm by a factor that is rounded four times, by 2**-53 each. This much
 # less keeps the norm at most what it should be.
 INSIDE = 1.0 - 2.0**-40
@@ -36,6 +39,15 @@ def shortening(square: Any, bound: float) -> Any:
     return quotient.mul_(INSIDE).masked_fill_(square <= bound * bound, 1.0)
 
 
+def check_number_of_records(n_records: int) -> None:
+    """Refuse more records than exact sums are made for."""
+    if n_records > LARGEST_SUM:
+        raise CapacityError(
+            f"n_records must be at most 2**62, got {n_records}: sums cannot hold more; release "
+            "disjoint parts of the records separately."
+        )
+
+
 @dataclass(frozen=True)
 class IntegerGrid:
     """Clip a coordinate to [-radius, radius] and round it to a multiple of the step.
@@ -45,7 +57,8 @@ class IntegerGrid:
     radius : float
         Public bound on every coordinate, above 1e-100 and at most 1e100.
     half_width : int
-        Number of steps from 0 to the radius, from 1 to `largest_half_width`.
+        Number of steps from 0 to the radius, from 1 to `finest_half_width`. Sums on a grid with
+        more than `largest_half_width` steps do not fit in 64 bits and are Python integers.
 
     Privacy
     -------
@@ -59,6 +72,8 @@ class IntegerGrid:
 
     #: Products stay within 2**30, so that float64 sums 8.3 million of them exactly.
     largest_half_width: ClassVar[int] = 32767
+    #: Three digits of 15 bits: a coordinate times the multiplier is a double with bits to spare.
+    finest_half_width: ClassVar[int] = 32767 << 30
 
     def __post_init__(self) -> None:
         radius = check_real(
@@ -73,23 +88,29 @@ class IntegerGrid:
             "half_width",
             self.half_width,
             at_least=1,
-            at_most=self.largest_half_width,
-            cure="IntegerGrid.for_records chooses the finest grid for a number of records.",
+            at_most=self.finest_half_width,
+            cure="IntegerGrid.for_records chooses a grid for a number of records.",
         )
         vars(self).update(radius=radius, half_width=half_width)
 
     @classmethod
     def for_records(cls, radius: float, n_records: int) -> IntegerGrid:
-        """Return the finest grid on which sums over `n_records` products stay within 2**62."""
+        """Return the grid of 32767 steps, or if its sums would pass 2**62 a finer, wide one."""
         cure = "pass the public number of records."
         n_records = check_integer("n_records", n_records, at_least=1, cure=cure)
-        half_width = min(cls.largest_half_width, math.isqrt(LARGEST_SUM // n_records))
-        if half_width < 1:
-            raise CapacityError(
-                f"n_records must be at most 2**62, got {n_records}: int64 sums cannot hold more; "
-                "release disjoint parts of the records separately."
-            )
-        return cls(radius, half_width)
+        check_number_of_records(n_records)
+        wide = n_records * cls.largest_half_width**2 > LARGEST_SUM
+        return cls(radius, cls.largest_half_width << DIGIT_BITS * wide)
+
+    @property
+    def n_digits(self) -> int:
+        """Digits of 15 bits in an integer of the grid: 1, or 2 or 3 on a wide grid."""
+        return 1 + (self.half_width > 32767) + (self.half_width > 32767 << DIGIT_BITS)
+
+    @property
+    def wide(self) -> bool:
+        """Whether sums of products are Python integers rather than of 64 bits."""
+        return self.n_digits > 1
 
     @property
     def step(self) -> float:
@@ -320,11 +341,21 @@ def check_bounds(given: object, n_features: int, names: Sequence[str] | None = N
         raise ParameterError(
             f"bounds must be {n_features} pairs, one for each feature, got {len(low)}: {_SHAPE}"
         )
-    for i in np.flatnonzero((low > high) | (low == np.inf) | (high == -np.inf))[:1]:
+    for i in np.flatnonzero((low > high) | (low == np.inf) | (high == -np.inf))[:1].tolist():
         name = shown(i if names is None else names[i])
         raise ParameterError(
             f"bounds must have low <= high, got {low[i]:g} and {high[i]:g} for column {name}: put "
             "the smaller one first; where both are equal, the column is constant."
+        )
+    beyond = (np.abs(low) > LARGEST_BOUND) & np.isfinite(low)
+    beyond |= (np.abs(high) > LARGEST_BOUND) & np.isfinite(high)
+    narrow = (low < high) & (high / 2 - low / 2 < 0.5 / LARGEST_BOUND)
+    for i in np.flatnonzero(beyond | narrow)[:1].tolist():
+        name = shown(i if names is None else names[i])
+        raise ParameterError(
+            f"bounds must be from {-LARGEST_BOUND:g} to {LARGEST_BOUND:g}, and equal or at least "
+            f"{1 / LARGEST_BOUND:g} apart, got {low[i]:g} and {high[i]:g} for column {name}: "
+            "rescale the column, or leave them out."
         )
     return Bounds(tuple(low.tolist()), tuple(high.tolist()))
 
@@ -375,14 +406,15 @@ def place_of(
             f"{parameter} must be by index where columns have no names, got {shown(key)}: use 0 "
             "for the first column, or pass records with names, such as a DataFrame."
         )
-    if key not in places:
+    name = meant(key, places)
+    if name is None:
         refuse_name(parameter, key, tuple(places))
-    return places[key]
+    return places[name]
 
 
 def refuse_name(parameter: str, name: str, known: Sequence[str]) -> NoReturn:
     """Say that there is no such column, and which may have been meant."""
-    close = difflib.get_close_matches(name, known, 1)
+    close = nearest([name], known)
     hint = f"did you mean {shown(close[0])}?" if close else "use the names of the columns."
     raise ParameterError(
         f"{parameter} must name columns of the records, got {shown(name)}, which is none: {hint}"

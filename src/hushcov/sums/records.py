@@ -10,7 +10,7 @@ import copy
 import itertools
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -26,6 +26,7 @@ from hushcov.exceptions import (
     MissingPackageError,
     ParameterError,
     PrivacyConditionError,
+    own_errors,
     raise_alone,
 )
 from hushcov.sums.grids import Bounds, check_bounds, check_feature_scale, check_numbers
@@ -123,10 +124,17 @@ class Records(ABC):
     n_features: int
     #: Whether values may be missing: they are NaN, and `CompleteRecords` leaves out their records.
     gaps: bool = False
+    #: Whether a value that is not a number, an infinite one among them, is an error where values
+    #: may be missing; it is missing otherwise.
+    strict: bool = False
     #: Whether blocks come to this process, as arrays of NumPy.
     in_arrays: ClassVar[bool] = True
     #: Names of the features, where they have any.
     feature_names: tuple[str, ...] | None = None
+    #: What a codebook says of features, by name: a kind, and words for the values of a binary one.
+    kinds: Mapping[str, tuple[str, tuple[str, ...]]] = {}
+    #: Names of those that hold 0 and 1 alone, by public knowledge.
+    indicators: frozenset[str] = frozenset()
     #: Whether blocks are tensors on a device.
     on_device: bool = False
     #: Signs that were packed while something else was summed, and a weak reference to the very
@@ -152,6 +160,7 @@ class Records(ABC):
     #: Says that workers may keep compact copies for these records, and holds what keeps them.
     held: Held | None = None
 
+    @own_errors()
     def map_sum(self, block_function: BlockFunction) -> IntArray:
         """Return the sum of `block_function(block)` over blocks that cover each row once.
 
@@ -215,10 +224,13 @@ class Records(ABC):
             if done > start:
                 yield mapping.of_rows(block[max(0, len(block) - (done - start)) :])
 
-    def with_gaps(self, gaps: bool = True) -> Self:
-        """Return the same records, but allow missing values (NaN, None, null), or do not."""
+    def with_gaps(self, gaps: bool = True, *, strict: bool = False) -> Self:
+        """Return the same records, but allow missing values (NaN, None, null), or do not.
+
+        With `strict`, values that are not numbers are an error even so.
+        """
         other = copy.copy(self)
-        other.gaps = gaps
+        other.gaps, other.strict = gaps, strict
         return other
 
     def map_sum_complete(self, counts: RowSums) -> IntArray:
@@ -305,13 +317,21 @@ def check_finite(block: Any, *, gaps: bool = False, names: tuple[str, ...] | Non
         where = f" in {listed(bad)}"
     if gaps:
         raise DataError(
-            f"records must be finite, but some are infinite{where}, which are no nulls: make these "
-            "values empty (NaN) by a rule that uses their own record alone."
+            f"records must hold numbers, but some are infinite or no numbers{where}: leave out "
+            "on_invalid='raise' (--on-invalid raise), and such values count as missing, or make "
+            "these values empty (NaN) by a rule that uses their own record alone."
         )
     raise DataError(
-        f"records must be finite, but some are NaN or infinite{where}. Where values are missing, "
-        + MISSING_CURE
+        f"records must be finite, but some are NaN or infinite{where}, or no numbers. Where values "
+        "are missing, " + MISSING_CURE
     )
+
+
+def without_invalid(values: FloatArray, *, strict: bool) -> FloatArray:
+    """Return values with NaN for what is no number; as they are if that is an error."""
+    if strict or not np.isinf(values).any():
+        return values
+    return np.where(np.isinf(values), np.nan, values)
 
 
 def finite_rows(block: FloatArray) -> tuple[BoolArray, bool]:
@@ -369,7 +389,9 @@ class WrappedRecords(Records):
         self._n_rows = records.n_rows if n_rows is None else n_rows
         self.n_records = records.n_records if n_rows is None else n_rows
         self.n_features, self.feature_names = records.n_features, records.feature_names
+        self.kinds = records.kinds
         self.gaps, self.on_device = records.gaps, records.on_device
+        self.indicators = records.indicators
         self._records = records
 
     @property
@@ -388,9 +410,9 @@ class WrappedRecords(Records):
         other._records, other.on_device = records, records.on_device
         return other
 
-    def with_gaps(self, gaps: bool = True) -> Self:
+    def with_gaps(self, gaps: bool = True, *, strict: bool = False) -> Self:
         """See `Records.with_gaps`."""
-        return self._over(self._records.with_gaps(gaps))
+        return self._over(self._records.with_gaps(gaps, strict=strict))
 
     def unfilled(self) -> Records:
         """See `Records.unfilled`."""
@@ -595,7 +617,7 @@ class CompleteRecords(WrappedRecords):
         """See `Records.unfilled`."""
         return self._records.unfilled()
 
-    def with_gaps(self, gaps: bool = True) -> Self:
+    def with_gaps(self, gaps: bool = True, *, strict: bool = False) -> Self:
         """Return these records: no value of theirs is missing."""
         return self
 

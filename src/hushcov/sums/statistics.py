@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hushcov._arrays import LARGEST_SUM, FloatArray, IntArray
+from hushcov._arrays import LARGEST_SUM, FloatArray
 from hushcov._files import as_path, os_errors, to_disk
 from hushcov._validation import check_integer, shown
 from hushcov.exceptions import (
@@ -30,7 +31,7 @@ from hushcov.exceptions import (
     StatisticsError,
     raise_alone,
 )
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.sums.grids import FeatureGrid, IntegerGrid, check_number_of_records
 from hushcov.sums.records import Records
 
 
@@ -105,13 +106,19 @@ class RecordMap:
         self.check_room(records.n_records)
 
     def check_room(self, n_records: int) -> None:
-        """Refuse so many records that their sums might not fit in 64-bit integers."""
-        if n_records * self.grid.half_width**2 > LARGEST_SUM:
+        """Refuse so many records that their sums might not fit in their integers."""
+        check_number_of_records(n_records)
+        if not self.wide and n_records * self.grid.half_width**2 > LARGEST_SUM:
             raise CapacityError(
                 f"n_records * half_width**2 must be at most 2**62, got {n_records:,} records and "
                 f"half_width {self.grid.half_width}: use IntegerGrid.for_records, or declare a "
                 "total_records that is large enough, before any record is read."
             )
+
+    @property
+    def wide(self) -> bool:
+        """Whether sums are Python integers rather than of 64 bits."""
+        return isinstance(self.grid, IntegerGrid) and self.grid.wide
 
     def check_same(self, other: RecordMap) -> None:
         """Refuse another map, saying what differs; all of it is public."""
@@ -153,8 +160,9 @@ class Statistics:
 
     Parameters
     ----------
-    gram : ndarray of int64, shape (n_features, n_features)
-        Symmetric; stored as a read-only copy, and left out of the repr because it is not private.
+    gram : ndarray of shape (n_features, n_features)
+        Of int64, or of Python integers on a wide grid. Symmetric; stored as a read-only copy, and
+        left out of the repr because it is not private.
     n_records : int
         Number of records summed over.
     record_map : RecordMap
@@ -170,7 +178,7 @@ class Statistics:
     is summed once.
     """
 
-    gram: IntArray = field(repr=False)
+    gram: NDArray[Any] = field(repr=False)
     n_records: int
     record_map: RecordMap
     parts: frozenset[str] = field(default_factory=lambda: frozenset([uuid.uuid4().hex]), repr=False)
@@ -216,7 +224,8 @@ class Statistics:
 
     def covariance(self) -> FloatArray:
         """Return S = gram step^2 / n_records, the second moments in the units of the records."""
-        S = self.gram * np.float64(self.grid.step**2 / self.n_records)
+        # A Python integer is rounded to the nearest double, as one of 64 bits is.
+        S = np.asarray(self.gram, np.float64) * (self.grid.step**2 / self.n_records)
         if isinstance(self.grid, FeatureGrid):
             S *= np.multiply.outer(self.grid.feature_scale, self.grid.feature_scale)
         return S
@@ -243,7 +252,7 @@ class Statistics:
                 )
             parts |= other.parts
             n_records += other.n_records
-        # Checked before adding, so that no sum overflows int64.
+        # Checked before adding, so that no sum overflows.
         self.record_map.check_room(n_records)
         gram = self.gram.copy()
         for other in others:
@@ -308,12 +317,15 @@ class Statistics:
                 raise_alone(CapacityError(f"{asked} {words}"))
 
 
-def _check_gram(gram: IntArray, record_map: RecordMap, n_records: int) -> None:
+def _check_gram(gram: NDArray[Any], record_map: RecordMap, n_records: int) -> None:
     """Refuse what cannot be a sum of products on the grid, without quoting entries."""
     cure = "use second_moments or partial_fit."
-    if not isinstance(gram, np.ndarray) or gram.dtype != np.int64:
+    expected = np.dtype(object if record_map.wide else np.int64)
+    if not isinstance(gram, np.ndarray) or gram.dtype != expected:
         kind = gram.dtype if isinstance(gram, np.ndarray) else type(gram).__name__
-        raise DataError(f"gram must be an int64 array, got {kind}: {cure}")
+        raise DataError(f"gram must be an {expected} array, got {kind}: {cure}")
+    if record_map.wide and not all(type(entry) is int for entry in gram.flat):
+        raise DataError(f"gram must hold Python integers on a wide grid: {cure}")
     d = record_map.n_features
     if gram.shape != (d, d):
         raise DataError(
@@ -337,6 +349,7 @@ FORMAT = 1
 _NAME = b"hushcov statistics "
 _MOST_VERSION, _MOST_DESCRIPTION = 20, 2**28
 _CHECKSUM_BYTES = 32
+_WIDE_BYTES = 24  # of a sum on a wide grid, which is below 2**62 * 2**90
 _COPY_AGAIN = "it is damaged. Copy or write it again; do not use it."
 _FIELDS = {
     *("statistic", "n_records", "parts", "n_features", "grid", "radius", "half_width"),
@@ -358,7 +371,10 @@ def _pieces(statistics: Statistics) -> Iterator[Any]:
     }
     yield json.dumps(about, allow_nan=False).encode() + b"\n"
     for i, row in enumerate(statistics.gram):
-        yield np.ascontiguousarray(row[i:], dtype="<i8").data
+        if statistics.record_map.wide:
+            yield b"".join(x.to_bytes(_WIDE_BYTES, "little", signed=True) for x in row[i:])
+        else:
+            yield np.ascontiguousarray(row[i:], dtype="<i8").data
 
 
 def _read(file: BinaryIO, size: int) -> Statistics:
@@ -379,16 +395,23 @@ def _read(file: BinaryIO, size: int) -> Statistics:
     if not isinstance(about, dict) or set(about) != _FIELDS or about["statistic"] != "gram":
         raise _InvalidError("does not describe its statistics: " + _COPY_AGAIN)
     d, start = about["n_features"], file.tell()
-    if type(d) is not int or d < 1 or size - start != 4 * d * (d + 1) + _CHECKSUM_BYTES:
+    half_width = about["half_width"] if about["grid"] == "integer" else 0
+    wide = type(half_width) is int and half_width > IntegerGrid.largest_half_width
+    each = _WIDE_BYTES if wide else 8
+    if type(d) is not int or d < 1 or size - start != each * d * (d + 1) // 2 + _CHECKSUM_BYTES:
         raise _InvalidError("is longer or shorter than it says: " + _COPY_AGAIN)
     digest.update(first + second)
-    gram = np.empty((d, d), dtype=np.int64)
+    gram: NDArray[Any] = np.empty((d, d), dtype=object if wide else np.int64)
     for i in range(d):
-        content = file.read(8 * (d - i))
-        if len(content) != 8 * (d - i):
+        content = file.read(each * (d - i))
+        if len(content) != each * (d - i):
             raise _InvalidError("became shorter while it was read: " + _COPY_AGAIN)
         digest.update(content)
-        gram[i, i:] = np.frombuffer(content, dtype="<i8")
+        if wide:
+            entries = (content[k : k + each] for k in range(0, len(content), each))
+            gram[i, i:] = [int.from_bytes(entry, "little", signed=True) for entry in entries]
+        else:
+            gram[i, i:] = np.frombuffer(content, dtype="<i8")
         gram[i + 1 :, i] = gram[i, i + 1 :]
     gram.setflags(write=False)
     if file.read(_CHECKSUM_BYTES + 1) != digest.digest():
@@ -396,7 +419,7 @@ def _read(file: BinaryIO, size: int) -> Statistics:
     return _rebuilt(about, gram)
 
 
-def _rebuilt(about: dict[str, Any], gram: IntArray) -> Statistics:
+def _rebuilt(about: dict[str, Any], gram: NDArray[Any]) -> Statistics:
     """Make the statistics from their description, if every number in it is a possible one."""
     scale, names, parts = (about[name] for name in ("feature_scale", "feature_names", "parts"))
     grid: IntegerGrid | FeatureGrid

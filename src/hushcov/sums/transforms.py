@@ -14,7 +14,7 @@ from scipy import special
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_real, shown
 from hushcov.exceptions import ParameterError
-from hushcov.sums.grids import Bounds, check_bounds, place_of
+from hushcov.sums.grids import LARGEST_BOUND, Bounds, check_bounds, place_of
 from hushcov.sums.records import MappedRecords, Records, View, like
 
 LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
@@ -148,7 +148,8 @@ class Transforms:
         for own, pair in zip(self.columns, ends, strict=True):
             pair[:] = pair if own is None else own.mapped(pair.copy(), np)
             if own is not None and own.name == SQUARE:
-                pair[:] = 0.0, pair.max()
+                most = pair.max()
+                pair[:] = 0.0, most if most <= LARGEST_BOUND else math.inf
         return check_bounds(ends, len(self))
 
     def score_bounds(self, bounds: Bounds | None) -> Bounds | None:
@@ -157,6 +158,11 @@ class Transforms:
         low, high = (-math.inf, math.inf) if bounds is None else (bounds.lows, bounds.highs)
         ends = np.where(ranked, -LARGEST_SCORE, low), np.where(ranked, LARGEST_SCORE, high)
         return check_bounds(np.stack(ends, axis=1), len(self))
+
+    @property
+    def as_they_are(self) -> tuple[int, ...]:
+        """Places of columns without a transform."""
+        return tuple(i for i, own in enumerate(self.columns) if own is None)
 
     def view(self, records: Records) -> Records:
         """Return the records under all maps that are known: public ones, or with edges released."""

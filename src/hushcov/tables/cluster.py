@@ -25,7 +25,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hushcov._arrays import BoolArray, IntArray
-from hushcov.exceptions import DataError, HushcovError, MissingPackageError
+from hushcov.exceptions import (
+    INTERRUPTS,
+    CapacityError,
+    DataError,
+    ForeignError,
+    HushcovError,
+    MissingPackageError,
+)
 from hushcov.sums.records import (
     BlockFunction,
     CountedRecords,
@@ -40,6 +47,7 @@ from hushcov.sums.records import (
     layers_of,
     source_of,
 )
+from hushcov.tables.codebook import FrameRecords
 from hushcov.tables.compact import KeptOfPiece
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table
@@ -68,7 +76,7 @@ class DaskRecords(PartitionedRecords):
 
     Parameters
     ----------
-    data : dask array, dask dataframe or FileRecords
+    data : dask array, dask dataframe, FrameRecords of one, or FileRecords
         Lengths of partitions are public. Where dask does not know them they are counted first.
         One task reads whole groups of rows of a Parquet file, whole record batches of an Arrow
         file, or a whole CSV file. So there must be many of these to keep many workers busy.
@@ -92,13 +100,24 @@ class DaskRecords(PartitionedRecords):
             fewest = max(_FEWEST_ROWS, _ROWS_A_FEATURE * data.n_features)
             rows = min(_ROWS_OF_PIECE, max(fewest, -(-data.n_records // _FEW_PIECES)))
             self.n_features = data.n_features
-            self.gaps, self.feature_names = data.gaps, data.feature_names
+            self.gaps, self.strict = data.gaps, data.strict
+            self.feature_names = data.feature_names
             pieces = [(span.n_rows, data.only([span])) for span in data.pieces(rows)]
+        elif isinstance(data, FrameRecords):
+            pieces = self._coded(data)
         else:
             pieces = self._collection(data)
         # Numbers of successive rows, and the delayed table or the Records that a task sums over.
         self._pieces = [(n_rows, rows) for n_rows, rows in pieces if n_rows]
         self.n_records = sum(n_rows for n_rows, _ in self._pieces)
+
+    def _coded(self, data: FrameRecords) -> list[tuple[int, Any]]:
+        """Return the partitions of a dask dataframe as a codebook has them."""
+        self.n_features, self.feature_names = data.n_features, data.feature_names
+        frame, data.frame = data.frame, None  # tasks have their own parts of it
+        sizes = computed(lambda: frame.map_partitions(len).compute())
+        part = dask_module().delayed(data.of)
+        return [(int(n), part(rows)) for n, rows in zip(sizes, frame.to_delayed(), strict=True)]
 
     def _collection(self, data: Any) -> list[tuple[int, Any]]:
         check_frame(data)
@@ -123,7 +142,7 @@ class DaskRecords(PartitionedRecords):
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`."""
         keepers = self._keepers(held)
-        work = Work(view, block_function, self.gaps)
+        work = Work(view, block_function, self.gaps, self.strict)
         parts = [rows for _, rows in self._pieces]
         total = sum_parts(work, parts, listeners, np.empty((0, self.n_features)), keepers)
         if held is not None:
@@ -215,12 +234,18 @@ def computed(compute: Callable[[], _Computed]) -> _Computed:
     """
     try:
         return compute()
-    except (HushcovError, MemoryError) as error:
+    except INTERRUPTS:
+        raise
+    except HushcovError as error:
         error.__cause__ = error.__context__ = None
         raise
-    except Exception as error:
-        kind = type(error).__name__
-    raise DataError(
+    except BaseException as error:
+        kind, full = type(error).__name__, isinstance(error, MemoryError)
+    if full:
+        raise CapacityError(
+            "memory must suffice for tasks on the records, but it ran out: use smaller partitions."
+        )
+    raise ForeignError(
         f"tasks on the records must end without an error, but dask met a {kind}, whose message may "
         "quote records and is left out: look into the logs of the workers, or compute the "
         "collection by itself, where only those who may see the records look on."
@@ -234,11 +259,12 @@ class Work:
     view: View
     block_function: BlockFunction
     gaps: bool
+    strict: bool
 
     def __call__(self, rows: Any, report: Progress, keeper: KeptOfPiece | None = None) -> IntArray:
         """Return the sum over these rows."""
         records = rows if isinstance(rows, Records) else ArrayRecords(np.asarray(rows))
-        records.gaps = self.gaps
+        records.gaps, records.strict = self.gaps, self.strict
         seen = self.view(WatchedRecords(records, lambda: None, report))
         if keeper is not None:
             seen = keeper.serve(seen)
@@ -385,7 +411,7 @@ class UnitPartitions(PartitionedRecords):
         self, view: View, block_function: BlockFunction, listeners: Listeners, held: Held | None
     ) -> IntArray:
         """See `PartitionedRecords.map_sum_through`; no compact copies are kept."""
-        work = Work(view, block_function, self.gaps)
+        work = Work(view, block_function, self.gaps, self.strict)
         none = PartRecords(np.empty((0, self.n_features)), Units(np.zeros(0, dtype=np.int64)), int)
         return sum_parts(work, self.parts, listeners, none)
 
@@ -506,5 +532,6 @@ def _local(frame: Any, label: Any) -> PartRecords | None:
     return PartRecords(frame.drop(columns=[label, _KEY]), units, _type_of(found))
 
 
-def _sizes(part: PartRecords | None) -> tuple[type, IntArray] | None:
-    return None if part is None else (part.kind, part.units.sizes)
+def _sizes(part: PartRecords | None) -> tuple[str, IntArray] | None:
+    # The name of the type: dask 2024.8 calls what is first in a tuple, if it can be called.
+    return None if part is None else (part.kind.__name__, part.units.sizes)

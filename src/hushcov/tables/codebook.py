@@ -1,15 +1,17 @@
 """A codebook: what is publicly known of every column of a table, and the table coded by it.
 
 Columns of categories become one-hot columns, by a public list of their values. A category is first
-read as the number of its value in the list (-1 for any other, NaN for null), then spread out.
+read as the number of its value in the list (-1 for any other, NaN where it is missing), then spread
+out. How fields of other columns are read is in `cells`.
 """
 
 from __future__ import annotations
 
+import copy
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,13 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real, listed, repeated, shown
-from hushcov.exceptions import DataError, ParameterError, RecordsFileError, raise_alone
+from hushcov.exceptions import (
+    INTERRUPTS,
+    DataError,
+    ParameterError,
+    RecordsFileError,
+    raise_alone,
+)
 from hushcov.sums.grids import refuse_name
 from hushcov.sums.records import (
     Records,
@@ -27,27 +35,80 @@ from hushcov.sums.records import (
     check_block_rows,
     check_finite,
     default_block_rows,
+    without_invalid,
 )
 from hushcov.sums.transforms import Transform
-from hushcov.tables.sources import check_frame, filled, names_of, numbers_of
+from hushcov.tables.cells import (
+    FIRST_ROWS,
+    MISSING_CODES,
+    NO,
+    PLAIN,
+    TRUTHS,
+    YES,
+    FieldReader,
+    folded,
+    is_missing,
+    is_text,
+    number_in,
+    remembered,
+    values_of,
+    vocabulary,
+)
+from hushcov.tables.formats import arrow
+from hushcov.tables.sources import (
+    check_frame,
+    filled,
+    names_of,
+    object_columns,
+    refuse_text,
+    text_columns,
+)
 
 NUMBER, BINARY, CATEGORY = "number", "binary", "category"
 #: What a column can be.
 KINDS = (NUMBER, "integer", BINARY, CATEGORY)
 HEADER = ("name", "low", "high", "kind")
 VALUES, TRANSFORM, SEPARATOR, MISSING = "values", "transform", "|", "missing"
-_TRUTHS = ("true", "false")
-_IN_NO_LIST = object()
+CODES, THOUSANDS = "missing_codes", "thousands"
+#: What stands between spellings and the value that they mean, and between such lists.
+MEANS, NEXT = "->", ";"
+#: Separators of thousands by the words for them.
+SEPARATORS = {"comma": ",", "space": " ", "apostrophe": "'"}
+# Lists of one value that make a category a question of yes or no: all else is no such answer.
+_ASKED = ("yes", "y", "true")
+
+
+_WORDS = vocabulary()
 
 
 @dataclass(frozen=True)
 class CodebookColumn:
     """One column: its name, its kind, and the bounds or the list of values that go with it.
 
-    A binary column lies between 0 and 1 unless bounds say otherwise. A category has values and no
-    bounds; if all of them are numbers, it is compared by number, else by text. `transform` is as in
-    the estimators' option, empty for none. `missing` is what empty fields are filled with: a
-    number, or for a category one of its values or any other text.
+    Parameters
+    ----------
+    name : str
+    kind : {"number", "integer", "binary", "category"}
+        A binary column has two values, `low` and `high`, 0 and 1 if they are left out. Then yes, y,
+        true, t and 1 are read as 1, and no, n, false, f and 0 as 0. All else is missing.
+    low, high : float, optional
+        Bounds of numbers.
+    values : sequence of str
+        Values of a category. Case and blanks around a value do not matter; if all values are
+        numbers, they are compared as numbers.
+    transform : str
+        As in the estimators' option, empty for none.
+    missing : str, optional
+        What missing fields are filled with: a number, or for a category one of its values or any
+        other text.
+    synonyms : mapping of str to str
+        Other spellings, and the value of a category that each means; "yes" or "no" for a binary
+        column.
+    missing_codes : sequence of str
+        Fields that are missing values, beside those that are so in every column
+        (`MISSING_CODES`), such as -99.
+    thousands : str
+        The sign between thousands, as the comma in 1,234.56.
     """
 
     name: str
@@ -57,6 +118,9 @@ class CodebookColumn:
     values: tuple[str, ...] = ()
     transform: str = ""
     missing: str | None = None
+    synonyms: Mapping[str, str] = field(default_factory=dict, hash=False)
+    missing_codes: tuple[str, ...] = ()
+    thousands: str = ""
 
     def __post_init__(self) -> None:
         where = f"column {shown(self.name)} of the codebook"
@@ -72,27 +136,52 @@ class CodebookColumn:
                 f"missing must be a number for {where}, got {shown(self.missing)}: write the one "
                 "that empty fields are to have, or leave it out, and their records are left out."
             )
+        object.__setattr__(self, "missing_codes", tuple(self.missing_codes))
+        if self.thousands not in ("", *SEPARATORS.values()) or (
+            self.thousands and self.kind not in (NUMBER, "integer")
+        ):
+            raise ParameterError(
+                f"{THOUSANDS} must be {', '.join(SEPARATORS)} or empty for {where}, and is for "
+                f"numbers alone, got {shown(self.thousands)}: leave it out where there is none."
+            )
         if self.kind == CATEGORY:
-            if self.low is not None or self.high is not None or self.transform:
+            self._check_category(where)
+        else:
+            self._check_numbers(where)
+
+    def _check_category(self, where: str) -> None:
+        if self.low is not None or self.high is not None or self.transform:
+            raise ParameterError(
+                f"low and high must be left out for {where}, which is a category, and so must "
+                "transform: its one-hot columns lie between 0 and 1."
+            )
+        if not self.values or not all(isinstance(v, str) and v.strip() for v in self.values):
+            raise ParameterError(
+                f"values are required for {where}, which is a category: list those that it can "
+                f"have, separated by {SEPARATOR!r}. The list is public and never taken from X."
+            )
+        if len(self._places) < len(self.values):
+            raise ParameterError(
+                f"values must all differ for {where}, got {len(self.values)} with "
+                f"{len(self._places)} different ones: leave out what is there twice. Case and "
+                "blanks around a value do not matter."
+            )
+        self._check_synonyms(where, self._places)
+
+    def _check_numbers(self, where: str) -> None:
+        if self.kind == BINARY:
+            self._check_synonyms(where, _WORDS)
+            spelt = [each for each in self.values if folded(each) not in _WORDS]
+            if spelt:
                 raise ParameterError(
-                    f"low and high must be left out for {where}, which is a category, and so must "
-                    "transform: its one-hot columns lie between 0 and 1."
+                    f"values of {where} must say which are yes and which are no, got "
+                    f"{', '.join(map(shown, spelt))}: write them as male {MEANS} yes{NEXT} female "
+                    f"{MEANS} no, or call the column a category."
                 )
-            if not self.values or not all(isinstance(v, str) and v.strip() for v in self.values):
-                raise ParameterError(
-                    f"values are required for {where}, which is a category: list those that it can "
-                    f"have, separated by {SEPARATOR!r}. The list is public and never taken from X."
-                )
-            if len(self._places) < len(self.values):
-                raise ParameterError(
-                    f"values must all differ for {where}, got {len(self.values)} with "
-                    f"{len(self._places)} different ones: leave out what is there twice."
-                )
-            return
-        if self.values:
+        elif self.values or self.synonyms:
             raise ParameterError(
                 f"values must be left out for {where}, which is a {self.kind}: values are of "
-                "categories."
+                "categories and binary columns."
             )
         if self.kind == BINARY:
             object.__setattr__(self, "low", 0.0 if self.low is None else self.low)
@@ -122,7 +211,9 @@ class CodebookColumn:
         """The number that stands for an empty field; NaN where its record is left out."""
         if self.missing is None:
             return math.nan
-        return self.code(self.missing) if self.kind == CATEGORY else float(self.missing)
+        if self.kind == CATEGORY:
+            return float(self._places.get(self._key(self.missing), -1))
+        return float(self.missing)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -139,46 +230,102 @@ class CodebookColumn:
     def _places(self) -> dict[object, int]:
         return {self._key(value): i for i, value in enumerate(self.values)}
 
+    @cached_property
+    def _spellings(self) -> dict[object, float]:
+        """Places of values by all that stands for them; NaN for codes of missing values."""
+        found = dict.fromkeys(map(self._key, MISSING_CODES), math.nan)
+        if self._asks:
+            sides = {_WORDS[folded(value)]: float(i) for i, value in enumerate(self.values)}
+            found |= {word: sides.get(side, -1.0) for word, side in _WORDS.items()}
+        found |= dict.fromkeys(map(self._key, self.missing_codes), math.nan)
+        found |= {key: float(place) for key, place in self._places.items()}
+        meant = {self._key(word): self._key(value) for word, value in self.synonyms.items()}
+        found |= {word: float(self._places[value]) for word, value in meant.items()}
+        return found
+
+    @cached_property
+    def _asks(self) -> bool:
+        """Whether the values of a category are yes and no, or yes alone."""
+        if self._numeric:
+            return False
+        sides = [_WORDS.get(folded(value)) for value in self.values]
+        return sides in ([1.0, 0.0], [0.0, 1.0]) or (
+            len(sides) == 1 and folded(self.values[0]) in _ASKED
+        )
+
+    def _check_synonyms(self, where: str, known: Mapping[Any, Any]) -> None:
+        """Refuse spellings of what is no value, and codes of missing values that are values."""
+        category = self.kind == CATEGORY
+        meant = {self._key(each) if category else folded(each) for each in self.synonyms.values()}
+        if not meant <= set(known):
+            raise ParameterError(
+                f"spellings for {where} must mean one of its values, or yes or no in a binary "
+                f"column, got others: write them as Y|1 {MEANS} yes."
+            )
+        spelt = [folded(each) for each in (*self.values, *self.synonyms, *self.missing_codes)]
+        if twice := repeated(spelt):
+            raise ParameterError(
+                f"values, their spellings and {CODES} of {where} must all differ, got "
+                f"{', '.join(map(shown, twice))} twice: leave it out of one of them."
+            )
+
+    @property
+    def has_own_words(self) -> bool:
+        """Whether fields that are no numbers mean what this column alone says."""
+        words = (*self.synonyms, *self.missing_codes)
+        return any(number_in(folded(word)) is None for word in words)
+
+    @cached_property
+    def reading(self) -> FieldReader:
+        """How fields become numbers, where this is no category."""
+        known: dict[str, Any] = {"thousands": self.thousands}
+        words: Mapping[str, float] = TRUTHS
+        if self.kind == BINARY:
+            ends = float(self.low or 0), float(1 if self.high is None else self.high)
+            meant = {folded(word): _WORDS[folded(side)] for word, side in self.synonyms.items()}
+            words = dict(_WORDS) if ends == (0.0, 1.0) else {}
+            words |= {word: ends[int(side)] for word, side in meant.items()}
+            known["only"] = ends
+        return FieldReader.of(words, self.missing_codes, **known)
+
     def _key(self, value: object) -> object:
         """Return the number or text by which a value is compared."""
-        if self._numeric:
-            return _number(value)
-        if isinstance(value, bool | np.bool_):
-            return _TRUTHS[not value]
+        number = _number(value) if self._numeric else None
+        if number is not None or (self._numeric and not isinstance(value, str)):
+            return number
         if isinstance(value, float | np.floating) and float(value).is_integer():
             value = int(value)
-        text = str(value).strip()
-        return text.casefold() if text.casefold() in _TRUTHS else text
+        text = folded(str(value))  # that of truth values is a word of yes or no
+        whole = number_in(text) if self._asks else None  # as 1.0
+        return text if whole is None or not whole.is_integer() else str(int(whole))
 
     def code(self, value: object) -> float:
-        """Return the place of a value in the list; -1 if it is not in it, NaN if it is missing."""
-        missing = value is None or type(value).__name__ in ("NAType", "NaTType")
-        empty = isinstance(value, str) and not value.strip()
-        if missing or empty or (isinstance(value, float | np.floating) and np.isnan(value)):
-            return math.nan
+        """Return the number of a value: of a category, its place in the list.
+
+        A value that is in no list is -1, one that is missing NaN. What is no number in a column of
+        numbers, and neither yes nor no in one of these, is infinite.
+        """
+        if self.kind != CATEGORY:
+            return self.reading.value(value)
+        other = math.inf if self._asks else -1.0
         try:
-            return float(self._places.get(self._key(value), -1))
-        except Exception:  # an object's own text may fail, and that of an integer be too long
-            return -1.0
+            return math.nan if is_missing(value) else self._spellings.get(self._key(value), other)
+        except INTERRUPTS:
+            raise
+        except BaseException:  # an object's own text may fail, and that of an integer be too long
+            return other
 
     def codes(self, values: Iterable[object]) -> FloatArray:
-        """Return the places of many values."""
-        known: dict[object, float] = {}
-        found = []
-        for value in values:
-            try:
-                code = known.get((type(value), value))
-            except Exception:  # a list or the like
-                code = -1.0
-            if code is None:
-                code = known[type(value), value] = self.code(value)
-            found.append(code)
-        return np.array(found, dtype=np.float64)
+        """Return the numbers of many values."""
+        return remembered(self.code, values)
 
     def codes_of_arrow(self, column: Any) -> FloatArray:
-        """Return the places of the values of an Arrow array."""
-        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
-        codes = np.append(self.codes(_values_of(encoded.dictionary)), math.nan)
+        """Return the numbers of the values of an Arrow array."""
+        try:
+            encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        except NotImplementedError:  # by its type, as that of lists
+            return self.codes(values_of(column))
+        codes = np.append(self.codes(values_of(encoded.dictionary)), math.nan)
         places = (
             encoded.indices.fill_null(len(codes) - 1) if encoded.null_count else encoded.indices
         )
@@ -237,6 +384,24 @@ class Codebook:
         return found
 
     @property
+    def kinds(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """Kinds of the features, with the words for the values of a binary one if there are any."""
+        return {
+            feature: (column.kind, column.values if column.kind == BINARY else ())
+            for column in self.columns
+            for feature in column.features
+        }
+
+    @property
+    def indicators(self) -> frozenset[str]:
+        """Names of the features that hold 0 and 1 alone."""
+        known = [each for each in self.columns if each.kind == CATEGORY]
+        for each in self.columns:
+            if each.kind == BINARY and each.bounds == (0.0, 1.0) and not 0 < each.fill < 1:
+                known.append(each)
+        return frozenset(name for each in known for name in each.features)
+
+    @property
     def transforms(self) -> dict[str, str]:
         """Transforms of the columns that have one, as the `transforms` of estimators."""
         return {each.name: each.transform for each in self.columns if each.transform}
@@ -257,6 +422,11 @@ class Codebook:
         return {each.name: each.fill for each in self.columns if each.missing is not None}
 
     @property
+    def described(self) -> dict[str, CodebookColumn]:
+        """Columns by name."""
+        return {column.name: column for column in self.columns}
+
+    @property
     def categories(self) -> dict[str, CodebookColumn]:
         """Columns of categories, by name."""
         return {column.name: column for column in self.columns if column.kind == CATEGORY}
@@ -266,8 +436,11 @@ def read_codebook(path: str | Path) -> Codebook:
     """Read a codebook: a CSV file with the header name, low, high, kind and, optionally, others.
 
     Kinds are number, integer, binary (0 and 1 unless low and high say otherwise) and category,
-    whose `values` are separated by "|". `transform` says how a column is mapped, as log1p, and
-    `missing` what its empty fields are filled with. Other columns of the file are not read.
+    whose `values` are separated by "|". Other spellings stand before the value that they mean:
+    "yes|Y|1 -> yes; no|N|0 -> no". `transform` says how a column is mapped, as log1p, `missing`
+    what missing fields are filled with, `missing_codes` which fields are missing beside those that
+    always are, as "-99|999", and `thousands` what separates thousands, as comma. Other columns of
+    the file are not read.
     """
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -294,7 +467,8 @@ def read_codebook(path: str | Path) -> Codebook:
 
 
 def _column(row: dict[str, Any]) -> CodebookColumn:
-    fields = {name: (row.get(name) or "").strip() for name in (*HEADER, VALUES, TRANSFORM, MISSING)}
+    known = (*HEADER, VALUES, TRANSFORM, MISSING, CODES, THOUSANDS)
+    fields = {name: (row.get(name) or "").strip() for name in known}
     ends = {}
     for end in ("low", "high"):
         ends[end] = _number(fields[end])
@@ -303,10 +477,61 @@ def _column(row: dict[str, Any]) -> CodebookColumn:
                 f"{end} must be a number for column {shown(fields['name'])} of the codebook, got "
                 f"{shown(fields[end])}: write one, or leave the field empty."
             )
-    values = tuple(fields[VALUES].split(SEPARATOR)) if fields[VALUES] else ()
-    given: Any = ends | {"values": values, "transform": fields[TRANSFORM]}
-    given["missing"] = fields[MISSING] or None
-    return CodebookColumn(fields["name"], fields["kind"], **given)
+    values, synonyms = read_values(fields[VALUES])
+    return CodebookColumn(
+        fields["name"],
+        fields["kind"],
+        ends["low"],
+        ends["high"],
+        values=values,
+        transform=fields[TRANSFORM],
+        missing=fields[MISSING] or None,
+        synonyms=synonyms,
+        missing_codes=_split(fields[CODES]),
+        thousands=SEPARATORS.get(fields[THOUSANDS], fields[THOUSANDS]),
+    )
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(each.strip() for each in text.split(SEPARATOR)) if text.strip() else ()
+
+
+def read_values(text: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the values that a text lists, and the value that each other spelling means.
+
+    Values are separated by "|". Spellings stand before their value: "yes|Y -> yes; no|N -> no".
+    """
+    if MEANS not in text:
+        return _split(text), {}
+    values: list[str] = []
+    synonyms: dict[str, str] = {}
+    for part in filter(str.strip, text.split(NEXT)):
+        before, means, value = part.partition(MEANS)
+        if not means:
+            values += _split(part)
+            continue
+        values.append(value.strip())
+        spelt = [each for each in _split(before) if each != value.strip()]
+        if twice := [each for each in spelt if each in synonyms]:
+            raise ParameterError(
+                f"values must have every spelling once, got {', '.join(map(shown, twice))} for "
+                "several: leave it out of all but one."
+            )
+        synonyms |= dict.fromkeys(spelt, value.strip())
+    return tuple(values), synonyms
+
+
+def written_values(column: CodebookColumn) -> str:
+    """Return the text that `read_values` reads as the values of a column."""
+    if not column.synonyms:
+        return SEPARATOR.join(column.values)
+    named = [*column.values, *(each for each in YES[:1] + NO[:1] if each not in column.values)]
+    parts = []
+    for value in named if column.kind == BINARY else column.values:
+        spelt = [each for each, meant in column.synonyms.items() if folded(meant) == folded(value)]
+        if spelt or value in column.values:
+            parts.append(f"{SEPARATOR.join([value, *spelt])} {MEANS} {value}")
+    return f"{NEXT} ".join(parts)
 
 
 class CodedRecords(WrappedRecords):
@@ -314,16 +539,23 @@ class CodedRecords(WrappedRecords):
 
     In `records` a category is the place of its value, -1 for none, NaN where it is missing. `sizes`
     has for each column how many values it has, 0 for one that is used as it is, and `names` those
-    of all columns after that.
+    of all columns after that. `indicators` are the names of those that hold 0 and 1 alone.
 
     Privacy
     -------
     Each row is mapped on its own, by lists that are public, so neighbours stay neighbours.
     """
 
-    def __init__(self, records: Records, sizes: tuple[int, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        records: Records,
+        sizes: tuple[int, ...],
+        names: tuple[str, ...],
+        indicators: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(records)
         self.sizes, self.feature_names, self.n_features = sizes, names, len(names)
+        self.indicators = indicators
 
     @property
     def source(self) -> Records:
@@ -332,7 +564,9 @@ class CodedRecords(WrappedRecords):
 
     def on(self, records: Records) -> Records:
         """Return these columns of other records."""
-        return self._view()(records)
+        other = self._view()(records)
+        other.kinds = self.kinds
+        return other
 
     def _blocks(self) -> Iterator[FloatArray]:
         for block in self._records._blocks():
@@ -349,7 +583,12 @@ class CodedRecords(WrappedRecords):
             yield rows
 
     def _view(self) -> View:
-        return partial(CodedRecords, sizes=self.sizes, names=self.feature_names or ())
+        return partial(
+            CodedRecords,
+            sizes=self.sizes,
+            names=self.feature_names or (),
+            indicators=self.indicators,
+        )
 
 
 def code_categories(records: Any, codebook: Codebook, block_rows: int | None) -> CodedRecords:
@@ -369,7 +608,9 @@ def code_categories(records: Any, codebook: Codebook, block_rows: int | None) ->
             f"{listed(repeated(features))} twice: rename a column."
         )
     records.block_rows = check_block_rows(block_rows, default_block_rows(len(features)))
-    return CodedRecords(records, tuple(sizes), tuple(features))
+    coded = CodedRecords(records, tuple(sizes), tuple(features), codebook.indicators)
+    coded.kinds = codebook.kinds
+    return coded
 
 
 def check_codebook(codebook: object) -> Codebook:
@@ -388,7 +629,7 @@ class FrameRecords(Records):
     block_rows: int
 
     def __init__(self, frame: Any, codebook: Codebook) -> None:
-        names = None if type(frame).__module__.startswith("dask") else names_of(frame)
+        names = names_of(frame)
         if names is None:
             raise ParameterError(
                 "codebook must be left out for records whose columns have no names: pass a "
@@ -399,52 +640,70 @@ class FrameRecords(Records):
             raise DataError(
                 "X must have column names that all differ, got some twice: rename columns."
             )
-        self.frame, self._categories, self.fills = frame, codebook.categories, codebook.fills
-        check_frame(frame, texts=tuple(self._categories))
-        self.n_records, self.n_features = frame.shape
-        self.feature_names = names
+        self.frame, self._columns, self.fills = frame, codebook.described, codebook.fills
+        stated = text_columns(frame)
+        texts = [name for name in stated if name in self._columns]
+        check_frame(frame, texts=(*texts, *codebook.categories))
+        self.n_features, self.feature_names = len(names), names
+        self.block_rows = default_block_rows(self.n_features)
+        self._texts = frozenset((*texts, *codebook.categories))
+        self._in_polars = hasattr(frame, "to_series")
+        if self._in_polars and self._texts:
+            # Polars itself panics where a text is not UTF-8, and prints its bytes.
+            arrow("text columns of polars frames")
+        if hasattr(frame, "to_dask_array"):  # workers have its rows
+            return
+        self.n_records = len(frame)
+        first = self._part(0, FIRST_ROWS)
+        guessed = [name for name in object_columns(frame) if name not in codebook.categories]
+        own = {name: self._column(first, name) for name in guessed}
+        found = {name: self._read(column, name) for name, column in own.items()}
+        refuse_text([n for n in guessed if is_text(found[n], np.asarray(own[n], dtype=object))])
+
+    def of(self, part: Any) -> FrameRecords:
+        """Return the rows of a partition of the frame."""
+        records = copy.copy(self)
+        records.frame, records.n_records = part, len(part)
+        return records
+
+    def _part(self, start: int, stop: int) -> Any:
+        """Return successive rows of the frame."""
+        frame = self.frame
+        return (
+            frame.iloc[start:stop] if hasattr(frame, "iloc") else frame.slice(start, stop - start)
+        )
+
+    def _column(self, part: Any, name: str) -> Any:
+        place = (self.feature_names or ()).index(name)
+        if hasattr(part, "iloc"):
+            return part.iloc[:, place]
+        return part.to_series(place) if hasattr(part, "to_series") else part.column(place)
 
     def _blocks(self) -> Iterator[FloatArray]:
-        frame, names = self.frame, self.feature_names or ()
-        pandas = hasattr(frame, "iloc")
         for start in range(0, self.n_records, self.block_rows):
-            stop = start + self.block_rows
-            part = frame.iloc[start:stop] if pandas else frame.slice(start, stop - start)
+            part = self._part(start, start + self.block_rows)
             block = np.empty((len(part), self.n_features))
-            for i, name in enumerate(names):
-                if pandas:
-                    column = part.iloc[:, i]
-                else:
-                    column = part.to_series(i) if hasattr(part, "to_series") else part.column(i)
-                block[:, i] = self._numbers(column, name)
+            for i, name in enumerate(self.feature_names or ()):
+                found = self._read(self._column(part, name), name)
+                found = without_invalid(found, strict=self.strict)
+                block[:, i] = filled(found, self.fills.get(name))
             block.setflags(write=False)
             yield block
 
-    def _numbers(self, column: Any, name: str) -> FloatArray:
-        category, gaps = self._categories.get(name), self.gaps or name in self.fills
-        if category is not None and not hasattr(column, "combine_chunks"):
-            found = category.codes(_values_of(column))
-        elif category is not None:
+    def _read(self, column: Any, name: str) -> FloatArray:
+        """Return the numbers of a column: NaN if missing, infinite if it is none."""
+        described = self._columns.get(name)
+        if name in self._texts and described is not None:
+            if self._in_polars and str(column.dtype) != "Object":
+                column = column.to_arrow()
             while hasattr(column, "combine_chunks"):  # an Arrow column, made one array
                 column = column.combine_chunks()
-            found = category.codes_of_arrow(column)
-        elif (values := np.asarray(column)).dtype.kind == "O":
-            found = numbers_of(values[:, None], gaps, (name,))[:, 0]
-        else:
-            with np.errstate(all="ignore"):
-                found = values.astype(np.float64)
-        return filled(found, self.fills.get(name))
-
-
-def _values_of(column: Any) -> list[Any]:
-    """Return values as objects of Python; one that cannot be made, as a far date, is in no list."""
-    try:
-        return list(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
-    except Exception:
-        found = []
-        for i in range(len(column)):
-            try:
-                found.append(column[i].as_py() if hasattr(column[i], "as_py") else column[i])
-            except Exception:
-                found.append(_IN_NO_LIST)
-        return found
+            if hasattr(column, "dictionary_encode") and not hasattr(column, "iloc"):
+                return described.codes_of_arrow(column)
+            return described.codes(values_of(column))
+        values = np.asarray(column)
+        if values.dtype.kind == "O":
+            return remembered(PLAIN.value if described is None else described.code, values)
+        with np.errstate(all="ignore"):
+            found = values.astype(np.float64)
+        return found if described is None else described.reading.numbers(found)

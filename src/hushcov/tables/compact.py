@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
+from hushcov.exceptions import RecordsFileError
 from hushcov.sums.counts import fill_bins
 from hushcov.sums.grids import check_feature_scale
 from hushcov.sums.records import (
@@ -370,7 +371,9 @@ def _read_back(file: io.FileIO, n_rows: int, n_features: int) -> Iterator[Int16A
 
 def _check_whole(n_bytes: int | None, integers: Int16Array) -> None:
     if n_bytes != integers.nbytes:
-        raise OSError("the scratch file must have room for two bytes a value: use another folder.")
+        raise RecordsFileError(
+            "the scratch file must have room for two bytes a value: use another folder."
+        )
 
 
 @compiled

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import ctypes
-import difflib
 import glob
 import os
 import re
@@ -26,18 +25,28 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._compiled import threads
-from hushcov._validation import check_real, listed, repeated, shown
+from hushcov._validation import check_real, listed, meant, nearest, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.sums.counts import Octaves
-from hushcov.sums.records import Records, check_block_rows, check_finite, default_block_rows
+from hushcov.sums.records import (
+    Records,
+    check_block_rows,
+    check_finite,
+    default_block_rows,
+    without_invalid,
+)
 from hushcov.sums.rows import MISSING, RowSums, turn_columns
+from hushcov.tables.cells import PLAIN, FieldReader, is_text
 from hushcov.tables.compact import Mapping, ToBins
 from hushcov.tables.formats import (
+    WRONG_TEXT,
     FileSpan,
     GroupReader,
     arrow,
     changed,
     cut,
+    decoded,
+    first_texts,
     group_sizes,
     no_numbers,
     read_batches,
@@ -50,6 +59,7 @@ from hushcov.tables.sources import (
     filled,
     format_of,
     is_arrow_number,
+    is_arrow_text,
     is_file_source,
     map_npy,
     refuse_nulls,
@@ -216,7 +226,8 @@ class FileRecords(Records):
             cure = "say how many GB the compact copy may take, or leave it out."
             self.memory = int(1e9 * check_real("memory", memory, above=0, or_zero=True, cure=cure))
         text = TextOptions.checked(delimiter, header, names)
-        self._categories = {} if codebook is None else codebook.categories
+        self._described = {} if codebook is None else codebook.described
+        categories = () if codebook is None else tuple(codebook.categories)
         self.fills = {} if codebook is None else codebook.fills
         paths = find_files(source)
         file_format = format_of(paths[0]) or ""
@@ -229,7 +240,8 @@ class FileRecords(Records):
                 "file: leave them out."
             )
         self._groups: dict[str, list[int]] = {}  # sizes of groups of rows, by the path of a file
-        texts = tuple(self._categories)
+        # Fields that the codebook spells out are not left to pyarrow, which may know them as nulls.
+        texts = (*categories, *(name for name, own in self._described.items() if own.has_own_words))
         files = [replace(whole_file(path, file_format, text), texts=texts) for path in paths]
         self._set_spans(files)
         schemas = [schema_of(file) for file in files]
@@ -237,11 +249,41 @@ class FileRecords(Records):
             codebook.check_names(schemas[0].names)
         self.columns_given = columns is not None
         self.left_out = names_left_out(paths, schemas, leave_out)
+        if file_format == "csv":
+            pairs = zip(files, schemas, strict=True)
+            schemas = [
+                self._guessed(*pair, columns, (*categories, *self.left_out)) for pair in pairs
+            ]
+        stated = () if file_format == "csv" else self._stated_texts(schemas[0])
+        self._texts = frozenset((*categories, *stated))
         self.feature_names = choose_columns(
-            paths, schemas, columns, texts=texts, left_out=self.left_out, options=text
+            paths, schemas, columns, texts=tuple(self._texts), left_out=self.left_out, options=text
         )
         self.n_features = len(self.feature_names)
         self.block_rows = check_block_rows(block_rows, default_block_rows(self.n_features))
+
+    def _guessed(
+        self, file: FileSpan, schema: Any, columns: Sequence[str] | None, known: Sequence[str]
+    ) -> Any:
+        """Return the types of a text file: columns are of numbers unless most fields are none."""
+        kinds = {name: schema.field(i).type for i, name in enumerate(schema.names)}
+        chosen = kinds if columns is None else {meant(name, kinds) for name in columns}
+        asked = [name for name in kinds if name in chosen and name not in known]
+        asked = [name for name in asked if not is_number_or_null(kinds[name])]
+        # It is read even if nothing is asked: how often a file is read must not depend on records.
+        for name, column in first_texts(file, asked).items():
+            any_number = replace(self._reading(name), only=None)  # as where pyarrow reads numbers
+            if not is_text(any_number.text(column)):
+                kinds[name] = arrow().float64()
+        return arrow().schema(list(kinds.items()))
+
+    def _stated_texts(self, schema: Any) -> list[str]:
+        """Return columns of text by the types that files state, which a codebook describes."""
+        kinds = {name: schema.field(i).type for i, name in enumerate(schema.names)}
+        return [n for n in self._described if n in kinds and is_arrow_text(arrow(), kinds[n])]
+
+    def _reading(self, name: str) -> FieldReader:
+        return self._described[name].reading if name in self._described else PLAIN
 
     def schemas(self) -> dict[str, Any]:
         """Return names and types of the columns of every file by its path, as they are there."""
@@ -272,12 +314,16 @@ class FileRecords(Records):
         return [piece for span in self.spans for piece in cut(span, self.feature_names[0], rows)]
 
     def column(self, name: str, rows: int, *, text: bool) -> Iterator[Any]:
-        """Yield a column of successive rows; that of text files as `text` or as numbers."""
+        """Yield a column of successive rows; that of text files as `text`, or as numbers if it is.
+
+        Where some fields of a block are no numbers, it is text, too."""
         for span in self.spans:
             texts = tuple(each for each in span.texts if each != name)
             whole = replace(span, texts=(*texts, name) if text else texts)
             for batch in _within(whole, [name], rows):
-                yield batch.column(0)
+                if span.is_text and text and arrow().types.is_binary(batch.column(0).type):
+                    raise DataError(f"{span.path} cannot be read as csv: {WRONG_TEXT}")
+                yield decoded(batch.column(0)) if span.is_text else batch.column(0)
 
     def _blocks(self) -> Iterator[FloatArray]:
         parts = self._parts(8)
@@ -339,7 +385,7 @@ class FileRecords(Records):
 
         None where files have no groups, or too large or too small ones: they are read in batches.
         """
-        if self.spans[0].format != "parquet" or self._categories:
+        if self.spans[0].format != "parquet" or self._texts:
             return None
         d, parts, position = self.n_features, list[_Part](), 0
         room = reader_bytes(d) + 16 * d * default_block_rows(d)  # what batches and blocks take
@@ -417,15 +463,21 @@ class FileRecords(Records):
         return [self._numbers(name, column) for name, column in named]
 
     def _numbers(self, name: str, column: Any) -> FloatArray:
-        if name in self._categories:
-            return filled(self._categories[name].codes_of_arrow(column), self.fills.get(name))
         types = arrow().types
-        if column.null_count or not (
-            types.is_integer(column.type) or types.is_floating(column.type)
-        ):
-            column = column.cast(arrow().float64(), safe=False)
-        found = np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
-        return filled(found, self.fills.get(name))
+        column = decoded(column) if self.spans[0].is_text else column
+        if name in self._texts:
+            found = self._described[name].codes_of_arrow(column)
+        elif types.is_string(column.type):  # a block of a text file with other fields than numbers
+            found = self._reading(name).text(column)
+        else:
+            if column.null_count or not (
+                types.is_integer(column.type) or types.is_floating(column.type)
+            ):
+                column = column.cast(arrow().float64(), safe=False)
+            found = np.require(column.to_numpy(zero_copy_only=False), np.float64, ["C", "A"])
+            found = self._reading(name).numbers(found)
+        strict = self.strict or not (self.gaps or name in self.fills)
+        return filled(without_invalid(found, strict=strict), self.fills.get(name))
 
 
 class _Part(NamedTuple):
@@ -576,7 +628,9 @@ def names_left_out(
                 f"leave_out must have names or positions of columns, got {place} for "
                 f"{len(first)} columns of {paths[0]}: count them from 0 on."
             )
-    names = tuple(name if isinstance(name, str) else first[name] for name in columns)
+    names = tuple(
+        meant(name, first) or name if isinstance(name, str) else first[name] for name in columns
+    )
     for path, schema in zip(paths, schemas, strict=True):
         wrong = _not_there(path, schema.names, names)
         if wrong:
@@ -599,7 +653,8 @@ def choose_columns(
     Those in `texts` may be of any type. Those that are left out are none. `options` are those of
     text files.
     """
-    names = tuple(schemas[0].names if columns is None else columns)
+    there = schemas[0].names
+    names = tuple(there if columns is None else (meant(name, there) or name for name in columns))
     if columns is None:
         names = tuple(name for name in names if name not in left_out)
     elif set(names) & set(left_out):
@@ -644,8 +699,8 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
         wrong.append(f"{path} must have {listed(twice)} once, got more: rename columns of it.")
     missing = [name for name in bad if name not in found]
     if missing:
-        close = [match for name in missing for match in difflib.get_close_matches(name, found, 1)]
-        hint = f"did you mean {', '.join(map(shown, dict.fromkeys(close)))}? It" if close else "it"
+        close = nearest(missing, found)
+        hint = f"did you mean {', '.join(map(shown, close))}? It" if close else "it"
         wrong.append(
             f"{path} must have {listed(missing)}, got none of that name: {hint} has "
             f"{listed(found)}{' (names of folders are no columns)' * ('=' in path)}."
@@ -659,7 +714,7 @@ def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[
     bad, types = [], []
     for name, kind in kinds.items():
         # A column of a text file whose first rows are all null has no type yet.
-        if is_arrow_number(pa, kind) or (text and pa.types.is_null(kind)):
+        if is_number_or_null(kind) if text else is_arrow_number(pa, kind):
             continue
         bad.append(name)
         temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
@@ -669,6 +724,11 @@ def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[
     if text:  # all of it is text, and what it reads as may differ from one block to the next
         return [no_numbers(path, bad, options)]
     return [no_numbers(path, bad, None, types)]
+
+
+def is_number_or_null(kind: Any) -> bool:
+    """Return whether a type is of numbers, or of a column whose fields are all missing."""
+    return is_arrow_number(arrow(), kind) or bool(arrow().types.is_null(kind))
 
 
 @dataclass(frozen=True)
@@ -757,7 +817,7 @@ def _stated_kind(arrow_type: Any) -> str:
     inner = arrow_type.value_type if types.is_dictionary(arrow_type) else arrow_type
     if types.is_boolean(inner):
         return TRUTH
-    if types.is_string(inner) or types.is_large_string(inner):
+    if is_arrow_text(arrow(), inner):
         return TEXT
     return NUMBER if inner is arrow_type and is_arrow_number(arrow(), inner) else OTHER
 

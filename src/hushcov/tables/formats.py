@@ -1,6 +1,7 @@
 """Parquet, Arrow and CSV files through pyarrow: their columns and rows, and rows in batches.
 
-Columns must be in every file, be numbers and have no nulls.
+Columns must be in every file and be numbers. A field of a text file that is none is handed on as
+text: `cells` says what it counts as.
 
 In a text file the first line may name the columns. What follows is records, and a blank line is one
 of nulls: if it were skipped, the number of records would depend on their values. The names in the
@@ -29,6 +30,7 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
+from hushcov.tables.cells import MISSING_CODES
 from hushcov.tables.sources import format_of
 from hushcov.tables.text import TextLayout, TextOptions, find_layout, first_fields, read_blocks
 
@@ -36,7 +38,7 @@ from hushcov.tables.text import TextLayout, TextOptions, find_layout, first_fiel
 # million. With it, pyarrow holds one page of each column, its dictionary if any, and this buffer.
 _STREAM_BYTES = 2**14
 _DAMAGED = "it is damaged, of another format than its name says, or two columns share a name."
-_WRONG_TEXT = (
+WRONG_TEXT = (
     "a line has too many or too few fields, or it is not in UTF-8. Open it in an editor, or write "
     "it again."
 )
@@ -93,18 +95,41 @@ def whole_file(path: str, file_format: str, text: TextOptions) -> FileSpan:
 def schema_of(span: FileSpan) -> Any:
     """Return names and types of the columns; of text files guessed from their first block.
 
-    A guess that a column holds no numbers is right, and only tells it before all is read.
+    What a column of a text file holds that is not of numbers throughout is up to `is_text`.
     """
     with readable(span.path):
         if span.format == "csv":
             assert span.layout is not None
             pa, names = arrow(), names_in(span)
             for block in read_blocks(span.path, span.layout):
-                return _parser(span, names)(block).schema
+                return _parser(span, names, {})(block).schema
             return pa.schema([(name, pa.null()) for name in names])
         schema = _dataset(span.path, span.format).schema
         _ = schema.names  # decoding them may fail: do it here, where errors are translated
         return schema
+
+
+def first_texts(span: FileSpan, names: Sequence[str]) -> dict[str, Any]:
+    """Return columns of the first block of a text file, as text; it is read for no column, too."""
+    assert span.layout is not None
+    with readable(span.path):
+        found = names_in(span)
+        for block in read_blocks(span.path, span.layout):
+            if not names:
+                break
+            kinds = dict.fromkeys(names, arrow().string())
+            table = _parser(span, found, kinds, include_columns=list(names))(block)
+            return {name: decoded(table.column(name).combine_chunks()) for name in names}
+    return {}
+
+
+def decoded(column: Any) -> Any:
+    """Return bytes as text; signs that are not UTF-8 are replaced, in their own field alone."""
+    pa = arrow()
+    if not pa.types.is_binary(column.type):
+        return column
+    given = (None if each is None else each.decode(errors="replace") for each in column.to_pylist())
+    return pa.array(given, pa.string())
 
 
 def _dataset(path: str, file_format: str) -> Any:
@@ -235,14 +260,12 @@ def _arrow_batches(span: FileSpan, names: list[str], _: int) -> Iterator[tuple[i
 def _csv_batches(span: FileSpan, names: list[str], _: int) -> Iterator[tuple[int, Any]]:
     """Parse blocks of a text file, several at a time; those before the span are not parsed.
 
-    Columns are read as floats, or as booleans where there are such words in the file.
+    Columns are read as floats. In a block where one has other fields, it is handed on as text.
     """
     pa, layout, found = arrow(), span.layout, names_in(span)
     assert layout is not None
-    truths = {found[i] for i in layout.truths if i < len(found)}
-    kinds = {name: pa.bool_() if name in truths else pa.float64() for name in names}
-    kinds |= {name: pa.string() for name in names if name in span.texts}
-    parse = _parser(span, found, column_types=kinds, include_columns=names)
+    kinds = {name: pa.string() if name in span.texts else pa.float64() for name in names}
+    parse = _parser(span, found, kinds, include_columns=names)
 
     def blocks() -> Iterator[tuple[int, int, bytes]]:
         position = 0
@@ -282,24 +305,37 @@ def names_in(span: FileSpan) -> tuple[str, ...]:
     return span.text.names or first_fields(span.path, span.text.delimiter_of(span.path))
 
 
-def _parser(span: FileSpan, names: Sequence[str], **options: Any) -> Callable[[bytes], Any]:
-    """Return a function that makes a table of a block of whole records."""
+def _parser(
+    span: FileSpan, names: Sequence[str], kinds: dict[str, Any], **options: Any
+) -> Callable[[bytes], Any]:
+    """Return a function that makes a table of a block of whole records.
+
+    Where a column does not have the type that `kinds` says, it is text in that block, or bytes
+    where that is not UTF-8.
+    """
     from pyarrow import BufferReader, csv
 
-    pa, sign = arrow(), span.text.delimiter_of(span.path)
+    pa, sign, odd = arrow(), span.text.delimiter_of(span.path), dict[str, Any]()
     how = csv.ParseOptions(delimiter=sign, ignore_empty_lines=False, newlines_in_values=True)
-    conversion = csv.ConvertOptions(**options)
 
     def parse(block: bytes) -> Any:
         # One byte more than there are: all is one block for pyarrow, too.
         read = csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False)
-        try:
-            return csv.read_csv(BufferReader(block), read, how, conversion)
-        except pa.ArrowInvalid as error:
-            column = _NO_NUMBER.match(str(error))
-            if column is None or names[int(column[1])] in span.texts:
-                raise
-            raise_alone(DataError(no_numbers(span.path, [names[int(column[1])]], span.text)))
+        types = kinds | odd  # what had other fields before is likely to have some again
+        while True:
+            conversion = csv.ConvertOptions(
+                column_types=types, null_values=MISSING_CODES, **options
+            )
+            try:
+                return csv.read_csv(BufferReader(block), read, how, conversion)
+            except pa.ArrowInvalid as error:
+                column = _NO_NUMBER.match(str(error))
+                name = None if column is None else names[int(column[1])]
+                if name is None or types.get(name) in (None, pa.binary()):
+                    raise
+                other = pa.binary() if types[name] == pa.string() else pa.string()
+                types = types | {name: other}
+                odd[name] = pa.string()
 
     return parse
 
@@ -314,11 +350,10 @@ def no_numbers(
     comma = text is not None and text.delimiter_of(path) != ","
     return (
         f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
-        f"type {', '.join(dict.fromkeys(types))}: make single values that are none, such as "
-        "typos, empty by a rule that uses their own record alone, and these records are left out. "
-        "If columns are no numbers by their description, choose the other columns by columns=[...] "
-        "(--columns a,b,c), or turn answers into numbers by codebook=... (--codebook FILE.csv), "
-        "which lists them."
+        f"type {', '.join(dict.fromkeys(types))}: describe their answers in a codebook "
+        "(codebook=..., --codebook FILE.csv), or choose the other columns by columns=[...] "
+        "(--columns a,b,c). Single values that are not numbers, such as typos, count as missing in "
+        "columns of numbers."
     ) + (_DECIMAL_COMMA if comma else "")
 
 
@@ -361,17 +396,17 @@ class readable:
             found = RecordsFileError(f"{self.path} {words}")
         elif isinstance(error, arrow().ArrowException | OSError | UnicodeError):
             file_format = format_of(self.path) or ""
-            reason = _WRONG_TEXT if file_format == "csv" else _DAMAGED
+            reason = WRONG_TEXT if file_format == "csv" else _DAMAGED
             found = DataError(f"{self.path} cannot be read as {file_format}: {reason}")
         del kind, error, trace  # nothing here may refer to them when it raises
         if found is not None:
             raise_alone(found)
 
 
-def arrow() -> Any:
+def arrow(what: str = "files other than .npy") -> Any:
     """Return the package pyarrow, or raise an error that says how to install it."""
     try:
         import pyarrow
     except ImportError:
-        raise MissingPackageError("files other than .npy", "pyarrow", "files") from None
+        raise MissingPackageError(what, "pyarrow", "files") from None
     return pyarrow

@@ -11,8 +11,6 @@ import math
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -27,6 +25,7 @@ from hushcov.exceptions import (
     DataTypeError,
     ParameterError,
     RecordsFileError,
+    own_errors,
     raise_alone,
 )
 from hushcov.sums.records import (
@@ -38,6 +37,7 @@ from hushcov.sums.records import (
     import_torch,
     is_tensor,
     source_of,
+    without_invalid,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ _NPY_HEADER_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array
 _NUMBERS_TOO = ("Boolean", "Null")
 
 
+@own_errors("while they were opened")
 def open_records(
     source: object,
     *,
@@ -92,7 +93,8 @@ def open_records(
         Most rows in a block; it changes speed and memory, never a result.
     codebook
         What is publicly known of columns by name (`hushcov.read_codebook`), for files, DataFrames
-        and Arrow tables. Categories become one-hot columns; `codebook.bounds` are for estimators.
+        (those of dask, too) and Arrow tables. Categories become one-hot columns. Estimators take
+        `codebook.bounds`.
     scratch
         For files: a folder where a copy without a name may be written; see `FileRecords`.
     memory
@@ -118,7 +120,12 @@ def open_records(
                 "indexing it."
             )
     if codebook is not None:
-        return code_categories(FrameRecords(source, codebook), codebook, block_rows)
+        frame: Any = FrameRecords(source, codebook)
+        if hasattr(source, "to_dask_array"):
+            from hushcov.tables.cluster import DaskRecords
+
+            frame = DaskRecords(frame)
+        return code_categories(frame, codebook, block_rows)
     return _open_other(source, block_rows)
 
 
@@ -142,13 +149,15 @@ def _open_other(source: object, block_rows: int | None) -> Records:
                 "in Python and pass an array or a DataFrame."
             )
         return NpyRecords(path, block_rows=block_rows)
-    if type(source).__module__.startswith("dask."):
+    if _is_from(source, "dask"):
         from hushcov.tables.cluster import DaskRecords
 
         return DaskRecords(source)
     if is_tensor(source):
         return TensorRecords(source, block_rows=block_rows)
-    return ArrayRecords(source, block_rows=block_rows)
+    records = ArrayRecords(source, block_rows=block_rows)
+    records.refuse_text_columns()
+    return records
 
 
 def is_file_source(source: object) -> bool:
@@ -197,17 +206,25 @@ class TableRecords(Records):
         other.n_features = len(other._kept)
         return other
 
+    def refuse_text_columns(self) -> None:
+        """Refuse columns of objects that are text, by their first rows."""
+        if self._table.dtype.kind == "O":
+            text = [i for i, own in enumerate(self._table.T) if _is_text(own)]
+            names = self.feature_names or [f"column {i}" for i in range(self.n_features)]
+            refuse_text([names[i] for i in text], named=self.feature_names is not None)
+
     def _blocks(self) -> Iterator[FloatArray]:
         for start in range(0, self.n_records, self.block_rows):
             rows = self._table[start : start + self.block_rows]
             if self._kept is not None:
                 rows = rows[:, self._kept]
             if rows.dtype.kind == "O":
-                # No value is looked at before a pass needs it.
-                rows = numbers_of(rows, self.gaps, self.feature_names)
-            # A wider float that does not fit becomes infinite here and is refused as such.
+                rows = numbers_of(rows, self.feature_names, strict=self.strict or not self.gaps)
+            # A wider float that does not fit becomes infinite here, and is no number then.
             with np.errstate(all="ignore"):
                 block = np.ascontiguousarray(rows, dtype=np.float64)
+            if rows.dtype.kind == "f":
+                block = without_invalid(block, strict=self.strict or not self.gaps)
             # The block may be a view of the user's own array.
             block.setflags(write=False)
             yield block
@@ -223,7 +240,7 @@ class ArrayRecords(TableRecords):
 
     def __init__(self, X: object, *, block_rows: int | None = None) -> None:
         super().__init__(numeric_table(X), block_rows)
-        self.feature_names = names_of(X)
+        self.feature_names, self.indicators = names_of(X), boolean_columns(X)
 
 
 class NpyRecords(TableRecords):
@@ -266,7 +283,10 @@ class TensorRecords(Records):
 
     def _blocks(self) -> Iterator[Any]:
         for start in range(0, self.n_records, self.block_rows):
-            yield self._tensor[start : start + self.block_rows].to(self._double)
+            block = self._tensor[start : start + self.block_rows].to(self._double)
+            if self.gaps and not self.strict and block.isinf().any():
+                block = block.masked_fill(block.isinf(), math.nan)
+            yield block
 
 
 class DeclaredRecords(Records):
@@ -310,52 +330,43 @@ def numeric_table(source: object) -> NDArray[Any]:
     return table
 
 
+def boolean_columns(X: object) -> frozenset[str]:
+    """Return the names of columns of a frame or an Arrow table whose type is boolean."""
+    known = _column_types(X)
+    return frozenset(str(name) for name, kind in known if str(kind).lower().startswith("bool"))
+
+
 def names_of(source: object) -> tuple[str, ...] | None:
     """Return the names of columns of a DataFrame if all are text, which is scikit-learn's rule."""
     names = tuple(name for name, _ in _column_types(source))
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def numbers_of(table: NDArray[Any], gaps: bool, names: tuple[str, ...] | None) -> FloatArray:
-    """Return objects as numbers; with `gaps`, None and the like become NaN."""
-    missing = np.frompyfunc(_is_missing, 1, 1)(table).astype(bool)
-    # float() would also read numbers out of strings, so the types are checked first.
-    is_number = np.frompyfunc(lambda value: isinstance(value, Real | np.bool_), 1, 1)
-    wrong = ~(missing | is_number(table).astype(bool))
-    if missing.any() and not wrong.any() and not gaps:
-        where = _where(missing, names)
-        raise DataError(f"records must be complete, but values are missing{where}: {MISSING_CURE}")
-    if not wrong.any():
-        table = np.where(missing, np.nan, table)
-        with suppress(Exception), np.errstate(all="ignore"):  # a conversion may raise anything
-            with suppress(OverflowError):
-                return table.astype(np.float64)
-            return np.asarray(np.frompyfunc(_nearest_double, 1, 1)(table), dtype=np.float64)
-    raise DataTypeError(
-        "X must hold real numbers, got dtype object with something else in "
-        f"it{_where(wrong, names)} (an argument must be neither string nor other than a number): "
-        "set each value that is no number to NaN by a rule that uses its own record alone, as "
-        "pandas.to_numeric(X[column], errors='coerce'), and its record is left out."
-    )
+def numbers_of(table: NDArray[Any], names: tuple[str, ...] | None, *, strict: bool) -> FloatArray:
+    """Return objects as numbers, and NaN for those that are missing.
+
+    With `strict`, a value that is not a number is an error, and NaN otherwise.
+    """
+    from hushcov.tables.cells import PLAIN, not_numbers, remembered
+
+    found = remembered(PLAIN.value, table.ravel()).reshape(table.shape)
+    if not strict:
+        return without_invalid(found, strict=False)
+    wrong = not_numbers(found, table)
+    if wrong.any():
+        raise DataTypeError(
+            "X must hold real numbers, got dtype object with something else in "
+            f"it{_where(wrong, names)} (an argument must be neither string nor other than a "
+            "number): let an estimator count such values as missing, which it does unless "
+            "on_invalid='raise' or drop_nulls=False; or set each to NaN by a rule that uses its "
+            "own record alone, as pandas.to_numeric(X[column], errors='coerce')."
+        )
+    return found
 
 
 def filled(values: FloatArray, fill: float | None) -> FloatArray:
     """Return values with a public one for those that are missing, each record on its own."""
     return values if fill is None else np.where(np.isnan(values), fill, values)
-
-
-def _nearest_double(value: Any) -> float:
-    """Return the nearest double, infinite for an integer or a fraction beyond all others."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-
-
-def _is_missing(value: object) -> bool:
-    """Return whether this is None or pandas.NA; NaN is a number and is checked later."""
-    kind = type(value)
-    return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas."))
 
 
 def _where(bad: BoolArray, names: tuple[str, ...] | None) -> str:
@@ -440,23 +451,81 @@ def check_frame(source: Any, *, texts: Sequence[str] = ()) -> None:
 
     Columns in `texts` may be of any type.
     """
-    bad = [
-        (name, kind)
-        for name, kind in _column_types(source)
-        if name not in texts and not _is_number_type(kind)
-    ]
+
+    def refused(place: int, kind: Any, text_too: bool) -> bool:
+        if not _is_number_type(kind):
+            return True
+        return text_too and str(kind) == "object" and _is_text(np.asarray(source.iloc[:, place]))
+
+    known = [(i, *each) for i, each in enumerate(_column_types(source)) if each[0] not in texts]
+    # Text is of objects before pandas 3. It is refused later, but named here if anything is.
+    more = _is_from(source, "pandas") and any(refused(i, kind, False) for i, _, kind in known)
+    bad = [(name, kind) for i, name, kind in known if refused(i, kind, more)]
     if bad:
         # The first word only: the full name of a categorical type lists its categories.
         kinds = ", ".join(sorted({str(kind).partition("(")[0] for _, kind in bad}))
         raise DataTypeError(
             f"X must hold numbers, but {listed([name for name, _ in bad])} "
-            f"{'has' if len(bad) == 1 else 'have'} type {kinds}: set single values that are "
-            "none, such as typos, to NaN by a rule that uses their own record alone, as "
-            "pandas.to_numeric(X[column], errors='coerce'), and their records are left out. If "
-            "columns are no numbers by their description, leave them out, or encode answers by a "
-            "public rule, as X['smoker'].eq('yes').astype(float), or a codebook; or, if a column "
-            "says whose a row is, name it: fit(X, unit='id')."
+            f"{'has' if len(bad) == 1 else 'have'} type {kinds}: {_TEXT_CURE}"
         )
+
+
+_TEXT_CURE = (
+    "describe answers in a codebook, leave the columns out, or encode them by a public rule, as "
+    "X['smoker'].eq('yes').astype(float); or, if a column says whose a row is, name it: "
+    "fit(X, unit='id'). Single values that are not numbers, such as typos, count as missing in "
+    "columns of numbers: pandas.to_numeric(X[column], errors='coerce') makes one."
+)
+
+
+def _is_text(objects: NDArray[Any]) -> bool:
+    """Return whether a column of objects is text, by its first rows."""
+    from hushcov.tables.cells import FIRST_ROWS, PLAIN, is_text, remembered
+
+    first = objects[:FIRST_ROWS]
+    return is_text(remembered(PLAIN.value, first), first)
+
+
+def refuse_text(names: Sequence[str], *, named: bool = True) -> None:
+    """Refuse columns of objects that hold text, if there are any."""
+    if names:
+        words = listed(names) if named else ", ".join(names)
+        has = "has" if len(names) == 1 else "have"
+        raise DataTypeError(
+            f"X must hold numbers, but {words} {has} text (dtype object): {_TEXT_CURE}"
+        )
+
+
+def object_columns(source: Any) -> list[str]:
+    """Return columns of objects, whose type does not say what they hold."""
+    kinds = _column_types(source)
+    return [name for name, kind in kinds if isinstance(kind, np.dtype) and kind.kind == "O"]
+
+
+def text_columns(source: Any) -> list[str]:
+    """Return columns that hold text by their type."""
+    return [name for name, kind in _column_types(source) if _is_text_type(kind)]
+
+
+def _is_text_type(kind: Any) -> bool:
+    if hasattr(kind, "categories") and hasattr(kind, "kind"):  # a categorical type of pandas
+        return _is_text_type(kind.categories.dtype)
+    if isinstance(kind, np.dtype):
+        return kind.kind in "OTU"
+    if hasattr(kind, "is_numeric"):  # of polars
+        return str(kind).partition("(")[0] in ("String", "Categorical", "Enum")
+    if hasattr(kind, "kind"):  # of pandas
+        return kind.kind in "OTU"
+    import pyarrow
+
+    return is_arrow_text(pyarrow, kind)
+
+
+def is_arrow_text(pyarrow: Any, kind: Any) -> bool:
+    """Return whether a pyarrow type is text, or a dictionary of it."""
+    types = pyarrow.types
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    return bool(types.is_string(inner) or types.is_large_string(inner)) or "view" in str(inner)
 
 
 def refuse_stated_nulls(source: Any, records: Records) -> None:
@@ -501,7 +570,8 @@ def _is_from(source: Any, *packages: str) -> bool:
 def _is_number_type(kind: Any) -> bool:
     """Whether a column of this type holds numbers, or objects, whose values are checked later."""
     if hasattr(kind, "categories") and hasattr(kind, "kind"):
-        return _is_number_type(kind.categories.dtype)
+        # Objects are text here: pandas before 3 has no other type for text.
+        return kind.categories.dtype.kind != "O" and _is_number_type(kind.categories.dtype)
     if isinstance(kind, np.dtype):
         return kind.kind in "biufO"
     if hasattr(kind, "kind"):

@@ -36,7 +36,7 @@ MOST_RECORD_BYTES = 2**24
 _MARK = b"\xef\xbb\xbf"  # may begin a file in UTF-8
 # What a byte means; and where a scan is: at the start of a record, after a CR that ended one, at
 # the start of another field, in it, in quotes, after a mark in quotes, or where marks are wrong.
-_PLAIN_BYTE, _DELIMITER, _QUOTE, _CR, _LF, _TRUTH = range(6)
+_PLAIN_BYTE, _DELIMITER, _QUOTE, _CR, _LF = range(5)
 _RECORD, _RETURN, _FIELD, _PLAIN, _QUOTED, _CLOSED, _WRONG = range(7)
 _ALL = 2**62
 _OPEN = (
@@ -116,14 +116,10 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class TextLayout:
-    """Where records are: `start` bytes before the first, then blocks of (bytes, records).
-
-    Columns at the positions `truths` have words such as true, if they are readable at all.
-    """
+    """Where records are: `start` bytes before the first, then blocks of (bytes, records)."""
 
     start: int
     blocks: tuple[tuple[int, int], ...]
-    truths: tuple[int, ...]
 
     @property
     def n_records(self) -> int:
@@ -138,11 +134,9 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
     size = max(BLOCK_BYTES, BLOCK_BYTES_OF_COLUMN * n_columns)
     longest = max(MOST_RECORD_BYTES, BLOCK_BYTES_OF_COLUMN * n_columns)
     classes = np.full(256, _PLAIN_BYTE, dtype=np.uint8)
-    classes[list(b"tTfF")] = _TRUTH
     classes[ord(delimiter)] = _DELIMITER
     classes[ord('"')], classes[ord("\r")], classes[ord("\n")] = _QUOTE, _CR, _LF
-    truths = np.zeros(n_columns, dtype=np.bool_)
-    place, counted, waiting = np.zeros(6, dtype=np.int64), 0, 0
+    place, counted, waiting = np.zeros(4, dtype=np.int64), 0, 0
     blocks: list[tuple[int, int]] = []
     with pyarrow.input_stream(path) as file:
         data = file.read(len(_MARK))
@@ -150,19 +144,19 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
         if data == _MARK:
             start, data = len(_MARK), file.read(size)
         while data:
-            end = _scan(np.frombuffer(data, np.uint8), classes, most, place, truths)
+            end = _scan(np.frombuffer(data, np.uint8), classes, most, place)
             if end >= 0:
                 blocks.append((waiting + end, int(place[1]) - counted))
                 counted, waiting = int(place[1]), 0
             if end >= 0 and most == 1:  # the names; what is after them was not looked at
                 most, data = _ALL, data[end:]
-                place[3:], truths[:] = 0, False
+                place[2:] = 0
             else:
                 waiting, data = waiting + len(data) - max(end, 0), b""
-            if place[0] == _WRONG or max(place[4:]) > longest:
+            if place[0] == _WRONG or max(place[2:]) > longest:
                 break
             data = data or file.read(size)
-    if max(place[4:]) > longest:
+    if max(place[2:]) > longest:
         raise DataError(
             f"{path} must have records of at most {longest:,} bytes, got a longer one: "
             "close quotation marks that are open, or leave a column of long texts out of the file."
@@ -178,51 +172,43 @@ def find_layout(path: str, delimiter: str, n_columns: int, *, header: bool) -> T
             f"{path} must end with a line end, as a last record that is null could not be told "
             "from none in a file of one column: add an empty line at its end."
         )
-    return TextLayout(start, tuple(blocks), tuple(np.flatnonzero(truths).tolist()))
+    return TextLayout(start, tuple(blocks))
 
 
 @compiled
 def _scan(  # noqa: PLR0912
-    text: NDArray[np.uint8],
-    classes: NDArray[np.uint8],
-    most: int,
-    place: IntArray,
-    truths: NDArray[np.bool_],
+    text: NDArray[np.uint8], classes: NDArray[np.uint8], most: int, place: IntArray
 ) -> int:
     """Follow at most so many records; return where the last one ends that has ended, or -1.
 
-    `place` is the state, the number of records that ended, the column, the last byte, and the bytes
-    of the longest record and of the one that has not ended. After a CR a record ends when it is
-    known whether an LF follows.
+    `place` is the state, the number of records that ended, and the bytes of the longest record and
+    of the one that has not ended. After a CR a record ends when it is known whether an LF follows.
     """
-    state, records, column, longest = place[0], place[1], place[2], place[4]
-    begin, end = -place[5], -1
+    state, records, longest = place[0], place[1], place[2]
+    begin, end = -place[3], -1
     for i in range(len(text)):
         kind = classes[text[i]]
         if kind == _PLAIN_BYTE and state in (_PLAIN, _QUOTED):
             continue  # most bytes are such
         if state == _RETURN:
-            records, column, state = records + 1, 0, _RECORD
+            records, state = records + 1, _RECORD
             end = i + 1 if kind == _LF else i
             longest, begin = max(longest, end - begin), end
             if records == most:
                 break
             if kind == _LF:
                 continue
-        if kind == _TRUTH and column < len(truths):
-            last = text[i - 1] if i else place[3]
-            truths[column] |= not (65 <= last <= 90 or 97 <= last <= 122)  # begins a word: not inf
         if state == _QUOTED:
             if kind == _QUOTE:
                 state = _CLOSED
         elif kind == _QUOTE:
             state = _PLAIN if state == _PLAIN else _QUOTED
         elif kind == _DELIMITER:
-            state, column = _FIELD, column + 1
+            state = _FIELD
         elif kind == _CR:
             state = _RETURN
         elif kind == _LF:
-            records, column, state, end = records + 1, 0, _RECORD, i + 1
+            records, state, end = records + 1, _RECORD, i + 1
             longest, begin = max(longest, end - begin), end
             if records == most:
                 break
@@ -231,8 +217,7 @@ def _scan(  # noqa: PLR0912
             break
         else:
             state = _PLAIN
-    place[0], place[1], place[2], place[3] = state, records, column, text[-1]
-    place[4], place[5] = longest, len(text) - begin
+    place[0], place[1], place[2], place[3] = state, records, longest, len(text) - begin
     return end
 
 

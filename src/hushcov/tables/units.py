@@ -4,14 +4,15 @@ Which rows those are is a rule of the unit's rows alone: all of them, or if they
 with the smallest fingerprints of what is in them.
 
 Identifiers are compared and never kept: they become numbers from 0 on, exactly, and no message
-quotes one. Of those in files no more is held than a dictionary of bounded size; where units may be
-more, the column is read several times, and each reading takes a part of them.
+quotes one. Those in files are read once, however many rows there are: no number is released before
+units are known, so that more readings of more rows would tell how many there are.
 """
 
 from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import compiled
-from hushcov._validation import check_integer
+from hushcov._validation import check_integer, meant
 from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.sums.records import (
     PartitionedRecords,
@@ -34,7 +34,9 @@ from hushcov.sums.records import (
     is_tensor,
     like,
     source_of,
+    without_invalid,
 )
+from hushcov.tables.cells import PLAIN
 from hushcov.tables.sources import TableRecords, is_file_source, numeric_table, open_records
 
 if TYPE_CHECKING:
@@ -42,8 +44,6 @@ if TYPE_CHECKING:
 
 #: Weights are whole multiples of this part of the largest.
 WEIGHT_LEVELS = 16
-#: Most identifiers that are to be in a dictionary, on average; more rows are read in parts.
-LARGEST_DICTIONARY = 2**25
 _BATCH = 2**18  # rows of a column of files that are read at a time
 _WAITING = 2**20  # rows that are compared with the dictionary at a time, at least
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -110,12 +110,17 @@ class Units:
         -------
         Each unit is mapped on its own to one record.
         """
-        if not hands_out_arrays(records):
-            raise DataError(
-                "estimand='unit-means' must have records in memory or files, got a cluster or a "
-                "device: average the rows of each unit there, and fit the table of means."
-            )
+        check_means(records, in_parts=False)
         return MeanRecords(records, self)
+
+
+def check_means(records: Records, *, in_parts: bool) -> None:
+    """Refuse records whose units cannot be averaged; partitions of whole units can be."""
+    if not in_parts and not hands_out_arrays(records):
+        raise DataError(
+            "estimand='unit-means' must have records in memory or files, or a dask dataframe, got "
+            "others or a device: average the rows of each unit there, and fit the table of means."
+        )
 
 
 class MeanRecords(WrappedRecords):
@@ -315,6 +320,11 @@ def plain(values: object) -> Any:
     """Return columns of pandas, polars, Arrow and PyTorch as arrays."""
     if is_tensor(values):
         return values.detach().cpu().numpy()  # type: ignore[attr-defined]
+    kind = str(getattr(values, "dtype", "")).partition("(")[0]
+    if type(values).__module__.startswith("polars.") and kind in ("String", "Categorical", "Enum"):
+        # As bytes: polars panics where text is not UTF-8, and prints it.
+        polars = sys.modules["polars"]
+        values = values.cast(polars.String).cast(polars.Binary)  # type: ignore[attr-defined]
     make: Callable[..., Any] | None = getattr(values, "to_numpy", None)
     if make is None:
         return values
@@ -379,6 +389,7 @@ def split_columns(X: Any, column: object, *, what: str = "unit") -> tuple[Any, A
 def _place_of(names: Any, named: str | int, shape: tuple[int, ...], what: str) -> int:
     if isinstance(named, str):
         found = list(names)
+        named = meant(named, found) or named
         if found.count(named) != 1:
             raise ParameterError(
                 f"{what} must name one column of X, got {named!r}, which {found.count(named)} of "
@@ -447,6 +458,9 @@ def _read_weights(files: FileRecords, name: str) -> FloatArray:
     pa, found = _arrow(), [np.zeros(0)]
     for array in files.column(name, _BATCH, text=False):
         try:
+            if pa.types.is_string(array.type) and files.spans[0].is_text:
+                found.append(without_invalid(PLAIN.text(array), strict=False))
+                continue
             found.append(array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
         except pa.ArrowException:
             words = "sample_weight must be a column of numbers, got another type: convert it."
@@ -456,19 +470,16 @@ def _read_weights(files: FileRecords, name: str) -> FloatArray:
 
 def number_file_units(files: FileRecords, name: str, *, unsigned: bool = False) -> Units:
     """Return the units of the rows of files; `unsigned` if all have 64 bits without sign."""
-    n_rows, text = files.n_records, files.spans[0].is_text
-    codes = np.full(n_rows, -1, dtype=np.int64)
-    parts, first = -(-n_rows // LARGEST_DICTIONARY), 0
-    for part in range(parts):
-        found, start, kinds = _Dictionary(codes, first), 0, set()
-        for array in files.column(name, _BATCH, text=True):
-            checked = _check_array(array, text=text, unsigned=unsigned)
-            kinds.add(checked.type)
-            if len(kinds) > 1:
-                raise mixed_identifiers()
-            found.add(start, checked, part, parts)
-            start += len(array)
-        first += found.finish()
+    text = files.spans[0].is_text
+    codes = np.full(files.n_records, -1, dtype=np.int64)
+    found, kinds = _Dictionary(codes), set()
+    for array in files.column(name, _BATCH, text=True):
+        checked = _check_array(array, text=text, unsigned=unsigned)
+        kinds.add(checked.type)
+        if len(kinds) > 1:
+            raise mixed_identifiers()
+        found.add(checked)
+    found.finish()
     assert codes.min(initial=0) >= 0
     return Units(codes)
 
@@ -476,37 +487,31 @@ def number_file_units(files: FileRecords, name: str, *, unsigned: bool = False) 
 class _Dictionary:
     """Identifiers that were met, in the order in which they were; their places are the codes."""
 
-    def __init__(self, codes: IntArray, first: int) -> None:
-        self._codes, self._first = codes, first
+    def __init__(self, codes: IntArray) -> None:
+        self._codes, self._start = codes, 0
         self._known: Any = ()
         self._waiting: list[Any] = []
-        self._places: list[NDArray[np.intp]] = []
 
-    def add(self, start: int, array: Any, part: int, parts: int) -> None:
-        """Take the identifiers of successive rows, if they are of this part."""
-        places = np.arange(start, start + len(array))
-        if parts > 1:
-            own = _hashes(array) % np.uint64(parts) == part
-            places, array = places[own], array.filter(_arrow().array(own))
+    def add(self, array: Any) -> None:
+        """Take the identifiers of the rows that follow."""
         self._waiting.append(array)
-        self._places.append(places)
         # As many as there are known: the dictionary is not made anew too often.
         if sum(map(len, self._waiting)) >= max(_WAITING, len(self._known)):
             self.finish()
 
-    def finish(self) -> int:
-        """Number what waits, and say how many are known."""
-        if any(map(len, self._waiting)):
-            before = len(self._known)
-            known = [self._known] if before else []
-            found = _arrow().concat_arrays([*known, *self._waiting]).dictionary_encode()
-            indices = found.indices.to_numpy()
-            # Dictionaries keep the order of first appearance, on which codes rest.
-            assert np.array_equal(indices[:before], np.arange(before))
-            self._codes[np.concatenate(self._places)] = self._first + indices[before:]
-            self._known = found.dictionary
-        self._waiting, self._places = [], []
-        return len(self._known)
+    def finish(self) -> None:
+        """Number what waits."""
+        if not any(map(len, self._waiting)):
+            return
+        before = len(self._known)
+        known = [self._known] if before else []
+        found = _arrow().concat_arrays([*known, *self._waiting]).dictionary_encode()
+        indices = found.indices.to_numpy()
+        # Dictionaries keep the order of first appearance, on which codes rest.
+        assert np.array_equal(indices[:before], np.arange(before))
+        stop = self._start + len(indices) - before
+        self._codes[self._start : stop] = indices[before:]
+        self._known, self._waiting, self._start = found.dictionary, [], stop
 
 
 def _arrow() -> Any:
@@ -559,25 +564,3 @@ def _check_array(array: Any, *, text: bool, unsigned: bool) -> Any:
     if pc.any(missing).as_py():
         raise missing_identifiers()
     return found
-
-
-def _hashes(array: Any) -> NDArray[np.uint64]:
-    """Return for each identifier a number that says in which part it is; others may share it."""
-    if _arrow().types.is_integer(array.type):
-        numbers = array.to_numpy().view(np.uint64) * _MULTIPLIER
-        return np.asarray(numbers >> _DOWN)
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    found = np.empty(len(array), dtype=np.uint64)
-    _hash_text(ends, np.frombuffer(data, dtype=np.uint8), found)
-    return found
-
-
-@compiled
-def _hash_text(ends: IntArray, data: NDArray[np.uint8], found: NDArray[np.uint64]) -> None:
-    for i in range(len(found)):
-        total = np.uint64(0)
-        for place in range(ends[i], ends[i + 1]):
-            total = (total ^ np.uint64(data[place])) * _MULTIPLIER
-            total ^= total >> _DOWN
-        found[i] = total >> np.uint64(8)
