@@ -22,6 +22,7 @@ from hushcov.exceptions import (
     RecordsFileError,
 )
 from hushcov.genotypes import kernels as genotype_kernels
+from hushcov.genotypes import reading
 from hushcov.genotypes.kernels import CODES, row_words
 from hushcov.genotypes.reading import (
     LARGEST_VALUE,
@@ -495,3 +496,15 @@ def test_what_cannot_be_written(tmp_path):
     for wrong in ([some_calls(3, 2), some_calls(4, 2)], np.full((3, 2), 3, dtype=np.int8)):
         with pytest.raises(DataError, match="0, 1 or 2"):
             write_bed(tmp_path / "some.bed", wrong)
+
+
+def test_variants_are_read_by_the_released_number_of_persons(monkeypatch):
+    """In as many pieces for a person more: how often a file is read would tell of them."""
+    monkeypatch.setattr(reading, "_PIECE_BYTES", 8 * 40)
+    pieces, right = [], reading.pack_calls
+    monkeypatch.setattr(reading, "pack_calls", lambda *a: pieces[-1].append(1) or right(*a))
+    for n in (10, 14):
+        pieces.append([])
+        found = open_genotypes(np.ones((n, 9), dtype=np.int8)).counted(10)
+        assert sum(len(block.codes) for block in found.blocks(9, 0)) == 9
+    assert [len(each) for each in pieces] == [3, 3]

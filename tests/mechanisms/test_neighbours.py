@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import product
 
 import numpy as np
 import pytest
@@ -25,6 +26,7 @@ from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import Units
 from mechanisms.screened.settings import DESIGN
 from moved import Recorder, shares
+from statistics_helpers import mostly_slow
 
 N, D = 60, 4
 HUGE = 1e9
@@ -110,8 +112,9 @@ def worst(monkeypatch, name, neighbours, pairs):
 
 
 @pytest.mark.parametrize("name", tuple(MECHANISMS))
-@pytest.mark.parametrize("most", [1, 3])
-@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+@pytest.mark.parametrize(
+    ("relation", "most"), mostly_slow(product((REPLACE, ADD_REMOVE), (1, 3)), 0, 3)
+)
 def test_nothing_moves_by_more_than_what_is_charged(monkeypatch, relation, most, name):
     neighbours = Neighbours(relation, most, "record" if most == 1 else "patient")
     pairs, least = pairs_of(neighbours, np.random.default_rng(0)), MECHANISMS[name][2]
@@ -167,7 +170,7 @@ def combined_pairs(neighbours, rng):
     ("name", "least"),
     [("gaussian", 0.6), ("screened", 0.3), ("screened, all pairs", 0.3), ("adaptive", 0.2)],
 )
-@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+@pytest.mark.parametrize("relation", mostly_slow([REPLACE, ADD_REMOVE], 0))
 def test_units_that_are_combined_move_by_no_more_than_what_is_charged(
     monkeypatch, relation, name, least
 ):

@@ -9,6 +9,7 @@ import ast
 import copy
 import os
 import pickle
+import secrets
 import subprocess
 import sys
 import warnings
@@ -19,6 +20,7 @@ import pytest
 from randomgen import ChaCha
 
 import hushcov
+from command_line import PATIENCE
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
@@ -37,6 +39,12 @@ CHACHA20_VECTORS = [
     (bytes(31) + b"\1", 1, "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"),
     (b"\0\xff" + bytes(30), 2, "72d54dfbf12ec44b362692df94137f328fea8da73990265ec1bbbea1ae9af0ca"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _keys_of_the_system(monkeypatch):
+    """Not the fixed ones of conftest.py."""
+    monkeypatch.setattr("hushcov.noise.entropy.secrets", secrets)
 
 
 def test_the_default_is_private_and_silent():
@@ -307,6 +315,6 @@ def test_a_forked_child_does_not_repeat_its_parent():
     if not hasattr(os, "fork"):
         pytest.skip("this system does not fork")
     done = subprocess.run(
-        [sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", FORK], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert done.stdout.split() == ["False", "False", "True", "True", "False", "False"]

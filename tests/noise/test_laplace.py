@@ -9,7 +9,7 @@ import pytest
 
 from hushcov.exceptions import ParameterError
 from hushcov.noise.laplace import discrete_laplace
-from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
+from statistics_helpers import FALSE_ALARM, chi_square_p_value, mostly_slow, normal_p_value
 
 DRAWS = 15_000
 
@@ -28,7 +28,7 @@ def p_value(draws, scale):
     return chi_square_p_value(observed, masses)
 
 
-@pytest.mark.parametrize("scale", [1, 2, 7, 1_000, 3 * 2**40])
+@pytest.mark.parametrize("scale", mostly_slow([1, 2, 7, 1_000, 3 * 2**40], 0, 2, 4))
 def test_has_the_exact_law(scale):
     """False-alarm rate 1e-6; a scale wrong by a tenth is noticed."""
     draws = discrete_laplace(np.random.default_rng(1), scale, DRAWS)

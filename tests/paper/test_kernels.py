@@ -13,6 +13,7 @@ from hushcov.paper import kernels
 from hushcov.paper import parameters as schedule
 from hushcov.paper.parameters import gate_correction
 from paper import reference
+from statistics_helpers import short_and_long
 
 INF = math.inf
 SMALLEST = 1e-28  # masses below this never decide a draw
@@ -100,7 +101,7 @@ def test_the_gate_draw_costs_no_more_than_is_charged(case):
     assert_affordable(wrong, rest, opposite, silent)
 
 
-@pytest.mark.parametrize("share", [0.5, 0.003])
+@short_and_long("share", 0.003, 0.5)
 @pytest.mark.parametrize(
     ("alpha", "b"), [(-1.0, 0.2), (0.0, 1e-3), (0.75, 1e-5), (1.0, 1e-3), (2.5, 1.0), (100.0, 1e-4)]
 )

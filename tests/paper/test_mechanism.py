@@ -148,7 +148,7 @@ def test_moments_on_another_grid_are_refused():
     """A finer grid, or another radius, would change the sensitivity that was promised."""
     parameters = parameters_for()
     grid = grid_for(parameters)
-    gram = np.diag([5, 6, 7]).astype(np.int64)
+    gram = np.diag([5, 6, 7]).astype(object)
     for other in (
         IntegerGrid(grid.radius, grid.half_width - 1),
         IntegerGrid(math.nextafter(grid.radius, 0), grid.half_width),

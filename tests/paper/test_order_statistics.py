@@ -13,7 +13,13 @@ from scipy import optimize, stats
 from hushcov.exceptions import CapacityError
 from hushcov.paper import samplers
 from hushcov.paper.samplers import binomial, select_largest
-from statistics_helpers import FALSE_ALARM, binomial_p_value, disagreements, normal_p_value
+from statistics_helpers import (
+    FALSE_ALARM,
+    binomial_p_value,
+    disagreements,
+    normal_p_value,
+    short_and_long,
+)
 
 DRAWS = 40_000
 
@@ -191,7 +197,7 @@ def by_sorting(family, counts, quota):
     return np.stack([np.sum(best == group, axis=1) for group in range(len(counts))], axis=1)
 
 
-@pytest.mark.parametrize("few", [4, samplers.FEW_POINTS])
+@short_and_long("few", 4, samplers.FEW_POINTS)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_has_the_law_of_sorting(name, few):
     """Jointly over groups; few = 4 forces real splits. False-alarm rate 1e-6 per test."""

@@ -42,11 +42,16 @@ def test_what_is_cut_off_one_feature_counts_over_the_norm(to):
     assert estimated(moved, tail=tail, told=True)[0] == pytest.approx(expected, rel=1e-3)
 
 
-def test_features_that_were_not_found_count_like_the_others():
-    one, half = (estimated(lost=each)[0] for each in (1, D))
-    assert 0.2 < one < half <= 1
-    nothing = np.zeros((D, D))
-    assert estimated(nothing, lost=D) == (1.0, 1.0, LARGEST_ERROR)
+@pytest.mark.parametrize("to", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+def test_features_without_variance_do_not_count(to):
+    tail = np.append(NO_TAIL, [3.0, 3.0])
+    tail[4] = math.log(4)
+    more = np.zeros((D + 2, D + 2))
+    more[:D, :D] = BLOCK
+    known = KnownErrors(0.03)
+    alone = estimated(to(BLOCK), known, tail=tail[:D])
+    assert estimated(to(more), known, tail=tail) == pytest.approx(alone)
+    assert estimated(np.zeros((D, D))) == (1.0, 1.0, LARGEST_ERROR)
 
 
 def test_pairs_left_at_zero_miss_chance_correlations_unless_that_was_told():

@@ -175,19 +175,20 @@ tables = st.tuples(st.integers(2, 7), st.integers(1, 3)).flatmap(
 
 def with_gaps(X, **options):
     records = ArrayRecords(X, **options)
-    records.gaps = True
-    return records
+    return records.with_gaps()
 
 
 def rows_of(records):
     return np.concatenate(list(records._blocks()))
 
 
-def test_without_gaps_nan_is_refused_and_with_them_infinity():
+def test_without_gaps_nan_is_refused_and_with_them_infinity_where_it_is_an_error():
     with pytest.raises(DataError, match="finite"):
         count_complete(ArrayRecords(ROWS))
     for bad in (np.inf, -np.inf):
         infinite = with_gaps(np.array([[1.0, bad], [NAN, bad]]))
+        assert count_complete(infinite) == 0
+        infinite = infinite.with_gaps(strict=True)
         for action in (count_complete, lambda x: rows_of(CompleteRecords(x))):
             with pytest.raises(DataError, match="finite"):
                 action(infinite)
@@ -285,7 +286,7 @@ def test_bad_parameters_and_entropy():
         with pytest.raises(ParameterError):
             CompleteParameters(*bad)
     with pytest.raises(ParameterError):
-        release_complete_count(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng())
+        release_complete_count(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

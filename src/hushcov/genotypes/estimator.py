@@ -162,7 +162,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             budget = counting.budget(private=entropy.private)
             with self._charged(budget.certificate, counting.epsilon):
                 found = counting.number(records.n_records, counting.neighbours, budget, entropy)
-            self.counted_ = found
+            self.counted_, records = found, records.counted(found.released)
             with paid_count(self):
                 plan = self.fit_plan(found.released, d)
         return CountedGenotypes(records, plan, found, entropy, self._fitted())

@@ -10,6 +10,7 @@ give numbers, such as bed-reader, write a byte for each genotype, which takes lo
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +29,7 @@ from hushcov.exceptions import (
     DataError,
     ParameterError,
     RecordsFileError,
+    own_errors,
     raise_alone,
 )
 from hushcov.genotypes.kernels import (
@@ -260,6 +262,7 @@ _FAR = 2**20  # a slope or offset so large gives some genotype a larger value th
 _PIECE_BYTES = 2**26
 
 
+@own_errors("while they were opened")
 def open_genotypes(X: Any) -> GenotypeRecords:
     """Return genotypes as GenotypeRecords.
 
@@ -317,6 +320,8 @@ class GenotypeRecords:
         feature_names: tuple[str, ...] | None = None,
         positions: IntArray | None = None,
         chromosomes: tuple[str, ...] | None = None,
+        *,
+        in_pieces: bool = False,
     ) -> None:
         if shape[0] > MOST_PERSONS:
             raise CapacityError(
@@ -324,9 +329,16 @@ class GenotypeRecords:
                 "got more: use fewer."
             )
         self.n_records, self.n_features = shape
+        self._n_counted, self._in_pieces = shape[0], in_pieces
         self.feature_names = feature_names
         self.positions, self.chromosomes = positions, chromosomes
         self._read = read
+
+    def counted(self, n_records: int) -> GenotypeRecords:
+        """Return these genotypes where how many persons there are is not public, but released."""
+        other = copy.copy(self)
+        other._n_counted = n_records
+        return other
 
     def blocks(self, n_variants: int, reach: int) -> Iterator[GenotypeBlock]:
         """Yield consecutive blocks of `n_variants` each, with `reach` more variants after them.
@@ -357,7 +369,12 @@ class GenotypeRecords:
         if before is not None:
             known = before.end - start
             codes[:known] = before.codes[start - before.start :]
-        self._read(start + known, end, codes[known:])
+        step = end - start
+        if self._in_pieces:  # by the released number, as the number of readings tells it
+            step = max(1, _PIECE_BYTES // (8 * max(1, self._n_counted)))
+        for a in range(start + known, end, step):
+            b = min(a + step, end)
+            self._read(a, b, codes[a - start : b - start])
         return GenotypeBlock(start, stop, end, codes, self.n_records)
 
 
@@ -487,17 +504,13 @@ def _of_columns(
     columns: Callable[[int, int], NDArray[Any]],
     names: tuple[str, ...] | None,
 ) -> GenotypeRecords:
-    step = max(1, _PIECE_BYTES // (8 * max(1, shape[0])))
-
     def read(start: int, stop: int, codes: CodeArray) -> None:
-        for a in range(start, stop, step):
-            b = min(a + step, stop)
-            table = columns(a, b)
-            if table.shape != (shape[0], b - a):  # compiled loops trust it
-                raise DataError("X must stay as it is while it is in use, and changed: fit again.")
-            if table.dtype.kind == "O":
-                table = numbers_of(table, True, None)
-            if not pack_calls(table, codes[a - start : b - start]):
-                raise DataError(f"X must hold genotypes, got another number: {_CURE}")
+        table = columns(start, stop)
+        if table.shape != (shape[0], stop - start):  # compiled loops trust it
+            raise DataError("X must stay as it is while it is in use, and changed: fit again.")
+        if table.dtype.kind == "O":
+            table = numbers_of(table, None, strict=True)
+        if not pack_calls(table, codes):
+            raise DataError(f"X must hold genotypes, got another number: {_CURE}")
 
-    return GenotypeRecords((shape[0], shape[1]), read, names)
+    return GenotypeRecords((shape[0], shape[1]), read, names, in_pieces=True)

@@ -37,8 +37,8 @@ CONSTANTS = ("theorem", "calibrated")
 class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
     """Sparse covariance by multiscale threshold tests, (epsilon, delta)-differentially private.
 
-    Algorithm 1 of *Improved Private Sparse Covariance Estimation with Multiscale Threshold
-    Tests* (2026), drawn exactly at any number of candidate tests.
+    Algorithm 1 of Zihan Zhang, *Improved Private Sparse Covariance Estimation with Multiscale
+    Threshold Tests* (2026), drawn exactly at any number of candidate tests.
 
     With `constants="theorem"` the numbers are the paper's own, which need 1e9 to 1e16 records:
     on ordinary data `fit` refuses and names the number of records that would do. With

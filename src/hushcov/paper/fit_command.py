@@ -29,6 +29,7 @@ _ONE_RECORD = "the theorem is about one record for each."
 _REFUSED = {
     "positive_semidefinite": "the theorem is about the estimate as it is.",
     "drop_nulls": "the theorem is about complete records, and nobody counts them.",
+    "on_invalid": "the theorem is about complete records: other values are an error.",
     "codebook": "the theorem is about records of mean zero and one scale; code them before.",
     "transforms": "the theorem is about records as they are; map them before.",
     "marginals": "the theorem is about covariances, and finds no quantiles.",

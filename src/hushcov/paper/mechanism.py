@@ -49,7 +49,7 @@ from hushcov.paper.samplers import (
 )
 from hushcov.release import Making, Release, named_parts, parts_of
 from hushcov.simulate import SimulatedMoments
-from hushcov.sums.grids import IntegerGrid
+from hushcov.sums.grids import IntegerGrid, check_number_of_records
 from hushcov.sums.statistics import Statistics
 
 # kappa corrects the mean of 1/(1 - Z); without a clip that mean does not exist, and the part of
@@ -262,7 +262,13 @@ Parameters = TheoremParameters | CalibratedParameters
 
 
 def grid_for(parameters: Parameters) -> IntegerGrid:
-    """Return the public grid on which records are clipped at R and rounded."""
+    """Return the public grid on which records are clipped at R and rounded.
+
+    With the theorem's constants it is fine enough for the accuracy proof (see `accurate`).
+    """
+    if isinstance(parameters, TheoremParameters):
+        check_number_of_records(parameters.inputs.n_records)
+        return IntegerGrid(parameters.clip_radius, parameters.half_width)
     return IntegerGrid.for_records(parameters.clip_radius, parameters.inputs.n_records)
 
 
@@ -338,7 +344,7 @@ def certify(parameters: Parameters, *, private: bool, exact_statistic: bool) -> 
             f"{parameters.log_clipping_slack:.4g}, n_records is at least "
             f"{parameters.smallest_private_n:,}",
             f"rounding of the statistic: (1 + {inflation:.2g}) * 3 epsilon/8 <= epsilon",
-            "accuracy conditions of the theorem (r and b): "
+            "accuracy conditions of the theorem (r, b and the integer grid): "
             + ("hold" if parameters.accurate else "do not hold, no accuracy is claimed"),
         ),
         private=private,
@@ -426,7 +432,8 @@ def statistic_of(moments: Moments, parameters: Parameters) -> npt.NDArray[np.flo
     t_0 = parameters.schedule.base_threshold
     if isinstance(moments, SimulatedMoments):
         return np.asarray(moments.covariance[upper] / t_0)
-    return np.asarray(moments.gram[upper] * (moments.grid.step**2 / moments.n_records / t_0))
+    factor = moments.grid.step**2 / moments.n_records / t_0
+    return np.asarray(moments.gram[upper], np.float64) * factor  # proof: step 8
 
 
 def symmetric(upper: npt.NDArray[Any], n_features: int) -> npt.NDArray[Any]:

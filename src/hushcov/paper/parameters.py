@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import LARGEST_SUM, FloatArray
 from hushcov._validation import check_integer, check_real, shown
 from hushcov._words import count, number
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.inputs import LARGEST_N, PublicInputs
+from hushcov.sums.grids import DIGIT_BITS, IntegerGrid
 
 _CURE = "use theorem_parameters or calibrated_parameters."
 # Tests at the edge of a selection that doubles may not tell apart: the noise has a density of at
@@ -266,6 +267,9 @@ QUANTITIES = (
 QUOTA_CONSTANT = 64  # C_s
 RATE_CONSTANT = 4096  # C_rho
 GATE_CLIP = 0.25
+#: Rounding may move an entry of S by this share of t_0: 1/64 of what the accuracy proof allows S to
+#: be away from Sigma, t_0/16.
+ROUNDING_SHARE = 2.0**-10
 _EXACT = Context(prec=60)
 
 
@@ -310,7 +314,7 @@ class TheoremParameters:
 
     @property
     def accurate(self) -> bool:
-        """Whether r and every b are as small as the accuracy proof asks."""
+        """Whether r, every b and the rounding of records are as small as the proof asks."""
         return _is_accurate(self, self.inputs.n_records)
 
     @cached_property
@@ -320,8 +324,18 @@ class TheoremParameters:
 
     @cached_property
     def smallest_accurate_n(self) -> int:
-        """The smallest number of records at which the r and b conditions hold."""
+        """The smallest number of records at which the conditions of `accurate` hold."""
         return smallest_n(lambda n: _is_accurate(self, n))
+
+    @property
+    def half_width(self) -> int:
+        """The number of grid steps from 0 to R: the fewest that the accuracy proof allows."""
+        return _half_width(self, self.inputs.n_records)
+
+    @property
+    def rounding_error(self) -> float:
+        """Most that the integer grid and doubles move an entry of S, in the accuracy proof."""
+        return _rounding_error(self, self.inputs.n_records, self.half_width)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -482,7 +496,30 @@ def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
     scales = _selection_scales(parameters.inputs, sensitivity, *levels)
     largest_b = max((b for b in scales if b is not None), default=0.0)
     small = r <= 1 / (8 * math.sqrt(gamma)) and largest_b <= 1 / (64 * gamma)
-    return small and _is_private(parameters, n)
+    rounded = _rounding_error(parameters, n, _half_width(parameters, n))
+    fine = rounded <= ROUNDING_SHARE * parameters.thresholds[0]
+    return small and fine and _is_private(parameters, n)
+
+
+def _half_width(parameters: TheoremParameters, n: int) -> int:
+    """Return the half width of the coarsest grid that is fine enough, or of the finest there is."""
+    half_width, most = IntegerGrid.largest_half_width, ROUNDING_SHARE * parameters.thresholds[0]
+    coarse = n * half_width**2 > LARGEST_SUM or _rounding_error(parameters, n, half_width) > most
+    while coarse and half_width < IntegerGrid.finest_half_width:
+        half_width <<= DIGIT_BITS
+        coarse = _rounding_error(parameters, n, half_width) > most
+    return half_width
+
+
+def _rounding_error(parameters: TheoremParameters, n: int, half_width: int) -> float:
+    """Bound max |S~ - S| with S~ of rounded records, for every dataset that the proof is about.
+
+    No coordinate of those passes R, and no S_ii passes sigma^2 + t_0/16. Then a coordinate is moved
+    by at most a, and an entry by a (sqrt(S_ii) + sqrt(S_jj)) + a^2; "Accuracy" in the proof.
+    """
+    largest = parameters.inputs.scale**2 + parameters.thresholds[0] / 16
+    a = _clip_radius(parameters.inputs, n) * (0.5 / half_width + 2.0**-51)
+    return 2 * a * math.sqrt(largest) + a * a + 2.0**-49 * largest
 
 
 def smallest_n(condition: Callable[[int], bool]) -> int:

@@ -166,6 +166,6 @@ def accuracy_verdict(parameters: TheoremParameters) -> str:
     needed = exact(parameters.smallest_accurate_n)
     answer, only = ("yes", "") if parameters.accurate else ("no", "only ")
     return (
-        f"{answer}. The theorem's conditions on r and b, for {promise}, hold {only}from {needed} "
-        "records on."
+        f"{answer}. The theorem's conditions on r, b and the rounding of records, for {promise}, "
+        f"hold {only}from {needed} records on."
     )

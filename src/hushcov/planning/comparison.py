@@ -11,7 +11,7 @@ from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.screened.room import plan_screened, predicted_errors
 from hushcov.planning.plan import Request
-from hushcov.planning.registry import comparable, default_mechanism, forecast
+from hushcov.planning.registry import comparable, default_mechanism, forecast, with_missing
 from hushcov.predicting import COMPARED_MODELS, DENSE, FACTOR, Forecast
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
@@ -229,7 +229,7 @@ def guess_error(inputs: ReleaseInputs, guess: int) -> float:
     errors = told.predicted_error
     if guess != inputs.row_sparsity:
         errors = predicted_errors(replace(told.parameters, inputs=inputs), COMPARED_MODELS)
-    return Forecast("screened", errors, None).typical_error
+    return with_missing(Forecast("screened", errors, None), inputs).typical_error
 
 
 def guesses(request: Request, n_records: int, n_features: int) -> dict[int, dict[int, float]]:

@@ -104,11 +104,17 @@ def hopeless_because(sentence: str) -> Caution:
     return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
 
 
-def nothing_found(inputs: ReleaseInputs) -> Caution:
-    """Warn that means and scales would drown in noise: every feature would be left out."""
+def nothing_found(inputs: ReleaseInputs, share: float) -> Caution:
+    """Warn that means and scales drown in noise: so few features are found that no pair is."""
+    found = "nothing could be told from noise, and only zeros would be released"
+    if share > 0:
+        found = (
+            f"means and scales of about {1 - share:.0%} of the features could not be told from "
+            "noise, and hardly any pair would be found"
+        )
     return hopeless_because(
         f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
-        "budget: nothing could be told from noise, and only zeros would be released. Use more "
+        f"budget: {found}. Use more "
         "records ('hushcov plan' says what to expect), fewer features or a larger budget. "
         "Where all means are known to be zero, assume_centered=True (--known-mean on the "
         "command line) needs fewer records."
@@ -152,6 +158,9 @@ def large_delta(delta: float, n_rows: int) -> Caution | None:
     return Caution(title, sentence, PrivacyWarning, ParameterError, "on_large_delta", insist)
 
 
+# A fit is refused where fewer than this share of the features, and fewer than this number of them,
+# are expected to be found: a pair needs two of them, and so few show no factor either. Measured.
+_LEAST_FOUND, _FEWEST_FOUND = 0.5, 8
 # Measured: the share at which errors of the scales and of the release balance; see
 # docs/proofs/scales.md.
 _SHARE, _LARGEST_SHARE = 5.0, 0.2
@@ -251,7 +260,9 @@ class Request:
                 bounds = bounds if transforms is None else transforms.score_bounds(bounds)
             known: Any = {"bounds": bounds, "located": located, "neighbours": neighbours}
             args = (n_records, n_features, total, self.known_scale)
-            stages.append(Preparation(*args, **known))
+            preparation = Preparation(*args, **known)
+            preparation.check_noise()
+            stages.append(preparation)
         elif not self.pure and not self.known_scale:
             rho = inputs.rho
             # What errors of scales cost is balanced against what is left.
@@ -275,8 +286,9 @@ class Request:
         for stage in stages:
             if stage.drowns:
                 found.append(noisy_scales(inputs))
-            if stage.expected.share == 0:
-                found.append(nothing_found(inputs))
+            share = stage.expected.share
+            if share == 0 or (share < _LEAST_FOUND and share * inputs.n_features < _FEWEST_FOUND):
+                found.append(nothing_found(inputs, share))
         little = None if expected is None else hopeless(inputs, expected)
         lost = any(each is not None and each.error is HopelessError for each in found)
         if little is not None and not lost:  # it is said better why
@@ -339,6 +351,23 @@ class Plan:
         """Certify the budget of stages and mechanism, or raise; before any record is read."""
         return self.chosen.budget(private=private)
 
+    def _indicators(self, records: Records) -> tuple[int, ...]:
+        """Return places of columns that hold 0 and 1 alone, by public knowledge.
+
+        They lie between 0 and 1, and are binary or of a category by a codebook, or boolean by their
+        type. A name such as region=north does not say so.
+        """
+        bounds, transforms = self.request.bounds, self.request.transforms
+        if bounds is None or records.feature_names is None:
+            return ()
+        kept = range(len(bounds)) if transforms is None else transforms.as_they_are
+        return tuple(
+            i
+            for i in kept
+            if (bounds.low[i], bounds.high[i]) == (0.0, 1.0)
+            and records.feature_names[i] in records.indicators
+        )
+
     def release(self, records: Records, budget: Budget, entropy: Entropy) -> Release:
         """Run the stages, then the mechanism, and complete the document.
 
@@ -348,7 +377,12 @@ class Plan:
         mechanism has what the stages leave: `docs/proofs/preparation.md`.
         """
         transforms = self.request.transforms
-        prepared = Prepared(records, self.feature_scale, making={"scales": "given"})
+        prepared = Prepared(
+            records,
+            self.feature_scale,
+            indicators=self._indicators(records),
+            making={"scales": "given"},
+        )
         for stage, following in itertools.zip_longest(self.stages, self.stages[1:]):
             wanted = None if following is None else following.first_octaves
             prepared = stage.run(replace(prepared, wanted=wanted), budget, entropy)
@@ -366,6 +400,7 @@ class Plan:
             n_records=records.n_records,
             threshold=self.chosen.threshold(release),
             bounds=None if self.request.bounds is None else self.request.bounds.plain(),
+            indicators=prepared.indicators,
             **{"transforms": None if transforms is None else transforms.columns}
             | dict(prepared.making),
         )

@@ -5,8 +5,9 @@ that are about as good. So what the counts do not tell is part of the answer's d
 
 The error of an estimate is the norm of the difference between the correlation matrices, in standard
 deviations of the features, over the norm of that of the table. Noise and what is hidden below it
-are known; what bounds took off long tails, and features that were not found, are guessed. The
-constants are fitted to tables of many kinds by `benchmarks/studies/error_estimate.py`.
+are known; what bounds took off long tails is guessed. Features that do not vary, or that were not
+found, are left out of both. The constants are fitted to tables of many kinds by
+`benchmarks/studies/error_estimate.py`.
 
 Privacy
 -------
@@ -120,8 +121,8 @@ def _survival(sizes: FloatArray) -> FloatArray:
 
 # How far off an estimate is.
 
-# Weights of features that were not found, and of sampling errors.
-_LOST, _SAMPLING = 0.78, 0.023
+_SAMPLING = 0.023  # weight of sampling errors
+_LONG = 0.13  # error for each of what records lie farther out than normal ones
 # Chance correlations of the table that a threshold takes away count where features are few for the
 # records; where they are many, nobody wants them back.
 _FEW = 20.0
@@ -150,17 +151,19 @@ def estimate_error(
     known: KnownErrors,
     *,
     tail: FloatArray | None,
-    lost: int = 0,
+    long: float = 0.0,
+    doubt: float = 0.0,
     kept: float = 1.0,
     told: bool = False,
 ) -> tuple[float, float, float]:
     """Return an error and the ends of an interval for it.
 
     `matrix` is the estimate in units of the scales, and `noise_sd` the deviation of the noise of a
-    variance. `tail` has about the logarithm of what each variance is larger by than was released;
-    None where nothing is known of tails. `lost` features were not found, and count as if they were
-    like the others. The estimate was multiplied by `kept`. `told` says that it was public which
-    pairs are zero.
+    variance. Features whose variance is exactly 0 in `matrix` do not count. `tail` has about the
+    logarithm of what each variance is larger by than was released; None where nothing is known of
+    tails. `long` is by how much records lie farther out than normal ones, and `doubt` an error that
+    counts of norms do not rule out, which the interval includes. The estimate was multiplied by
+    `kept`. `told` says that it was public which pairs are zero.
     """
     variance, d = np.asarray(matrix.diagonal(), dtype=np.float64), matrix.shape[0]
     floored = np.maximum(variance, _FLOOR * noise_sd)
@@ -178,20 +181,15 @@ def estimate_error(
     if not np.isfinite(correlations(np.ones(d))).all():
         return math.nan, math.nan, math.nan
     norm = largest_of(correlations, d)
-    tails = missing = chance = 0.0
+    tails = chance = 0.0
     if tail is not None and tail.any():
         root = np.exp(-tail / 2)
         tails = largest_of(lambda x: correlations(x) - root * correlations(root * x), d) / norm
-    if lost:
-        some = max(1, round(len(there) * lost / (len(there) + lost)))
-        others = np.ones(d)
-        others[there[np.linspace(0, len(there) - 1, some).astype(np.int64)]] = 0.0
-        missing = largest_of(lambda x: correlations(x) - others * correlations(others * x), d)
-        missing *= _LOST / norm
     if is_sparse(matrix) and not told:
-        left_out = (len(there) - int(np.diff(matrix.indptr).min())) / n_records
+        left_out = (len(there) - int(np.diff(matrix.indptr)[there].min())) / n_records
         chance = 2 * math.sqrt(max(left_out, 0.0)) * math.exp(-_FEW * max(left_out, 0.0)) / norm
     sampling, wide = _SAMPLING * known.sampling, math.exp(_WIDE)
-    error = math.hypot(known.noise, known.hidden, sampling, chance, tails, missing)
-    error, least, most = (1 - kept + kept * each for each in (error, error / wide, error * wide))
+    error = math.hypot(known.noise, known.hidden, sampling, chance, tails, _LONG * long)
+    ends = error, error / wide, max(error * wide, doubt)
+    error, least, most = (1 - kept + kept * each for each in ends)
     return min(1.0, error), min(1.0, least), min(LARGEST_ERROR, most)

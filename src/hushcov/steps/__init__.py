@@ -44,6 +44,8 @@ class Prepared:
         What was released of the norms of records.
     tilt : ndarray of int, optional
         About how much more often each feature lies above its centre than below, in 1024ths.
+    indicators : tuple of int
+        Features that hold 0 and 1 alone, by public knowledge.
     making : mapping
         What the document of the release is to say of it, see `hushcov.release.Making`.
     wanted : RowSums, optional
@@ -59,16 +61,10 @@ class Prepared:
     place: Location | None = None
     norm: NormBound | None = None
     tilt: IntArray | None = None
+    indicators: tuple[int, ...] = ()
     making: Mapping[str, Any] = field(default_factory=dict)
     wanted: RowSums | None = None
     octaves: IntArray | None = None
-
-    @property
-    def not_found(self) -> int:
-        """How many features were not found; those found in one place are constant instead."""
-        lost = list(self.making.get("unresolved", ()))
-        known = 0 if self.location is None else int(np.count_nonzero(self.location[lost]))
-        return len(lost) - known
 
 
 class Stage(ABC):

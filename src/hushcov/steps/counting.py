@@ -15,6 +15,7 @@ import numpy as np
 from hushcov._arrays import IntArray
 from hushcov._words import number
 from hushcov.accounting import UP, Budget, Guarantee, Neighbours, Pure
+from hushcov.exceptions import ParameterError
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.noise import Entropy, check_entropy, discrete_laplace
 from hushcov.release import Part, parts_of
@@ -30,6 +31,9 @@ _MIDDLE = 1.4  # of an octave, over where it begins
 # Deviations of noise that are evidence of units of one record, and for each octave more: a number
 # that is too large costs in proportion. Noise is taken for 16 records or more 1 in 5,000 times.
 _EVIDENCE, _MORE_EVIDENCE = 4.0, 0.5
+# Largest scale of the noise of the count. 32 times that is 2^33, the most records that all
+# mechanisms can sum: noise alone passes it with a probability of exp(-32) / 2.
+_LARGEST_NOISE = 2**28
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,21 @@ class Counting:
     epsilon: float
     neighbours: Neighbours
     chooses: bool = False
+
+    def __post_init__(self) -> None:
+        if self.most_rows_allowed < (1 if self.chooses else self.neighbours.most_rows):
+            rows = 1 if self.chooses else self.neighbours.most_rows
+            least = rows / (_COUNT * _LARGEST_NOISE)
+            raise ParameterError(
+                f"epsilon must be at least {least:.1g} where the number of records is not public "
+                f"and {rows:,} of a unit count, got {self.epsilon:g}: the number would drown in "
+                "its noise. Choose a larger epsilon, or fewer records of a unit."
+            )
+
+    @property
+    def most_rows_allowed(self) -> int:
+        """The most records of a unit at which the noise of the count is not too large."""
+        return math.floor(_LARGEST_NOISE * self.count_epsilon)
 
     @property
     def count_epsilon(self) -> float:
@@ -86,6 +105,7 @@ class Counting:
             if self.chooses:
                 budget.fixed(Pure(self.sizes_epsilon), _SIZES_PART)
                 most = release_most_rows(units.sizes, neighbours, self.sizes_epsilon, entropy)
+                most = min(most, self.most_rows_allowed)
                 neighbours = replace(neighbours, most_rows=most)
             records = units.bounded(records, neighbours.most_rows)  # proof: step 3
         found = self.number(records.n_rows, neighbours, budget, entropy)

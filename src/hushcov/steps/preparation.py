@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.exceptions import ParameterError
 from hushcov.inputs import Found
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.noise import LARGEST_SIGMA, Entropy, rounded_normal
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
 from hushcov.steps import Prepared, Stage
@@ -48,11 +49,21 @@ _TILT_EVIDENCE = 4.0
 # What mean squares may say that the variance of a feature is, in squared scales.
 _LEAST_TYPICAL, _MOST_TYPICAL = 2.0**-4, 2.0**4
 _ABOVE = 1 + 2.0**-40  # makes up for roundings
+# Least mu of a release, times the largest noise that can be drawn, over the root of the number of
+# features. Bounds are lowered to what can be drawn, and counts need a thousandth of it.
+_LEAST_TOTAL = 2**15
 _MOST_CENTRE_NOISE = 1.0  # scales; a noisier mean would not help
 # Shares of the pool (in mu^2): of the first look at least, and of all looks together that are
 # planned for; of the centre and of the norms, at least and at most.
 _LOOK, _MOST_LOOK, _LOOK_RATIO = 0.04, 0.25, 27.0
-_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR, _CENTRE_PART = 0.005, 0.08, 0.05, 0.1
+_LEAST_CENTRE, _MOST_CENTRE, _CENTRE_ERROR, _CENTRE_PART = 0.03, 0.08, 0.05, 0.1
+# Squared bound on norms for the means, over the number of features, and the noise of a mean, in
+# deviations of sampling, up to which it is raised: a low one makes means of skewed columns wrong
+# (`benchmarks/studies/means.py`).
+_CENTRE_BOUNDS, _CENTRE_NOISE = (2.0, 16.0), 3.0
+# Largest squared value of a 0/1 column in squared scales, over the number of features: so the
+# records of a rare flag are within the bounds on norms.
+_FLAG_SQUARE = 0.75
 _NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
 #: Of tilts, of tails and of mean squares.
 OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.03
@@ -100,6 +111,18 @@ class Preparation(Stage):
         check_integer("n_records", self.n_records, at_least=1, cure=cure)
         check_integer("n_features", self.n_features, at_least=1, cure=cure)
         check_real("total", self.total, above=0, cure=cure)
+
+    def check_noise(self) -> None:
+        """Refuse a total whose noise can hardly be drawn; `run` has a part of it, and never does.
+
+        It is for plans, before a charge.
+        """
+        if self.total * LARGEST_SIGMA < _LEAST_TOTAL * math.sqrt(self.n_features):
+            raise ParameterError(
+                f"epsilon must be larger to find means and scales of {self.n_features:,} features, "
+                "got one whose noise cannot be drawn: choose a larger epsilon or delta, fewer rows "
+                "of a unit, or pass assume_centered=True with a feature_scale."
+            )
 
     @property
     def cost(self) -> float:
@@ -159,20 +182,26 @@ class Preparation(Stage):
             found = find_location(prepared.records, step._looks, budget, entropy, **looked)
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
+        flags = np.zeros(len(scale), dtype=bool)
+        flags[list(prepared.indicators)] = not self.known_scale
+        scale = step._limited(scale, flags)
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
         some = bool(scale.any())
         wide = np.maximum(reach, WIDEST * scale)
         compact = CompactRecords(prepared.records, found.centre, wide, scale)  # proof: step 9
         records, centre = CentredRecords(compact, np.zeros_like(scale), reach), found.centre
-        bound = tilt = typical = None
+        bound = tilt = typical = means_sd = None
         if some:
-            args = (compact, found, scale, prepared.share, budget, entropy)
-            centre, moved, typical, stretch = step._refined(*args)
+            args = (compact, found, scale, flags, prepared, budget, entropy)
+            centre, means_sd, moved, typical, stretch = step._refined(*args)
+            moved = step._limited(moved, flags)
             grown = np.divide(moved, scale, out=np.ones_like(scale), where=scale > 0)
             scale, reach = moved, np.minimum(reach * np.maximum(grown, 1.0), wide)
             records = CentredRecords(compact, centre - found.centre, reach)
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
+        if means_sd is not None:
+            making["means_sd"] = tuple(means_sd.tolist())
         if not self.known_scale:
             making["scales"] = "released"
         if some:
@@ -197,75 +226,106 @@ class Preparation(Stage):
         compact: Records,
         found: Location,
         scale: FloatArray,
-        share: float,
+        flags: BoolArray,
+        prepared: Prepared,
         budget: Budget,
         entropy: Entropy,
-    ) -> tuple[FloatArray, FloatArray, float | None, FloatArray]:
-        """Centres and scales nearer to means and deviations, from one or two readings.
+    ) -> tuple[FloatArray, FloatArray | None, FloatArray, float | None, FloatArray]:
+        """Return centres and scales nearer to means and deviations, from one or two readings.
 
-        And about the variance of a feature in squared scales, where squares were released, and the
-        factors by which scales were moved. The first of two looks counts by half: it also mends
-        scales that were wrong, where heavy tails go on.
+        After the centres the deviations of their noise, None where they are too noisy to be used.
+        At last about the variance of a feature in squared scales, where squares were released, and
+        the factors by which scales were moved. The first of two looks counts by half: it also mends
+        scales that were wrong, where heavy tails go on. It comes before the means, which skewed
+        columns would lose to a bound in units of scales that are too small.
         """
         from hushcov.steps.location import inside
         from hushcov.sums.bounded import sum_together
 
-        n_found = int(found.found.sum())
-        mu = math.sqrt(centre_share(self.n_records, n_found, self.total)) * self.total
-        n_scaled = int(np.count_nonzero(scale))
-        looks = 0 if self.known_scale else _SQUARE_LOOKS
-        square_mu = math.sqrt(OF_SQUARES) * self.total
-        while looks:
-            square_mu = math.sqrt(OF_SQUARES / looks) * self.total
-            if square_noise(self.n_records * share, n_scaled, square_mu) <= _MOST_SQUARE_NOISE:
-                break
-            looks -= 1
+        share, n_found, n_scaled = prepared.share, found.found.sum(), np.count_nonzero(scale)
+        mu = math.sqrt(centre_share(self.n_records, int(n_found), self.total)) * self.total
+        looks, square_mu = self._square_looks(share, int(n_scaled))
+        first, now = np.ones_like(scale), scale
+        if looks == _SQUARE_LOOKS:
+            budget.gaussian(square_mu, SQUARES)
+            squares, doubt = release_squares(compact, now, square_mu, self.neighbours, entropy)
+            far = _farthest(found, found.centre, scale, self.bounds)
+            first = self._factor(squares / share, doubt / share, far, now, square_mu, look=0)
+            now = self._limited(now * first, flags)
         of_units = self.neighbours.together > 1
-        wanted = [] if of_units else [centre_sums(compact, scale)]
+        wanted = [] if of_units else [centre_sums(compact, now, mu)]
         if looks:
-            wanted.append(_square_map(compact, scale, square_mu).sums_of(compact))
+            wanted.append(_square_map(compact, now, square_mu).sums_of(compact))
         sums = sum_together(compact, wanted) if wanted else []
         budget.gaussian(mu, MEANS)
         if of_units:
-            grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-            bound = centre_bound(grid, n_scaled)
+            grid = FeatureGrid(now, WIDEST, HALF_WIDTH)
+            bound = centre_bound(grid, int(n_scaled), self.n_records, mu)
             mean, noise = release_unit_centre(compact, grid, bound, mu, self.neighbours, entropy)
         else:
-            mean, noise = release_centre(compact, scale, mu, self.neighbours, entropy, sums=sums[0])
+            mean, noise = release_centre(compact, now, mu, self.neighbours, entropy, sums=sums[0])
         mean, noise = mean / share, noise / share  # missing ones count as zeros
+        counted = prepared.making.get("complete", {}).get("noise_sd", 0) / (share * self.n_records)
+        means_sd: FloatArray | None = np.hypot(noise * now, np.abs(mean) * counted)
         if noise > _MOST_CENTRE_NOISE:
-            mean = np.zeros_like(mean)
+            mean, means_sd = np.zeros_like(mean), None
         centre = inside(found.centre + mean, self.bounds)
         if not looks:
-            return centre, scale, None, np.ones_like(scale)
-        factor, first = np.ones_like(scale), np.ones_like(scale)
+            return centre, means_sd, scale, None, first
+        budget.gaussian(square_mu, SQUARES)
+        squares, doubt = release_squares(
+            compact, now, square_mu, self.neighbours, entropy, sums=sums[-1]
+        )
+        # About the mean rather than the centre of the looks; its noise has a square too.
+        off = np.divide(mean, now, out=np.zeros_like(mean), where=now > 0)
+        squares = squares / share - np.maximum(off**2 - noise**2, 0.0)
         far = _farthest(found, centre, scale, self.bounds)
-        for look in range(looks):
-            now, first = scale * factor, factor if look == 1 else first
-            budget.gaussian(square_mu, SQUARES)
-            squares, doubt = release_squares(
-                compact,
-                now,
-                square_mu,
-                self.neighbours,
-                entropy,
-                sums=sums[-1] if look == 0 else None,
-            )
-            squares, doubt = squares / share, doubt / share
-            # About the mean rather than the centre of the looks; its noise has a square too.
-            off = np.divide(mean, now, out=np.zeros_like(mean), where=now > 0)
-            squares = squares - np.maximum(off**2 - (noise / factor) ** 2, 0.0)
-            # Scales come nearer to deviations, by as much as the noise of their squares allows.
-            seen = np.maximum(squares, _SQUARE_DOUBT * doubt)
-            trust = 1 / (1 + (doubt / seen / (2 * _USUALLY_OFF[look])) ** 2)
-            moved = np.where(scale > 0, np.clip(seen ** (trust / 2), *_FACTORS), 1.0)
-            # Values too far away were cut down: that their squares are small says nothing.
-            cut = far**2 > _square_norm(self.n_records, n_scaled, square_mu) * now**2
-            moved = np.where(cut, np.maximum(moved, 1.0), moved)
-            squares, factor = squares * factor**2, factor * moved
-        typical = float(np.median((squares / factor**2)[scale > 0]))
+        moved = self._factor(squares, doubt / share, far, now, square_mu, look=looks - 1)
+        typical = float(np.median((squares / moved**2)[scale > 0]))
         typical = min(_MOST_TYPICAL, max(_LEAST_TYPICAL, typical))
-        return centre, scale * factor, typical, factor / np.sqrt(first)
+        return centre, means_sd, now * moved, typical, np.sqrt(first) * moved
+
+    def _square_looks(self, share: float, n_scaled: int) -> tuple[int, float]:
+        """Return how many looks at mean squares are worth their noise, and the mu of each."""
+        for looks in range(0 if self.known_scale else _SQUARE_LOOKS, 0, -1):
+            mu = math.sqrt(OF_SQUARES / looks) * self.total
+            if square_noise(self.n_records * share, n_scaled, mu) <= _MOST_SQUARE_NOISE:
+                return looks, mu
+        return 0, 0.0
+
+    def _factor(
+        self,
+        squares: FloatArray,
+        noise: float,
+        far: FloatArray,
+        scale: FloatArray,
+        mu: float,
+        *,
+        look: int,
+    ) -> FloatArray:
+        """Return by which factors mean squares move scales nearer to deviations.
+
+        They do by as much as the noise of the squares allows.
+        """
+        seen = np.maximum(squares, _SQUARE_DOUBT * noise)
+        trust = 1 / (1 + (noise / seen / (2 * _USUALLY_OFF[look])) ** 2)
+        moved = np.where(scale > 0, np.clip(seen ** (trust / 2), *_FACTORS), 1.0)
+        # Values too far away were cut down: that their squares are small says nothing.
+        cut = far**2 > _square_norm(self.n_records, int(np.count_nonzero(scale)), mu) * scale**2
+        return np.where(cut, np.maximum(moved, 1.0), moved)
+
+    def _limited(self, scale: FloatArray, flags: BoolArray) -> FloatArray:
+        """Limit the scales by public knowledge.
+
+        Those of 0/1 columns are so large that bounds on norms do not cut them, and none exceeds
+        half the width of its public bounds, which no standard deviation does.
+        """
+        least = (_FLAG_SQUARE * max(int(np.count_nonzero(scale)), 2)) ** -0.5
+        scale = np.where(flags & (scale > 0), np.maximum(scale, min(least, 0.5)), scale)
+        if self.bounds is None or self.known_scale:
+            return scale
+        half = (self.bounds.highs - self.bounds.lows) / 2
+        return np.where(half > 0, np.minimum(scale, half), scale)
 
     def _measured(
         self, prepared: Prepared, typical: float | None, budget: Budget, entropy: Entropy
@@ -305,10 +365,11 @@ class Preparation(Stage):
         return bound, tilt, tails
 
 
-def centre_sums(records: Records, scale: FloatArray) -> RowSums:
+def centre_sums(records: Records, scale: FloatArray, mu: float) -> RowSums:
     """Return the sums that the centre is released from."""
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    return bounded_sums_of(records, grid, centre_bound(grid, int(np.count_nonzero(scale))))
+    bound = centre_bound(grid, int(np.count_nonzero(scale)), records.n_records, mu)
+    return bounded_sums_of(records, grid, bound)
 
 
 def release_centre(
@@ -331,8 +392,9 @@ def release_centre(
     """
     n, d = records.n_records, int(np.count_nonzero(scale))
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    bound = centre_bound(grid, d)
-    sums = records.map_sum(centre_sums(records, scale)) if sums is None else sums  # proof: step 2
+    bound = centre_bound(grid, d, n, mu)
+    sums = records.map_sum(centre_sums(records, scale, mu)) if sums is None else sums
+    # proof: step 2
     square = neighbours.moved(replaced=4 * bound**2, removed=bound**2)
     sigma = smallest_sigma(square, mu)  # proof: step 2
     noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
@@ -346,7 +408,8 @@ def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
     width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
     grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
     unit = round(1 / grid.step**2)
-    bound = max(1, math.floor(_square_norm(records.n_records, d, mu) * unit))
+    bound = min(_square_norm(records.n_records, d, mu) * unit, LARGEST_SIGMA * mu / 4)
+    bound = max(1, math.floor(bound))
     nowhere = np.empty(0, dtype=np.int64)
     return ProductMap(
         grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
@@ -441,6 +504,7 @@ def _fourth_map(
     unit = 2.0**bits * grid.step**4
     largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
     exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+    exact = min(exact, math.floor(LARGEST_SIGMA * mu / 2))  # its noise can be drawn
     bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
     return grid, bits, bound
 
@@ -475,16 +539,24 @@ def release_tails(
     return np.where(scale > 0, noisy * unit, 0.0), sigma * unit
 
 
-def centre_bound(grid: FeatureGrid, n_found: int) -> int:
-    """The bound on the norm of a record in steps of the grid: sqrt(2) times the typical one."""
-    return max(1, math.floor(math.sqrt(2 * n_found) / grid.step))
+def centre_bound(grid: FeatureGrid, n_found: int, n_records: int, mu: float) -> int:
+    """Return the bound on the norm of a record, in steps of the grid, for the means.
+
+    It is sqrt(2) to 4 times the typical norm: as large as a noise of `_CENTRE_NOISE` deviations of
+    sampling allows, so that few records of skewed columns are shrunk.
+    """
+    least, most = _CENTRE_BOUNDS
+    square = (_CENTRE_NOISE * mu / 2) ** 2 * n_records / max(n_found, 1)
+    bound = math.sqrt(min(most, max(least, square)) * n_found) / grid.step
+    return max(1, math.floor(min(bound, LARGEST_SIGMA * mu / 2)))  # its noise can be drawn
 
 
 def centre_share(n_records: int, n_features: int, total: float) -> float:
     """The share at which the error of the centre hardly matters, within bounds.
 
-    A feature is off by b = sqrt(8 d / share) / (n mu) scales: by `_CENTRE_ERROR` at most. All of
-    them together add a matrix of rank one to the second moments, whose norm is d b^2: at most
+    At the lowest bound a feature is off by b = sqrt(8 d / share) / (n mu) scales, by at most
+    `_CENTRE_ERROR`. All of them together add a matrix of rank one to the second moments, whose norm
+    is d b^2: at most
     `_CENTRE_PART` of that of the noise of a whole matrix, about 4 d^(3/2) / (n mu).
     """
     size = n_records * total

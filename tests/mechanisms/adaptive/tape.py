@@ -28,7 +28,7 @@ NUMBERS = (hushcov.mechanisms.adaptive.pairs,)
 MATRIX, LADDER = hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.adaptive.pairs
 
 
-class OtherStepError(Exception):
+class OtherStepError(KeyboardInterrupt):  # fits let interrupts pass
     """A release takes a step that the tape does not have."""
 
 

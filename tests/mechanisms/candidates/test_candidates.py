@@ -22,7 +22,6 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms import candidates as room
 from hushcov.mechanisms.adaptive.pairs import PairValues
 from hushcov.mechanisms.candidates import Lags, Taper, best_taper, candidate_parameters, choose
-from hushcov.release import Release
 from hushcov.release.estimate import estimate
 from hushcov.release.pairs import covariance_intervals
 from hushcov.sums.signs import candidate_sign_sums
@@ -192,14 +191,15 @@ def test_slow_decay_is_tapered_and_the_estimate_says_so(rows):
     assert chosen.taper is not None
     found = fit(rows, bandwidth=WIDTH)
     made = found.release_.parameters | {"taper": [1, 3]}
-    tapered = Release(**vars(found.release_) | {"parameters": made})
+    tapered = replace(found.release_, parameters=made)
     before, after = (estimate(each).toarray() for each in (found.release_, tapered))
     for lag, weight in enumerate((1.0, 1.0, 0.5, 0.0)):
         np.testing.assert_allclose(np.diag(after, lag), weight * np.diag(before, lag))
     for one, other in zip(
         covariance_intervals(found.release_, 0.9), covariance_intervals(tapered, 0.9), strict=True
     ):
-        np.testing.assert_array_equal(one.toarray(), other.toarray())
+        kept = after != 0  # intervals of zeros include zero
+        np.testing.assert_array_equal(one.toarray()[kept], other.toarray()[kept])
     for odd in ([3, 1], "1, 3", [1], None, [0.5, 2]):
         whole = replace(tapered, parameters=made | {"taper": odd})
         np.testing.assert_array_equal(estimate(whole).toarray(), before)

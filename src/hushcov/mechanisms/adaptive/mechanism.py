@@ -64,6 +64,7 @@ from hushcov.postprocess import (
     symmetric_sparse,
 )
 from hushcov.release import Making, Release, Structure, parts_of
+from hushcov.release.coverage import constant_mask
 from hushcov.steps import Prepared
 from hushcov.steps.norms import (
     WIDEST,
@@ -527,7 +528,9 @@ def _of_whole(run: _Run, probe: Probe | None) -> Release:
     """The document of a whole matrix, with what it was found to be."""
     whole = _released(run, probe)
     noise_sd = whole.noise_sd
-    found = best_candidate(whole.mean, noise_sd[0], run.sampled)
+    varies = ~constant_mask(run.scale, np.diag(whole.mean), noise_sd[1])
+    seen = whole.mean if varies.all() or not varies.any() else whole.mean[np.ix_(varies, varies)]
+    found = best_candidate(seen, noise_sd[0], run.sampled)
     integers = np.empty(whole.mean.shape, dtype=np.int64)
 
     def fill(rows: slice) -> None:
@@ -540,14 +543,16 @@ def _of_whole(run: _Run, probe: Probe | None) -> Release:
         noise_sd=noise_sd,
         selected=None,
         threshold=found.threshold,
-        structure=_structure_of_whole(run, whole, found),
+        structure=_structure_of_whole(run, whole, seen, found),
         unexplained=_PUT_BACK * (run.norm.cut if run.units is None else run.units.cut),
     )
 
 
-def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Structure:
-    """Say what a whole matrix was found to be, with its error."""
-    norm, noise_sd = largest(whole.mean), whole.noise_sd
+def _structure_of_whole(
+    run: _Run, whole: WholeMatrix, seen: FloatArray, found: Candidate
+) -> Structure:
+    """Say what a whole matrix was found to be, with its error; `seen` are features that vary."""
+    norm, noise_sd = largest(seen), whole.noise_sd
     if found.rank:
         many = f"{found.rank} eigenvalues stand" if found.rank > 1 else "one eigenvalue stands"
         kind, why = "factors", f"{many} out of the noise"
@@ -556,12 +561,11 @@ def _structure_of_whole(run: _Run, whole: WholeMatrix, found: Candidate) -> Stru
     else:
         kind, why = "dense", "many weak pairs matter together, and no threshold would keep them"
     # How much larger the noise is over the norm in deviations of the features than in scales.
-    factors = np.sqrt(np.maximum(np.diag(whole.mean), 3 * noise_sd[1]))
-    factors = np.where(run.scale > 0, 1 / factors, 0.0)  # constant ones have no deviations
-    factors /= factors.max(initial=0.0) or 1.0
-    scaled = largest_of(lambda x: factors * (whole.mean @ (factors * x)), run.d) or 1.0
+    factors = 1 / np.sqrt(np.maximum(np.diag(seen), 3 * noise_sd[1]))
+    factors /= factors.max()
+    scaled = largest_of(lambda x: factors * (seen @ (factors * x)), len(seen)) or 1.0
     in_deviations = noise_norm(factors, *noise_sd) / scaled
-    uneven = max(1.0, in_deviations * norm / noise_norm(np.ones(run.d), *noise_sd))
+    uneven = max(1.0, in_deviations * norm / noise_norm(np.ones(len(seen)), *noise_sd))
     errors, matrix = (found.noise * uneven, found.hidden), whole.mean
     if not found.rank and found.threshold > 0:
         strong = pairs_beyond(whole.mean, found.threshold)

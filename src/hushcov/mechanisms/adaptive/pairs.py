@@ -35,9 +35,16 @@ from hushcov.mechanisms.screened.values import (
     widest_norm,
 )
 from hushcov.noise import TAKEN, Entropy, gumbel_top, rounded_normal
-from hushcov.postprocess import KnownErrors, detection_deviation, estimate_error
+from hushcov.postprocess import KnownErrors, detection_deviation, estimate_error, multiply_outer
 from hushcov.release import Structure
-from hushcov.release.coverage import common_logarithm, missing_logarithm
+from hushcov.release.coverage import (
+    SURE,
+    Norms,
+    common_logarithm,
+    constant_mask,
+    long_records,
+    missing_logarithm,
+)
 from hushcov.steps import Prepared
 from hushcov.steps.norms import release_counts
 from hushcov.sums.grids import FeatureGrid
@@ -142,22 +149,33 @@ def with_errors(
 
     `errors` are norms: of noise, and of what is hidden; `sampling` is that of sampling errors.
     `matrix` is the estimate, and `noise_sd` the noise of a variance; `given` says which features
-    were found, and what is known of their tails. `told` says that it was public which pairs are
-    zero.
+    were found, and what is known of their tails. Features that do not vary beyond noise count
+    neither for the error nor for the norm. `told` says that it was public which pairs are zero.
     """
+    constant = constant_mask(given.feature_scale, np.asarray(matrix.diagonal()), noise_sd)
+    if constant.any():
+        matrix = matrix.copy()
+        multiply_outer(matrix, np.where(constant, 0.0, 1.0))
     noise, hidden, sampling = (each / max(norm, 1e-300) for each in (*errors, sampling))
     tail, tails = None, given.making.get("tails")
+    long = doubt = 0.0
     if tails is not None and given.norm is not None:
         variance = np.asarray(matrix.diagonal())
         tail = missing_logarithm(tails, variance, noise_sd, n_records)
+        # Scales of 0/1 columns are larger than their deviations, so that no record of one is long.
+        tail[list(given.indicators)] = 0.0
         tail += common_logarithm(tails, given.norm.cut)
+        doubt = -math.expm1(-common_logarithm(tails, given.norm.cut, SURE))
+        norms = Norms(given.norm.norm, given.norm.typical)
+        long = long_records(norms, given.feature_scale, matrix, noise_sd / math.sqrt(2))
     known = estimate_error(
         matrix,
         noise_sd,
         n_records,
         KnownErrors(noise, hidden, sampling),
         tail=tail,
-        lost=given.not_found,
+        long=long,
+        doubt=doubt,
         kept=kept,
         told=told,
     )

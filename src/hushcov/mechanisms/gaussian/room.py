@@ -49,6 +49,7 @@ from hushcov.predicting import (
     Reference,
     dense_norms,
     reference,
+    reported_limit,
     support_norms,
 )
 from hushcov.release import Release
@@ -62,6 +63,7 @@ _SPECTRUM = 100  # eigenvalues that stand for all of them, at most
 _LARGE = 300  # from this size on a few draws of the sampling error are used again and again
 _FEW = 3
 _SEED = 7
+_GUARDED = 0.5  # norm of the noise, in squared scales, from which the guard may change an estimate
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 
 
@@ -244,11 +246,18 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
 
     @property
     def detection_limit(self) -> float | None:
-        """The smallest correlation that passes nine times out of ten; None without a threshold."""
+        """The smallest correlation reported nine times out of ten; None without a threshold.
+
+        1, and nothing is promised, where the guard (`postprocess.guarded`) may set all to zero.
+        """
         if not self.level:
             return None
-        noise_sd, n = self.parameters.noise_sd, self.parameters.inputs.n_sampled
-        return min(1.0, self.level + NINE_OF_TEN * detection_deviation(noise_sd, n))
+        inputs, noise_sd = self.parameters.inputs, self.parameters.noise_sd
+        looks_for_means = inputs.most_before > inputs.before  # by as many looks as it takes
+        if looks_for_means and 2 * noise_sd * math.sqrt(inputs.n_features) > _GUARDED:
+            return 1.0
+        deviation = detection_deviation(noise_sd, inputs.n_sampled)
+        return reported_limit(self.level + NINE_OF_TEN * deviation, inputs.found.share)
 
     def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""

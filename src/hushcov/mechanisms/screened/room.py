@@ -53,6 +53,7 @@ from hushcov.predicting import (
     Reference,
     descend,
     reference,
+    reported_limit,
     support_norms,
 )
 from hushcov.release import Release
@@ -151,7 +152,7 @@ def predicted_errors(
 
 
 def detection_limit(parameters: ScreenedParameters) -> float:
-    """The smallest correlation that is selected and kept with probability 0.9.
+    """The smallest correlation that is selected, kept and reported with probability 0.9.
 
     Taken on the random reference, whose other pairs compete for the selection.
     """
@@ -162,7 +163,8 @@ def detection_limit(parameters: ScreenedParameters) -> float:
     noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_sampled))
     kept = special.ndtr(correlations / noise - parameters.design.keep_above)
     sure = np.flatnonzero(found * kept >= 0.9)
-    return float(correlations[sure[0]]) if len(sure) else 1.0
+    passes = float(correlations[sure[0]]) if len(sure) else 1.0
+    return reported_limit(passes, parameters.inputs.found.share)
 
 
 def draw_errors(

@@ -1,6 +1,6 @@
 """Theorem 1 and its lemmas, claim by claim, each measured in two ways.
 
-Clipping alters nothing and S is close to Sigma, entry by entry (Lemmas 1 and 6); mean, bias and
+Clipping alters nothing and S is close to Sigma, rounded too (Lemmas 1 and 6); mean, bias and
 support of the ideal estimator (2); its fluctuation (3). Selection drops no test that could fire, so
 actual equals ideal (4 and 5); what one record can move, selection, gate noise, and the budgets (7
 to 12). `verify_setting` checks all claims for one setting.
@@ -13,16 +13,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import integrate, optimize, special, stats
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import OneShotLaplace, compose, gaussian_delta
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.paper.kernels import gate_masses
-from hushcov.paper.mechanism import certify
-from hushcov.paper.parameters import Level
+from hushcov.paper.mechanism import certify, grid_for
+from hushcov.paper.parameters import ROUNDING_SHARE, Level, rounding_inflation
 from hushcov.paper.samplers import sample_exact
 from hushcov.paper.verification.simulation import (
     FALSE_ALARM,
@@ -141,8 +143,11 @@ def clipping(setting: Setting) -> Numbers:
 
 
 def log_covariance_failure(setting: Setting, deviation: float | None = None) -> float:
-    """Return log of a union bound on P(||S - Sigma||_max > deviation), usually t_0/16."""
-    tau = setting.base_threshold / 16 if deviation is None else deviation
+    """Return log of a union bound on P(||S - Sigma||_max > deviation), S before rounding.
+
+    The deviation is usually t_0/16 less what rounding may add to it.
+    """
+    tau = (1 / 16 - ROUNDING_SHARE) * setting.base_threshold if deviation is None else deviation
     (covariances, variances), counts = setting.entry_laws
     n = setting.inputs.n_records
     logs = log_product_deviation(covariances, variances, tau, n, sharp=True)
@@ -171,10 +176,32 @@ def covariance_event(setting: Setting, runs: Sequence[Run]) -> Numbers:
     needed = math.log(40 * inputs.n_features**2 / beta) * norm**2 / (BERNSTEIN * radius**2)
     detail = (
         f"{int(np.sum(ratios <= 1))} of {len(ratios)} draws, largest {ratios.max():.3g}; "
-        "second: radius at which the union of entry tails is beta/20; "
+        "second: radius at which the union of entry tails is beta/20, and rounding; "
         f"every sub-Gaussian law: n >= {needed:.2g} suffices (c = 1/6)"
     )
-    return Numbers(1.0, quantile, math.exp(log_factor), detail)
+    rounded = setting.parameters.rounding_error / radius
+    return Numbers(1.0, quantile, math.exp(log_factor) + rounded, detail)
+
+
+@claim(
+    "integer grid",
+    "ours",
+    "rounding moves no entry of S by more than t_0/1024 on E_cov; unit t_0/1024",
+)
+def integer_grid(setting: Setting) -> Numbers:
+    parameters, inputs, grid = setting.parameters, setting.inputs, grid_for(setting.parameters)
+    # Coordinates of about sigma, half a step above a point of the grid, which all go down to it.
+    below = 2 * int(inputs.scale / grid.step / 2)
+    row = np.full((1, inputs.n_features), (below + 0.5) * grid.step)
+    gram = second_moments(open_records(row), grid).gram
+    exact, step = Fraction(row[0, 0]) ** 2, Fraction(grid.radius) / grid.half_width
+    moved = max(abs(int(entry) * step**2 - exact) for entry in gram.flat)
+    unit = ROUNDING_SHARE * setting.base_threshold
+    detail = (
+        f"{grid.half_width:,} steps from 0 to R; coordinates halfway between two grid points, in "
+        "rationals; second: the bound for every dataset"
+    )
+    return Numbers(1.0, float(moved) / unit, parameters.rounding_error / unit, detail)
 
 
 @claim(
@@ -594,7 +621,7 @@ def _deviation(gates: IntArray, tests: int, q: FloatArray) -> float:
 @claim("entry sensitivity", "Lemma 7", "|S_e(D) - S_e(D')| <= Delta = 2 R^2/n")
 def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Numbers:
     parameters = setting.parameters
-    grid = IntegerGrid(parameters.clip_radius, IntegerGrid.largest_half_width)
+    grid = grid_for(parameters)
     columns = min(parameters.inputs.n_features, _MOST_COLUMNS)
     generator = np.random.default_rng(seed)
     moved = 0
@@ -617,7 +644,7 @@ def entry_sensitivity(setting: Setting, *, seed: int = 0) -> Numbers:
     return Numbers(bound, float(moved * unit), again, detail, also)
 
 
-def _gram_change(rows: FloatArray, grid: IntegerGrid) -> IntArray:
+def _gram_change(rows: FloatArray, grid: IntegerGrid) -> NDArray[Any]:
     """Return the Gram matrix without the second row less that without the first: neighbours."""
     one = second_moments(open_records(np.delete(rows, 1, axis=0)), grid).gram
     other = second_moments(open_records(np.delete(rows, 0, axis=0)), grid).gram
@@ -669,7 +696,7 @@ def query_sensitivity(setting: Setting) -> Numbers:
     parameters, inputs = setting.parameters, setting.inputs
     # Every entry that this pair moves by Delta is queried as often as the quota allows.
     # These are (h, h, ...) and (h, -h, h, ...).
-    grid = IntegerGrid(parameters.clip_radius, IntegerGrid.largest_half_width)
+    grid = grid_for(parameters)
     rows = np.full((2, inputs.n_features), grid.radius)
     rows[1, 1::2] *= -1
     change = np.triu(_gram_change(rows, grid))
@@ -786,9 +813,11 @@ def transcript_budget(setting: Setting) -> Numbers:
     except PrivacyConditionError:
         spent = composed = (math.inf, math.inf)
     first, second = np.array([spent, composed]) / np.array([float(value) for value in claimed])
+    read = 1 + rounding_inflation(inputs.n_records)
     detail = (
         "what a release certifies; in rationals eps/8 + eps/4 and delta/32 + delta/8 are "
-        "exactly that; second: the accountant"
+        "exactly that; second: the accountant. Reading sums of records in doubles takes "
+        f"{read:.3g} times that epsilon" + (", so a fit is refused" if 3 * read > 8 else "")
     )
     return Numbers(1.0, first.max(), second.max(), detail, also=exact == claimed)
 

@@ -79,7 +79,7 @@ def _integers(
     "n_records",
     type=INTEGER,
     metavar="N",
-    help="Number of records.  [default: for each setting the fewest with the theorem's r and b]",
+    help="Number of records.  [default: for each setting the fewest that are accurate]",
 )
 @click.option(
     "--model",
@@ -291,7 +291,7 @@ def describe(verifications: Sequence[Verification], sweeps: Sequence[Sweep]) -> 
         f"bound is the grey line. Over all n on the right a median moves by at most "
         f"{100 * (change - 1):.0f} %, while single runs on the left spread by "
         f"{100 * (spread - 1):.0f} %. Dotted: smallest n with the privacy condition; dashed: with "
-        "the r and b conditions too."
+        "the accuracy conditions too."
     )
 
 

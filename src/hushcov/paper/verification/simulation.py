@@ -1,6 +1,8 @@
 """Settings, runs and claims to verify, and the paper's numbers by routes of their own.
 
 Second moments S are drawn from their exact law, Wishart, so that no number of records is too large.
+A few records with these moments, each repeated many times, then take the path of a fit: they are
+clipped, rounded to the grid of the n records and summed in integers, from which S is read.
 
 Tails far below the smallest double are natural logarithms. Gate probabilities are integrated over
 the gate noise: the sampler's kernels integrate over the random threshold with the noise integrated
@@ -24,15 +26,19 @@ from itertools import count, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import integrate, special
+from scipy import integrate, linalg, special
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.inputs import PublicInputs
 from hushcov.metrics import operator_norm, operator_norm_error
-from hushcov.paper.mechanism import symmetric
+from hushcov.paper.mechanism import grid_for, statistic_of, symmetric
 from hushcov.paper.parameters import Level, Schedule, TheoremParameters, theorem_parameters
 from hushcov.paper.samplers import sample_exact
-from hushcov.simulate import sparse_covariance, wishart_moments
+from hushcov.simulate import SimulatedMoments, sparse_covariance, wishart_moments
+from hushcov.sums.gram import second_moments
+from hushcov.sums.grids import IntegerGrid
+from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.tables.sources import open_records
 
 _WIDEST = 12.0  # standard deviations; P(|g| > 12) = 4e-33
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(80)
@@ -293,6 +299,7 @@ def unwatched(done: int) -> None:
 
 _ENTRY_DRAWS = 60_000  # entries times repetitions of the ideal estimator at one S
 _LARGEST_SEED = 2**63
+_DIFFERENT_RECORDS = 100  # beyond the number of features, in a set of simulated records
 _SWEEP_POINTS = 5  # on either side of the smallest accurate number of records
 SWEEP_RUNS = 3
 ROUNDING = 1e-12  # relative allowance where a bound is attained: both sides are doubles
@@ -356,14 +363,35 @@ class Setting:
         return self.inputs.target_error * self.inputs.scale**2
 
     def draw_covariance(self, seed: int, truth: FloatArray | None = None) -> FloatArray:
-        """Return the upper triangle of one S of n Gaussian records with covariance `truth`."""
-        sigma = self.truth if truth is None else truth
-        moments = wishart_moments(sigma, self.parameters.inputs.n_records, random_state=seed)
-        return np.asarray(moments.covariance[self.upper])
+        """Return the upper triangle of S as a fit to n records reads it from its integer sums.
+
+        The second moments of the records are those of n Gaussian ones with covariance `truth`.
+        """
+        sigma, n = self.truth if truth is None else truth, self.inputs.n_records
+        drawn = wishart_moments(sigma, n, random_state=seed)
+        moments = rounded_moments(drawn, grid_for(self.parameters), seed=seed)
+        return statistic_of(moments, self.parameters) * self.base_threshold
 
     def symmetric(self, upper: FloatArray) -> FloatArray:
         """Return the full matrix of an upper triangle."""
         return np.asarray(symmetric(upper, self.inputs.n_features))
+
+
+def rounded_moments(moments: SimulatedMoments, grid: IntegerGrid, *, seed: int = 0) -> Statistics:
+    """Return the integer sums of n records with these second moments, rounded to a grid.
+
+    n // m records are alike, for each of m different ones, and the rest are zero. Their moments are
+    exact but for rounding in doubles, before they go through the grid.
+    """
+    n, d = moments.n_records, moments.n_features
+    m = d + _DIFFERENT_RECORDS
+    copies = n // m
+    normals = np.random.default_rng(seed).standard_normal((m, d))
+    orthonormal = np.linalg.qr(normals)[0]
+    root = linalg.cholesky(moments.covariance, lower=True)
+    rows = math.sqrt(n / copies) * orthonormal @ root.T
+    gram = second_moments(open_records(rows), grid).gram
+    return Statistics(gram * copies, n, RecordMap(d, grid))
 
 
 def make_setting(
@@ -378,7 +406,7 @@ def make_setting(
     failure_probability: float = 0.1,
     scale: float = 1.0,
 ) -> Setting:
-    """Build a setting; without `n_records` at the smallest n with the theorem's r and b."""
+    """Build a setting; without `n_records` at the smallest n with the theorem's accuracy."""
     n = 1 if n_records is None else n_records
     budget = epsilon, delta, failure_probability
     inputs = PublicInputs(n, n_features, row_sparsity, target_error, *budget, scale)
