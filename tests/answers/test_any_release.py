@@ -8,7 +8,8 @@ from answer_documents import UNIT, document
 
 from hushcov.answers.association import associate
 from hushcov.answers.components import components, partial_correlations
-from hushcov.answers.regression import conditional, regress
+from hushcov.answers.conditional import conditional
+from hushcov.answers.regression import regress
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release.document import Making, Structure

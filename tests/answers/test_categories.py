@@ -8,15 +8,17 @@ from answer_documents import document, fewest
 
 from hushcov.answers.association import associate
 from hushcov.answers.components import components, partial_correlations
-from hushcov.answers.regression import conditional, regress
+from hushcov.answers.conditional import conditional
+from hushcov.answers.regression import regress
 from hushcov.answers.tables import around, correlation, pairs_table
 from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
 from hushcov.release.description import counted_facts, describe, released_pairs
 from hushcov.release.document import Making
-from hushcov.release.pairs import view
+from hushcov.release.pairs import NONZERO, view
 from hushcov.report.layout import graph
 from hushcov.report.pages import subject_of
+from hushcov.sums.transforms import Transform
 
 SHARES = np.array([0.5, 0.3, 0.2])
 NAMES = ("age", "team=a", "team=b", "team=c", "remote=yes")
@@ -100,10 +102,13 @@ def test_answers_are_values_of_columns():
 def test_partial_correlations_leave_out_what_follows_from_others():
     found = partial_correlations(staff())
     assert found.warning == ""
-    assert found.notes == ("team=c is left out, as what to compare team=a and team=b with.",)
+    assert found.notes == (
+        "team=c is left out, as what to compare team=a and team=b with.",
+        "Levels of one category exclude each other, so that no pair of them is an edge.",
+    )
     assert abs(found.matrix[1, 2]) > 0.5
     assert not found.edges.any()  # levels exclude each other, which is no finding
-    assert partial_correlations(staff(2)).notes == ()
+    assert partial_correlations(staff(2)).notes == found.notes[1:]
     directions = components(staff())
     assert directions.notes[0] == found.notes[0]
     assert "team=c" not in directions.features
@@ -145,12 +150,18 @@ def test_pairs_of_levels_are_in_the_matrix_and_in_no_list():
     assert words.candidates == 15 - 6
     listed = pairs_table(release, 0.95)
     assert len(listed["feature_1"]) == 9
-    assert not seen.table(tuple(np.array(within).T)).found.any()
+    assert NONZERO not in seen.table(tuple(np.array(within).T)).status
     assert "team=b" not in around(release, "team=a")["feature"]
     ((_, sentence),) = [each for each in counted_facts(release) if each[0] == "categories"]
     assert "levels of one category (team) exclude each other" in sentence
     alone = replace(release, column_names=tuple(name.replace("=", " ") for name in (*NAMES, "x")))
     assert set(view(alone).found.places) & set(within)  # other names are other columns
+    maps = (None, *[Transform("log1p")] * 4, None)
+    for form, own in (("={}", None), (" ={}", None), ("log1p(={})", maps)):  # not levels either
+        names = ("age", *(form.format(each) for each in "abcd"), "x")
+        alone = replace(release, column_names=names, making=replace(release.making, transforms=own))
+        assert alone.categories == {}
+        assert set(view(alone).found.places) & set(within)
     untold = replace(release, noise_sd=None, making=Making())
     assert view(untold).rule == "strongest"
     assert not set(view(untold).found.places) & set(within)

@@ -1,13 +1,14 @@
 """Conditional means from a release."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from answer_documents import document, fewest
 
-from hushcov.accounting import Gaussian
-from hushcov.answers.regression import conditional, mean_noise
+from hushcov.answers.conditional import conditional
 from hushcov.exceptions import ParameterError
-from hushcov.release.document import MEANS, Making, Part
+from hushcov.release.document import Making
 
 D = 4
 SCALE = np.array([1.0, 10.0, 0.1, 2.0])
@@ -45,8 +46,8 @@ def test_without_noise_it_is_the_conditional_law():
 def test_intervals_cover_and_half_of_them_does_not():
     rng = np.random.default_rng(5)
     n, covered, narrow = 2_000, 0, 0
-    making = Making(n_records=n, parts=(Part(MEANS, (Gaussian(0.1),)),))
-    noise = mean_noise(document(COVARIANCE, making=making))
+    noise = 0.03 * np.sqrt(COVARIANCE.diagonal())
+    making = Making(n_records=n, means_sd=tuple(noise))
     truth = expected(0)[0]
     root = np.linalg.cholesky(COVARIANCE / n)
     for _ in range(RUNS):
@@ -83,3 +84,16 @@ def test_bad_questions_are_refused(given, features, words):
     with pytest.raises(ParameterError, match=words) as caught:
         conditional(release, given, features)
     assert "much" not in str(caught.value)
+
+
+def test_without_a_partner_the_interval_is_not_that_of_the_mean_of_all():
+    """Noise hides which columns matter: an interval about the mean would miss nearly always."""
+    d = 13
+    S = np.full((d, d), 0.5) + 0.5 * np.eye(d)
+    rng, given = np.random.default_rng(0), dict.fromkeys(range(1, d), 2.0)
+    truth = np.linalg.solve(S[1:, 1:], S[1:, 0]).sum() * 2
+    for _ in range(5):
+        release = document(S, n=100_000, noise=0.2, rng=rng, location=np.zeros(d))
+        release = replace(release, making=replace(release.making, threshold=2.0))
+        found = conditional(release, given, 0)
+        assert found.lower[0] <= truth <= found.upper[0]

@@ -1,6 +1,7 @@
 """Tables of a release: what they hold, how often their intervals cover, and their files."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pandas
@@ -19,6 +20,8 @@ from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Making, Release
 from hushcov.release.estimate import estimate
+from hushcov.release.pairs import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, view
+from table_helpers import read_exactly
 
 N, D, SIGMA = 5_000, 6, 0.03
 TRUTH = np.eye(D)
@@ -49,7 +52,8 @@ def _covered(rng, runs, narrower=1.0):
         middle = 0.5 * (table["correlation_lower"] + table["correlation_upper"])
         half = 0.5 * narrower * (table["correlation_upper"] - table["correlation_lower"])
         inside = np.abs(TRUTH[rows, columns] - middle) <= half
-        for k, which in enumerate((table["found"], ~table["found"] & (TRUTH[rows, columns] == 0))):
+        kept = table["covariance"] != 0
+        for k, which in enumerate((kept, ~kept & (TRUTH[rows, columns] == 0))):
             counts[k] += int(inside[which].sum())
             of[k] += int(which.sum())
         own = variances_table(made, 0.95)
@@ -81,18 +85,13 @@ def test_correlations_beyond_one_are_noise():
     assert np.isnan(found[0, 1])
     assert np.isnan(found[5]).all()
     table = pairs_table(made, 0.95)
-    noisy = {
-        tuple(sorted(pair))
-        for pair in zip(
-            *[table[c][table["noise"]] for c in ("feature_1", "feature_2")], strict=True
-        )
-    }
-    assert ("age", "weight") in noisy
-    assert np.isnan(table["correlation"][table["noise"]]).all()
+    noisy = np.isnan(table["correlation"])
+    sides = zip(table["feature_1"][noisy], table["feature_2"][noisy], strict=True)
+    assert ("age", "weight") in {tuple(sorted(pair)) for pair in sides}
     assert np.all(np.abs(table["correlation_upper"][~np.isnan(table["correlation_upper"])]) <= 1)
 
 
-def test_a_zero_outside_its_own_interval_was_not_found():
+def test_the_interval_of_a_zero_that_a_threshold_left_includes_zero():
     integers = np.rint(np.eye(D) / UNIT).astype(np.int64)
     for (i, j), value in {(0, 1): 0.3, (2, 3): 0.15, (4, 5): 0.01}.items():
         integers[i, j] = integers[j, i] = int(value / UNIT)
@@ -102,18 +101,46 @@ def test_a_zero_outside_its_own_interval_was_not_found():
     at = {tuple(sorted(pair)): k for k, pair in enumerate(sides)}
     kept, zero, small = at["age", "weight"], at["pulse", "temp"], at["bmi", "dose"]
     assert table["covariance"][kept] > 0
-    assert np.isnan(table["covariance"][zero])
-    assert np.isnan(table["correlation"][zero])
-    assert table["lower"][zero] > 0
-    assert table["covariance"][small] == table["correlation"][small] == 0
-    assert not table["found"][[zero, small]].any()
+    for at in (zero, small):
+        assert table["covariance"][at] == table["correlation"][at] == 0
+        assert table["lower"][at] <= 0 < table["upper"][at]
+        assert table["correlation_lower"][at] <= 0 < table["correlation_upper"][at]
+    assert table["lower"][zero] == 0
+    assert table["status"][[kept, zero, small]].tolist() == [NONZERO, MAY_BE_ZERO, MAY_BE_ZERO]
+
+
+def test_no_pair_of_a_constant_column_is_significant():
+    """By its own variance, or because no scale was found; whatever noise makes of its pairs."""
+    integers = np.rint(np.eye(D) / UNIT).astype(np.int64)
+    integers[2, 2] = 1
+    for other in (0, 1):
+        integers[2, other] = integers[other, 2] = int(0.9 / UNIT)
+        integers[3, other] = integers[other, 3] = int(0.9 / UNIT)
+    integers[0, 1] = integers[1, 0] = int(0.5 / UNIT)
+    made = released(np.random.default_rng(0), integers=integers, noise_sd=(0.01, 0.01))
+    made = replace(made, making=replace(made.making, unresolved=(3,)))
+    table, seen = pairs_table(made, 0.95), view(made)
+    still = np.isin([table["feature_1"], table["feature_2"]], ["pulse", "temp"]).any(axis=0)
+    assert (table["status"][still] == CONSTANT_COLUMN).all()
+    assert (table["status"][~still] != CONSTANT_COLUMN).all()
+    assert not (table["lower"][still] > 0).any()
+    assert not (table["upper"][still] < 0).any()
+    for name in ("correlation", "correlation_lower", "correlation_upper"):
+        assert np.isnan(table[name][still]).all()
+    assert (seen.found.places, seen.n_found) == ([(0, 1)], 1)
+    assert table["status"][0] == NONZERO
+    assert variances_table(made, 0.95)["status"][[1, 2, 3]].tolist() == [
+        NONZERO,
+        CONSTANT_COLUMN,
+        CONSTANT_COLUMN,
+    ]
 
 
 def test_releases_without_one_noise_level_have_no_intervals():
     made = released(np.random.default_rng(0), noise_sd=None)
     assert np.isnan(pairs_table(made, 0.95)["lower"]).all()
     assert np.isnan(variances_table(made, 0.95)["upper"]).all()
-    assert not pairs_table(made, 0.95)["holds"].any()
+    assert set(pairs_table(made, 0.95)["status"]) == {NOT_KNOWN}
     making = Making(n_records=N, unresolved=(2,))
     table = pairs_table(released(np.random.default_rng(0), making=making), 0.95)
     lost = (table["feature_1"] == "pulse") | (table["feature_2"] == "pulse")
@@ -146,7 +173,7 @@ def test_what_was_saved_is_loaded(fitted, tmp_path, tables):
     if tables == "none":
         assert not list(folder.glob("pairs.*"))
         return
-    read = pandas.read_csv if tables == "csv" else pandas.read_parquet
+    read = read_exactly if tables == "csv" else pandas.read_parquet
     pandas.testing.assert_frame_equal(read(folder / f"pairs.{tables}"), fitted.pairs())
     pandas.testing.assert_frame_equal(read(folder / f"variances.{tables}"), fitted.variances())
     matrix = read(folder / f"covariance.{tables}").set_index("feature")

@@ -20,6 +20,7 @@ from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release.pairs import view
+from table_helpers import read_exactly
 
 D, WIDTH, NOISE = 120, 6, 0.05
 
@@ -130,7 +131,7 @@ def test_npz_is_read_by_scipy(release, tmp_path):
         above = np.triu(matrix, 1)
         whole = expected.upper.toarray()[start:stop, start:stop]
         np.testing.assert_array_equal(above, whole)
-        table = pd.read_csv(out.folder / f"{name}.features.csv", dtype={"chromosome": str})
+        table = read_exactly(out.folder / f"{name}.features.csv", dtype={"chromosome": str})
         assert list(table) == ["name", "chromosome", "position", "mean", "variance", "block"]
         assert table["name"].tolist() == list(release.column_names[start:stop])
         assert table["position"].tolist() == release.positions[start:stop].tolist()
@@ -163,7 +164,7 @@ def test_zarr_is_read_by_zarr(release, tmp_path):
 def test_pairs_are_read_by_pandas(release, tmp_path, monkeypatch, to, covariance):
     monkeypatch.setattr(export_files, "_CHUNK", 200)
     out = export(release, tmp_path / "out", to=to, covariance=covariance)
-    read = pd.read_parquet if to == "parquet" else pd.read_csv
+    read = pd.read_parquet if to == "parquet" else read_exactly
     table = read(out.folder / f"pairs.{to}")
     value = "covariance" if covariance else "correlation"
     places = [f"{name}_{side}" for name in ("feature", "chromosome", "position") for side in (1, 2)]

@@ -141,3 +141,25 @@ def test_features_without_variance_and_releases_without_noise():
     assert partial_correlations(release).left_out == ("height",)
     with pytest.raises(ParameterError, match="'height' has none"):
         partial_correlations(release, ["age", "height", "sugar"])
+
+
+@pytest.mark.parametrize("twins", [[(0, 12)], [(0, 12), (5, 11)]])
+def test_a_near_duplicate_is_named_and_costs_no_other_column(twins):
+    """A copy of a column, with a little added, leaves the partial correlations of the others."""
+    d, rng = 13, np.random.default_rng(6)
+    truth = structured_covariance("ar-0.5", d)
+    for first, copy in twins:
+        truth[copy], truth[:, copy] = truth[first], truth[:, first]
+        truth[copy, copy] = 1.0005
+    names = tuple(f"c{i}" for i in range(d))
+    release = document(truth, n=50_000, noise=0.005, rng=rng, column_names=names)
+    found = partial_correlations(release)
+    lost = [copy for _, copy in twins]
+    kept = [i for i in range(d) if i not in lost]
+    assert not np.isnan(found.matrix[np.ix_(kept, kept)]).any()
+    wanted = partials(truth[np.ix_(kept, kept)])
+    assert np.abs(found.matrix[np.ix_(kept, kept)] - wanted).max() < 0.1
+    for first, copy in twins:
+        assert f"c{copy} is left out" in found.warning
+        assert f"it from c{first}." in found.warning
+        assert found.noise[copy, kept].all()

@@ -7,7 +7,7 @@ import pytest
 
 from answers.answer_documents import document
 from hushcov._arrays import FloatArray
-from hushcov.answers.printing import AnswerPage
+from hushcov.answers.printing import AnswerPage, figure
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.release.document import Making
 
@@ -78,3 +78,7 @@ def test_long_tables_and_values_that_are_not_there():
     assert "WARNING: take care" in text
     assert "Warning: take care" in page.html()
     assert "noise" in str(replace(page, table=table | {"noise": value > 0.5}))
+
+
+def test_zero_has_no_sign():
+    assert figure(-0.0) == figure(0.0) == "0"

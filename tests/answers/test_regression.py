@@ -7,19 +7,17 @@ import pytest
 from answer_documents import document, fewest, sparse_document
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.accounting import Gaussian
+from hushcov.answers.conditional import conditional
 from hushcov.answers.regression import (
     LIMIT,
-    best_prediction,
-    conditional,
+    chosen_ridge,
     linear,
-    mean_noise,
     prediction_error,
     regress,
 )
 from hushcov.answers.uncertain import uncertain, width_of
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
-from hushcov.release.document import MEANS, Making, Part
+from hushcov.release.document import Making
 from statistics_helpers import short_and_long
 
 D = 5
@@ -134,17 +132,16 @@ def test_pairs_that_were_not_released_make_intervals_wider():
 
 
 def test_means_and_the_intercept():
-    parts = (Part(MEANS, (Gaussian(0.5),)),)
-    making = Making(n_records=1_000, parts=parts)
+    noise = 0.02 * SCALE
+    making = Making(n_records=1_000, means_sd=tuple(noise))
     release = document(COVARIANCE, n=1_000, location=MEAN, making=making)
-    np.testing.assert_allclose(mean_noise(release), 2 * np.sqrt(2 * D) / 500 * SCALE)
     found = regress(release, 0, [1])
     b = truth(0, [1])[0]
     assert found.intercept == pytest.approx(MEAN[0] - b[0] * MEAN[1], rel=1e-6)
     half = found.intercept_upper - found.intercept
-    assert half > 1.96 * 0.999 * mean_noise(release)[0]
+    assert half > 1.96 * 0.999 * noise[0]
     assert found.warning is None
-    unsure = regress(replace(release, making=replace(making, parts=())), 0, [1])
+    unsure = regress(replace(release, making=replace(making, means_sd=None)), 0, [1])
     assert "how much noise its means have" in unsure.warning
     without = regress(replace(release, location=None), 0, [1])
     assert without.intercept is None
@@ -217,7 +214,7 @@ def test_a_ridge_bounds_what_noise_hides():
 def test_predictions_along_columns_that_go_together_are_narrow():
     _, S = collinear(0.995, "alike")
     rng = np.random.default_rng(1)
-    making = Making(n_records=50_000, parts=(Part(MEANS, (Gaussian(0.5),)),))
+    making = Making(n_records=50_000, means_sd=(1e-3,) * 5)
     options = {"location": np.zeros(5), "making": making}
     release = document(S, n=50_000, noise=0.03, rng=rng, **options)
     same = conditional(release, {"x1": 1.0, "x2": 1.0}, "x0")
@@ -283,8 +280,9 @@ def test_of_all_columns_those_that_were_not_found_are_left_out_and_named():
         "1 feature left out, whose variance does not stand out of the noise: temp.",
     )
     assert found.notes[0] in str(found)
-    with pytest.raises(ParameterError, match="on must be found, got column 'temp'"):
-        regress(release, "age", ["weight", "temp"])
+    named = regress(release, "age", ["weight", "temp"])
+    assert named.features == ("weight",)
+    assert "Left out: temp, which does not vary or cannot be told from noise." in named.warning
     named = replace(release, column_names=("age", "all", "pulse", "temp", "dose"))
     assert regress(named, "age", "all").features == ("all",)
     target = regress(replace(release, making=replace(making, unresolved=())), "dose", "all")
@@ -337,7 +335,7 @@ def test_the_estimated_error_of_predictions_has_the_right_mean_and_deviation():
     E = np.random.default_rng(9).standard_normal((runs, 5, 5)) * part.noise_sd
     E = np.tril(E) + np.swapaxes(np.tril(E, -1), 1, 2)
     # The relative deviation of a deviation is 1 / sqrt(2 runs), of which 5 are 0.065.
-    np.testing.assert_allclose(np.std(tilde @ E @ tilde), deviation, rtol=0.065)
+    np.testing.assert_allclose(np.std(tilde @ E @ tilde - E[:, 0, 0]), deviation, rtol=0.065)
 
 
 def test_the_automatic_ridge_predicts_nearly_as_the_best_in_hindsight():
@@ -345,7 +343,7 @@ def test_the_automatic_ridge_predicts_nearly_as_the_best_in_hindsight():
     fixed, auto, none = np.zeros(13), 0.0, 0.0
     for S, part in drawn_parts(200, 7):
         fixed += [true_error(S, part, with_ridge(part, ridge)[0]) for ridge in ridges]
-        auto += true_error(S, part, best_prediction(part))
+        auto += true_error(S, part, chosen_ridge(part).coefficients)
         none += true_error(S, part, linear(part, 1.96, ridge=0.0).coefficients)
     least = true_error(S, part, np.linalg.solve(S[1:, 1:], S[1:, 0])) * 200
     assert auto - least < 1.5 * (fixed.min() - least)
@@ -358,11 +356,11 @@ def test_a_structure_counts_where_the_equations_do_not_refute_it():
     rng = np.random.default_rng(8)
     part = uncertain(document(S, noise=0.05, rng=rng), np.arange(5)).standardized()
     best = np.linalg.solve(S[1:, 1:], S[1:, 0])
-    alone, both = best_prediction(part), best_prediction(part, S)
+    alone, both = chosen_ridge(part).coefficients, chosen_ridge(part, shape=S).coefficients
     assert np.linalg.norm(both - best) < 0.5 * np.linalg.norm(alone - best)
     other = S.copy()
     other[0, 1:] = other[1:, 0] = -S[0, 1:]
-    np.testing.assert_array_equal(best_prediction(part, other), alone)
+    np.testing.assert_array_equal(chosen_ridge(part, shape=other).coefficients, alone)
 
 
 def test_a_given_ridge_is_that_ridge():
@@ -376,3 +374,73 @@ def test_a_given_ridge_is_that_ridge():
     for wrong in (-1, np.nan, "some", None, True):
         with pytest.raises(ParameterError, match="or pass 'auto'"):
             regress(release, 0, [1, 2, 4], ridge=wrong)
+
+
+GRID = {  # a correlation of the first two columns, the noise, and coefficients
+    "one, little noise": (0.0, 0.01, [0.6]),
+    "one, usual noise": (0.0, 0.04, [0.4]),
+    "three, little noise": (0.5, 0.01, [0.5, 0.2, -0.3]),
+    "three, usual noise": (0.5, 0.04, [0.5, 0.2, -0.3]),
+    "near-equal": (0.97, 0.01, [0.3, 0.25, 0.4]),
+    "many": (0.3, 0.03, [0.3, -0.3, 0.2, 0.2, 0.1, 0.1, 0.0, 0.0, 0.0, 0.0]),
+    "unrelated": (0.3, 0.03, [0.0] * 6),
+}
+
+
+def errors_of(kind, runs, seed=0):
+    """Squared errors of predictions with the chosen ridge, with ridge 0, and the answers."""
+    correlation, noise, b = GRID[kind]
+    b, S = np.array(b), np.eye(len(b) + 1)
+    if len(b) > 1:
+        S[1, 2] = S[2, 1] = correlation
+    S[0, 1:] = S[1:, 0] = S[1:, 1:] @ b
+    rng, on = np.random.default_rng(seed), list(range(1, len(S)))
+    for _ in range(runs):
+        release = document(S, n=5_000, noise=noise, rng=rng)
+        found = [regress(release, 0, on, ridge=ridge) for ridge in ("auto", 0)]
+        off = np.array([each.coefficients - b for each in found])
+        yield 1 - S[0, 1:] @ b + np.einsum("ij,jk,ik->i", off, S[1:, 1:], off), found
+
+
+@pytest.mark.parametrize("kind", GRID)
+def test_the_chosen_ridge_is_never_significantly_worse_than_0(kind):
+    errors = np.array([each for each, _ in errors_of(kind, 60)])
+    worse = errors[:, 0] - errors[:, 1]
+    assert worse.mean() <= 2 * worse.std() / 60**0.5
+    if kind == "unrelated":
+        assert np.mean(errors[:, 0] > 1 + 1e-12) < 0.2 < np.mean(errors[:, 1] > 1 + 1e-12)
+
+
+@pytest.mark.parametrize("kind", GRID)
+def test_estimates_lie_inside_their_intervals_and_answers_say_which_ridge(kind):
+    for _, (found, least_squares) in errors_of(kind, 5, seed=1):
+        for each in (found, least_squares):
+            assert np.all((each.lower < each.coefficients) & (each.coefficients < each.upper))
+            assert "ridge  " in str(each)
+            assert each.ridge_reason in " ".join(str(each).split())
+        assert found.predicted_r_squared >= 0
+        assert (least_squares.ridge, least_squares.multiplier) == (0, 1)
+        if found.ridge == 0 and found.multiplier == 1:
+            np.testing.assert_allclose(found.coefficients, least_squares.coefficients)
+            np.testing.assert_allclose(found.lower, least_squares.lower)
+        if found.multiplier == 0:
+            assert not found.coefficients.any()
+            assert found.predicted_r_squared == 0
+
+
+def test_a_given_ridge_that_predicts_worse_than_the_mean_is_said():
+    _, S = collinear(0.999)
+    release = document(S, n=5_000, noise=0.05, rng=np.random.default_rng(2))
+    found = regress(release, 0, [1, 2, 3, 4], ridge=0)
+    assert found.predicted_r_squared < 0
+    assert "expected to predict worse than the mean" in found.warning
+    assert regress(release, 0, [1, 2, 3, 4]).predicted_r_squared >= 0
+
+
+def test_the_table_has_the_order_of_the_coefficients():
+    release = document(COVARIANCE, column_names=NAMES)
+    found = regress(release, "age", ["temp", "dose", "weight"])
+    table = found.table()
+    assert tuple(table["feature"]) == found.features == ("temp", "dose", "weight")
+    np.testing.assert_array_equal(table["coefficient"], found.coefficients)
+    np.testing.assert_array_equal(table["upper"], found.upper)

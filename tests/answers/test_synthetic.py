@@ -18,9 +18,10 @@ from hushcov.answers.synthetic import MOST_FEATURES, OTHER, synthesize
 from hushcov.exceptions import CapacityError, HushcovError, MissingPackageError, ParameterError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release
-from hushcov.release.document import Making
+from hushcov.release.document import Kind, Making
 from hushcov.sums.transforms import Transform
 from hushcov.tables.codebook import Codebook, CodebookColumn
+from hushcov.tables.sources import open_records
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 pytestmark = pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
@@ -66,6 +67,78 @@ def test_normal_columns_have_the_released_moments():
     tenth_less = 0.9 * CORRELATION + 0.1 * np.eye(3)
     assert p_value_of(rows, tenth_less) < FALSE_ALARM
     assert set(rows.a) == set(rows.a.round(2))  # digits follow the deviation
+
+
+def raw_table(n=20_000):
+    """A table as people have it: words, codes, counts, and a flag that is a number."""
+    rng = np.random.default_rng(0)
+    age = rng.normal(50, 15, n).clip(18, 90)
+    smoker = rng.random(n) < special.expit((50 - age) / 10 - 1)
+    return pd.DataFrame(
+        {
+            "age": age.round(),
+            "smoker": np.where(smoker, "Yes", "No"),
+            "region": np.array(["north", "south", "west"])[rng.integers(0, 3, n)],
+            "stage": rng.integers(1, 4, n),
+            "visits": rng.poisson(1.0 + smoker),
+            "cost": rng.poisson(3, n),
+            "diabetes": (rng.random(n) < 0.08).astype(float),
+        }
+    )
+
+
+def raw_codebook(path):
+    path.write_text(
+        "name,low,high,kind,values,transform\n"
+        "age,18,90,integer,,\nsmoker,,,category,Yes,\nregion,,,category,north|south|west,\n"
+        "stage,,,category,1|2|3,\nvisits,0,,integer,,\ncost,0,,integer,,log1p\n"
+        "diabetes,,,binary,,\n"
+    )
+    return hushcov.read_codebook(path)
+
+
+def test_rows_have_the_columns_and_values_of_the_table(tmp_path):
+    """What the codebook of the fit says is in the release: no codebook is needed to draw rows."""
+    table, book = raw_table(), raw_codebook(tmp_path / "codebook.csv")
+    est = PrivateSparseCovariance(
+        epsilon=4.0, delta=1e-6, bounds=book.bounds, transforms=book.transforms, random_state=1
+    ).fit(open_records(table, codebook=book))
+    est.save(tmp_path / "release")
+    rows = hushcov.load(tmp_path / "release").synthesize(4_000, random_state=1)
+    path = rows.save(tmp_path / "rows.csv")
+    for found in (rows.frame(), pd.read_csv(path)):
+        assert list(found) == list(table)
+        for name in ("smoker", "region", "stage", "diabetes"):
+            assert set(found[name]) == set(table[name])
+        for name in ("age", "visits", "cost"):
+            assert pd.api.types.is_integer_dtype(found[name])
+            assert found[name].min() >= 0
+        share = (found.smoker == "Yes").mean()
+        assert share == pytest.approx((table.smoker == "Yes").mean(), abs=0.05)
+        assert (found.smoker == "Yes").astype(float).corr(found.age) < -0.15
+    without = replace(est.release_, making=replace(est.release_.making, kinds=None))
+    assert set(rows_of(without, 100).smoker) == {"Yes", "No"}  # its bounds are 0 and 1
+
+
+@pytest.mark.parametrize(
+    ("words", "values"),
+    [
+        (("yes", "no"), {"yes", "no"}),
+        (("N", "Y"), {"N", "Y"}),
+        (("0", "1"), {0, 1}),
+        ((), {0, 1}),
+        (("a", "b"), {0, 1}),
+    ],
+)
+def test_a_binary_column_has_its_words(words, values):
+    release = told(
+        CORRELATION, [0.2, 0, 0], [0.4, 1, 1], "abc", bounds=[(0.0, 1.0), *[(None,) * 2] * 2]
+    )
+    kinds = Kind("binary", words), None, None
+    rows = rows_of(replace(release, making=replace(release.making, kinds=kinds)), 2_000)
+    assert set(rows.a) == values
+    if words and len(values & {"yes", "Y"}):
+        assert rows.a.str.upper().str[0].eq("Y").mean() == pytest.approx(0.2, abs=0.06)
 
 
 def test_the_same_seed_draws_the_same_rows_in_any_blocks(tmp_path, monkeypatch):
@@ -138,7 +211,8 @@ def test_two_categories_with_strong_ties_keep_their_correlations():
     table = pd.DataFrame(columns, dtype=float)
     release = told(table.corr(), table.mean(), table.std().to_numpy(), list(table))
     rows = rows_of(release, 100_000)
-    coded = pd.get_dummies(rows, prefix_sep="=", dtype=float)[list(table)]
+    groups = ["school", "region"]
+    coded = pd.get_dummies(rows, columns=groups, prefix_sep="=", dtype=float)[list(table)]
     assert np.linalg.norm((coded.corr() - table.corr()).to_numpy(), 2) < 0.05
 
 

@@ -224,7 +224,7 @@ def test_what_fails_before_the_charge_says_nothing_of_one(ledger, tmp_path):
 def test_nulls_are_left_out_unless_the_estimator_is_told_that_there_are_none(tmp_path, cls):
     path = tmp_path / "visits.parquet"
     X = np.random.default_rng(0).normal(size=(4_000, 3))
-    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table = pd.DataFrame(X.copy(), columns=["a", "b", "c"])
     table.loc[::4, "b"] = None
     table.to_parquet(path)
     changes = {**KNOWN, "row_sparsity": 2}

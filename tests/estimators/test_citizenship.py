@@ -182,8 +182,8 @@ def test_metadata_is_routed(given, options, ledger):
     (name,) = given
     estimator = gaussian(epsilon=1.0, ledger=ledger, dataset="people", **options)
     if name == "unit":
-        ledger.open_dataset("visits", epsilon=5.0, delta=1e-6, unit="unit")
-        estimator.set_params(dataset="visits")
+        ledger.open_dataset("visits", epsilon=15.0, delta=1e-6, unit="unit")
+        estimator.set_params(dataset="visits", epsilon=3.0)
     with config_context(enable_metadata_routing=True):
         estimator.set_fit_request(**{name: True})
         pipeline = make_pipeline(FunctionTransformer(), estimator).fit(RECORDS, **given)

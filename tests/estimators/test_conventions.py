@@ -1,6 +1,8 @@
 """Every class as scikit-learn users expect it: clones, pickles, repeated fits, seeds, inverses."""
 
+import inspect
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+import hushcov
 from estimators.settings import (
     KNOWN,
     OURS,
@@ -24,6 +27,7 @@ from estimators.settings import (
 )
 from hushcov import GaussianCovariance, RowTopKCovariance
 from hushcov.estimators import answering
+from hushcov.estimators.options import documented
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.metrics import operator_norm_error
 
@@ -56,7 +60,8 @@ def test_clones_have_the_parameters_and_no_fit(name):
 def test_representations_and_pickles_say_the_same(fitted):
     assert repr(fitted).startswith(f"{type(fitted).__name__}(")
     assert "epsilon=1.0" in repr(fitted)
-    assert "covariance_" in fitted._repr_html_()  # what a notebook shows
+    _, _, parameters = fitted._repr_html_().partition("<summary>Parameters</summary>")  # notebooks
+    assert f"{type(fitted).__name__}(" in parameters
     copy = pickle.loads(pickle.dumps(fitted))
     assert repr(copy) == repr(fitted)
     np.testing.assert_array_equal(copy.covariance_, fitted.covariance_)
@@ -91,7 +96,7 @@ def test_nothing_of_an_earlier_fit_remains(name):
 
 
 REFUSED = {
-    "infinite": ({}, np.where(np.arange(4000)[:, None] == 3999, np.inf, RECORDS)),
+    "complex": ({}, RECORDS + 0j),
     "one dimension": ({}, RECORDS[:, 0]),
     "a parameter": ({"epsilon": -1}, RECORDS),
     "a seed": ({"random_state": "seed"}, RECORDS),
@@ -251,3 +256,28 @@ def test_it_is_kept_with_the_estimator_or_computed_after_loading(computed):
     again = pickle.loads(pickle.dumps(estimator))
     np.testing.assert_array_equal(again.precision_, estimator.precision_)
     assert len(computed) == 2
+
+
+def documented_names(kind) -> set[str]:
+    """Methods, parameters and attributes of a class, as its help lists them."""
+    doc = inspect.cleandoc(kind.__doc__ or "")
+    told = (documented(doc, section) for section in ("Parameters", "Attributes"))
+    return set(dir(kind)).union(inspect.signature(kind).parameters, *told)
+
+
+def test_help_mentions_only_what_a_class_has():
+    """A word of one class in the help of another is a method or an option that is not there."""
+    kinds = [getattr(hushcov, name) for name in hushcov.__all__]
+    kinds = [each for each in kinds if inspect.isclass(each)]
+    words, wrong = set().union(*map(documented_names, kinds)), set()
+    for kind in kinds:
+        ours = documented_names(kind)
+        for name, member in [("", kind), *inspect.getmembers(kind)]:
+            made = getattr(member, "fget", member)
+            where = getattr(made, "__module__", None) or ""
+            if name.startswith("_") or not (callable(made) and where.startswith("hushcov")):
+                continue
+            given = inspect.signature(made).parameters
+            said = re.findall(r"`([A-Za-z_]\w*)(?:\([^`]*\))?`", inspect.getdoc(member) or "")
+            wrong |= {(kind.__name__, name, x) for x in {*said} & words - ours - {*given}}
+    assert wrong == set()

@@ -159,7 +159,7 @@ def same(one, other):
 def document(release, folder):
     release.write(folder)
     description = json.loads((folder / "release.json").read_text())
-    del description["written"], description["making"]["made"]
+    del description["making"]["made"]
     return description, (folder / "integers.npy").read_bytes()
 
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov import PrivateSparseCovariance
+from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.mechanisms.adaptive import pairs
+from hushcov.release.description import CONSTANT, HEAVY, UNRESOLVED, preparation_words, verdict
+from hushcov.release.pairs import view
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -59,6 +61,118 @@ def test_an_error_made_by_tails_is_seen(monkeypatch):
     monkeypatch.setattr(pairs, "missing_logarithm", lambda tails, v, *_: np.zeros_like(v))
     monkeypatch.setattr(pairs, "common_logarithm", lambda *_: 0.0)
     assert measured("amounts", 0)[1].error < 0.5 * error
+
+
+def elliptical(rng):
+    return related(rng, 30_000, 20) * np.sqrt(3 / rng.chisquare(3, size=(30_000, 1)))
+
+
+def spikes(rng):
+    return related(rng, 30_000, 20) * np.where(rng.random((30_000, 20)) < 0.001, 30, 1)
+
+
+def mixed(rng):
+    x = np.exp(1.5 * related(rng, 40_000, 24))
+    x[:, ::3] = np.log(x[:, ::3])
+    return x
+
+
+HEAVY_TABLES = {
+    "elliptical t": elliptical,
+    "rare large values": spikes,
+    "half lognormal": mixed,
+    "lognormal": lambda rng: np.exp(1.5 * related(rng, 30_000, 20)),
+    "very lognormal": lambda rng: np.exp(2 * related(rng, 30_000, 20)),
+    "t": lambda rng: stats.t.ppf(stats.norm.cdf(related(rng, 30_000, 20)), 3),
+    "counts": lambda rng: np.floor(np.exp(1.3 * related(rng, 60_000, 40) - 0.5)),
+}
+
+
+def heavy_result(kind, seed):
+    """Whether the error is inside its interval, and how many intervals cover the whole table."""
+    x = (HEAVY_TABLES | TABLES)[kind](np.random.default_rng([8, seed]))
+    release = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=seed).fit(x).release_
+    found, seen, (rows, columns) = verdict(release), view(release), np.triu_indices(x.shape[1], 1)
+    truth, deviation = np.corrcoef(x.T), x.std(axis=0)
+    units = np.multiply.outer(deviation, deviation)
+    estimate = seen.matrix.toarray() if hasattr(seen.matrix, "toarray") else seen.matrix
+    error = np.linalg.norm(estimate / units - truth, 2) / np.linalg.norm(truth, 2)
+    table, true = seen.table((rows, columns)), truth[rows, columns]
+    covered = (table.correlation_lower <= true) & (true <= table.correlation_upper)
+    own = seen.variances()
+    of_variances = (own.lower <= deviation**2) & (deviation**2 <= own.upper)
+    return found, found.least <= error <= found.most, covered.mean(), of_variances.mean()
+
+
+@pytest.mark.parametrize("kind", ["elliptical t", "rare large values", "half lognormal"])
+def test_records_far_away_are_seen_in_the_bound_on_norms(kind):
+    """Error and intervals are those of the table before anything was cut off."""
+    found, inside, correlations, variances = heavy_result(kind, 1)
+    assert found.heavy_tails
+    assert "far outside the others" in found.sentence
+    assert inside
+    assert min(correlations, variances) >= 0.9
+
+
+@pytest.mark.parametrize("kind", ["normal", "uniform"])
+def test_usual_tables_have_no_records_far_away(kind):
+    found, inside, *_ = heavy_result(kind, 0)
+    assert (found.heavy_tails, inside) == (False, True)
+    assert "far outside" not in found.sentence
+
+
+@pytest.mark.slow
+def test_errors_and_intervals_of_heavy_tails():
+    found = {kind: [heavy_result(kind, seed)[1:] for seed in range(5)] for kind in HEAVY_TABLES}
+    for kind, runs in found.items():
+        inside, correlations, variances = np.mean(runs, axis=0)
+        assert inside >= 0.8, kind
+        assert min(correlations, variances) >= 0.9, kind
+
+
+ADDED = {  # columns, bounds, and whether they are constant or not found
+    "zeros": (lambda n: np.zeros((n, 1)), {}, UNRESOLVED),
+    "sevens": (lambda n: np.full((n, 1), 7.0), {}, CONSTANT),
+    "bounded": (lambda n: np.zeros((n, 1)), {0: (0, 1)}, CONSTANT),
+    "rare": (lambda n: (np.arange(n)[:, None] % 4000 == 0) * 1.0, {}, UNRESOLVED),
+    "many": (lambda n: np.full((n, 20), 7.0) * np.arange(1, 21), {}, CONSTANT),
+}
+
+
+@pytest.mark.parametrize("added", ADDED)
+@pytest.mark.parametrize("cls", [PrivateSparseCovariance, GaussianCovariance])
+def test_a_constant_column_is_named_and_changes_no_verdict(cls, added):
+    x = np.random.default_rng(4).standard_normal((20_000, 15)) + 3
+    x[:, :8] += np.random.default_rng(5).standard_normal((20_000, 1))
+    make, bounds, label = ADDED[added]
+    more = make(len(x))
+    budget = {"epsilon": 1.0, "delta": 1e-6, "random_state": 2}
+    alone = verdict(cls(**budget).fit(x).release_)
+    release = cls(bounds=bounds, **budget).fit(np.hstack([more, x])).release_
+    found = verdict(release)
+    assert (alone.word, found.word) == ("good", "good")
+    assert 1 / 2 < found.error / alone.error < 2
+    names = tuple(str(i) for i in range(more.shape[1]))
+    assert (found.not_found, found.constant) == (
+        (names, ()) if label == UNRESOLVED else ((), names)
+    )
+    assert f"{len(names)} of {x.shape[1] + len(names)} features" in found.sentence
+    words = dict(preparation_words(release))
+    assert label in words
+    assert HEAVY not in words
+
+
+def test_a_rare_flag_does_not_pass_for_a_heavy_tail():
+    """Its scale is a share of 1, far above its deviation, so that nothing was cut off."""
+    pd = pytest.importorskip("pandas")
+    x = np.random.default_rng(4).standard_normal((20_000, 8)) + 3
+    table = pd.DataFrame(x, columns=list("abcdefgh")).assign(flag=np.arange(len(x)) % 100 == 0)
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, bounds={8: (0, 1)}, random_state=2)
+    release = est.fit(table).release_
+    assert release.variances[8] < 0.2  # in squared scales
+    found = verdict(release)
+    assert found.word != "hopeless"
+    assert found.error < 0.3
 
 
 @pytest.mark.slow

@@ -110,7 +110,7 @@ def test_more_partners_than_declared():
 
 def test_what_cannot_be_found_is_said_beforehand():
     """Ten times as many partners to look for: the plan sees weak pairs lost, and larger errors."""
-    few, many = (setting("screened", row_sparsity=k).plan(2_000, 100) for k in (2, 20))
+    few, many = (setting("screened", row_sparsity=k).plan(10_000, 100) for k in (2, 20))
     assert 0 < few.detection_limit < many.detection_limit <= 1
     assert few.predicted_error["random"] < many.predicted_error["random"]
     lost = setting("screened", row_sparsity=20).plan(100, 100)

@@ -210,9 +210,12 @@ def test_what_is_said_of_few_complete_records_counts_the_noise_of_all():
     assert not Making(complete={**complete, "released": 910}).few_complete
 
 
-def test_infinite_values_are_no_nulls(rows):
+def test_infinite_values_are_missing_unless_they_are_an_error(rows):
+    infinite = np.where(np.isnan(rows[1]), np.inf, rows[1])
+    found = [fit(make(GaussianCovariance), X).release_.integers for X in (infinite, rows[1])]
+    assert np.array_equal(*found)
     with pytest.raises(DataError, match=r"infinite.*make these values empty"):
-        fit(make(GaussianCovariance), np.where(np.isnan(rows[1]), np.inf, rows[1]))
+        fit(make(GaussianCovariance).set_params(on_invalid="raise"), infinite)
 
 
 def test_neighbours_of_which_one_misses_a_value_have_close_releases(rows):

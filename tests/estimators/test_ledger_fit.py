@@ -1,6 +1,9 @@
 """Fits that are charged to a ledger: first the charge, then the records, or neither."""
 
+import itertools
 import math
+import re
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -29,15 +32,20 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
+from hushcov.accounting import ledger as ledger_module
 from hushcov.accounting.ledger import Ledger, as_charge
+from hushcov.estimators import answering, base
 from hushcov.exceptions import (
+    AccuracyWarning,
     BudgetError,
+    CapacityError,
     LedgerError,
     ParameterError,
     PrivacyConditionError,
     PrivacyWarning,
 )
 from hushcov.paper.parameters import total_variation
+from hushcov.release import files as release_files
 from hushcov.simulate import wishart_moments
 from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import ArrayRecords
@@ -203,3 +211,54 @@ def test_rounding_of_the_last_noise_never_passes_what_was_charged(seed):
     charge = as_charge(est.fit_plan(*RECORDS.shape).budget(private=False).certificate)
     spent = gaussian_part(est.release_.guarantee.events)
     assert spent <= gaussian_part(charge.events) * (1 + 1e-12)
+
+
+def test_what_fails_after_a_release_does_not_lose_it(ledger, monkeypatch):
+    """The charge stands, so the release must, too: it is kept, and the error says so."""
+
+    def failing(_):
+        raise MemoryError
+
+    monkeypatch.setattr(answering, "estimate", failing)
+    est = make(GaussianCovariance, **charged(ledger))
+    with pytest.raises(CapacityError) as caught:
+        est.fit(RECORDS)
+    (note,) = caught.value.__notes__
+    assert note.endswith("The release was made and is kept: write it with release_.write(folder).")
+    assert est.release_.guarantee.epsilon == est.epsilon
+    assert len(ledger.history("people")) == 1
+
+
+def test_a_warning_after_a_release_does_not_lose_it():
+    """Warnings may be errors: one comes when a column that does not vary was found."""
+    rows = np.random.default_rng(0).normal(size=(20_000, 4)) * (1, 1, 1, 0) + 3
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6)
+    with pytest.raises(AccuracyWarning):  # as in all tests
+        est.fit(rows)
+    assert est.release_.making.unresolved == (3,)
+    assert est.covariance_.shape == (4, 4)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_release_says_when_it_began_and_not_how_long_it_took(
+    ledger, monkeypatch, tmp_path, counted
+):
+    """With the time of the charge, that of the end would publish how long the records took."""
+    hours = itertools.count()
+
+    class Clock:
+        @staticmethod
+        def now(zone):
+            return datetime(2030, 1, 1, tzinfo=zone) + timedelta(hours=next(hours))
+
+    ledger.change_budget("people", 4.0, 1e-5)
+    monkeypatch.setattr(base, "datetime", Clock)
+    monkeypatch.setattr(ledger_module, "datetime", Clock)
+    monkeypatch.setattr(release_files, "datetime", Clock, raising=False)
+    options = {"neighbours": "add-remove"} if counted else {}
+    est = PrivateSparseCovariance(**BUDGET, **charged(ledger), **options).fit(RECORDS)
+    assert est.release_.making.made == ledger.history("people")[0].time
+    text = (est.release_.write(tmp_path / "out") / "release.json").read_text()
+    assert re.findall(r"20\d\d-\d\d-\d\dT[^\"]*", text) == [est.release_.making.made]
+    free = GaussianCovariance(**BUDGET).fit(RECORDS)
+    assert next(hours) - datetime.fromisoformat(free.release_.making.made).hour == 1

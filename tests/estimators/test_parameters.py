@@ -31,7 +31,7 @@ EVERYWHERE = {
 }
 WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
 SCALED = WHOSE | {"feature_scale", "positive_semidefinite"}
-APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls"}
+APPROXIMATE = SCALED | {"delta", "on_large_delta", "drop_nulls", "on_invalid"}
 CENTRED = APPROXIMATE | {"bounds", "transforms", "marginals", "on_hopeless"}
 TOLD = CENTRED | {"bandwidth", "candidate_pairs"}
 OPTIONS = {
@@ -144,7 +144,8 @@ BAD = {
     **dict.fromkeys(("positive_semidefinite", "store_precision", "assume_centered"), FLAG),
     **dict.fromkeys(("drop_nulls", "adaptive_width"), FLAG),
     "random_state": [-1, 1.5, "seed", True, [1]],
-    **dict.fromkeys(("on_hopeless", "on_large_delta", "neighbours", "estimand"), WORD),
+    **dict.fromkeys(("on_hopeless", "on_large_delta", "on_invalid"), WORD),
+    **dict.fromkeys(("neighbours", "estimand"), WORD),
     **dict.fromkeys(("mechanism", "method", "allocation", "constants", "reconstruction"), WORD),
     "max_rows_per_unit": [0, 2.0, "2", True, [2]],
     "max_sample_weight": [0, -1.0, *ODD],

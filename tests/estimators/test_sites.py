@@ -31,7 +31,7 @@ from estimators.site_settings import (
     repeated,
     summed,
 )
-from estimators.stand_ins import UntouchableRecords
+from estimators.stand_ins import RecordsReadError, UntouchableRecords
 from hushcov import GaussianCovariance, Statistics, ThresholdedCovariance
 from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import (
@@ -286,12 +286,12 @@ def test_a_later_site_is_free_before_the_release_and_charged_after(ledger):
 
 def test_the_charge_comes_before_the_noise(ledger, monkeypatch):
     def broken(*_):
-        raise AssertionError("noise was drawn")
+        raise RecordsReadError("noise was drawn")
 
     monkeypatch.setattr("hushcov.mechanisms.gaussian.mechanism.symmetric_noise", broken)
     statistics = summed(gaussian(), RECORDS, total=N)
     est = gaussian(ledger=ledger, dataset="people")
-    with pytest.raises(AssertionError, match="noise was drawn"):
+    with pytest.raises(RecordsReadError, match="noise was drawn"):
         est.fit_statistics(statistics)
     assert len(ledger.history("people")) == 1
     with pytest.raises(BudgetError):  # and not the noise

@@ -11,13 +11,15 @@ import pandas as pd
 import pytest
 
 import hushcov
+from command_line import PATIENCE
 from hushcov.exceptions import AccuracyWarning
 from hushcov.release.description import summary_dict
 from hushcov.release.schema import FORMAT
 
 PACKAGE = Path(__file__).resolve().parents[2] / "r" / "hushcov"
 EXAMPLE = PACKAGE / "inst" / "extdata" / "release"
-NAMES = ["age", "height", "weight", "=1+1", 'ü, "x"', "NA", "constant"]
+HOSTILE = ["=1+1", " \uff1d2", "\u3000\t@x", "'=3", "\x1b[31m\u202ered\u200b"]
+NAMES = ["age", "height", "weight", *HOSTILE, 'ü, "x"', "NA", "constant"]
 # Writes everything that was read, with every digit.
 DUMP = """
 for (path in list.files(file.path(commandArgs(TRUE)[1], "R"), full.names = TRUE)) source(path)
@@ -43,13 +45,13 @@ def needs_r() -> None:
     if program is None:
         pytest.skip("there is no R; on Debian: apt-get install r-base-core r-cran-jsonlite")
     asked = [program, "-e", "quit(status = !requireNamespace('jsonlite', quietly = TRUE))"]
-    if subprocess.run(asked, capture_output=True, check=False, timeout=60).returncode:
+    if subprocess.run(asked, capture_output=True, check=False, timeout=PATIENCE).returncode:
         pytest.skip("R has no jsonlite; on Debian: apt-get install r-cran-jsonlite")
 
 
 def table() -> np.ndarray:
-    rng = np.random.default_rng()
-    age, build, other, *rest = rng.normal(size=(6, 20_000))
+    rng = np.random.default_rng(0)
+    age, build, other, *rest = rng.normal(size=(10, 20_000))
     columns = [50 + 15 * age, 170 + 9 * build, 76 + 9 * build + 9 * other, *rest]
     return np.column_stack([*columns, np.ones(20_000)])
 
@@ -59,7 +61,7 @@ def read_by_r(*folders: Path) -> list[dict]:
         ["Rscript", "--vanilla", "-e", DUMP, PACKAGE, *folders],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -113,6 +115,37 @@ def test_every_number_is_that_of_python(tmp_path):
         assert summary["verdict"]["word"] in " ".join(found["printed"])
         assert re.search("files match their SHA-256|sizes of", found["checked"])
         assert found["names"] == list(made.variances()["feature"])
+        assert "".join(found["printed"]).replace("\u3000", " ").isprintable()
+
+
+REFUSED = """
+for (path in list.files(file.path(commandArgs(TRUE)[1], "R"), full.names = TRUE)) source(path)
+for (folder in commandArgs(TRUE)[-1])
+  cat(tryCatch({read_release(folder); "read"}, error = conditionMessage), sep = "\n")
+"""
+
+
+def test_the_list_of_files_does_not_leave_the_folder(tmp_path):
+    needs_r()
+    (tmp_path / "secret").write_text("text")
+    about, folders = {"bytes": 4, "sha256": "0" * 64}, []
+    names = ("../secret", str(tmp_path / "secret"), "..", ".", "", "a/b", "a\\b", "a\nb", None)
+    for i, name in enumerate(names):
+        folders.append(shutil.copytree(EXAMPLE, tmp_path / str(i)))
+        path = folders[-1] / "release.json"
+        document = json.loads(path.read_text())
+        document["files"] |= {} if name is None else {name: about}
+        path.write_text(json.dumps(document | ({"files": {}} if name is None else {})))
+    done = subprocess.run(
+        ["Rscript", "--vanilla", "-e", REFUSED, PACKAGE, *folders],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    said = done.stdout.splitlines()
+    assert len(said) == len(names), done.stdout
+    assert all("release.json must list files of this folder by name" in each for each in said)
 
 
 def test_the_package_is_of_this_version():
@@ -131,7 +164,7 @@ def test_r_cmd_check(tmp_path):
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

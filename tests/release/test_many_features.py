@@ -182,7 +182,7 @@ def test_candidates_are_found_where_they_stand_out(release):
     assert 0 < found.n_found < N_PAIRS
     assert rule_of(replace(release, mechanism="screened"))[0] == "selected"
     table, few = pairs_table(release, 0.95), pairs_table(release, 0.95, most=50)
-    assert len(table["found"]) == N_PAIRS
+    assert len(table["status"]) == N_PAIRS
     for name in ("feature_1", "correlation", "lower"):
         assert np.array_equal(few[name], table[name][:50])
     assert len(variances_table(release, 0.95)["feature"]) == D
@@ -202,7 +202,8 @@ def test_a_window_is_a_part_of_the_whole(release):
         pair: i for i, pair in enumerate(zip(table["feature_1"], table["feature_2"], strict=True))
     }
     for at, pair in enumerate(zip(found.pairs["feature_1"], found.pairs["feature_2"], strict=True)):
-        for name in ("correlation", "correlation_lower", "upper", "found"):
+        assert found.pairs["status"][at] == table["status"][place[pair]]
+        for name in ("correlation", "correlation_lower", "upper"):
             assert found.pairs[name][at] == pytest.approx(table[name][place[pair]], rel=1e-9)
     wide = window(release, 0, W + 3)
     assert np.isnan(wide.correlation[0, W + 1])
@@ -220,13 +221,14 @@ def test_the_pairs_of_a_column(release):
     with pytest.raises(ParameterError, match="window"):
         around(release, "rs1", 0)
     assert matching(release, "rs7").tolist() == [6]
-    assert matching(release, "RS199").tolist() == [198, *range(1989, 1999)]
+    assert matching(release, "RS199").tolist() == [198]
+    assert matching(release, "S199").tolist() == [198, *range(1989, 1999)]
     assert matching(release, "rs?9").tolist() == [10 * i + 8 for i in range(1, 10)]
     assert len(matching(release, "zz")) == 0
 
 
 def test_questions_are_local_or_refused(release, monkeypatch):
-    from hushcov.answers import regression as conditional
+    from hushcov.answers import conditional
     from hushcov.answers import uncertain as parts
 
     for module in (parts, conditional):

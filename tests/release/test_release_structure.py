@@ -74,12 +74,6 @@ def test_other_structures_and_their_data():
     found = release(Structure("factors", 1, "one", 0.02, 0.01, 0.03), column_names=None)
     assert "most correlated with it: 19 (0." in dict(describe(found).structure())["factor 1"]
     assert structure_dict(found)["factors"][0]["features"][0]["name"] is None
-    found = release()
-    found = replace(found, making=replace(found.making, unresolved=(2,)))
-    assert (
-        "not found count as if they were like the others"
-        in dict(describe(found).structure())["error estimate"]
-    )
     found = structure_dict(release(Structure("factors", 1, "one", 0.02, 0.01, 0.03)))
     assert json.loads(json.dumps(found)) == found
     assert (found["kind"], found["n_factors"], found["error_estimate"]) == ("factors", 1, 0.02)
@@ -152,7 +146,9 @@ def test_the_verdict_follows_the_error_estimate(error, most, unresolved, word):
     said = verdict(found)
     assert (said.word, said.error, said.least, said.most) == (word, error, 0.01, most)
     assert f"about {error:.2g} of the covariance's size (its norm), between 0.01" in said.sentence
-    assert ("20 of 20 features could not be found" in said.sentence) == (len(unresolved) == 20)
+    assert said.not_found == tuple(f"item {i}" for i in unresolved)
+    named = f"{len(unresolved)} of 20 features could not be found: " + ", ".join(said.not_found[:2])
+    assert (named in said.sentence) == bool(unresolved)
 
 
 def test_without_an_error_estimate_noise_decides():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
+from scipy.sparse import csgraph
 
 from command_line import PATIENCE
 from hushcov.exceptions import DataError, MissingPackageError
@@ -284,6 +285,27 @@ def test_large_groups_are_kept_together_too(monkeypatch):
     rows, columns, values, group = grouped(2, (6, 6), 20)
     order = related_order(20, rows, columns, values)
     assert np.count_nonzero(np.diff(group[order])) == 2
+
+
+def test_graphs_have_indices_of_32_bits(monkeypatch):
+    """scipy 1.13 to 1.17.0 take no others for trees and paths: "Buffer dtype mismatch"."""
+    asked = []
+
+    def strict(name):
+        call = getattr(csgraph, name)
+
+        def checked(graph, **options):
+            assert graph.indices.dtype == graph.indptr.dtype == np.int32
+            asked.append(name)
+            return call(graph, **options)
+
+        monkeypatch.setattr(csgraph, name, checked)
+
+    for name in ("connected_components", "minimum_spanning_tree", "shortest_path"):
+        strict(name)
+    related_order(5, np.array([0, 1]), np.array([1, 3]), np.array([0.5, -0.5]))
+    layout(5, [(0, 1), (1, 3)], 10.0)
+    assert len(set(asked)) == 3
 
 
 def test_boxes_around_nodes_do_not_overlap():

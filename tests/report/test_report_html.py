@@ -327,8 +327,15 @@ def test_variances_and_deviations_have_intervals():
     assert ends == pytest.approx([table.lower[0] ** 0.5, table.upper[0] ** 0.5], rel=0.01)
     assert ends[0] < 1 < ends[1]
     page = Page(report_page(release))
-    assert f"a 2.5 {rows[0].deviation} {rows[0].deviation_ends} {rows[0].variance} " in page.text
+    ends = f"{rows[0].mean_ends} {rows[0].mean_error} {rows[0].deviation}"
+    assert f"a 2.5 {ends} {rows[0].deviation_ends} {rows[0].variance} " in page.text
     assert rows[5].mean == "\N{MINUS SIGN}4,000"
+    making = replace(release.making, means_sd=(0.1,) * 6)
+    known = replace(release, making=making, location=np.full(6, 2015.04))
+    (error,) = {row.mean_error for row in spreads(subject_of(known))}  # ends differ at its digits
+    assert float(error) == pytest.approx(0.1, rel=0.1)
+    (ends,) = {row.mean_ends for row in spreads(subject_of(known))}
+    assert ends == "2014.84 to 2015.24"
     lost = replace(release.making, unresolved=(1, 3))  # one without a mean, and a constant
     words = spreads(subject_of(replace(release, making=lost)))
     assert words[1].variance == words[1].deviation == words[1].mean == "not found"

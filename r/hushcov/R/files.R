@@ -14,7 +14,7 @@ read_table <- function(folder, name, words) {
   path <- file.path(folder, paste0(name, ".csv"))
   titles <- names(read.csv(path, nrows = 1L, check.names = FALSE, encoding = "UTF-8"))
   kinds <- setNames(rep("numeric", length(titles)), titles)
-  kinds[intersect(c("found", "noise", "holds"), titles)] <- "logical"
+  kinds[intersect("status", titles)] <- "character"
   kinds[words] <- "character"
   table <- read.csv(path, colClasses = kinds, na.strings = "", encoding = "UTF-8")
   table[words] <- lapply(table[words], plain_name)
@@ -55,10 +55,21 @@ read_array <- function(path) {
   matrix(values, shape[1L], shape[2L], byrow = TRUE)
 }
 
+# Text without characters that a terminal would obey: names may hold any.
+shown_text <- function(text) gsub("[\\p{C}\\p{Zl}\\p{Zp}]", "?", enc2utf8(text), perl = TRUE)
+
+shown_table <- function(table) {
+  words <- vapply(table, is.character, TRUE)
+  table[words] <- lapply(table[words], shown_text)
+  table
+}
+
 # Names that a spreadsheet would run as a formula have an apostrophe before them in CSV files.
 plain_name <- function(text) {
   text[is.na(text)] <- ""
-  sub("^'(?='*[=+@\t\r\n-])", "", text, perl = TRUE)
+  signs <- "=+@\uff1d\uff0b\uff0d\uff20-"  # the same in full width
+  pattern <- paste0("^'(?=['\\p{C}\\p{Z}]*[", signs, "]|'*[\t\r\n])")
+  sub(pattern, "", enc2utf8(text), perl = TRUE)
 }
 
 # Sizes and SHA-256 of every file. Damage is an error; the answer says what was looked at.
@@ -66,6 +77,11 @@ check_files <- function(folder, files) {
   damaged <- function(name, why) {
     stop(folder, " holds no valid release: ", name, " ", why,
          ". Restore it from a copy; do not use it.", call. = FALSE)
+  }
+  plain <- nzchar(names(files)) & !names(files) %in% c(".", "..") &
+    !grepl("[/\\\\[:cntrl:]]", names(files))
+  if (!"integers.npy" %in% names(files) || !all(plain)) {
+    damaged("release.json", "must list files of this folder by name, with integers.npy")
   }
   paths <- file.path(folder, names(files))
   sizes <- file.size(paths)

@@ -47,14 +47,16 @@ read_release <- function(folder, check = TRUE) {
 
 print.hushcov_release <- function(x, n = 10L, ...) {
   show_head(x)
-  found <- head(x$pairs[x$pairs$found & !is.na(x$pairs$correlation), ], n)
+  nonzero <- x$pairs[x$pairs$status == "nonzero" & !is.na(x$pairs$correlation), ]
+  found <- head(nonzero, n)
   if (nrow(found)) {
     cat("\nStrongest pairs, with", level_words(x), "that count the privacy noise:\n")
     columns <- c("feature_1", "feature_2", "correlation", "correlation_lower", "correlation_upper")
-    print(setNames(found[columns], c(columns[1:3], "lower", "upper")), digits = 3, row.names = FALSE)
+    found <- shown_table(setNames(found[columns], c(columns[1:3], "lower", "upper")))
+    print(found, digits = 3, row.names = FALSE)
   }
-  more <- x$found - nrow(found)
-  if (more > 0) cat(more, "more found: $pairs has all.\n")
+  more <- nrow(nonzero) - nrow(found)
+  if (more > 0) cat(more, "more that are not zero: $pairs has all.\n")
   invisible(x)
 }
 
@@ -71,10 +73,11 @@ print.summary.hushcov_release <- function(x, ...) {
   show_line("warnings", paste(release$warnings, collapse = " "))
   cat("\nVariances, with", paste0(level_words(release), ":\n"))
   columns <- intersect(
-    c("feature", "mean", "variance", "lower", "upper", "standard_deviation"),
+    c("feature", "mean", "mean_lower", "mean_upper", "variance", "lower", "upper",
+      "standard_deviation"),
     names(release$variances)
   )
-  print(release$variances[columns], digits = 4, row.names = FALSE)
+  print(shown_table(release$variances[columns]), digits = 4, row.names = FALSE)
   invisible(x)
 }
 
@@ -93,6 +96,7 @@ show_head <- function(x) {
 
 show_line <- function(label, words) {
   if (length(words) == 0L || !any(nzchar(words))) return(invisible())
+  words <- shown_text(words)
   cat(strwrap(words, initial = sprintf("  %-10s ", label), prefix = strrep(" ", 13)), sep = "\n")
 }
 

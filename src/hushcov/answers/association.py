@@ -7,14 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from hushcov._arrays import FloatArray
+from hushcov._validation import meant
 from hushcov._words import number
 from hushcov.answers.printing import AnswerPage, between, figure
 from hushcov.answers.regression import linear, means_of, regress
 from hushcov.answers.tables import Answer, Table, feature_names, positions
-from hushcov.answers.uncertain import doubts, refuse_unknown, spelt_out, width_of, with_missing
+from hushcov.answers.uncertain import (
+    Uncertain,
+    doubts,
+    refuse_unknown,
+    spelt_out,
+    width_of,
+    with_missing,
+)
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
-from hushcov.release.pairs import LEVEL
+from hushcov.release.pairs import LEVEL, view
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,9 +37,10 @@ class Association(Answer):
     level : float
         Of each interval.
     lines : Table
-        For each level and each column of `other`: the share of the records that have the level, the
-        mean of the column among them (NaN where no mean was released), and how much larger it is
-        than among all other records: difference, lower, upper.
+        For each level and each column of `other`: the share of the records that have the level with
+        its standard error share_se (NaN where the release does not say its noise), the mean of the
+        column among them (NaN where no mean was released), and how much larger it is than among all
+        other records: difference, lower, upper.
     explained : tuple of float, or None
         The share of the variance of `other` that the category explains (eta squared), with its
         interval; None for two categories.
@@ -58,7 +68,8 @@ class Association(Answer):
             facts.append(("explains", f"{value} of its variance, between {low} and {high}"))
         width = np.maximum(self.lines["upper"] - self.lines["lower"], 1e-300)
         surest = int(np.argmax(np.abs(self.lines["difference"]) / width))
-        level, column, _, _, value, low, high = (each[surest] for each in self.lines.values())
+        names = ("level", "column", "difference", "lower", "upper")
+        level, column, value, low, high = (self.lines[each][surest] for each in names)
         facts.append(
             (
                 "clearest",
@@ -67,9 +78,11 @@ class Association(Answer):
             )
         )
         legend = (
-            "share: of the records that have the level. mean: of the column among them; of one of "
-            "0 and 1 it is the share of 1. difference: how much larger that is than among all "
-            f"other records, in the unit of the column; {between(self.level)}."
+            "share: proportion of the records with this level, with its standard error share_se. "
+            "mean: that of the column among these records, which is a proportion for a 0/1 column. "
+            "difference: that mean less the mean among all other records, in the unit of the "
+            "column; "
+            f"{between(self.level)}."
         )
         return AnswerPage("Association", facts, self.lines, legend, self.notes, self.warning)
 
@@ -97,13 +110,19 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     refuse_unknown(release, "category", rows)
     refuse_unknown(release, "other", columns)
     location, _ = means_of(release, None)
+    errors, shared = view(release).means(level).standard_error, release.shared_places
     whole = with_missing(release, np.concatenate([columns, rows]))
     found = []
     for k, row in enumerate(rows, start=len(columns)):
         for j, column in enumerate(columns):
             part = whole.part(np.array([j, k]))
-            unit = part.deviations[:1] / part.deviations[1:]
-            found.append([row, column, *(float(x[0]) for x in linear(part, width).ends(unit))])
+            if row in shared:
+                ends = _difference(part, float(location[row]), column in shared, location, width)
+            else:
+                unit = part.deviations[:1] / part.deviations[1:]
+                value, low, high = (float(x[0]) for x in linear(part, width).ends(unit))
+                ends = value, low, high
+            found.append([row, column, *ends])
     *at, difference, lower, upper = np.array(found).T
     first, second = np.array(at, dtype=np.int64)
     share = location[first]
@@ -116,7 +135,8 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
         category=str(category),
         other=str(other),
         level=level,
-        lines={"level": names[first], "column": names[second], "share": share, "mean": mean}
+        lines={"level": names[first], "column": names[second]}
+        | {"share": share, "share_se": errors[first], "mean": mean}
         | {"difference": difference, "lower": lower, "upper": upper},
         explained=explained,
         warning=" ".join(doubts(release, whole.features, whole.n_zero)) or None,
@@ -124,8 +144,40 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     )
 
 
+def _difference(
+    part: Uncertain, share: float, of_shares: bool, location: FloatArray, width: float
+) -> tuple[float, float, float]:
+    """Return how much larger a column is among records of a level, and the ends (Fieller's).
+
+    `part` has the column and the level, a column of 0 and 1 with this `share`. Means of both groups
+    are sampled: those of another column of 0 and 1 vary by their own shares.
+    """
+    covariance, variance = float(part.values[0, 1]), float(part.values[1, 1])
+    noise, own = float(part.noise_sd[0, 1]), float(part.noise_sd[1, 1])
+    variance = max(variance, own, 1e-300)
+    value = covariance / variance
+    groups = np.array([share, 1 - share]).clip(1e-9)
+    if of_shares:
+        mean = float(location[part.features[0]])
+        means = np.clip([mean + (1 - share) * value, mean - share * value], 0.0, 1.0)
+        within = np.maximum(means * (1 - means), 1 / (part.n * groups))
+    else:
+        left = max(float(part.values[0, 0]) - covariance * value, float(part.noise_sd[0, 0]))
+        within = np.full(2, left)
+    # Sampling moves the covariance by variance times the difference of means.
+    square = noise**2 + variance**2 * float((within / (part.n * groups)).sum())
+    slope = variance**2 - (width * own) ** 2
+    most = 1.0 if of_shares else np.inf
+    if slope <= 0:
+        return value, -most, most
+    middle = covariance * variance
+    root = width * np.sqrt(square * slope + (own * covariance) ** 2)
+    low, high = np.clip([(middle - root) / slope, (middle + root) / slope], -most, most)
+    return float(np.clip(value, -most, most)), float(low), float(high)
+
+
 def _levels(release: Release, name: Any) -> bool:
     """Whether this is a category or a level of one, or a column of 0 and 1 by its public bounds."""
-    if name in release.categories:
+    if isinstance(name, str) and meant(name, release.categories):
         return True
     return release.is_indicator(positions(release, name)[0])

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse, special
+from scipy.optimize import isotonic_regression
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
-from hushcov._words import counted, number
+from hushcov._words import counted, number, some_of
 from hushcov.answers.printing import AnswerPage, between
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import AskedMatrix, part, width_of
@@ -166,10 +167,18 @@ class Spectrum:
         before = np.concatenate([[0.0], np.cumsum(self.values)[:-1]])
         return np.asarray((self.total - before) / (len(self.vectors) - np.arange(len(before))))
 
-    def standing_out(self, beyond: FloatArray) -> int:
+    def apart(self, beyond: FloatArray) -> int:
         """How many of the first exceed the mean of themselves and all after by so much."""
         fails = np.flatnonzero(~(self.values - self._rest > beyond))
         return int(fails[0]) if len(fails) else len(self.values)
+
+    def standing_out(self, beyond: FloatArray) -> int:
+        """Count the components that exceed the mean of all by more than chance allows.
+
+        This is parallel analysis (Horn 1965). Later components differ from each other (`apart`),
+        but have no more of the variance than a single column.
+        """
+        return int(np.count_nonzero(self.values - self._rest[0] > beyond[0]))
 
     def edges(self, noise_sd: tuple[float, float]) -> FloatArray:
         """Bounds that noise and sampling hardly ever exceed among directions of equal variance."""
@@ -260,9 +269,10 @@ class Components(Answer):
         The same of the space that a component and all before it span. It may be known where the
         directions in it are not, because their eigenvalues are alike.
     stands_out : ndarray of bool
-        Whether a component is larger than noise makes one of features that are alike.
+        Whether a component has more variance than noise and sampling give one of unrelated
+        features (parallel analysis).
     n_standing_out : int
-        How many of the first ones do.
+        Number of the first components that do.
     level : float
         Of the intervals and of the angles.
     left_out : tuple of str
@@ -316,7 +326,7 @@ class Components(Answer):
         }
 
     def page(self) -> AnswerPage:
-        """Shares and directions in words, and the loadings."""
+        """Shares and directions in words, and the loadings, the strongest of each first."""
         summary = self.summary()
         rows = zip(*(column.tolist() for column in summary.values()), strict=True)
         lines = [dict(zip(summary, row, strict=True)) for row in rows]
@@ -326,7 +336,10 @@ class Components(Answer):
             "loading: how much of the feature is in the direction, from -1 to 1; "
             f"{between(self.level)}."
         )
-        return AnswerPage("Principal components", facts, self.table(), legend, self.notes)
+        table = self.table()
+        order = np.lexsort([-np.abs(table["loading"]), table["component"]])
+        table = {name: column[order] for name, column in table.items()}
+        return AnswerPage("Principal components", facts, table, legend, self.notes)
 
     def transform(self, rows: Any) -> FloatArray:
         """Project rows on the components: a frame with these features, or columns in their order.
@@ -391,16 +404,16 @@ def components(
         structure = release.making.structure
         norm = math.nan if structure is None else structure.most * float(found.values[0])
     edges = found.edges(release.noise_sd) if norm is None else np.full(len(found.values), norm)
-    out = found.standing_out(edges)
+    apart, out = found.apart(edges), found.standing_out(edges)
     k = out if n_components is None else n_components
-    missing = taken_off(release, found, min(k, out) if norm is None else 0)
+    missing = taken_off(release, found, min(k, apart) if norm is None else 0)
     parts = [
         _by_noise(found, each, level, float(missing[each]))
-        if norm is None and each < out
+        if norm is None and each < apart
         else _by_norm(found, each, float(edges[each]))
         for each in range(k)
     ]
-    spans = _span_angles(found, k if norm is not None else min(k, out), edges, level)
+    spans = _span_angles(found, k if norm is not None else min(k, apart), edges, level)
     return _answer(release, found, parts, spans, (n_components, out, level))
 
 
@@ -488,7 +501,9 @@ def _answer(
     size = 1.0 if of.correlation else float(of.unit[0]) ** 2
     d, total = len(of.features), found.total
     variance = np.array([max(each.variance, 0.0) for each in parts])
-    share = np.array([each.variance / total for each in parts]).clip(0.0, 1.0)
+    if k and np.isfinite(variance).all():  # less what noise adds, near ones may change places
+        variance = isotonic_regression(variance, increasing=False).x
+    share = (variance / total).clip(0.0, 1.0)
     halves = np.array([[each.half, each.share_half] for each in parts]).reshape(k, 2, 1)
     missing = np.array([[0.0, each.missing] for each in parts]).reshape(k, 2)
     ends, any_direction = np.array([-1.0, 1.0]), (np.full(d, -1.0), np.full(d, 1.0))
@@ -534,16 +549,19 @@ def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> l
         )
     if out == 0:
         said.append(
-            "No component stands out of the noise: all eigenvalues may be the same, and no "
-            "direction is known."
+            "No component stands out of the noise: none has more of the variance than noise and "
+            "sampling give one of unrelated features."
         )
     elif wanted is None:
         said.append(
-            f"{counted(out, 'component')} of {len(of.features):,} taken: those that "
-            "stand out of the noise."
+            f"{counted(out, 'component')} of {len(of.features):,} taken: those that stand out, "
+            "with more of the variance than noise and sampling give one of unrelated features."
         )
     elif wanted > out:
-        said.append(f"Only the first {out:,} of {wanted:,} stand out of the noise.")
+        said.append(
+            f"Only the first {out:,} of {wanted:,} stand out: the others have no more of the "
+            "variance than noise and sampling give one of unrelated features."
+        )
     if not of.complete and release.making.structure is None:
         said.append(
             "There are no intervals: not all pairs were released, and nothing says what the others "
@@ -567,6 +585,13 @@ def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> l
 _CLEAR = 1.25  # the smallest eigenvalue over the noise's largest, from which on inverses hold
 _FINDS = 0.25  # a correlation; groups need that such pairs are found
 _ROUNDS, _SETTLED = 200, 1e-10  # of the inverse without what noise adds
+_MOST_DROPPED = 20  # near-duplicates that are looked for in a group; half of it at most
+# Columns that the smallest eigenvector involves (its participation ratio) where a few nearly
+# determine each other; that of noise involves a third of all.
+_MOST_INVOLVED = 5.0
+_AS_WEAK = 0.9  # of the largest weight in the smallest eigenvector: the later column is left out
+_MOST_NAMED = 5  # columns in a sentence
+_DETERMINES = 0.4  # of the largest weight times correlation: a column that determines another
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -669,15 +694,19 @@ def partial_correlations(
     groups, whole = _groups(release, of)
     d = len(of.features)
     values, deviation = np.full((2, d, d), np.nan)
-    noise = np.zeros((d, d), dtype=bool)
+    noise, lost, dropped = np.zeros((d, d), dtype=bool), 0, list[tuple[int, IntArray]]()
     for group in range(int(groups.max()) + 1):
         inside = np.flatnonzero(groups == group)
-        block = np.ix_(inside, inside)
-        found = _inverted(of, inside, release.noise_sd)
+        kept, twins = _told_apart(of, inside, release.noise_sd)
+        found = _inverted(of, kept, release.noise_sd)
+        noise[np.ix_(inside, inside)] = True
         if found is None:
-            noise[block] = True
+            lost += len(inside)
         else:
+            block = np.ix_(kept, kept)
             values[block], deviation[block] = found
+            noise[block] = False
+            dropped += twins
     np.fill_diagonal(noise, False)
     np.fill_diagonal(values, 1.0)
     np.fill_diagonal(deviation, np.nan)
@@ -686,6 +715,10 @@ def partial_correlations(
     far = _ends(values, deviation, float(-special.ndtri((1 - level) / (2 * pairs))))
     levels = release.exclude_each_other(of.features[:, None], of.features)
     said = []
+    if (np.triu(levels, 1) & ~np.isnan(values)).any():
+        said.append(
+            "Levels of one category exclude each other, so that no pair of them is an edge."
+        )
     if not whole:
         sizes = np.bincount(groups)
         said.append(
@@ -703,7 +736,7 @@ def partial_correlations(
         edges=np.asarray((far[0] > 0) | (far[1] < 0)) & ~levels,
         groups=groups,
         level=level,
-        warning=_warning(of, noise),
+        warning=_warning(of, lost, dropped),
         left_out=of.left_out,
         notes=(*of.notes, *said),
     )
@@ -806,13 +839,46 @@ def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> Flo
     return np.asarray(pairs + own @ (P + r / 2 * (x + squares)) ** 2)
 
 
-def _warning(of: AskedMatrix, noise: BoolArray) -> str:
-    lost = np.count_nonzero(noise.any(axis=1))
-    if not lost:
-        return ""
-    what = f"{lost:,} of {counted(len(of.features), 'feature')}"
-    return (
-        f"The inverse of the released matrix is noise for {what}: noise is as large as its "
-        "smallest eigenvalue, or pairs that belong to it were not released. Their partial "
-        "correlations are left out; ask for fewer features, or release more records."
-    )
+def _told_apart(
+    of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]
+) -> tuple[IntArray, list[tuple[int, IntArray]]]:
+    """Leave out near-duplicates until the smallest eigenvalue stands clear of the noise.
+
+    Returns the features that are left and, for each that is not, those that nearly determine it:
+    the ones with large weights beside it in the eigenvector of the smallest eigenvalue, and
+    correlated with it. All are returned where that eigenvector involves many, or leaving out a few
+    does not help.
+    """
+    kept, dropped = inside, list[tuple[int, IntArray]]()
+    for _ in range(min(_MOST_DROPPED, len(inside) // 2) + 1):
+        if len(kept) < 2 or _clear(of, kept, noise_sd):
+            return kept, dropped
+        matrix = _dense(of.matrix, kept)
+        weights = np.abs(np.linalg.eigh(matrix)[1][:, 0])
+        if 1 / float((weights**4).sum()) > _MOST_INVOLVED:
+            break
+        worst = int(np.flatnonzero(weights >= _AS_WEAK * weights.max())[-1])
+        weights *= np.abs(matrix[worst])  # others may share the eigenvector by chance
+        weights[worst] = 0.0
+        dropped.append((int(kept[worst]), kept[weights >= _DETERMINES * weights.max()]))
+        kept = np.delete(kept, worst)
+    return inside, []
+
+
+def _warning(of: AskedMatrix, lost: int, dropped: list[tuple[int, IntArray]]) -> str:
+    """Name the features that are left out with those that they nearly duplicate; count others."""
+    said = []
+    for place, near in dropped:
+        others = some_of(of.names[near].tolist(), _MOST_NAMED) or "the others"
+        said.append(
+            f"{of.names[place]} is left out, and not held fixed: noise is as large as what tells "
+            f"it from {others}."
+        )
+    if lost:
+        said.append(
+            f"The inverse of the released matrix is noise for {lost:,} of "
+            f"{counted(len(of.features), 'feature')}: noise is as large as its smallest "
+            "eigenvalues, or pairs that belong to it were not released. Their partial correlations "
+            "are left out; ask for fewer features, or release more records."
+        )
+    return " ".join(said)

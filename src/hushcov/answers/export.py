@@ -467,7 +467,8 @@ def _write_zarr(folder: Path, found: ExportedMatrix, statement: dict[str, Any]) 
 
 def _put(group: Any, name: str, values: Any) -> None:
     chunks = (max(1, min(_CHUNK, len(values))),)
-    group.create_array(name, data=np.ascontiguousarray(values), chunks=chunks)
+    made = group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=chunks)
+    made[:] = values
 
 
 def _write_pairs(

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._words import number
+from hushcov.exceptions import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,21 +124,26 @@ class AnswerPage:
         def row(texts: Sequence[str], tag: str) -> str:
             style = "padding: 1px 8px; text-align:"
             cells = zip(side, texts, strict=True)
-            each = (f'<{tag} style="{style} {a}">{escape(x)}</{tag}>' for a, x in cells)
+            each = (f'<{tag} style="{style} {a}">{_html(x)}</{tag}>' for a, x in cells)
             return f"<tr>{''.join(each)}</tr>"
 
         def lines(facts: Sequence[tuple[str, str]]) -> list[str]:
-            return [f"<div><i>{escape(a)}</i> {escape(b)}</div>" for a, b in facts]
+            return [f"<div><i>{_html(a)}</i> {_html(b)}</div>" for a, b in facts]
 
-        parts = [f"<p><b>{escape(self.title)}</b></p>", *lines(self.facts)]
+        parts = [f"<p><b>{_html(self.title)}</b></p>", *lines(self.facts)]
         if self.n_lines:
             body = map(row, zip(*(texts for *_, texts in columns), strict=True), repeat("td"))
             head = row([title for title, *_ in columns], "th")
             parts.append(f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>")
-            parts += [*lines(self.left_out("frame() has all")), f"<p>{escape(self.legend)}</p>"]
-        parts += [f"<p>{escape(note)}</p>" for note in self.notes]
-        parts += [f"<p><b>Warning: {escape(self.warning)}</b></p>"] if self.warning else []
+            parts += [*lines(self.left_out("frame() has all")), f"<p>{_html(self.legend)}</p>"]
+        parts += [f"<p>{_html(note)}</p>" for note in self.notes]
+        parts += [f"<p><b>Warning: {_html(self.warning)}</b></p>"] if self.warning else []
         return f"<div>{''.join(parts)}</div>"
+
+
+def _html(text: str) -> str:
+    """Text as a page shows it: without tags, and without signs that steer how it is shown."""
+    return escape(printable(text))
 
 
 def between(level: float) -> str:
@@ -150,5 +156,5 @@ def figure(value: float, digits: int = 3, *, none: str = "none") -> str:
     if np.isnan(value):
         return none
     if not _WHOLE[0] <= abs(value) < _WHOLE[1]:
-        return number(value, digits)
+        return number(value + 0.0, digits)  # no -0
     return f"{float(f'{value:.{digits}g}'):,.0f}"

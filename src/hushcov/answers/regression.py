@@ -1,4 +1,4 @@
-"""Regression and prediction of features from others, from a release with a known error.
+"""Regression of features on others, from a release with a known error.
 
 With M = S + E released, the equations M_Xy - M_XX b = 0 have at the true b an error whose
 covariance V(b) is known at any noise. What passes the test of a coefficient is a quadric
@@ -18,16 +18,12 @@ from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_real, listed
-from hushcov.accounting import Gaussian
 from hushcov.answers.printing import AnswerPage, between, figure
 from hushcov.answers.tables import (
-    MOST_ASKED,
     Answer,
     Table,
     feature_names,
-    paired_with,
     positions,
-    view_of,
 )
 from hushcov.answers.uncertain import (
     Uncertain,
@@ -45,10 +41,8 @@ from hushcov.answers.uncertain import (
     with_missing,
     without_references,
 )
-from hushcov.exceptions import ParameterError, raise_alone
+from hushcov.exceptions import ParameterError
 from hushcov.release import Release
-from hushcov.release.document import MEANS
-from hushcov.release.estimate import scales_of
 from hushcov.release.pairs import LEVEL
 
 _LEAST = 1e-10  # of an eigenvalue, over the largest: below it is rounding
@@ -57,7 +51,15 @@ LIMIT = 2.0
 _RIDGES = np.geomspace(1e-3, 1e3, 25)
 #: A ridge that is chosen from the noise of the release.
 AUTO_RIDGE = "auto"
-_TRIED = np.geomspace(0.05, 50, 16)  # ridges, over the root of the summed squares of a row of noise
+# Ridges that are compared, over the root of the summed squares of a row of noise. The constants
+# below were chosen on the tables of benchmarks/studies/ridge.py, three of which were held out.
+_TRIED = np.concatenate([[0.0], np.geomspace(0.05, 50, 16)])
+_WORTH_A_RIDGE = 0.1  # share of the expected excess error that a ridge must save over ridge 0
+_ROUNDS = 3  # in which the chosen coefficients replace the pilot in the expected error
+_LONG_TAIL = 1.5  # of its variance, from which on a column counts with what may be missing
+# What the coefficients explain, in standard deviations of its noise: below the first they are 0,
+# from the second on they are not multiplied.
+_NOTHING_EXPLAINED, _SURELY_EXPLAINED = 1.0, 2.0
 _HIDDEN = 0.1  # of the squared length of a feature, in directions that noise hides
 _REFUTED = 0.05  # how often a true structure does not pass
 _OF_STRUCTURE = 0.7  # weight of its coefficients beside those of a ridge, measured
@@ -72,6 +74,9 @@ class Linear:
     ----------
     coefficients : ndarray
         As `linear` was asked for.
+    centre : ndarray, or None
+        The coefficients that intervals are for: least squares. Where `coefficients` are others,
+        intervals also reach as far to both sides of these. None takes the middle of an interval.
     unexplained : float
         The variance that is left, over that of the first feature; between 0 and 1.
     unexplained_sd : float
@@ -86,6 +91,8 @@ class Linear:
         that length. A single 0 where W has one by itself.
     hidden, gain : ndarray of bool or None, float
         Features that noise does not let apart, and how much more of the variance they may explain.
+    chosen : ChosenRidge, or None
+        How the coefficients were made; None where nobody asked for a ridge.
     """
 
     coefficients: FloatArray
@@ -97,6 +104,8 @@ class Linear:
     limit: float = 0.0
     hidden: BoolArray | None = None
     gain: float = 0.0
+    centre: FloatArray | None = None
+    chosen: ChosenRidge | None = None
 
     @property
     def bounded(self) -> bool:
@@ -106,7 +115,7 @@ class Linear:
     def ends(self, directions: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Values of linear functions of the coefficients, and ends of their intervals."""
         C, W = np.atleast_2d(directions), self.quadric
-        values, unit = C @ self.coefficients, np.linalg.norm(C, ord=np.inf, axis=1)
+        values, unit = C @ self.coefficients, np.abs(C).max(axis=1, initial=0.0)
         low, high = np.where(unit > 0, [[-np.inf], [np.inf]], 0.0)
         if W is None:
             return values, values + low, values + high
@@ -122,7 +131,11 @@ class Linear:
         if self.limit:  # an interval of about that length tells nothing else
             nothing = high - low > 2 * _NOTHING * self.limit * np.linalg.norm(C, axis=1)
             low, high = np.where(nothing, [[-np.inf], [np.inf]], [low, high])
-        return values, np.minimum(unit * low, values), np.maximum(unit * high, values)
+        with np.errstate(invalid="ignore"):  # the middle of an infinite interval
+            centre = (low + high) / 2 if self.centre is None else C @ self.centre
+            moved = np.nan_to_num(values / unit - centre)
+        low, high = unit * (low + np.minimum(moved, 0)), unit * (high + np.maximum(moved, 0))
+        return values, np.minimum(low, values), np.maximum(high, values)
 
 
 def linear(
@@ -137,7 +150,7 @@ def linear(
     `width` is how many deviations an interval reaches. With `limit`, the most that coefficients
     have as their length, intervals are those of a ridge where noise hides what tells features
     apart. `ridge` is for the coefficients: None shrinks them by what noise makes them too large,
-    "auto" predicts best (`best_prediction`, with `shape`), and a number is added to the variances.
+    "auto" and numbers are those of `chosen_ridge`, which takes `shape`.
     """
     shape = None if shape is None else shape[np.ix_(part.features, part.features)]
     shape = None if shape is None else shape / np.multiply.outer(part.deviations, part.deviations)
@@ -145,65 +158,163 @@ def linear(
     if len(part.features) == 1:
         alone = float(part.deviation(np.ones((1, 1))))
         return Linear(np.zeros(0), 1.0, np.inf, alone, np.zeros((1, 1)))
-    raw = b = shrunk(part.values, part.noise_sd)
+    raw = shrunk(part.values, part.noise_sd)
     M, P = part.values[1:, 1:], part.covariance
-    if ridge == AUTO_RIDGE:
-        b = best_prediction(part, shape)
-    elif ridge is not None:
-        with_ridge = P[1:, 1:] + float(ridge) * np.eye(len(M))
-        b = np.asarray(np.linalg.lstsq(with_ridge, P[1:, 0], rcond=_LEAST)[0])
+    chosen = None if ridge is None else chosen_ridge(part, ridge, shape)
+    b = raw if chosen is None else chosen.coefficients
     W, size = _quadric(part, raw, width)
     own = np.linalg.eigvalsh(W[1:, 1:])
     least = max(_LEAST * own[-1], 0.0 if limit is None else size / limit**2)
     if own[0] > least and np.linalg.eigvalsh(M)[0] > 0:
-        return Linear(b, *_left(part, raw, np.asarray(np.linalg.inv(M))), W)
+        left = _left(part, raw, np.asarray(np.linalg.inv(M)))
+        centre = b if chosen is None else _with_ridge(part, 0.0)[0]
+        return Linear(b, *left, W, centre=centre, chosen=chosen)
     found = None if limit is None or size == 0 else _ridge(part, raw, width, limit)
     if found is not None:
-        return replace(found, coefficients=b)
+        return replace(found, coefficients=b, centre=b if chosen is None else None, chosen=chosen)
     explained = float(2 * raw @ P[1:, 0] - raw @ P[1:, 1:] @ raw)
-    left = 1 - explained / P[0, 0] if P[0, 0] > 0 else 1.0
-    return Linear(b, min(max(left, 0.0), 1.0), np.inf, np.inf, None)
+    unexplained = 1 - explained / float(P[0, 0]) if P[0, 0] > 0 else 1.0
+    return Linear(b, min(max(unexplained, 0.0), 1.0), np.inf, np.inf, None, chosen=chosen)
 
 
-def best_prediction(part: Uncertain, shape: FloatArray | None = None) -> FloatArray:
-    """Coefficients of the least expected error of predictions, of a standardized matrix.
+@dataclass(frozen=True, eq=False)
+class ChosenRidge:
+    """Coefficients of a standardized regression, and how they were made.
 
-    Those of 16 ridges are tried: the least sum of `prediction_error` and its deviation counts.
-    Variances of long tails count as what they may be.
-
-    `shape` is an estimate of the whole matrix with a structure. Where its coefficients pass the
-    test of the equations, a mean of both is returned: the structure predicts better where it is
-    true, and may be far off where it is not.
+    Parameters
+    ----------
+    coefficients : ndarray
+    ridge : float
+        Number added to the standardized variances; 0 is least squares.
+    kept : float
+        Factor of the coefficients: 1 leaves them as they are, and 0 predicts the mean.
+    explained : float
+        Estimated R^2 of predictions with these coefficients.
+    long : ndarray of bool
+        Features that count with a larger variance, because their tails are long.
+    with_factors : bool
+        Whether the coefficients are averaged with those of the factors of the release.
     """
-    M, more = part.values, np.expm1(part.tail[1:])
+
+    coefficients: FloatArray
+    ridge: float
+    kept: float
+    explained: float
+    long: BoolArray
+    with_factors: bool = False
+
+
+def _with_ridge(part: Uncertain, ridge: float) -> tuple[FloatArray, FloatArray]:
+    """Return coefficients G M_Xy with a ridge, and G."""
+    P = part.covariance
+    G = np.linalg.pinv(P[1:, 1:] + ridge * np.eye(len(P) - 1), rcond=_LEAST, hermitian=True)
+    return np.asarray(G @ P[1:, 0]), np.asarray(G)
+
+
+def chosen_ridge(
+    part: Uncertain, ridge: float | str = AUTO_RIDGE, shape: FloatArray | None = None
+) -> ChosenRidge:
+    """Return the coefficients of a given ridge, or those that are expected to predict best.
+
+    With b = G M_Xy and G = (M_XX + ridge)^-1, the coefficients are off by G (e - ridge beta), where
+    the covariance V of the error e of the equations is known. So predictions have an excess error
+    of tr(G M_XX G V) + |M_XX^(1/2) G ridge beta|^2, in which the coefficients of the round before
+    stand for beta. Ridge 0 is kept unless another one saves a tenth of that.
+
+    Where what is explained is not clear of its noise (`_SURELY_EXPLAINED`), a larger ridge is
+    taken if that explains more, less one deviation. Then coefficients are multiplied by a number
+    that falls to 0 where they explain no more than noise does (`_NOTHING_EXPLAINED`), so that
+    predictions are rarely worse than the mean.
+
+    `shape` is an estimate of the whole matrix with a structure. Where least squares is not the
+    answer and the coefficients of the structure pass the test of the equations, a mean of both is
+    returned: the structure predicts better where it is true, and may be far off where it is not.
+    """
+    none = np.zeros(len(part.features) - 1, dtype=bool)
+    if ridge != AUTO_RIDGE:
+        b, G = _with_ridge(part, float(ridge))
+        return ChosenRidge(b, float(ridge), 1.0, _explained(part, b, G)[0], none)
+    part, long = _for_predictions(part)
+    M = part.values
     values, vectors = np.linalg.eigh(M[1:, 1:])
-    P = (vectors * np.maximum(values, 0.0)) @ vectors.T + np.diag(more)
-    values, vectors = np.linalg.eigh(P)
+    values, right = np.maximum(values, 0.0), vectors.T @ M[1:, 0]
     unit = float(np.sqrt((part.noise_sd[1:, 1:] ** 2).sum(axis=0)).mean())
-    least, best = np.inf, M[1:, 0]
-    for ridge in _TRIED * unit + _LEAST:
-        G = (vectors / (values + ridge)) @ vectors.T
-        b = G @ M[1:, 0]
-        error = sum(prediction_error(part, b, G)) + float(more @ b**2)
-        if error < least:
-            least, best = error, b
-    if shape is None:
-        return best
-    b = shrunk(shape, np.zeros_like(shape))
-    V, off = _covariance_of_equations(part, b), M[1:, 0] - M[1:, 1:] @ b
+    ridges = _TRIED * unit + np.where(_TRIED > 0, _LEAST, 0.0)
+    regular = values[0] > _LEAST * values[-1]
+    weights = 1 / (values + ridges[0 if regular else 1 :, None])  # a row for each ridge
+    pilot, place = shrunk(M, part.noise_sd), 0
+    for _ in range(_ROUNDS):
+        V = np.einsum("ij,ik,kj->j", vectors, _covariance_of_equations(part, pilot), vectors)
+        bias = (1 - weights * values) * (vectors.T @ pilot)
+        excess = (weights**2 * V + bias**2) @ values
+        place = int(np.argmin(excess))
+        if regular and excess[place] >= (1 - _WORTH_A_RIDGE) * excess[0]:
+            place = 0
+        pilot = vectors @ (weights[place] * right)
+    inverses = [(vectors * each) @ vectors.T for each in weights[place:]]
+    share, noise = np.array([_explained(part, G @ M[1:, 0], G) for G in inverses]).T
+    more = 0
+    if share[0] < _SURELY_EXPLAINED * noise[0]:
+        more = int(np.argmax(share - noise))
+    step = (_SURELY_EXPLAINED - _NOTHING_EXPLAINED) * noise[more]
+    sure = share[more] - _NOTHING_EXPLAINED * noise[more]
+    kept = float(np.clip(sure / step, 0.0, 1.0)) if step > 0 else float(sure > 0)
+    G = inverses[more]
+    b = kept * (G @ M[1:, 0])
+    used = float(ridges[place + more + (not regular)])
+    made = ChosenRidge(b, used, kept, max(_explained(part, b, kept * G)[0], 0.0), long)
+    least_squares = used == 0 and kept == 1
+    return made if shape is None or least_squares else _with_factors(made, part, kept * G, shape)
+
+
+def _with_factors(
+    made: ChosenRidge, part: Uncertain, G: FloatArray, shape: FloatArray
+) -> ChosenRidge:
+    """Average with the coefficients of a structure, unless the equations refute these."""
+    M, b = part.values, made.coefficients
+    other = shrunk(shape, np.zeros_like(shape))
+    V, off = _covariance_of_equations(part, other), M[1:, 0] - M[1:, 1:] @ other
     passes = off @ np.linalg.lstsq(V, off, rcond=_LEAST)[0] <= special.chdtri(len(b), _REFUTED)
-    there = passes and b @ b <= LIMIT**2
-    return best + _OF_STRUCTURE * (b - best) if there else best
+    b = b + _OF_STRUCTURE * (other - b)
+    explained, noise = _explained(part, b, (1 - _OF_STRUCTURE) * G)
+    if not passes or other @ other > LIMIT**2 or explained < _NOTHING_EXPLAINED * noise:
+        return made
+    return replace(made, coefficients=b, explained=explained, with_factors=True)
+
+
+def _for_predictions(part: Uncertain) -> tuple[Uncertain, BoolArray]:
+    """Return the matrix that a ridge is chosen by, and which features have long tails.
+
+    These count with the variance that they may have. Pairs that were not released count as zero
+    give or take the noise of the others: that is about what they are, while intervals allow for
+    the largest that they may be.
+    """
+    more = np.expm1(part.tail)
+    long = more > _LONG_TAIL
+    long[0] = False
+    pairs = part.known & ~np.eye(len(more), dtype=bool)
+    usual = float(np.median(part.noise_sd[pairs])) if pairs.any() else 0.0
+    noise = np.where(part.known, part.noise_sd, np.minimum(part.noise_sd, usual))
+    values = part.values + np.diag(np.where(long, more, 0.0))
+    return replace(part, values=values, noise_sd=noise), long[1:]
+
+
+def _explained(part: Uncertain, b: FloatArray, G: FloatArray) -> tuple[float, float]:
+    """Estimate the R^2 of predictions with b = G M_Xy, and the deviation of its noise."""
+    error, noise = prediction_error(part, b, G)
+    own = max(float(part.values[0, 0]), 1e-300)
+    return (own - error) / own, noise / own
 
 
 def prediction_error(part: Uncertain, b: FloatArray, G: FloatArray) -> tuple[float, float]:
-    """Squared error of predictions with b = G M_Xy, as M estimates it, and the noise of that.
+    """Estimate the squared error of predictions with b = G M_Xy, and the noise of that estimate.
 
     It is (1, -b)' S (1, -b). With M = S + E for S that is too low by (1, -b)' E (1, -b), whose
     mean is -2 tr(G V(b)) to first order, as b moves by G times the error of the equations (Stein).
+    The error of predicting the mean is M_yy, so that noise of that entry is not counted.
     """
     tilde, square = np.concatenate([[1.0], -b]), part.noise_sd**2
-    noise = 2 * tilde**2 @ square @ tilde**2 - tilde**4 @ square.diagonal()
+    noise = 2 * tilde**2 @ square @ tilde**2 - tilde**4 @ square.diagonal() - square[0, 0]
     fitted = 2 * float((G * _covariance_of_equations(part, b)).sum())
     return float(tilde @ part.values @ tilde) + fitted, float(np.sqrt(max(noise, 0.0)))
 
@@ -301,7 +412,8 @@ def _left(part: Uncertain, b: FloatArray, inverse: FloatArray) -> tuple[float, f
 
 #: Said where the noise of means is not known.
 MEANS_UNSURE = "The release does not say how much noise its means have: it is not counted."
-_UNBOUNDED = (
+#: Said where no coefficient has an interval.
+UNBOUNDED = (
     "Noise is as large as what tells these features apart: the coefficients predict together, and "
     "none has an interval. Regress on fewer features."
 )
@@ -340,6 +452,16 @@ class Regression(Answer):
         Features that noise does not let apart; all intervals are then those of a ridge.
     notes : tuple of str
         Which features were taken, and left out because they were not found or follow from others.
+    ridge : float
+        Number added to the standardized variances for the coefficients; 0 is least squares.
+    multiplier : float
+        Factor of the coefficients after that: 1, less where noise is nearly as large as what they
+        explain, and 0 where the best prediction is the mean of the target.
+    ridge_reason : str
+        Reason for this ridge and this factor, in a sentence.
+    predicted_r_squared : float
+        Estimated R^2 of predictions with these coefficients: `r_squared` less what their error
+        costs. It is never below 0 with `ridge="auto"`.
     """
 
     target: str
@@ -363,6 +485,10 @@ class Regression(Answer):
     warning: str | None
     hidden: BoolArray
     notes: tuple[str, ...]
+    ridge: float
+    multiplier: float
+    ridge_reason: str
+    predicted_r_squared: float
 
     @property
     def noise(self) -> FloatArray:
@@ -370,40 +496,46 @@ class Regression(Answer):
         return np.asarray(~np.isfinite(self.upper - self.lower))
 
     def table(self) -> Table:
-        """A line for each feature, the strongest first."""
-        order = np.argsort(-np.abs(self.standardized), kind="stable")
+        """Return one line for each feature, in the order of `features` and `coefficients`."""
         return {
-            "feature": np.array(self.features, dtype=object)[order],
-            "coefficient": self.coefficients[order],
-            "lower": self.lower[order],
-            "upper": self.upper[order],
-            "standardized": self.standardized[order],
-            "hidden": self.hidden[order],
-            "noise": self.noise[order],
+            "feature": np.array(self.features, dtype=object),
+            "coefficient": self.coefficients,
+            "lower": self.lower,
+            "upper": self.upper,
+            "standardized": self.standardized,
+            "hidden": self.hidden,
+            "noise": self.noise,
         }
 
     def page(self) -> AnswerPage:
-        """R^2, what is left of the variance, and the coefficients."""
+        """R^2, what is left of the variance, and the coefficients, the strongest first."""
+        order = np.argsort(-np.abs(self.standardized), kind="stable")
+        table = {name: column[order] for name, column in self.table().items()}
         ends = figure(self.r_squared_lower), figure(self.r_squared_upper)
         residual = math.sqrt(max(self.residual_variance, 0.0))
         facts = [
             ("target", self.target),
             ("R^2", f"{figure(self.r_squared)}, between {ends[0]} and {ends[1]}"),
             ("residuals", f"standard deviation {figure(residual)}"),
+            ("ridge", f"{figure(self.ridge)}: {self.ridge_reason}"),
             ("records", f"{self.n:,}"),
         ]
         if self.intercept is not None:
-            facts.insert(1, ("intercept", figure(self.intercept, 4)))
+            assert self.intercept_lower is not None
+            assert self.intercept_upper is not None
+            ends = figure(self.intercept_lower, 4), figure(self.intercept_upper, 4)
+            words = f"{figure(self.intercept, 4)}, between {ends[0]} and {ends[1]}"
+            facts.insert(1, ("intercept", words))
         legend = (
             f"coefficient: how much more {self.target} to expect for one more of the feature, the "
             f"others being equal, in the units of the data; {between(self.level)}. standardized: "
             "the same in standard deviations."
         )
         if self.hidden.any():
-            legend += " hidden: noise does not let this column apart from others."
+            legend += " hidden: noise makes this column indistinguishable from others."
         if self.noise.any():
             legend += " noise: nothing is known of this coefficient."
-        return AnswerPage("Regression", facts, self.table(), legend, self.notes, self.warning)
+        return AnswerPage("Regression", facts, table, legend, self.notes, self.warning)
 
 
 def regress(
@@ -430,36 +562,83 @@ def regress(
         cure = "it is added to variances of 1; or pass 'auto'."
         ridge = check_real("ridge", ridge, above=0, or_zero=True, cure=cure)
     check_noise(release)
-    (y,) = positions(release, target)
-    refuse_unknown(release, "target", np.array([y]))
+    y, notes = _target(release, target)
     shape, said = of_factors(release), list[str]()
     apart = on is None and shape is None
     if apart:
-        X, notes = without_references(release, partners(release, y))
+        X, more = without_references(release, partners(release, y))
         part, said = _told_apart(release, y, X, width)
     else:
-        X, notes = _asked(release, y, on)
+        X, more, said = _asked(release, y, on)
         part = with_missing(release, np.concatenate([[y], X]))
+    notes += more
     found = linear(part, width, shape, None if apart else limit, ridge)
     if not found.bounded:
-        said.append(_UNBOUNDED)
+        said.append(UNBOUNDED)
     if found.hidden is not None:
-        said.append(_ridge_words(release, part.features[1:][found.hidden], limit))
-    return replace(_regression(release, part, found, level, said), notes=tuple(notes))
+        said.append(ridge_words(release, part.features[1:][found.hidden], limit))
+    reason = _ridge_reason(release, part.features[1:], found.chosen, ridge)
+    if ridge != AUTO_RIDGE and found.chosen is not None and found.chosen.explained < 0:
+        said.append(
+            "These coefficients are expected to predict worse than the mean of the target (R^2 "
+            f"{figure(found.chosen.explained)}): pass ridge='auto'."
+        )
+    made = _regression(release, part, found, level, said)
+    return replace(made, notes=tuple(notes), ridge_reason=reason)
 
 
-def _asked(release: Release, y: int, on: Any) -> tuple[IntArray, list[str]]:
-    """Return the features to regress on, and notes on what was taken for them.
+def _ridge_reason(
+    release: Release, X: IntArray, made: ChosenRidge | None, asked: float | str
+) -> str:
+    """Say why the coefficients are those of this ridge."""
+    if made is None:
+        return "there are no columns to regress on"
+    if asked != AUTO_RIDGE:
+        return "as asked" if made.ridge else "least squares, as asked"
+    words = "least squares, which is expected to predict best"
+    if made.ridge:
+        words = "chosen because noise makes least squares (ridge 0) predict worse"
+    if made.kept < 1:
+        words += f"; coefficients are multiplied by {figure(made.kept)}, because noise is as large "
+        words += "as what they explain" if made.kept == 0 else "as much of what they explain"
+    if made.long.any():
+        words += f"; the variance of {in_words(release, X[made.long])} counts as larger than "
+        words += "released, because of its long tails"
+    if made.with_factors:
+        words += (
+            f"; averaged with the factors of the release, which have a weight of {_OF_STRUCTURE:g}"
+        )
+    return words
+
+
+def _target(release: Release, target: Any) -> tuple[int, list[str]]:
+    """Return the feature to explain, and a note where its name is not the one that was given.
+
+    A category of two levels is explained by the share of one of them.
+    """
+    given, notes = spelt_out(release, [target])
+    places = positions(release, given)
+    if len(places) == 2:
+        places, more = without_references(release, places)
+        notes += more
+    if len(places) != 1:
+        places = positions(release, target)
+    refuse_unknown(release, "target", places)
+    return int(places[0]), notes
+
+
+def _asked(release: Release, y: int, on: Any) -> tuple[IntArray, list[str], list[str]]:
+    """Return the features to regress on, notes on what was taken for them, and what to warn of.
 
     All are those that were found, without levels of the target's own category, and without one
-    level of each other.
+    level of each other. Of those that are named, the ones that were not found are left out.
     """
     names = feature_names(release)
     if on is None or (isinstance(on, str) and on == "all" and on not in names):
         every, lost = chosen(release, None, "on")
         every = every[~release.exclude_each_other(every, np.array(y))]
         X, notes = without_references(release, every)
-        return X, notes + say_left_out(tuple(name for name in lost if name != names[y]))
+        return X, notes + say_left_out(tuple(name for name in lost if name != names[y])), []
     one = isinstance(on, str | int | np.integer)
     given, notes = spelt_out(release, [on] if one else list(on))
     X = positions(release, given)
@@ -469,12 +648,19 @@ def _asked(release: Release, y: int, on: Any) -> tuple[IntArray, list[str]]:
         raise ParameterError(
             f"on must not hold the target, got {names[y]!r} as both: leave it out of on."
         )
-    refuse_unknown(release, "on", X)
-    X, more = without_references(release, X)
-    return X, notes + more
+    unknown = nothing_known(release)[X]
+    if unknown.all():
+        refuse_unknown(release, "on", X)
+    said = []
+    if unknown.any():
+        do = "does not vary or cannot" if unknown.sum() == 1 else "do not vary or cannot"
+        said = [f"Left out: {in_words(release, X[unknown])}, which {do} be told from noise."]
+    X, more = without_references(release, X[~unknown])
+    return X, notes + more, said
 
 
-def _ridge_words(release: Release, hidden: IntArray, limit: float) -> str:
+def ridge_words(release: Release, hidden: IntArray, limit: float) -> str:
+    """Say which features noise hides, and what intervals then are."""
     return (
         f"Noise hides what tells {in_words(release, hidden)} apart. All intervals are those of a "
         "ridge: they count its bias, and hold if the squares of the standardized coefficients add "
@@ -538,6 +724,10 @@ def _regression(
         warning=" ".join(said) or None,
         hidden=np.zeros(len(X), dtype=bool) if found.hidden is None else found.hidden,
         notes=(),
+        ridge=0.0 if found.chosen is None else found.chosen.ridge,
+        multiplier=1.0 if found.chosen is None else found.chosen.kept,
+        ridge_reason="",
+        predicted_r_squared=0.0 if found.chosen is None else found.chosen.explained,
     )
 
 
@@ -555,225 +745,7 @@ def intercept_of(
     return (mean + value, mean + low, mean + high), said
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Conditional(Answer):
-    """Means and standard deviations of features among records with given values of others.
-
-    The mean is the best linear prediction, and the deviation that of what it leaves: what records
-    of normal features have, and an average over all records of others.
-
-    Parameters
-    ----------
-    given : mapping
-        The values, by feature.
-    features : tuple of str
-        What was predicted.
-    level : float
-        Of the intervals.
-    mean, lower, upper : ndarray
-        The prediction, and the interval of the mean: noise and sampling, not single records.
-    deviation : ndarray
-        How far single records lie from it.
-    unconditional, unconditional_deviation : ndarray
-        The same without knowing anything.
-    n_used : ndarray of int
-        How many of the given features each prediction uses.
-    n_assumed_zero : int
-        How many pairs did not stand out in the release, and count as zero.
-    warning : str or None
-    """
-
-    given: Mapping[str, float]
-    features: tuple[str, ...]
-    level: float
-    mean: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    deviation: FloatArray
-    unconditional: FloatArray
-    unconditional_deviation: FloatArray
-    n_used: IntArray
-    n_assumed_zero: int
-    warning: str | None
-
-    def table(self) -> Table:
-        """A line for each feature."""
-        return {
-            "feature": np.array(self.features, dtype=object),
-            "mean": self.mean,
-            "lower": self.lower,
-            "upper": self.upper,
-            "deviation": self.deviation,
-            "unconditional_mean": self.unconditional,
-            "unconditional_deviation": self.unconditional_deviation,
-            "used": self.n_used,
-        }
-
-    def page(self) -> AnswerPage:
-        """Predictions beside what is expected without knowing anything."""
-        given = ", ".join(f"{name} = {value:,.10g}" for name, value in self.given.items())
-        legend = (
-            f"mean: of all records with these values, in the unit of the feature; "
-            f"{between(self.level)}. Single records differ more: sd is their standard deviation, "
-            "and most lie within two of it. used: how many of the given values count."
-        )
-        return AnswerPage(
-            "Prediction", [("given", given)], self.table(), legend, warning=self.warning
-        )
-
-
-def conditional(
-    release: Release,
-    given: Mapping[Any, float],
-    features: Any = None,
-    *,
-    means: Mapping[Any, float] | None = None,
-    level: float = LEVEL,
-) -> Conditional:
-    """Predict features from values of others; `Answers.conditional` has the parameters.
-
-    Without `features` every other one that was found is predicted, and in a release of more than
-    20,000 those of which a pair with one that is given was released.
-
-    Privacy
-    -------
-    Post-processing of the release, covered by its guarantee, if the given values are no secrets.
-    """
-    width = width_of(level)
-    X, values = _given(release, given)
-    Y = _wanted(release, X, features)
-    location, noise = means_of(release, means)
-    missing = [each for each in (*X, *Y) if np.isnan(location[each])]
-    if missing:
-        raise ParameterError(
-            f"means is required for {feature_names(release)[missing[0]]!r}, of which no mean was "
-            "released: pass public ones as means={...}, or release with centre='private'."
-        )
-    shape = of_factors(release)
-    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        variances = view_of(release, Y).matrix.diagonal()
-    rows, zeros, said = [], 0, []
-    for y in Y:
-        part, found = _prediction(release, int(y), X, width, shape)
-        which = np.searchsorted(X, part.features[1:])
-        at = (values[which] - location[part.features[1:]]) / part.deviations[1:]
-        value, low, high = predicted(part, found, at, noise, width)
-        # As `variances` has it; what a question is answered with, where the estimate has none.
-        own = math.sqrt(variances[y]) if variances[y] > 0 else float(part.deviations[0])
-        ends = location[y] + np.array([value, low, high])
-        left = own * float(np.sqrt(found.unexplained))
-        rows.append([*ends, left, location[y], own, len(which)])
-        zeros += part.n_zero
-        if not found.bounded and shape is not None:
-            said = [_UNBOUNDED]
-        if found.hidden is not None:
-            said = [_ridge_words(release, part.features[1:][found.hidden], LIMIT)]
-    said += [*_beyond(release, X, values), *doubts(release, np.concatenate([X, Y]), zeros)]
-    if not np.isfinite(noise[np.concatenate([X, Y])]).all():
-        said.append(MEANS_UNSURE)
-    names = feature_names(release)
-    columns = np.array(rows).reshape(-1, 7).T
-    return Conditional(
-        given=dict(zip(names[X].tolist(), values.tolist(), strict=True)),
-        features=tuple(map(str, names[Y])),
-        level=float(level),
-        mean=columns[0],
-        lower=columns[1],
-        upper=columns[2],
-        deviation=columns[3],
-        unconditional=columns[4],
-        unconditional_deviation=columns[5],
-        n_used=columns[6].astype(np.int64),
-        n_assumed_zero=zeros,
-        warning=" ".join(said) or None,
-    )
-
-
-def _given(release: Release, given: Mapping[Any, float]) -> tuple[IntArray, FloatArray]:
-    """Places in ascending order, and values there; checked."""
-    if not isinstance(given, Mapping) or not given:
-        raise ParameterError(
-            f"given must map features to numbers, got {'none' if not given else 'no mapping'}: "
-            "pass a dict, as {'age': 40}."
-        )
-    X = positions(release, list(given))
-    refuse_unknown(release, "given", X)
-    try:
-        values = np.array([float(value) for value in given.values()])
-    except (TypeError, ValueError):
-        raise_alone(ParameterError("given must map features to numbers: pass a dict of them."))
-    if not np.isfinite(values).all():
-        raise ParameterError("given must have finite values: leave out features without one.")
-    order = np.argsort(X)
-    return X[order], values[order]
-
-
-def _beyond(release: Release, X: IntArray, values: FloatArray) -> list[str]:
-    """Say where a value lies outside the public bounds of its feature."""
-    said: list[str] = []
-    bounds = release.making.bounds or ((None, None),) * release.n_features
-    for place, value in zip(X, values, strict=True):
-        low, high = bounds[place]
-        low, high = -np.inf if low is None else low, np.inf if high is None else high
-        if not low <= value <= high:
-            limit = f"at least {low:,.10g}" if value < low else f"at most {high:,.10g}"
-            said.append(
-                f"{feature_names(release)[place]} = {value:,.10g} is outside its public bounds "
-                f"({limit}): no record of the release lies there."
-            )
-    return said
-
-
-def _wanted(release: Release, X: IntArray, features: Any) -> IntArray:
-    if features is None:
-        there = ~nothing_known(release)
-        if release.n_features > MOST_ASKED:
-            Y = paired_with(release, X)
-            return Y[there[Y]]
-        for place in X:
-            there &= ~release.exclude_each_other(np.arange(release.n_features), place)
-        return np.flatnonzero(there)
-    Y = positions(release, features)
-    refuse_unknown(release, "features", Y)
-    if np.isin(Y, X).any():
-        raise ParameterError(
-            "features must be others than those given, got some that are both: name each once."
-        )
-    return Y
-
-
-def _prediction(
-    release: Release, target: int, X: IntArray, width: float, shape: FloatArray | None
-) -> tuple[Uncertain, Linear]:
-    """From all that is given, where noise lets them apart; else from partners, or by a ridge."""
-    part = with_missing(release, np.concatenate([[target], X]))
-    found = linear(part, width, shape, ridge=AUTO_RIDGE)
-    if found.bounded:
-        return part, found
-    near = X[np.isin(X, partners(release, target))]
-    few = part.part(np.concatenate([[0], 1 + np.searchsorted(X, near)]))
-    found = linear(few, width, shape, ridge=AUTO_RIDGE)
-    return (few, found) if found.bounded else (part, linear(part, width, shape, LIMIT, AUTO_RIDGE))
-
-
 # ---- means ----
-
-
-def mean_noise(release: Release) -> FloatArray | None:
-    """Standard deviation of the noise of each released mean; None where the release does not say.
-
-    Records are bounded to the norm sqrt(2 d) in units of the scales, and the mean of n of them
-    moves by twice that over n: mu deviations of the noise.
-    """
-    n, scale = release.making.n_complete, release.feature_scale
-    events = [event for part in release.making.parts if part.name == MEANS for event in part.events]
-    if n is None or scale is None or release.guarantee.rows_per_unit > 1 or len(events) != 1:
-        return None
-    (event,) = events
-    if not isinstance(event, Gaussian):
-        return None
-    sensitivity = 2 * math.sqrt(2 * int(np.count_nonzero(scale)))
-    return np.asarray(sensitivity / (event.mu * n) * scales_of(release))
 
 
 def means_of(release: Release, means: Mapping[Any, float] | None) -> tuple[FloatArray, FloatArray]:
@@ -783,8 +755,8 @@ def means_of(release: Release, means: Mapping[Any, float] | None) -> tuple[Float
     """
     d = release.n_features
     location = np.full(d, np.nan) if release.location is None else release.location.astype(float)
-    noise = mean_noise(release)
-    noise = np.full(d, np.nan) if noise is None else noise.copy()
+    known = release.making.means_sd
+    noise = np.full(d, np.nan) if known is None else np.array(known)
     for name, value in (means or {}).items():
         (at,) = positions(release, name)
         if not np.isfinite(value):

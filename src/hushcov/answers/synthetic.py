@@ -8,6 +8,7 @@ numbers, by a logistic model with the released correlations. Nothing but the doc
 from __future__ import annotations
 
 import os
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -28,13 +29,14 @@ from hushcov.accounting import RECORD
 from hushcov.answers.printing import AnswerPage
 from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
 from hushcov.answers.uncertain import adds_up
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError, printable
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.description import MOST_NAMED, constant_features, not_found
+from hushcov.release.document import Kind
 from hushcov.release.pairs import View, view
 from hushcov.sums.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
-from hushcov.tables.codebook import BINARY, Codebook
+from hushcov.tables.codebook import BINARY, CATEGORY, Codebook
 
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000
@@ -73,6 +75,7 @@ _ENDINGS = (".csv", ".parquet")
 _CURE = "it is how many rows are drawn, such as 20000; their number says nothing of the records."
 
 _NO_MAP = Transform("")
+_YES_AND_NO = (("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("1", "0"))
 
 Knots = tuple[FloatArray, FloatArray]
 
@@ -94,6 +97,7 @@ class _Number:
     inverse: Callable[[FloatArray], FloatArray]
     ends: tuple[float, float]
     whole: bool
+    words: tuple[str, str] | None = None  # for the two ends, where the table has words for them
 
     def values(self, z: FloatArray) -> Any:
         """Return the column for normal numbers, in the unit of the records."""
@@ -103,6 +107,8 @@ class _Number:
             digits = 0 if self.whole else int(_DIGITS - np.floor(np.log10(spread)))
             found = np.round(found, min(max(digits, 0), 300))
         found = np.clip(found, *self.ends) + 0.0  # no -0.0
+        if self.words is not None:
+            return np.array(self.words, dtype=object)[(found == self.ends[1]).astype(np.intp)]
         return np.clip(found, -(2.0**62), 2.0**62).astype(np.int64) if self.whole else found
 
     def standardised(self, z: FloatArray) -> FloatArray:
@@ -126,6 +132,13 @@ class _Category:
     levels: tuple[str, ...]
     shares: FloatArray
     weights: FloatArray | None = None
+
+    @property
+    def values(self) -> Any:
+        """The levels as the table has them: whole numbers where all are written so, else text."""
+        if all(re.fullmatch("0|-?[1-9][0-9]{0,17}", each) for each in self.levels):
+            return np.array(self.levels, dtype=np.int64)
+        return np.array(self.levels, dtype=object)
 
     def drawn(self, before: FloatArray, uniform: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return places of levels, by uniform numbers, and the features with those of the category.
@@ -156,8 +169,8 @@ class _Category:
         moments[0] = self.shares
         # Features that are not correlated are found in far fewer steps.
         root = np.linalg.cholesky(before.T @ before / len(before) + 1e-6 * np.eye(before.shape[1]))
-        plain = linalg.solve_triangular(root, before.T, lower=True)
-        moments[1:] = linalg.solve_triangular(root, moments[1:], lower=True)
+        plain = _solved(root, before.T)
+        moments[1:] = _solved(root, moments[1:])
 
         def off(flat: FloatArray, x: FloatArray) -> tuple[float, FloatArray]:
             weights = flat.reshape(moments.shape)
@@ -176,7 +189,7 @@ class _Category:
             found = optimize.minimize(off, found.ravel(), jac=True, **known).x
         weights, found = np.zeros((width + 1, len(self.levels))), found.reshape(moments.shape)
         weights[0] = found[0]
-        weights[1 + used] = linalg.solve_triangular(root, found[1:], lower=True, trans="T")
+        weights[1 + used] = _solved(root, found[1:], trans="T")
         return replace(self, weights=weights)
 
 
@@ -221,7 +234,7 @@ class SyntheticRows(Answer):
             chances = uniform.random((n, len(self._categories)))
             for each, own in zip(self._categories, chances.T, strict=True):
                 codes, features = each.drawn(features, own)
-                found[each.name] = np.array(each.levels, dtype=object)[codes]
+                found[each.name] = each.values[codes]
             yield {name: found[name] for name in self.columns}
 
     def page(self) -> AnswerPage:
@@ -256,7 +269,7 @@ class SyntheticRows(Answer):
 
     def __str__(self) -> str:
         about, promise = self.release.making, self.release.guarantee
-        of = "" if about.dataset is None else f" of {about.dataset}"
+        of = "" if about.dataset is None else f" of {printable(about.dataset)}"
         private = f"epsilon {number(promise.epsilon)}, delta {number(promise.delta)}"
         if not promise.private:
             private = "NOT PRIVATE: the noise of this release came from a seed or a simulation"
@@ -379,14 +392,18 @@ class _Model:
                 self.variance[place] = _NORMAL @ (values - self.mean[place]) ** 2
         self.constant = set(constant_features(release))
         self.genotypes = release.mechanism == "genotypes"
-        self.known = {} if self.codebook is None else {x.name: x for x in self.codebook.columns}
+        known = {} if self.codebook is None else self.codebook.kinds
+        self.kinds = [own or Kind("") for own in making.kinds or (None,) * d]
+        for place, name in enumerate(self.names):
+            self.kinds[place] = Kind(*known[name]) if name in known else self.kinds[place]
 
     def columns(self) -> tuple[_Number | _Category, ...]:
         """Return the columns of the table, in their order, without those that were not found."""
         found: dict[int, _Number | _Category] = {}
         for name, places in self.release.categories.items():
-            plain = len(places) > 1 and all(self.maps[i] is _NO_MAP for i in places)
-            category = self._category(name, places) if plain else None
+            plain = all(self.maps[i] is _NO_MAP for i in places)
+            several = len(places) > 1 or self._is_level(places[0])
+            category = self._category(name, places) if plain and several else None
             found |= {} if category is None else dict.fromkeys(places.tolist(), category)
         missing = set(not_found(self.release))
         for place, own in enumerate(self.maps):
@@ -411,6 +428,12 @@ class _Model:
             )
         return drawn
 
+    def _is_level(self, place: int) -> bool:
+        """Return whether a column that is named like smoker=yes is the one level of a category."""
+        bounds = self.release.making.bounds
+        known = bounds is not None and bounds[place] == (0.0, 1.0)
+        return self.kinds[place].name == CATEGORY or known
+
     def _category(self, name: str, places: IntArray) -> _Category | None:
         """Return a category by its levels; None where these cannot be shares."""
         mean, bounds = self.mean[places], self.release.making.bounds
@@ -423,14 +446,17 @@ class _Model:
         self.rare += [self.names[i] for i in places if i not in places[order]]
         share, levels = mean[order], [self.names[i].partition("=")[2] for i in places[order]]
         rest = 1 - float(share.sum())
-        if not levels or (rest > _LEAST_OTHER and not adds_up(self.release, places[order])):
+        if len(places) == 1:  # all other records have the opposite, as no is that of yes
+            opposite = _opposite(self.names[places[0]].partition("=")[2]) or OTHER
+            share, levels = np.append(share, max(rest, 0.0)), [*levels, opposite]
+        elif not levels or (rest > _LEAST_OTHER and not adds_up(self.release, places[order])):
             share, levels = np.append(share, max(rest, 0.0)), [*levels, OTHER]
         return _Category(name, places[order], tuple(levels), share / share.sum())
 
     def _number(self, place: int) -> _Number | None:
         """Return a column of numbers; None where nothing is known of how it varies."""
         own, name = self.maps[place], self.names[place]
-        kind = self.known[name].kind if name in self.known else ""
+        kind, low_high = self.kinds[place].name, self.kinds[place].values
         low, high = self._ends(place)
         found = self._law(place, low, high, binary=kind == BINARY)
         if found is None:
@@ -443,8 +469,10 @@ class _Model:
         inverse = _INVERSES.get(own.name, np.asarray)
         ends = np.array([low, high])
         ends = np.where(np.isfinite(ends), inverse(ends), ends).tolist()
-        at = np.array([place])
-        return _Number(name, at, law, scored, shape, inverse, (ends[0], ends[1]), whole)
+        at, words = np.array([place]), None
+        if kind == BINARY and len(low_high) == 2 and own is _NO_MAP and np.isfinite(ends).all():
+            words = _no_and_yes(*low_high)
+        return _Number(name, at, law, scored, shape, inverse, (ends[0], ends[1]), whole, words)
 
     def _ends(self, place: int) -> tuple[float, float]:
         """Return the least and the largest value of a column, by public bounds or released caps."""
@@ -545,6 +573,22 @@ class _Model:
             yield "survey weights: all rows count alike"
 
 
+def _opposite(word: str) -> str | None:
+    """Return the other answer to a question of yes or no, in the case of this one."""
+    pairs = [*_YES_AND_NO, *(pair[::-1] for pair in _YES_AND_NO)]
+    other = dict(pairs).get(word.casefold())
+    if other is None:
+        return None
+    return other.upper() if word.isupper() else other.capitalize() if word.istitle() else other
+
+
+def _no_and_yes(one: str, other: str) -> tuple[str, str] | None:
+    """Return two words as no and yes; None where they are numbers, or no opposites."""
+    if (_opposite(one) or "").casefold() != other.casefold() or one.isdigit():
+        return None
+    return (other, one) if one.casefold() in dict(_YES_AND_NO) else (one, other)
+
+
 def _about(words: str, names: list[str]) -> list[str]:
     """Return a sentence about these columns, if there are any."""
     return [words.format(some_of(names, MOST_NAMED))] if names else []
@@ -619,6 +663,13 @@ def _bounded(mean: float, variance: float, low: float, high: float) -> FloatArra
 
 
 # ---- how normal numbers are correlated ----
+
+
+def _solved(root: Any, right: FloatArray, **options: Any) -> FloatArray:
+    """Return the solution of a triangular system, which SciPy 1.13 refuses if there is no row."""
+    if not len(root):
+        return right
+    return np.asarray(linalg.solve_triangular(root, right, lower=True, **options))
 
 
 def _fitted(

@@ -18,12 +18,13 @@ import numpy.typing as npt
 from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._validation import LIBRARIES, check_choice, check_integer
-from hushcov._words import counted, some_of
+from hushcov._validation import LIBRARIES, check_choice, check_integer, meant, nearest
+from hushcov._words import counted, digits_beside, number, some_of
 from hushcov.accounting.guarantee import promise_words
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, upper_pairs
 from hushcov.release import Release
+from hushcov.release.coverage import MeanTable
 from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.release.estimate import scales_of
 from hushcov.release.files import write_npy
@@ -31,6 +32,7 @@ from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
 if TYPE_CHECKING:
     from hushcov.answers.printing import AnswerPage
+    from hushcov.sums.transforms import Transform
 
 #: The label of what must be known before all else.
 WARNING = "warning"
@@ -39,8 +41,9 @@ MOST_ASKED = 20_000
 _MOST_IN_REFUSAL = 20  # features in a refusal
 _CHUNK = 100_000  # rows written at a time
 
-_FORMULA = frozenset("=+-@\t\r\n")
-_SUSPECT = _FORMULA | {"'"}
+# Signs that begin a formula in a spreadsheet, also in their full width, after blanks, and blanks
+# that may end a cell.
+_FORMULA, _NEXT_CELL = frozenset("=+-@\uff1d\uff0b\uff0d\uff20"), frozenset("\t\r\n")
 
 #: A column is an array; all are of one length.
 Column = npt.NDArray[Any]
@@ -89,24 +92,61 @@ def feature_names(release: Release) -> npt.NDArray[Any]:
 
 
 def positions(release: Release, features: Any) -> npt.NDArray[np.int64]:
-    """Where features are, given one or many names or positions; each at most once."""
+    """Return the places of features, given one or many names or positions, each at most once.
+
+    A category stands for its column where it has only one.
+    """
     given = [features] if isinstance(features, str | int | np.integer) else list(features)
     names = feature_names(release).tolist()
     place = {name: i for i, name in enumerate(names)}
     found = []
     for each in given:
-        if isinstance(each, str) and each in place:
-            found.append(place[each])
-        elif isinstance(each, int | np.integer) and 0 <= each < len(names):
-            found.append(int(each))
-        else:
+        known = isinstance(each, str) and each in place
+        here = [place[each]] if known else stands_for(release, each)
+        if len(here) != 1:
             raise ParameterError(
                 f"features must be names or positions of the release's {len(names):,} features, "
                 f"got {each!r}{_cure(release, each, names)}"
             )
+        found += here
     if len(set(found)) < len(found):
         raise ParameterError("features must all differ, got one twice: name each once.")
     return np.array(found, dtype=np.int64)
+
+
+def stands_for(release: Release, given: object) -> list[int]:
+    """Return the places that a name or position stands for; none if unknown or ambiguous.
+
+    A name is that of a column, else of a category, else of a column before its transform, as cost
+    for log1p(cost). Upper and lower case are the same where that is unambiguous.
+    """
+    if isinstance(given, int | np.integer):
+        return [int(given)] if 0 <= given < release.n_features else []
+    if not isinstance(given, str):
+        return []
+    names, categories = feature_names(release).tolist(), release.categories
+    category = meant(given, categories)
+    column = given if given in names else None
+    if column is None and category != given:
+        column = meant(given, names)
+    if column is not None:
+        return [names.index(column)]
+    if category is not None:
+        return [int(place) for place in categories[category]]
+    maps = enumerate(release.making.transforms or ())
+    before = {i: names[i][len(own.name) + 1 : -1] for i, own in maps if own is not None}
+    name = meant(given, list(before.values()))
+    found = [i for i, each in before.items() if each == name]
+    return found if len(found) == 1 else []
+
+
+def transform_of(release: Release, given: object) -> Transform | None:
+    """Return the transform of the column that is given by its name before it; else None."""
+    if not isinstance(given, str) or release.making.transforms is None:
+        return None
+    (place,) = positions(release, given)
+    own, name = release.making.transforms[place], str(feature_names(release)[place])
+    return None if meant(given, [name]) else own
 
 
 def released_among(release: Release, places: IntArray) -> BoolArray:
@@ -137,16 +177,15 @@ def paired_with(release: Release, features: IntArray) -> IntArray:
 
 
 def _cure(release: Release, given: object, names: list[str]) -> str:
-    from difflib import get_close_matches
-
     known = release.categories
-    asked = [names[place] for place in known[str(given)]] if given in known else names
+    category = meant(given, known) if isinstance(given, str) else None
+    asked = names if category is None else [names[place] for place in known[category]]
     words = some_of(asked, _MOST_IN_REFUSAL)
     words += ", as variances.csv beside it lists" * (len(asked) > _MOST_IN_REFUSAL)
-    if given in known:
+    if category is not None:
         but = ", all but one where they are all of its answers" * (len(asked) > 1)
         return f", which became {words}: name {'those' if but else 'that'}{but}."
-    near = get_close_matches(str(given), names[:MOST_ASKED], n=1)
+    near = nearest([given], [*names[:MOST_ASKED], *known])
     hint = f" (did you mean {near[0]!r}?)" if near else ""
     return f"{hint}: they are {words}."
 
@@ -198,9 +237,10 @@ def write_table(table: Table, path: str | Path) -> Path:
 def csv_table(table: Table) -> Table:
     """Return a table with titles and names as CSV files have them.
 
-    Spreadsheets run a cell that begins with one of `_FORMULA` as a formula. An apostrophe before it
-    makes it text, and one more is put before names that look as if that had been done already: who
-    takes one apostrophe away, where such a sign follows it or further ones, has the names back.
+    Spreadsheets run a cell that begins with one of `_FORMULA` as a formula, some of them after
+    blanks and signs that are not shown, too. An apostrophe before it makes it text, and one more is
+    put before names that look as if that had been done already: taking one apostrophe away where
+    such a sign follows it, blanks or further apostrophes gives the names back.
     """
     return {
         csv_text(title): np.array([csv_text(each) for each in column], dtype=object)
@@ -267,10 +307,11 @@ def table_writer(path: Path) -> Iterator[Callable[[Table], None]]:
 
 def csv_text(text: Any) -> Any:
     """Return a name as CSV files have it; see `csv_table`."""
-    if not isinstance(text, str) or text[:1] not in _SUSPECT:
+    if not isinstance(text, str) or text[:1].isalnum():
         return text
-    sign = text.lstrip("'")[:1]
-    return f"'{text}" if sign and sign in _FORMULA else text
+    blank = (each for each in text if each not in "' " and each.isprintable())
+    runs = next(blank, "") in _FORMULA or text.lstrip("'")[:1] in _NEXT_CELL
+    return f"'{text}" if runs else text
 
 
 def _texts(column: npt.NDArray[Any]) -> list[Any]:
@@ -308,27 +349,46 @@ def correlation(release: Release, places: IntArray | None = None) -> Matrix:
 
 
 def named_pairs(release: Release, pairs: PairTable) -> dict[str, Column]:
-    """Return pairs as named columns: feature_1, feature_2, then those of `PairTable`, and noise."""
+    """Return pairs as named columns: feature_1, feature_2, then those of `PairTable`."""
     names = feature_names(release)
     table = {each.name: getattr(pairs, each.name) for each in fields(pairs)}
-    table |= {"noise": pairs.noise, "holds": table.pop("holds")}
     sides = {f"feature_{k}": names[table.pop(side)] for k, side in ((1, "rows"), (2, "columns"))}
     return sides | table
 
 
 def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table:
-    """Return the pairs that were released, those found first, the strongest of each first."""
+    """Return the pairs that were released, in the order of `View.released`."""
     return named_pairs(release, view(release).released(level, most))
+
+
+#: Columns of a mean with its interval and standard error.
+MEAN_COLUMNS = ("mean", "mean_lower", "mean_upper", "mean_se")
+
+
+def mean_words(mean: float, lower: float, upper: float, error: float) -> str:
+    """Return a mean with its interval and its standard error, in words."""
+    if not np.isfinite([lower, upper, error]).all():
+        return number(mean)
+    value, low, high = (number(each, digits_beside(mean, error)) for each in (mean, lower, upper))
+    return f"{value} ({low} to {high}, standard error {number(error, 2)})"
+
+
+def means_columns(release: Release, found: MeanTable) -> dict[str, Column]:
+    """Return means with their intervals and standard errors; nothing where none were released."""
+    if release.location is None:
+        return {}
+    columns = found.mean, found.lower, found.upper, found.standard_error
+    return dict(zip(MEAN_COLUMNS, columns, strict=True))
 
 
 def variances_table(release: Release, level: float) -> Table:
     """Return one row for each feature: mean, variance and standard deviation, with intervals."""
-    found = view(release).variances(level)
+    seen = view(release)
+    found = seen.variances(level)
     value, low, high = found.deviations
-    mean = {} if release.location is None else {"mean": release.location}
     return {
         "feature": feature_names(release),
-        **mean,
+        **means_columns(release, seen.means(level)),
         "variance": found.variance,
         "lower": found.lower,
         "upper": found.upper,
@@ -336,7 +396,7 @@ def variances_table(release: Release, level: float) -> Table:
         "sd_lower": low,
         "sd_upper": high,
         "noise_sd": found.noise_sd,
-        "holds": found.holds,
+        "status": found.status,
     }
 
 
@@ -346,7 +406,7 @@ def intervals_table(release: Release, level: float, most: int = MOST_PAIRS) -> T
     same = {"feature_1": "feature", "feature_2": "feature", "covariance": "variance"}
     return {
         name: np.concatenate([variances[same.get(name, name)], pairs[name]])
-        for name in ("feature_1", "feature_2", "covariance", "lower", "upper", "holds")
+        for name in ("feature_1", "feature_2", "covariance", "lower", "upper", "status")
     }
 
 
@@ -402,7 +462,7 @@ _MOST_ROWS = 100_000  # of pairs
 _MOST_PACKED = 5_000_000  # entries of a sparse matrix for which it is worth the time
 _WIDEST = 500  # features of a matrix with names
 _WORDS = {
-    "pairs": "pairs with covariance, correlation, intervals and noise, the strongest first",
+    "pairs": "pairs with covariance, correlation, intervals and status, the strongest first",
     "variances": "the features with variances, standard deviations and intervals",
     "covariance": "the estimate with the names of the features",
     "correlation": "the same as correlations; empty where one was not found",
@@ -494,14 +554,14 @@ class Window(Answer):
         from hushcov.answers.printing import AnswerPage, between
 
         first, last, n = self.features[0], self.features[-1], len(self.features)
-        legend = f"{between(self.level)}. found: the pair stands out of the noise."
+        legend = f"{between(self.level)}. status: whether noise explains the pair."
         return AnswerPage(
             title="Window",
             facts=[
                 ("columns", f"{n:,}, from {first} to {last}"),
-                ("pairs", f"{len(self.pairs['found']):,} of {n * (n - 1) // 2:,} were released"),
+                ("pairs", f"{len(self.pairs['status']):,} of {n * (n - 1) // 2:,} were released"),
             ],
-            table=_shown(self.pairs) | {"found": self.pairs["found"]},
+            table=_shown(self.pairs) | {"status": self.pairs["status"]},
             legend=f"correlation: it has no unit; {legend}",
         )
 
@@ -573,8 +633,9 @@ def matching(release: Release, name: str) -> IntArray:
     whatever the case.
     """
     names = feature_names(release).tolist()
-    if name in names:
-        return np.array([names.index(name)], dtype=np.int64)
+    found = stands_for(release, name)
+    if found:
+        return np.array(found, dtype=np.int64)
     if set(name) & _WILD:
         found = [i for i, each in enumerate(names) if fnmatchcase(each, name)]
     else:

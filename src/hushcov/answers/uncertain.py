@@ -14,9 +14,16 @@ import numpy as np
 from scipy import sparse, special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov._validation import check_level, listed
+from hushcov._validation import check_level, listed, meant
 from hushcov._words import counted, some_of
-from hushcov.answers.tables import MOST_ASKED, feature_names, paired_with, positions, released_among
+from hushcov.answers.tables import (
+    MOST_ASKED,
+    feature_names,
+    paired_with,
+    positions,
+    released_among,
+    stands_for,
+)
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import (
     hard_threshold,
@@ -181,8 +188,9 @@ def _put_right(
 
 
 def _excess(release: Release, features: IntArray) -> float:
-    """By how much more than normal records these vary."""
-    return float(max(coverage(release).kurtosis[features].max() / NORMAL - 1, 0.0))
+    """Return how much more than normal records these vary; 0/1 columns do not count."""
+    others = np.setdiff1d(features, release.shared_places)
+    return float(max(coverage(release).kurtosis[others].max(initial=NORMAL) / NORMAL - 1, 0.0))
 
 
 _LEAST_OWN = 0.1  # of a variance, beside factors
@@ -449,14 +457,16 @@ def in_words(release: Release, places: IntArray) -> str:
 def spelt_out(release: Release, features: list[Any]) -> tuple[list[Any], list[str]]:
     """Features, with the columns of a category in the place of its name; and what must be said.
 
-    Levels of which nothing is known are left out.
+    Levels of which nothing is known are left out. A transformed column may be given by its own
+    name, too.
     """
     names, found, said = feature_names(release), list[Any](), list[str]()
     for each in features:
-        if each in names or each not in release.categories:
+        here = np.array(stands_for(release, each), dtype=np.int64)
+        if not isinstance(each, str) or not len(here) or meant(each, list(names[here])):
             found.append(each)
             continue
-        places = _known_places(release, release.categories[each])
+        places = _known_places(release, here)
         found += [str(name) for name in names[places] if name not in found]
         said.append(f"{each} stands for {in_words(release, places)}.")
     return found, said
@@ -473,10 +483,11 @@ def answered(release: Release, category: str, answer: str) -> dict[str, float] |
 
     A category of two answers may have one column: remote=no is remote=yes at 0.
     """
-    names, places = feature_names(release), release.categories.get(category)
-    if places is None:
+    names, known = feature_names(release), meant(category, release.categories)
+    if known is None:
         return None
-    column = f"{category}={answer}"
+    category, places = known, release.categories[known]
+    column = meant(f"{category}={answer}", list(names[places])) or f"{category}={answer}"
     lost = column in names[nothing_known(release)]
     yes_or_no = {f"{category}=yes", f"{category}=no"}
     if column not in names[places] and not (

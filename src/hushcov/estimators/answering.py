@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
     from hushcov.answers.association import Association
     from hushcov.answers.components import Components, PartialCorrelations
+    from hushcov.answers.conditional import Conditional
     from hushcov.answers.export import Exported
-    from hushcov.answers.regression import Conditional, Regression
+    from hushcov.answers.regression import Regression
     from hushcov.answers.synthetic import SyntheticRows
     from hushcov.answers.tables import Window
     from hushcov.release import PublicKey, SigningKey
@@ -121,13 +122,15 @@ class Answers:
         -------
         DataFrame
             feature_1, feature_2; covariance with lower and upper; correlation with
-            correlation_lower and correlation_upper; noise_sd, the standard deviation of the
-            privacy noise of the covariance; found, whether the pair stands out; noise, whether
-            its correlation was not found; holds, whether its interval can be believed.
-            Intervals count noise and sampling, are those of `covariance_interval`, and are about
-            the released value where a pair was not found. They are NaN where the mechanism has no
-            single level of noise. Pairs that were not released have no row; of more than 600,000
-            the strongest are listed.
+            correlation_lower and correlation_upper; noise_sd, the standard error of the covariance
+            from privacy noise alone; status, which is "nonzero" (the pair stands out of the noise,
+            and its intervals exclude zero), "indistinguishable from zero", "interval unreliable"
+            (so much was cut off the large values of a column that its intervals may not cover),
+            "constant column" (one of the two does not vary beyond noise, or was not found) or
+            "not known" (the mechanism has no single level of noise).
+            Intervals count noise and sampling, and are those of `covariance_interval`. They are NaN
+            where the mechanism has no single level of noise. Pairs that were not released have no
+            row; of more than 600,000 the strongest are listed.
         """
         from hushcov.answers.tables import pairs_table
 
@@ -136,8 +139,11 @@ class Answers:
     def variances(self, level: float = 0.95, library: str | None = None) -> Any:
         """Return one row for each feature, as a frame; parameters are those of `pairs`.
 
-        Columns: feature; mean, where means were released; variance with lower and upper;
-        standard_deviation with sd_lower and sd_upper; noise_sd of the variance; holds.
+        Columns: feature; where means were released, mean with mean_lower, mean_upper and its
+        standard error mean_se, which counts privacy noise, sampling and what bounds may have cut
+        off; the mean of a 0/1 column is the share of 1. Then variance with lower and upper;
+        standard_deviation with sd_lower and sd_upper; noise_sd and status of the
+        variance.
         """
         from hushcov.answers.tables import variances_table
 
@@ -146,7 +152,7 @@ class Answers:
     def intervals(self, level: float = 0.95, library: str | None = None) -> Any:
         """Variances and pairs in one frame; parameters are those of `pairs`.
 
-        Columns: feature_1, feature_2, covariance, lower, upper, holds.
+        Columns: feature_1, feature_2, covariance, lower, upper, status.
         """
         from hushcov.answers.tables import intervals_table
 
@@ -186,19 +192,21 @@ class Answers:
         Parameters
         ----------
         target : str or int
-            Name or position of the feature to explain.
+            Name or position of the feature to explain; a category of one or two levels will do.
         on : names or positions, optional
-            The features to regress on, where a category stands for all its levels but one. None
-            takes those whose pair with the target was found, "all" every other one that was found.
+            The features to regress on, where a category stands for all its levels but one; those
+            that were not found are left out with a warning. None takes those whose pair with the
+            target was found, "all" every other one that was found.
         level : float, default=0.95
             Of each interval.
         limit : float, default=2.0
             Root of the sum of squared standardized coefficients up to which intervals are right
             where noise hides what tells features apart.
         ridge : "auto" or float, default="auto"
-            What is added to the standardized variances for the coefficients. "auto" is what
-            predicts best, by the noise of the release; 0 solves the released equations. Intervals
-            are those of least squares, and reach to the coefficient where its bias leaves them.
+            Number added to the standardized variances for the coefficients; 0 is least squares.
+            "auto" keeps 0 unless another ridge is expected to predict better, and shrinks to the
+            mean where noise is as large as what is explained. The answer says what was used in
+            `ridge`, `multiplier` and `ridge_reason`.
         """
         from hushcov.answers.regression import regress
 
@@ -243,7 +251,7 @@ class Answers:
         level : float, default=0.95
             Of the intervals.
         """
-        from hushcov.answers.regression import conditional
+        from hushcov.answers.conditional import conditional
 
         found = conditional(self._released(), given, features, means=means, level=level)
         return found.of(self._frames)
@@ -298,7 +306,7 @@ class Answers:
             Seed of the draws. The release is as private with it: nothing is drawn about records.
         codebook : Codebook, optional
             Public knowledge of columns (`hushcov.read_codebook`): integers are rounded, and binary
-            columns have their two values.
+            columns have their two values. By default that of the fit, which the release keeps.
 
         Returns
         -------
@@ -333,7 +341,8 @@ class Answers:
         Parameters
         ----------
         folder : path
-            A new or empty folder. It holds all or nothing, whenever the program ends.
+            A new or empty folder. It holds all of the release or nothing, whenever the program
+            ends; a failure to write the estimate or a table beside it is a warning.
         tables : {"csv", "parquet", "none"}
             What pairs, variances and the matrix with its names are written as.
         overwrite : bool, default=False
@@ -341,9 +350,10 @@ class Answers:
         sign : SigningKey or path, optional
             Private Ed25519 key to sign all files with.
         """
-        from hushcov.answers.tables import FORMATS, write_estimate, write_tables
+        from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
 
-        check_choice("tables", tables, FORMATS)
+        if check_choice("tables", tables, FORMATS) == "parquet":
+            check_parquet()
         release = self._released()
 
         def attach(draft: Path) -> None:
@@ -507,9 +517,9 @@ class Answers:
         none for lognormal ones. `docs/questions.md` has the tables.
 
         An estimate that barely passed the threshold may lie outside its own interval, which allows
-        for having been shown and lies closer to zero. `positive_semidefinite` moves estimates and
-        not intervals. NaN where the threshold set the estimate to zero, or not stored in a sparse
-        matrix. Post-processing: it costs no privacy.
+        for having been shown and lies closer to zero. A projection on the positive semidefinite
+        matrices moves estimates and not intervals. NaN where the threshold set the estimate to
+        zero, or not stored in a sparse matrix. Post-processing: it costs no privacy.
 
         Returns
         -------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,15 +16,23 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.utils.validation import validate_data
 
 from hushcov._arrays import FloatArray
-from hushcov._charged import stated_charges
+from hushcov._charged import NOTHING_CHARGED, stated_charges
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import number
 from hushcov.accounting import ONE_REPLACED, Guarantee
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
-from hushcov.exceptions import DataError, ParameterError, TooFewCompleteError
-from hushcov.options import RANK, check_parameters
+from hushcov.exceptions import (
+    CapacityError,
+    DataError,
+    ForeignError,
+    ParameterError,
+    TooFewCompleteError,
+    own_errors,
+)
+from hushcov.options import INVALID, RANK, check_parameters
 from hushcov.release import Release
+from hushcov.release.document import Kind
 from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
@@ -35,7 +43,9 @@ if TYPE_CHECKING:
     from hushcov.sums.transforms import Transforms
 
 # What a fit leaves beside public attributes.
-_PRIVATE = ("_stores_precision", "_precision", "_compared", "_frames", "_frames_in")
+_PRIVATE = (
+    *("_stores_precision", "_precision", "_compared", "_frames", "_frames_in", "_began", "_kinds"),
+)
 _NO_SCORE = (
     "{name} has no score: searches and cross-validation would score held-out rows with it, which "
     "are records that no guarantee covers then. Use log_likelihood(rows) for rows that are public, "
@@ -47,6 +57,7 @@ _AFTER = (
     "records are a new release, which is charged again. Call partial_fit on a new estimator "
     "(sklearn.base.clone), and merge with statistics that were kept."
 )
+_KEPT = "The release was made and is kept: write it with release_.write(folder)."
 _PICKLED = (
     "{name} must not be pickled or copied while it holds statistics, which are exact and not "
     "private: keep them with statistics_.save(path), or release them with fit_statistics() first."
@@ -59,6 +70,19 @@ _ONE_REPLACED = {
     "max_sample_weight": None,
     "marginals": None,
 }
+
+
+class _Absent:
+    """A method that classes have, and that raises an error as soon as it is looked up in an object.
+
+    scikit-learn before 1.8 routes metadata only if it finds the arguments of `score` in the class.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        return self._method if instance is None else self._method(instance, None)
 
 
 @with_options
@@ -117,8 +141,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         html = getattr(self, "_repr_html_", None)
         return {"text/plain": repr(self)} | ({} if html is None else {"text/html": html()})
 
-    @property
-    def score(self) -> Any:
+    @_Absent
+    def score(self, X_test: Any, y: Any = None) -> Any:
         """Not there, so that scikit-learn scores no held-out rows: see `log_likelihood`."""
         raise AttributeError(_NO_SCORE.format(name=type(self).__name__))
 
@@ -152,7 +176,10 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     @contextmanager
     def _fresh(self, X: Any = None) -> Iterator[None]:
-        """Fit `X` without what an earlier fit left, and bring that back if this one is refused."""
+        """Fit `X` without what an earlier fit left, and bring that back if this one is refused.
+
+        A release that was made is paid for, and stays whatever fails after it.
+        """
         earlier, frames = dict(vars(self)), self._frames_in
         try:
             for name in self._fitted():
@@ -160,10 +187,13 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             self.warnings_: tuple[str, ...] = ()
             self._frames_in = frames if X is None else library_of(X)
             self._choose_frames()
-            with stated_charges(lambda: "No estimate was released."):
+            with stated_charges(lambda: _KEPT * ("release_" in vars(self))), own_errors():
                 yield
-        except BaseException:
-            self.__dict__ = earlier
+        except BaseException as error:
+            if "release_" not in vars(self):
+                self.__dict__ = earlier
+                if isinstance(error, ForeignError) and not hasattr(error, "__notes__"):
+                    error.add_note(f"{NOTHING_CHARGED} Nothing was released.")
             raise
 
     def _fitted(self) -> dict[str, Any]:
@@ -217,22 +247,29 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     def _store(self, release: Release, **making: Any) -> Self:
         """Complete the document, keep it, and the estimate that it gives."""
+        from hushcov.release.shares import with_shares
+
         names = getattr(self, "feature_names_in_", None)
+        known = getattr(self, "_kinds", {})
+        kinds = [known.get(str(name)) for name in (() if names is None else names)]
         transforms = self._transforms(self.n_features_in_)
         if transforms is not None:
             names = transforms.named(names)
+            kinds += [None] * (len(transforms) - len(kinds))  # of squares
         about = replace(
             release.making,
-            made=datetime.now(UTC).isoformat(timespec="seconds"),
+            kinds=tuple(own and Kind(*own) for own in kinds) if any(kinds) else None,
+            made=self.__dict__.pop("_began", None),
             dataset=self.dataset,
             **making,
         )
-        self.release_ = replace(
+        named = replace(
             release,
             warnings=self.warnings_,
             column_names=None if names is None else tuple(map(str, names)),
             making=about,
         )
+        self.release_ = with_shares(named)
         self._keep_estimate(store_precision=bool(self.store_precision))
         return self
 
@@ -266,14 +303,18 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         `whole` is the epsilon of a release of which this is the first part.
         """
         try:
+            began = datetime.now(UTC).isoformat(timespec="seconds")
             if self.ledger is not None and self.dataset is not None:
                 from hushcov.accounting.ledger import Ledger
 
                 ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
                 label = f"{type(self).__name__} of {self.n_features_in_} features"
                 self.receipt_ = ledger.charge(self.dataset, guarantee, label=label, whole=whole)
-            yield
-        except DataError as error:
+                began = self.receipt_.time
+            self._began: str = getattr(self, "_began", began)  # of a count before it
+            with own_errors("after the charge"):
+                yield
+        except (DataError, CapacityError) as error:
             before = getattr(self, "counted_", None)
             if self.ledger is None and before is not None:
                 error.add_note(before.paid)
@@ -285,8 +326,10 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 def open_named(estimator: BaseEstimator, X: Any, *, drop_nulls: bool = False) -> Records:
     """Open rows, and keep their number and the names of their features as scikit-learn does."""
     records = open_records(X)
-    if records.gaps != drop_nulls:
-        records = records.with_gaps(drop_nulls)
+    estimator._kinds = records.kinds
+    strict = getattr(estimator, "on_invalid", INVALID[0]) != INVALID[0]
+    if strict or records.gaps != drop_nulls:
+        records = records.with_gaps(drop_nulls, strict=strict)
     if not drop_nulls:
         refuse_stated_nulls(X, records)
     if not isinstance(records, ArrayRecords) or isinstance(X, Records):
@@ -331,7 +374,8 @@ class SummedCovariance(PrivateCovariance):
         Nothing is released and nothing is charged. The sums are `statistics_`: exact, NOT private,
         as sensitive as the records themselves. Call it once for each part of the records, here or
         at other sites, whose `statistics_` are merged (`Statistics.merge`). An estimator that has
-        released takes no more records, and `fit` starts anew without the sums.
+        released takes no more records, and `fit` starts anew without the sums. The records must
+        have mean zero (`assume_centered=True`), and any missing value is an error.
 
         Parameters
         ----------

@@ -113,9 +113,9 @@ class CentreOptions(ForecastOptions):
     Parameters
     ----------
     assume_centered : bool, default=False
-        Whether the records have mean zero, as `partial_fit` and `fit_statistics` need it. False
-        finds means, scales and norms from a share of the budget; what cannot be found is in
-        `unresolved_features_`, and too few records to find anything are refused (`HopelessError`).
+        Whether the records have mean zero. False finds means, scales and norms from a share of the
+        budget; what cannot be found is in `unresolved_features_`, and too few records to find
+        anything are refused (`HopelessError`).
 
     Attributes
     ----------

@@ -24,11 +24,11 @@ from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.noise import entropy_source
-from hushcov.options import ESTIMANDS, RANK, check_given, check_parameters
+from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
 from hushcov.planning.registry import LARGEST_DENSE, check_memory
 from hushcov.release import Release
 from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.records import Records, source_of
+from hushcov.sums.records import PartitionedRecords, Records, source_of
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -142,10 +142,14 @@ class Whose:
         made = self.identifiers() if callable(self.identifiers) else self.identifiers
         return made if isinstance(made, Units) else Units.of(made, records.n_records)
 
-    def check_length(self, n_rows: int) -> None:
-        """Refuse identifiers or weights that are not as many as rows."""
+    def check_records(self, records: Records) -> None:
+        """Refuse records that cannot be averaged, and others than there are identifiers for."""
+        if self.estimand == ESTIMANDS[1]:
+            from hushcov.tables.units import check_means
+
+            check_means(records, in_parts=isinstance(source_of(records), PartitionedRecords))
         for name, given in (("unit", self.identifiers), ("sample_weight", self.weights)):
-            if given is not None and not callable(given) and len(given) != n_rows:
+            if given is not None and not callable(given) and len(given) != records.n_records:
                 raise DataError(
                     f"{name} must have one entry for each of the rows, got more or fewer: pass as "
                     "many."
@@ -234,6 +238,7 @@ class ScaledCovariance(PrivateCovariance):
     max_sample_weight: float | None = None
 
     drop_nulls = sparse_output = False  # options of some estimators
+    on_invalid = INVALID[0]
     bandwidth: ClassVar[int | None] = None
     candidate_pairs: ClassVar[Any] = None
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
@@ -316,7 +321,7 @@ class ScaledCovariance(PrivateCovariance):
             )
         records = self._open(X, counts=whose.counts, drop_nulls=self._counts_complete)
         self.counted_: Counted | None = None
-        whose.check_length(records.n_records)
+        whose.check_records(records)
         check_given(self, "epsilon")
         most = LARGEST_EPSILON
         check_real("epsilon", self.epsilon, above=0, at_most=most, cure=BUDGET_WORDS)
@@ -338,9 +343,9 @@ class ScaledCovariance(PrivateCovariance):
         """Settle everything that a fit of this size settles before it reads a record.
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
-        what would be charged (`certify`), run, and warned of or refused (`cautions`). `n_records`
-        counts rows; where their number is not public, the plan is for a count of so many. `whose`:
-        units and weights, where `fit` gets them.
+        what would be charged (`plan.budget()`) and warned of or refused (`plan.cautions`).
+        `n_records` counts rows; where their number is not public, the plan is for a count of so
+        many. `whose`: units and weights, where `fit` gets them.
         """
         whose = Whose.checked(self) if whose is None else whose
         transforms = self._transforms(n_features)
@@ -517,6 +522,8 @@ class ScaledCovariance(PrivateCovariance):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = bool(self.drop_nulls)
+        # Text that reads as a number is one, and other objects are missing.
+        tags.input_tags.string = self._counts_complete and self.on_invalid == INVALID[0]
         return tags
 
     @property
@@ -539,3 +546,4 @@ class ApproximateCovariance(CentreOptions, DeltaOptions, ScaledCovariance):
     """Base of (epsilon, delta)-private estimators on scaled features; not for use by itself."""
 
     drop_nulls: bool = True
+    on_invalid: str = INVALID[0]

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy import special
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.postprocess import normal_interval, thresholded_interval
+from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
+from hushcov.postprocess import is_sparse, normal_interval, row_blocks, thresholded_interval
 from hushcov.release.document import Release, Tails
+from hushcov.release.estimate import scales_of
 
 #: The fourth moment of a normal column of variance 1.
 NORMAL = 3.0
@@ -30,19 +33,42 @@ _BEYOND = 1.2
 # Intervals start earlier, so as to cover tables whose tails are hardly seen.
 _STEEP, _START, _MORE, _USUAL = 0.6, 0.2, 0.2, 13_000
 _EARLIER = 0.0
+_LEAST_SHARE = 1e-9  # a variance of a 0/1 column, at least
 _LEAST_VARIANCE = 0.3  # in squared scales; scales are hardly ever too large by more
 _DEVIATIONS, _MOST_COMMON = 0.03, 0.85
 # How far beyond its released value a variance may be: nearly nothing for light tails, and the more
 # the heavier they seem. The same adds to the deviation of correlations. All are fitted to tables of
 # many kinds by `benchmarks/studies/error_estimate.py`.
-_HEAVY_TAIL, _BEND, _OTHERS, _SURE = 2.6, 0.6, 0.25, 2.0
+_HEAVY_TAIL, _BEND, _OTHERS, SURE = 2.6, 0.6, 0.25, 2.0
 _LONGER, _LONGEST = 0.03, 6.0  # for each of a fourth moment beyond `_LONG`
 _TURNED, _OF_CUT = 0.07, 0.3
+# How far off a mean may be by what bounds cut off, in deviations of its noise, for each of the
+# logarithms above; fitted by `benchmarks/studies/means.py`.
+_MEAN_TAIL, _MEAN_COMMON = 14.0, 4.0
+_OF_ROUNDING = 1e-9  # of a sum of shares
 # What may be missing of a variance beyond which no interval says anything, and which share of all
 # squared norms a bound may have cut off.
 _MOST_LOG, _MOST_COMMONLY = 3.0, 1.88
+# A bound on the norms of records that exceeds the one of normal records by more than so much, as a
+# logarithm, shows records far away. What that may add to the logarithms of variances and to
+# correlations, for each of the logarithm, and to correlations where all may have lost something.
+_RARELY, _USUALLY_LONG = 3.719, 0.5  # a normal quantile, of 1 - 1e-4; a logarithm
+_OF_LONG, _TURNED_BY_LONG, _TURNED_BY_COMMON = 0.65, 0.032, 0.05
 _NOTED = 0.4  # from which on people are told that tails made an interval wider
 _MOST_LOST = 0.9
+# A variance within so many deviations of its noise may be zero. That says something only where they
+# are at most so much, in squared scales: usual columns have variances about 1.
+_MAY_BE_ZERO, _MOST_UNSURE = 3.0, 0.25
+
+
+class Norms(NamedTuple):
+    """Bound on the norms of records and approximate variance of a feature, from counts of norms.
+
+    Both are in units of the scales.
+    """
+
+    norm: float
+    typical: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +91,10 @@ class Coverage:
         Which part of the loss all entries have in common; the rest follows their fourth moments.
     missing : float
         About which share of the squared norms is lost beside `lost`, and was not put back.
+    long : float
+        Distance of far records beyond normal ones, as a logarithm: see `long_records`.
+    constant : ndarray of bool
+        Features whose variance noise explains, so that nothing is known of their tails.
     """
 
     kurtosis: FloatArray
@@ -74,7 +104,9 @@ class Coverage:
     common: float
     cut: float
     alike: float
+    constant: BoolArray
     missing: float = 0.0
+    long: float = 0.0
 
     def sampling_sd(
         self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
@@ -136,12 +168,13 @@ class Coverage:
     @property
     def holds(self) -> BoolArray:
         """Features whose intervals can be believed."""
-        return np.asarray((self.tail <= _MOST_LOG) & (self.common <= _MOST_COMMONLY))
+        short = (self.tail <= _MOST_LOG) | self.constant
+        return np.asarray(short & (self.common <= _MOST_COMMONLY))
 
     @property
     def heavy(self) -> BoolArray:
-        """Features whose tails make intervals wider, by much."""
-        return np.asarray(self.tail > _NOTED)
+        """Features whose tails make intervals wider, by much; no constant one is among them."""
+        return np.asarray((self.tail > _NOTED) & ~self.constant)
 
     def widen(self, ends: FloatArray, places: tuple[IntArray, IntArray]) -> FloatArray:
         """Move the ends of intervals of covariances, or variances, by what may be missing.
@@ -151,7 +184,8 @@ class Coverage:
         up for in all features alike, truths of some are smaller.
         """
         longer = _LONGER * np.clip(self.kurtosis - _LONG, 0.0, _LONGEST)
-        beyond = _HEAVY_TAIL * self._bent + longer + self.common + 2 * self.cut
+        seen = np.maximum(_HEAVY_TAIL * self._bent, _OF_LONG * self.long)
+        beyond = seen + longer + self.common + 2 * self.cut
         larger = np.exp((beyond[places[0]] + beyond[places[1]]) / 2)
         outwards = np.array([ends[0] < 0, ends[1] > 0])
         return np.asarray(ends * np.where(outwards, larger, math.exp(-self.cut)))
@@ -160,18 +194,123 @@ class Coverage:
         """By which deviation values cut down may move correlations."""
         bent = self._bent
         turned = _TURNED * np.maximum(bent[places[0]], bent[places[1]])
-        return np.asarray(turned + _OF_CUT * self.cut)
+        turned = np.maximum(turned, _TURNED_BY_LONG * self.long)
+        return np.asarray(turned + _OF_CUT * self.cut + _TURNED_BY_COMMON * self.common)
 
     @property
     def _bent(self) -> FloatArray:
         """Tails by feature, with a little of those that the others have."""
-        return np.asarray(self.tail**_BEND + _OTHERS * np.mean(self.tail > 0))
+        others = self.tail[~self.constant] > 0
+        return np.asarray(self.tail**_BEND + _OTHERS * others.mean() if len(others) else self.tail)
+
+
+def constant_mask(scale: FloatArray | None, variance: FloatArray, noise_sd: float) -> BoolArray:
+    """Return which features do not vary beyond noise: they are left out of the error of the others.
+
+    They have no scale, or a variance, in squared scales, that noise of this deviation explains.
+    """
+    still = np.zeros(len(variance), dtype=bool) if scale is None else scale == 0
+    if _MAY_BE_ZERO * noise_sd <= _MOST_UNSURE:
+        still |= variance <= _MAY_BE_ZERO * noise_sd
+    return np.asarray(still)
+
+
+def long_records(
+    bound: Norms, scale: FloatArray, matrix: Matrix, noise_sd: float, unit: float = 1.0
+) -> float:
+    """Return by how much records lie farther out than normal ones of this covariance.
+
+    `bound` is what counts of norms asked for, `scale` has the scales of the features, and `matrix`,
+    times `unit`, the covariance in units of them, with noise of deviation `noise_sd` on each entry.
+    A squared norm of normal records is about a chi-square, whose degrees of freedom follow from the
+    eigenvalues. The answer is the logarithm of the squared bound over one that such records hardly
+    reach, less what is usual, and not below 0.
+    """
+    norm, typical = bound
+    n_scaled, trace = int(np.count_nonzero(scale)), float(matrix.diagonal().sum()) * unit
+    if not n_scaled:
+        return 0.0
+    parts = [matrix.data] if is_sparse(matrix) else [matrix[at] for at in row_blocks(len(scale))]
+    squares = sum(float(np.sum((part * unit) ** 2)) - part.size * noise_sd**2 for part in parts)
+    freedom = min(max(trace * trace / max(squares, 1e-300), 1.0), float(n_scaled))
+    ninth = 2 / (9 * freedom)  # the approximation of Wilson and Hilferty to a quantile
+    usual = 3 * math.log(1 - ninth + _RARELY * math.sqrt(ninth))
+    over = 2 * math.log(norm) - math.log(n_scaled) - math.log(typical)
+    return max(0.0, over - usual - _USUALLY_LONG)
+
+
+def _long(release: Release) -> float:
+    """Return `long_records` of a release; 0 where no norms were released."""
+    norm, typical = (release.parameter("norm", name) for name in Norms._fields)
+    scale, noise_sd = release.feature_scale, release.noise_sd
+    if norm is None or typical is None or noise_sd is None or scale is None:
+        return 0.0
+    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
+        bound = Norms(norm, typical)
+        found = long_records(bound, scale, release.integers, noise_sd[0], release.unit)
+    return found if math.isfinite(found) else 0.0
+
+
+def whole_groups(release: Release) -> list[IntArray]:
+    """Return categories whose shares were made to add up to 1."""
+    location = release.location
+    if location is None or not release.making.indicators:
+        return []
+    groups = [places for places in release.share_groups if len(places) > 1]
+    return [each for each in groups if abs(float(location[each].sum()) - 1) < _OF_ROUNDING]
+
+
+def _noise_left(release: Release) -> FloatArray:
+    """Return by which factor adding up lowers the noise of pairs with each level of a category."""
+    left = np.ones(release.n_features)
+    for places in whole_groups(release):
+        square = scales_of(release)[places] ** 2
+        left[places] = np.sqrt(1 - square / square.sum())
+    return left
 
 
 def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
-    """Deviations of the noise of entries, in units of the scales."""
+    """Return the deviations of the noise of entries, in units of the scales."""
     assert release.noise_sd is not None
-    return np.where(places[0] == places[1], release.noise_sd[1], release.noise_sd[0])
+    rows, columns = places
+    noise = np.where(rows == columns, release.noise_sd[1], release.noise_sd[0])
+    at = release.shared_places
+    if not len(at):
+        return noise
+    assert release.making.means_sd is not None
+    assert release.location is not None
+    assert release.feature_scale is not None
+    if release.selected is None:
+        left = _noise_left(release)
+        noise = np.where(rows == columns, noise, noise * left[rows] * left[columns])
+    inside = np.zeros(release.n_features, dtype=bool)
+    inside[at] = True
+    p, sd = release.location, np.array(release.making.means_sd)
+    # The second term is that of p (1 - p) at its largest.
+    own = np.hypot((1 - 2 * p) * sd, sd**2)
+    own = np.divide(own, release.feature_scale**2, out=np.zeros_like(own), where=inside)
+    return np.where((rows == columns) & inside[rows], own[rows], noise)
+
+
+@dataclass(frozen=True, eq=False)
+class MeanTable:
+    """Means of all features with intervals; ends are NaN if the release states no noise.
+
+    `standard_error` counts privacy noise, sampling, and what bounds may have cut off.
+    """
+
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    standard_error: FloatArray
+
+
+def share_ends(p: FloatArray, noise: FloatArray, n: int, width: float) -> FloatArray:
+    """Return the ends of shares that are within `width` deviations (Wilson's interval)."""
+    more = width**2 / n
+    middle = (p + more / 2) / (1 + more)
+    half = np.sqrt(np.maximum(middle**2 - (p**2 - (width * noise) ** 2) / (1 + more), 0.0))
+    return np.clip([middle - half, middle + half], 0.0, 1.0)
 
 
 def missing_logarithm(
@@ -200,13 +339,39 @@ def common_logarithm(tails: Tails, put_back: float, deviations: float = _DEVIATI
     return -math.log1p(-min(max(share, 0.0), _MOST_COMMON))
 
 
+def mean_table(release: Release, known: Coverage, level: float) -> MeanTable:
+    """Return the means of a release with intervals, and their standard errors.
+
+    Noise and sampling are counted, and what the mean of a skewed column may have lost to bounds.
+    """
+    d, n, noise = release.n_features, release.n_sampled, release.making.means_sd
+    none = np.full(d, np.nan)
+    if release.location is None or n is None or noise is None:
+        return MeanTable(none if release.location is None else release.location, none, none, none)
+    mean, own = release.location.astype(np.float64), np.array(noise)
+    variance, shared = release.variances * scales_of(release) ** 2, release.shared_places
+    beyond = _MEAN_TAIL * known.tail + _MEAN_COMMON * known.common
+    beyond[shared] = 0.0
+    error = np.sqrt(own**2 * (1 + beyond**2) + np.maximum(variance, 0.0) / n)
+    width = float(special.ndtri(0.5 + level / 2))
+    ends = np.array([mean - width * error, mean + width * error])
+    ends[:, shared] = share_ends(mean[shared], own[shared], n, width)
+    ends[:, list(release.making.unresolved)] = np.array([[-np.inf], [np.inf]])
+    error[list(release.making.unresolved)] = np.nan
+    if release.making.bounds is not None and release.making.transforms is None:
+        low, high = np.array(release.making.bounds, dtype=np.float64).T  # None is NaN
+        ends = np.fmin(np.fmax(ends, low), high)
+    return MeanTable(mean, ends[0], ends[1], error)
+
+
 def coverage(release: Release) -> Coverage:
     """Return the coverage of a release."""
     d, tails, n = release.n_features, release.making.tails, release.n_sampled
     none = np.zeros(d)
     if tails is None or release.noise_sd is None or n is None:
-        return Coverage(np.full(d, NORMAL), none, none, none, 0.0, 0.0, 1.0)
+        return Coverage(np.full(d, NORMAL), none, none, none, 0.0, 0.0, 1.0, none > 0)
     variance, noise = release.variances, release.noise_sd[1]
+    constant = variance <= _MAY_BE_ZERO * noise
     kurtosis = _kurtosis(tails, variance, noise)
     unexplained = release.parameters.get("unexplained")
     if isinstance(unexplained, float):  # half of what is surely beyond a bound, and was put back
@@ -219,12 +384,18 @@ def coverage(release: Release) -> Coverage:
         lost, put_back = _parts(kurtosis, variance, alike), tails.lost
         unexplained = missing = 0.0
     tail = missing_logarithm(tails, variance, noise, n, _EARLIER)
-    common = common_logarithm(tails, put_back, _SURE)
+    common = common_logarithm(tails, put_back, SURE)
     tail[list(release.making.unresolved)] = 0.0  # their intervals are infinite
     scored = [i for i, own in enumerate(release.making.transforms or ()) if own and own.shares]
     tail[scored] = 0.0  # normal scores are bounded, and none is cut down
+    inside = release.shared_places
+    if len(inside):  # no record of a 0/1 column is long, and its share says its fourth moment
+        own = np.maximum(variance * scales_of(release) ** 2, _LEAST_SHARE)[inside]
+        kurtosis[inside], tail[inside], lost = np.maximum(1 / own - 3, 1.0), 0.0, lost.copy()
+        lost[inside] = 0.0
     part = tails.lost * lost, tails.lost_sd * lost
-    return Coverage(kurtosis, *part, tail, common, min(unexplained, 1.0), alike, missing)
+    cut, long = min(unexplained, 1.0), _long(release)
+    return Coverage(kurtosis, *part, tail, common, cut, alike, constant, missing, long)
 
 
 def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
@@ -316,10 +487,11 @@ class PairEnds:
         variance = np.where(self.variance > 0, self.variance, np.nan)
         unit = np.sqrt(variance[rows] * variance[columns])
         values = self.values / unit
-        pair, own = np.array(self.release.noise_sd)
+        every = np.arange(len(variance))
+        pair, own = noise_of(self.release, self.places), noise_of(self.release, (every, every))
         with np.errstate(over="ignore"):  # a release on disk may hold any finite numbers
             noise = pair**2 / (variance[rows] * variance[columns])
-            shares = (own / variance[rows]) ** 2 + (own / variance[columns]) ** 2
+            shares = (own / variance)[rows] ** 2 + (own / variance)[columns] ** 2
             noise = noise + 0.25 * values**2 * shares
         longer = np.maximum(self.known.kurtosis[rows], self.known.kurtosis[columns]) / NORMAL
         sampling = np.maximum(1 - values**2, 0.0) ** 2 * np.maximum(longer, 1.0)

@@ -16,7 +16,7 @@ import numpy as np
 from hushcov._words import counted, noise_level, number, some_of
 from hushcov.accounting.guarantee import promise_words
 from hushcov.postprocess import KnownErrors, estimate_error, largest
-from hushcov.release.coverage import coverage
+from hushcov.release.coverage import constant_mask, coverage
 from hushcov.release.document import Release, Structure
 from hushcov.release.estimate import estimate, factors_of
 from hushcov.release.pairs import (
@@ -48,10 +48,8 @@ _TOO_STRONG = "The strongest of many estimates tend to be too strong."
 OUTSIDE = "*"
 #: Features in a sentence.
 MOST_NAMED = 10
+_FAR = "some records lie far outside the others and were cut down"
 _CURE = "Transforms of such columns (log, winsorise, rank) lose less"
-# Deviations of the noise within which a variance may be zero, and the most, in squared scales, that
-# they may be for that to say anything: usual columns have variances about 1.
-_DEVIATIONS, _MOST_UNSURE = 3.0, 0.25
 
 
 def preparation_words(release: Release) -> list[tuple[str, str]]:
@@ -115,6 +113,8 @@ def _tail_words(release: Release) -> list[tuple[str, str]]:
             f"down, and wider intervals for it: {_listed(release, heavy)}. {_CURE}"
         )
         found.append((HEAVY, sentence))
+    elif seen.long > 0:
+        found.append((HEAVY, f"{_FAR}, and intervals are wider for it. {_CURE}"))
     if fails and len(fails) == release.n_features:
         sentence = (
             "intervals may not hold: a few records are so long that nobody knows how much was cut "
@@ -163,12 +163,11 @@ def constant_features(release: Release) -> list[int]:
     """
     scale, making = release.feature_scale, release.making
     lost = np.isin(np.arange(release.n_features), not_found(release))
-    still = np.isin(np.arange(release.n_features), making.unresolved)
-    if scale is not None and making.scales == "released":
-        still |= scale == 0
-    if release.noise_sd is not None and _DEVIATIONS * release.noise_sd[1] <= _MOST_UNSURE:
-        varies = np.ones_like(still) if scale is None else scale > 0
-        still |= varies & (release.variances <= _DEVIATIONS * release.noise_sd[1])
+    unresolved = np.isin(np.arange(release.n_features), making.unresolved)
+    noise = math.inf if release.noise_sd is None else release.noise_sd[1]
+    still = unresolved | constant_mask(scale, release.variances, noise)
+    if scale is not None and making.scales != "released":
+        lost |= (scale == 0) & ~unresolved
     given = [] if making.bounds is None else making.bounds
     lost[[i for i, (low, high) in enumerate(given) if low is not None and low == high]] = True
     found: list[int] = np.flatnonzero(still & ~lost).tolist()
@@ -405,8 +404,6 @@ def error_words(release: Release) -> str:
     among = " among the candidate pairs" * release.told_pairs
     counts = f"noise, what was cut off large values, and what may have been missed{among}"
     sentences = [f"{found}: {counts}; zeros for all entries would have 1"]
-    if not_found(release):
-        sentences.append("Features that were not found count as if they were like the others")
     if as_zeros(found):
         sentences.append(
             "Zeros for all entries, which need no data, would do as well: do not rely on this "
@@ -437,7 +434,9 @@ class Verdict:
     """How far an estimate can be relied on: a word, a sentence, and the error behind both.
 
     `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, and "hopeless" beyond;
-    "not known" where nothing tells noise.
+    "not known" where nothing tells noise. `not_found` and `constant` are the features whose mean
+    and scale were not found, and those that do not vary beyond noise. The error leaves them out.
+    `heavy_tails` says that records lie far outside the others: what was cut off them is guessed.
     """
 
     word: str
@@ -445,33 +444,56 @@ class Verdict:
     error: float | None
     least: float | None = None
     most: float | None = None
+    not_found: tuple[str, ...] = ()
+    constant: tuple[str, ...] = ()
+    heavy_tails: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the verdict as plain, JSON-ready data."""
+        return asdict(self) | {"not_found": [*self.not_found], "constant": [*self.constant]}
 
 
 def verdict(release: Release) -> Verdict:
     """Return the verdict on a release from its error estimate."""
-    found, lost = error_estimate(release), len(not_found(release))
+    names = release.column_names or tuple(map(str, range(release.n_features)))
+    missing, still = (
+        tuple(names[i] for i in each) for each in (not_found(release), constant_features(release))
+    )
+    word, sentence, found = _judged(release, len(missing) + len(still) == release.n_features)
+    for listed, what in ((missing, "could not be found"), (still, "came out constant")):
+        if listed:
+            of = counted(release.n_features, "feature")
+            sentence += f". {len(listed):,} of {of} {what}: {some_of(listed, MOST_NAMED)}"
+    if missing or still:
+        sentence += ". The error leaves them out"
+    far = coverage(release).long > 0
+    if far:
+        sentence += f". {_FAR.capitalize()}, and the error counts a guess of how much"
+    error, least, most = (None, None, None) if found is None else found
+    return Verdict(word, sentence, error, least, most, missing, still, far)
+
+
+def _judged(release: Release, none_varies: bool) -> tuple[str, str, ErrorEstimate | None]:
+    """Return the word of a verdict, the first part of its sentence, and the error behind it."""
+    found = error_estimate(release)
     if found is None:
         words = "how far off the estimate is cannot be told, as its noise has no single level"
-        return Verdict(UNKNOWN, words, None)
+        return UNKNOWN, words, None
     about = f"off by about {found}"
     if release.making.structure is None and release.making.tails is None:
         about += ", by noise and sampling alone, as nothing is known of values far away"
     about += ", if all pairs but the candidates are zero" * release.told_pairs
-    if lost:
-        about += f"; {lost:,} of {counted(release.n_features, 'feature')} could not be found"
-    if found.most > MOST_ROUGH or lost == release.n_features:
+    if found.most > MOST_ROUGH or none_varies:
         words = "even strong relations may be wrong"
-        if as_zeros(found) or lost == release.n_features:
+        if as_zeros(found) or none_varies:
             words = "zeros for all entries, which need no data, do as well"
         elif found.most >= _NOT_BELOW:
             words += ", and it may be no better than zeros for all entries (off by 1)"
-        return Verdict(HOPELESS, f"do not rely on this estimate, {about}: {words}", *found)
-    words = "strong relations can be used and weak ones cannot"
+        return HOPELESS, f"do not rely on this estimate, {about}: {words}", found
     if found.most <= MOST_GOOD:
-        return Verdict(
-            GOOD, f"the estimate is {about}; zeros for all entries would be off by 1", *found
-        )
-    return Verdict(ROUGH, f"the estimate is {about}: {words}", *found)
+        return GOOD, f"the estimate is {about}; zeros for all entries would be off by 1", found
+    words = "strong relations can be used and weak ones cannot"
+    return ROUGH, f"the estimate is {about}: {words}", found
 
 
 def error_estimate(release: Release) -> ErrorEstimate | None:
@@ -485,8 +507,9 @@ def error_estimate(release: Release) -> ErrorEstimate | None:
         return ErrorEstimate(structure.error, structure.least, structure.most)
     if release.noise_sd is None or n is None:
         return None
-    ones, scale = np.ones(release.n_features), release.feature_scale
-    varies = None if scale is None else np.where(scale > 0, ones, 0.0)
+    ones = np.ones(release.n_features)
+    constant = constant_mask(release.feature_scale, release.variances, release.noise_sd[1])
+    varies = np.where(constant, 0.0, ones)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         matrix = estimate(replace(release, feature_scale=varies))  # in units of the scales
         partners = np.asarray((matrix != 0).astype(np.float64) @ ones)
@@ -504,10 +527,10 @@ def error_estimate(release: Release) -> ErrorEstimate | None:
             beside = np.asarray((matrix != 0).astype(np.float64) @ variances)
             trace = min(trace, float(beside.max()))
         known = KnownErrors(noise / norm, 0.0, 2 * float(np.sqrt(trace / (n * norm))))
-        lost = len(not_found(release))
-        tail = None if release.making.tails is None else coverage(release).tail
+        seen = coverage(release)
+        tail = None if release.making.tails is None else seen.tail
         args = (matrix, float(own), n, known)
-        found = estimate_error(*args, tail=tail, lost=lost, told=True)
+        found = estimate_error(*args, tail=tail, long=seen.long, told=True)
     return ErrorEstimate(*found) if np.isfinite(found).all() else None
 
 
@@ -528,7 +551,7 @@ def summary_dict(release: Release) -> dict[str, object]:
         "records": release.making.words,
         "promise": promise_words(promised.epsilon, promised.delta, *to_whom),
         "odds": promised.odds().to_dict(),
-        "verdict": asdict(verdict(release)),
+        "verdict": verdict(release).to_dict(),
         "structure": structure_dict(release),
         "released_pairs": released_pairs(release),
         "found_pairs": describe(release, 0).number,

@@ -116,6 +116,18 @@ class Tails:
     stretch: tuple[float, ...] | None = None
 
 
+#: What columns can be in a codebook.
+COLUMN_KINDS = ("number", "integer", "binary", "category")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Kind of a column by a codebook, with the words for the two values of a binary one."""
+
+    name: str
+    values: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Making:
     """How a release came about: public inputs, decisions made from them, released numbers.
@@ -137,6 +149,12 @@ class Making:
         What the value of a pair must exceed to be kept, in units of its features' scales.
     projected : bool
         Whether the estimate was made positive semidefinite.
+    indicators : tuple of int
+        Features that hold 0 and 1 alone, by public knowledge: their means and second moments were
+        made to agree.
+    means_sd : tuple of float, optional
+        Standard deviation of the noise of each released mean, in the unit of the data; None where
+        none were released.
     unresolved : tuple of int
         Features whose centre or scale could not be told from noise. Their entries are zero, and
         nothing is known of them.
@@ -154,12 +172,16 @@ class Making:
     marginals : tuple of Transform, optional
         Released quantiles of every feature, as those of a rank, None where it was not found; None
         where nobody asked for any.
+    kinds : tuple of Kind, optional
+        Kind of each feature by the codebook, None where it says nothing; None without a codebook.
     tails : Tails, optional
         How far records and features reach, where that was released: intervals follow it.
     parts : tuple of Part
         The private steps in the order in which they were charged.
     made : str, optional
-        When the release was made, like 2026-01-31T12:00:00+00:00. It does not count for equality.
+        When the fit began, like 2026-01-31T12:00:00+00:00: before it read any record, and with a
+        ledger the time of its first charge. When it ended would say how long it took, which depends
+        on the records. It does not count for equality.
     dataset : str, optional
         What the table is called: its name in a ledger, or that of its file. Like `made` it does not
         count for equality.
@@ -171,12 +193,15 @@ class Making:
     scales: Literal["given", "released"] | None = None
     threshold: float = 0.0
     projected: bool = False
+    indicators: tuple[int, ...] = ()
+    means_sd: tuple[float, ...] | None = None
     unresolved: tuple[int, ...] = ()
     shrunk: float | None = None
     structure: Structure | None = None
     bounds: tuple[tuple[float | None, float | None], ...] | None = None
     transforms: tuple[Transform | None, ...] | None = None
     marginals: tuple[Transform | None, ...] | None = None
+    kinds: tuple[Kind | None, ...] | None = None
     tails: Tails | None = None
     parts: tuple[Part, ...] = ()
     made: str | None = field(default=None, compare=False)
@@ -244,7 +269,10 @@ def complete_words(found: Mapping[str, int], doubt: float = 0.0) -> str:
     )
     if found["of"] - found["released"] <= ALL_WITHIN * math.hypot(found["noise_sd"], doubt):
         return words
-    return f"{words}. To use more of them, {NULL_CURES}"
+    return (
+        f"{words}. To use more of them, check how values are written (a codebook reads 1,234.56 "
+        f"and other words for yes), {NULL_CURES}"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,7 +328,8 @@ class Release:
     @property
     def variances(self) -> FloatArray:
         """Released variances, in units of the squared scales."""
-        return np.asarray(self.integers.diagonal() * self.unit, dtype=np.float64)
+        with np.errstate(over="ignore"):  # a release on disk may hold any finite numbers
+            return np.asarray(self.integers.diagonal() * self.unit, dtype=np.float64)
 
     @property
     def of_candidates(self) -> bool:
@@ -337,11 +366,17 @@ class Release:
 
     @cached_property
     def categories(self) -> dict[str, IntArray]:
-        """Places of columns that are named like region=north, by what is before the sign."""
+        """Places of columns that are named like region=north, by the name before the sign.
+
+        A column such as =A1, which has no name before it, is not a level.
+        """
         found: dict[str, list[int]] = {}
+        maps = self.making.transforms or (None,) * self.n_features
         for place, name in enumerate(self.column_names or ()):
             category, sign, _ = name.partition("=")
-            if sign:
+            own = maps[place]
+            plain = category if own is None else category.removeprefix(f"{own.name}(")
+            if sign and any(map(str.isalnum, plain)):
                 found.setdefault(category, []).append(place)
         return {name: np.array(places, dtype=np.int64) for name, places in found.items()}
 
@@ -351,9 +386,28 @@ class Release:
 
     def is_indicator(self, feature: int) -> bool:
         """Return whether a column is a level of a category, or has the public bounds 0 and 1."""
-        names, bounds = self.column_names, self.making.bounds
-        level = names is not None and "=" in names[feature]
+        bounds = self.making.bounds
+        level = any(feature in places for places in self.categories.values())
         return level or (bounds is not None and bounds[feature] == (0.0, 1.0))
+
+    @cached_property
+    def share_groups(self) -> list[IntArray]:
+        """Places of 0/1 columns that were found: all levels of a category, or one column."""
+        found = set(self.making.indicators) - set(self.making.unresolved)
+        if self.feature_scale is not None:
+            found = {place for place in found if self.feature_scale[place] > 0}
+        groups = []
+        for places in self.categories.values():
+            if found.issuperset(places.tolist()):
+                groups.append(places)
+                found -= set(places.tolist())
+        return groups + [np.array([place]) for place in sorted(found)]
+
+    @property
+    def shared_places(self) -> IntArray:
+        """Places of 0/1 columns whose variances are those of their shares."""
+        known = None not in (self.making.means_sd, self.noise_sd) and self.location is not None
+        return np.concatenate([*(self.share_groups if known else ()), np.empty(0, dtype=np.int64)])
 
     @cached_property
     def _category_codes(self) -> IntArray:
@@ -416,9 +470,10 @@ class Release:
 
         Whenever the program ends, the folder holds all of the release or nothing of it. A release
         that is there already is replaced only with `overwrite`, in one step. `attach` may write
-        further files into the folder it is called with, which become part of the release. `sign`
-        is a private Ed25519 key (`SigningKey`, or its PEM file), with which all files are signed;
-        read the key before a fit, so that a wrong one does not cost a release.
+        further files into the folder it is called with, which become part of the release. It is
+        called when the release itself is on the disk, and an error in it is a warning. `sign` is a
+        private Ed25519 key (`SigningKey`, or its PEM file), with which all files are signed; read
+        the key before a fit, so that a wrong one does not cost a release.
         """
         from hushcov.release.files import write_release
 

@@ -45,6 +45,9 @@ def estimate(release: Release) -> Matrix:
         covariance = _guarded(release) if guards(release) else _without_lost(release)
     if release.making.projected:
         covariance = project_psd(covariance)
+    shared = release.shared_places
+    if len(shared) and not release.making.projected:  # neither shrunk nor lost: their shares say it
+        covariance[shared, shared] = release.variances[shared]
     if release.feature_scale is not None:
         multiply_outer(covariance, release.feature_scale)
     entries = covariance.data if is_sparse(covariance) else covariance
@@ -90,6 +93,7 @@ def _without_lost(release: Release) -> Matrix:
         return matrix
     variance, noise = matrix.diagonal(), release.noise_sd[1]
     lost = lost_features(variance, noise) & ~_as_usual(variance, noise)
+    lost[release.shared_places] = False
     if lost.any():
         multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     return matrix
@@ -126,6 +130,7 @@ def _structured(release: Release) -> Matrix:
             found |= parts > _STANDS_OUT * noise_sd[0] * math.sqrt(len(factors.values))
         lost = lost_features(variance, noise_sd[1]) & ~found
         lost &= ~(likely & _as_usual(variance, noise_sd[1]))
+        lost[release.shared_places] = False
         if lost.any():
             multiply_outer(matrix, np.where(lost, 0.0, 1.0))
     if "taper" in release.parameters:

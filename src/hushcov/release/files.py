@@ -27,7 +27,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
@@ -221,7 +220,6 @@ class StoredRelease:
     """
 
     release: Release
-    written: str
     versions: Mapping[str, str]
     files: tuple[str, ...]
     unlisted: tuple[str, ...]
@@ -240,13 +238,15 @@ def write_release(
 ) -> Path:
     """Write a release so that `folder` holds all of it or nothing, whenever the program ends.
 
-    `attach` may write further files into the folder it is called with; they get checksums too.
+    `attach` may write further files into the folder it is called with; they get checksums too. It
+    is called when the release is on the disk without them, and what fails then is a warning.
     `sign` is a private key, or its file; the signature covers all files.
     """
     path = as_path("folder", folder, _NAME_FOLDER)
     key = sign if sign is None or isinstance(sign, SigningKey) else SigningKey.read(sign)
     description, columns = _checked_description(release)
-    with os_errors(path, "written", ReleaseError):
+
+    def write(attach: Attach | None, *, overwrite: bool) -> None:
         place = Path(os.path.realpath(path))
         place.parent.mkdir(parents=True, exist_ok=True)
         replaced = _check_place(path, place, overwrite=overwrite)
@@ -260,6 +260,16 @@ def write_release(
         except BaseException:
             _discard(draft)
             raise
+
+    with os_errors(path, "written", ReleaseError):
+        write(None, overwrite=overwrite)
+    if attach is not None:
+        try:
+            write(attach, overwrite=True)
+        except Exception as error:  # the budget is spent: nothing beside it is worth the release
+            reason = " ".join(f"{type(error).__name__}. {error}".split())
+            said = f"{path} holds the whole release, but no files beside it: {reason}"
+            warnings.warn(said, stacklevel=2)
     return path
 
 
@@ -407,7 +417,6 @@ def _fill(
         "hushcov": __version__,
         "numpy": np.__version__,
         "python": platform.python_version(),
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     content = json.dumps(about | description | {"files": files}, indent=1, allow_nan=False) + "\n"
     (draft / DESCRIPTION).write_bytes(content.encode())
@@ -523,7 +532,6 @@ def _read(path: Path, key: PublicKey | None) -> StoredRelease:
     own = {*files, DESCRIPTION, SEAL, SIGNATURE}
     return StoredRelease(
         release=release,
-        written=description["written"],
         versions={name: description[name] for name in ("hushcov", "numpy", "python")},
         files=tuple(files),
         unlisted=tuple(sorted(each.name for each in path.iterdir() if each.name not in own)),

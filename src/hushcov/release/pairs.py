@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray, ObjectArray
 from hushcov.postprocess import (
     Matrix,
     is_noise,
@@ -26,7 +26,15 @@ from hushcov.postprocess import (
     upper_pairs,
     values_at,
 )
-from hushcov.release.coverage import Coverage, PairEnds, coverage
+from hushcov.release.coverage import (
+    Coverage,
+    MeanTable,
+    PairEnds,
+    constant_mask,
+    coverage,
+    mean_table,
+    noise_of,
+)
 from hushcov.release.document import Release
 from hushcov.release.estimate import estimate, factors_of, kept_entries, scales_of
 
@@ -41,6 +49,9 @@ _WITHIN, _BARELY = 2.0, 0.1
 
 #: What makes a correlation noise.
 NOISE = "a correlation beyond 1, or none because a variance is not positive"
+#: What is known of a pair or a variance: the values of the column `status` (docs/outputs.md).
+NONZERO, MAY_BE_ZERO = "nonzero", "indistinguishable from zero"
+UNRELIABLE, CONSTANT_COLUMN, NOT_KNOWN = "interval unreliable", "constant column", "not known"
 #: How pairs came to count as found.
 KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
 
@@ -165,7 +176,7 @@ class ShownPair:
     interval: tuple[float, float] | None
     correlation_interval: tuple[float, float] | None = None
     noise_sd: float | None = None
-    holds: bool = True
+    status: str = NOT_KNOWN
     outside: bool = False  # whether the estimate lies outside its own interval
 
     @property
@@ -189,9 +200,9 @@ class ShownPair:
             "features": list(self.features),
             "covariance": self.covariance,
             "correlation": self.correlation,
-            "noise": self.noise,
             "interval": interval,
             "correlation_interval": of_correlation,
+            "status": self.status,
             "outside_interval": self.outside,
         }
 
@@ -206,14 +217,15 @@ class PairTable:
         The two features of each pair, counted from 0.
     covariance, lower, upper : ndarray
         The estimate and its interval. Ends are NaN without a single level of noise, and infinite
-        for features that were not found. An estimate is NaN where it was not found: a threshold
-        left it at zero, which its interval excludes.
+        or NaN for features that were not found. The interval of an estimate of zero includes zero.
     correlation, correlation_lower, correlation_upper : ndarray
-        NaN where it was not found, too: a variance is not positive, or noise puts it beyond 1.
+        NaN where there is none: a variance is not positive, or noise puts it beyond 1.
     noise_sd : ndarray
-        Standard deviation of the privacy noise of the covariance.
-    found, holds : ndarray of bool
-        Whether a pair stands out, and whether its intervals can be believed.
+        Standard error of the covariance from privacy noise alone: the standard deviation of the
+        noise that was added to it.
+    status : ndarray of str
+        What is known of a pair: one of `NONZERO`, `MAY_BE_ZERO`, `UNRELIABLE`, `CONSTANT_COLUMN`
+        and `NOT_KNOWN`.
     """
 
     rows: IntArray
@@ -225,8 +237,7 @@ class PairTable:
     correlation_lower: FloatArray
     correlation_upper: FloatArray
     noise_sd: FloatArray
-    found: BoolArray
-    holds: BoolArray
+    status: ObjectArray
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -259,7 +270,7 @@ class PairTable:
             between(self.lower, self.upper),
             between(self.correlation_lower, self.correlation_upper),
             plain(self.noise_sd),
-            self.holds.tolist(),
+            self.status.tolist(),
             out.tolist(),
         )
         return [ShownPair(*each) for each in zip(*columns, strict=True)]
@@ -267,13 +278,16 @@ class PairTable:
 
 @dataclass(frozen=True, eq=False)
 class VarianceTable:
-    """Variances of all features in the unit of the data, with intervals that are not below zero."""
+    """Variances of all features in the unit of the data, with intervals that are not below zero.
+
+    `status` has the words of `PairTable`.
+    """
 
     variance: FloatArray
     lower: FloatArray
     upper: FloatArray
     noise_sd: FloatArray
-    holds: BoolArray
+    status: ObjectArray
 
     @property
     def deviations(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -353,6 +367,26 @@ class View:
         return interval_holds(self.release, self.coverage)
 
     @cached_property
+    def constant(self) -> BoolArray:
+        """Features that do not vary beyond noise, or that were not found: no pair has them."""
+        release = self.release
+        noise = np.inf if release.noise_sd is None else release.noise_sd[1]
+        still = constant_mask(release.feature_scale, release.variances, noise)
+        still[list(release.making.unresolved)] = True
+        return still
+
+    def _status(self, places: Places, stands_out: BoolArray) -> ObjectArray:
+        """Return the status of entries of which it is known whether noise explains them."""
+        rows, columns = places
+        status = np.where(stands_out, NONZERO, MAY_BE_ZERO).astype(object)
+        if self.has_intervals:
+            status[~(self.holds[rows] & self.holds[columns])] = UNRELIABLE
+        elif self.rule == STRONGEST:
+            status[:] = NOT_KNOWN
+        status[self.constant[rows] | self.constant[columns]] = CONSTANT_COLUMN
+        return status
+
+    @cached_property
     def shown(self) -> Scan:
         """The strongest pairs of the estimate, over the standard deviations of their features."""
         return scan(self.matrix, self.factors, most=MOST_PAIRS)
@@ -376,6 +410,7 @@ class View:
         if self.rule == STRONGEST:
             found = scan(self.matrix, self.factors, most=most).pairs
             found = found.at(~release.exclude_each_other(found.rows, found.columns))
+            found = found.at(~(self.constant[found.rows] | self.constant[found.columns]))
             most = max(1, _UNTHRESHOLDED * release.n_features)
             return strongest(found, most).strongest_first(), 0
         if release.selected is not None:
@@ -393,6 +428,7 @@ class View:
         found = Pairs(rows, columns, np.asarray(values, dtype=np.float64))
         # Constants have no covariance, and a projection may move a pair to zero.
         there = np.isfinite(found.values) & (found.values != 0)
+        there &= ~(self.constant[rows] | self.constant[columns])
         there &= ~release.exclude_each_other(rows, columns)
         total -= int(np.count_nonzero(~there))
         found = strongest(found.at(there), most)
@@ -424,14 +460,15 @@ class View:
         """Return all that is shown of some pairs, in the order in which they are given.
 
         Intervals are about the released values. Those of pairs that passed the threshold of the
-        release allow for that.
+        release allow for that, and those of pairs that a threshold left at zero include zero.
         """
         release, (rows, columns) = self.release, places
         unit, size = self.unit[rows] * self.unit[columns], self.scale[rows] * self.scale[columns]
         values = np.asarray(values_at(self.matrix, rows, columns), dtype=np.float64)
         released = np.asarray(values_at(release.integers, rows, columns), dtype=np.float64)
         released *= release.unit
-        lost = self.lost[rows] | self.lost[columns] | (unit == 0)
+        still = self.constant[rows] | self.constant[columns]
+        lost = self.lost[rows] | self.lost[columns] | (unit == 0) | still
         there = (np.abs(released) > self.threshold) & (values != 0) & (unit > 0)
         there &= ~release.exclude_each_other(rows, columns)
         ends, of_correlations = np.full((2, 2, len(rows)), np.nan)
@@ -442,11 +479,15 @@ class View:
             ends, of_correlations = pairs.covariances(level), pairs.correlations(level)
             unresolved = np.isin(places, release.making.unresolved).any(axis=0)
             ends[:, unresolved] = np.array([[-np.inf], [np.inf]])
+            of_correlations[:, still] = np.nan
+            zero = (values == 0) | still
+            for each in (ends, of_correlations):
+                each[:, zero] = np.minimum(each[0, zero], 0.0), np.maximum(each[1, zero], 0.0)
+            there &= _excludes_zero(ends) & (_excludes_zero(of_correlations) | lost)
         with np.errstate(invalid="ignore"):  # no end is infinite times a scale of 0
             lower, upper = ends * size
-        values[(values == 0) & ((lower > 0) | (upper < 0))] = np.nan
         correlation = np.divide(values, unit, out=np.full(len(unit), np.nan), where=~lost)
-        noise = np.nan if release.noise_sd is None else release.noise_sd[0]
+        noise = np.nan if release.noise_sd is None else noise_of(release, places)
         return PairTable(
             rows=rows,
             columns=columns,
@@ -457,21 +498,22 @@ class View:
             correlation_lower=of_correlations[0],
             correlation_upper=of_correlations[1],
             noise_sd=noise * size,
-            found=there & (self.rule != STRONGEST),
-            holds=self.holds[rows] & self.holds[columns],
+            status=self._status(places, there & (self.rule != STRONGEST)),
         )
 
     def released(self, level: float = LEVEL, most: int = MOST_PAIRS) -> PairTable:
-        """Return the released pairs, those found first, the strongest of each first.
+        """Return the released pairs: those that are not zero, others that are kept, and the rest.
 
-        At most `most` of them.
+        The strongest of each come first. At most `most` of them.
         """
         places = self._released_places(most)
         table = self.table(places, level)
         value = np.abs(np.asarray(values_at(self.release.integers, *places), dtype=np.float64))
-        strength = np.where(table.found, np.nan_to_num(np.abs(table.correlation)), value)
-        noise = table.noise & table.found
-        return table.at(np.lexsort((table.columns, table.rows, -strength, noise, ~table.found)))
+        kept = (table.covariance != 0) & (table.status != CONSTANT_COLUMN)
+        group = np.where(table.status == NONZERO, 0, np.where(kept, 1, 2))
+        strength = np.where(kept, np.nan_to_num(np.abs(table.correlation)), value)
+        noise = table.noise & kept
+        return table.at(np.lexsort((table.columns, table.rows, -strength, noise, group)))
 
     def _released_places(self, most: int) -> Places:
         """Return released pairs, row before column: those found, and the strongest others."""
@@ -499,8 +541,14 @@ class View:
             rows, columns = rows[kept], columns[kept]
         return rows, columns
 
+    def means(self, level: float = LEVEL) -> MeanTable:
+        """Return the means of all features; NaN where none were released."""
+        return mean_table(self.release, self.coverage, level)
+
     def variances(self, level: float = LEVEL) -> VarianceTable:
         """Return the variances of all features."""
+        from hushcov.postprocess.indicators import widest_variance
+
         release, size = self.release, self.scale**2
         ends = np.full((2, release.n_features), np.nan)
         if self.has_intervals:
@@ -510,14 +558,25 @@ class View:
             ends = np.array(normal_interval(variance, deviation, level)) / kept
             ends = self.coverage.widen(ends, (own, own)) * size
             ends[:, list(release.making.unresolved)] = np.array([[0.0], [np.inf]])
-        noise = np.nan if release.noise_sd is None else release.noise_sd[1]
+            shared = release.shared_places
+            means = self.means(level)
+            ends[:, shared] = widest_variance(means.lower[shared], means.upper[shared])
+        own = np.arange(release.n_features)
+        noise = np.nan if release.noise_sd is None else noise_of(release, (own, own))
         variance = np.asarray(self.matrix.diagonal(), dtype=np.float64)
         lower, upper = np.maximum(ends, 0.0)
         if release.making.bounds is not None and release.making.transforms is None:
             low, high = np.array(release.making.bounds, dtype=np.float64).T  # None is NaN
             most = ((high - low) / 2) ** 2
             upper = np.where(variance <= most, np.minimum(upper, most), upper)
-        return VarianceTable(variance, lower, upper, noise * size, self.holds)
+        own = np.arange(release.n_features)
+        there = lower > 0 if self.has_intervals else variance > 0
+        return VarianceTable(variance, lower, upper, noise * size, self._status((own, own), there))
+
+
+def _excludes_zero(ends: FloatArray) -> BoolArray:
+    """Return which intervals lie on one side of zero."""
+    return np.asarray((ends[0] > 0) | (ends[1] < 0))
 
 
 def view(release: Release) -> View:

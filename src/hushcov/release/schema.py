@@ -16,9 +16,19 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov.accounting import RELATIONS, Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError, ReleaseError
 from hushcov.postprocess import Matrix, is_sparse, stored_above, symmetric_sparse, values_at
-from hushcov.release.document import COUNTED, KINDS, Making, Part, Release, Structure, Tails
+from hushcov.release.document import (
+    COLUMN_KINDS,
+    COUNTED,
+    KINDS,
+    Kind,
+    Making,
+    Part,
+    Release,
+    Structure,
+    Tails,
+)
 
-FORMAT = 9
+FORMAT = 10
 #: The longest list that `release.json` holds by itself.
 LONGEST = 10_000
 BANDWIDTH, WINDOWS = "bandwidth", "windows"
@@ -290,6 +300,14 @@ def _transforms(name: str, listed: Any, d: int) -> tuple[Any, ...]:
     return found
 
 
+def _kinds(name: str, listed: Any, d: int) -> tuple[Kind | None, ...]:
+    values = _rule("texts", _texts, tuple)
+    read = _or_null(_object({"name": _one_of(*COLUMN_KINDS), "values": values}, Kind))
+    if not isinstance(listed, list) or len(listed) != d or not any(listed):
+        wrong(name, "null, or a kind or null for every feature")
+    return tuple(read(name, each, d) for each in listed)
+
+
 def _tails(fourth: FloatArray, stretch: FloatArray | None, **others: float) -> Tails:
     listed = None if stretch is None else tuple(stretch.tolist())
     return Tails(tuple(fourth.tolist()), stretch=listed, **others)
@@ -365,6 +383,8 @@ _MAKING: dict[str, Reader] = {
     "scales": _or_null(_one_of("given", "released")),
     "threshold": _number,
     "projected": _rule("true or false", lambda value, d: type(value) is bool),
+    "indicators": _unresolved,
+    "means_sd": _or_null(lambda name, value, d: tuple(_numbers()(name, value, d).tolist())),
     "unresolved": _unresolved,
     "shrunk": _or_null(_share),
     "tails": _or_null(
@@ -391,6 +411,7 @@ _MAKING: dict[str, Reader] = {
     ),
     "bounds": _or_null(_bounds),
     **dict.fromkeys(("transforms", "marginals"), _or_null(_transforms)),
+    "kinds": _or_null(_kinds),
     "parts": _parts,
     "made": _or_null(_TIME),
     "dataset": _or_null(_NAME),
@@ -398,7 +419,6 @@ _MAKING: dict[str, Reader] = {
 _FIELDS: dict[str, Reader] = {
     "format": _any,
     **dict.fromkeys(("hushcov", "numpy", "python"), _NAME),
-    "written": _TIME,
     "private": _any,
     "mechanism": _NAME,
     "unit": _number,
@@ -456,8 +476,14 @@ def _describe_making(making: Making) -> dict[str, Any]:
             made = [None if each is None else asdict(each) for each in plain[name]]
             lists = ("edges", "shares")
             plain[name] = [each and each | {n: list(each[n]) for n in lists} for each in made]
+    if making.kinds is not None:
+        named = [None if own is None else (own.name, list(own.values)) for own in making.kinds]
+        plain["kinds"] = [own and dict(zip(("name", "values"), own, strict=True)) for own in named]
     parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
-    return plain | {"parts": parts, "unresolved": list(making.unresolved)}
+    places = {name: list(plain[name]) for name in ("indicators", "unresolved")}
+    if making.means_sd is not None:
+        places["means_sd"] = list(making.means_sd)
+    return plain | {"parts": parts} | places
 
 
 def parse(content: bytes | bytearray, name: str = "release.json") -> dict[str, Any]:

@@ -47,7 +47,7 @@ def related_order(
     strength = np.clip(np.nan_to_num(np.abs(correlations), nan=0.0), 0.0, 1.0)
     strength *= np.where(correlations < 0, _OPPOSITE, 1.0)
     apart = np.maximum(1.0 - strength, _TOUCHING)
-    far = sparse.csr_array((apart, (rows, columns)), shape=(n_features, n_features))
+    far = _graph(n_features, rows, columns, apart)
     _, group = csgraph.connected_components(far, directed=False)
     position = _single_linkage(csgraph.minimum_spanning_tree(far))
     both = sparse.csr_array(far + far.T)
@@ -67,6 +67,12 @@ def related_order(
         position[inside[hierarchy.leaves_list(tree)]] = np.arange(len(inside))
     first = members[ends - counts]  # of each group, which decides between groups of one size
     return np.lexsort((position, first[group], -counts[group])).astype(np.intp)
+
+
+def _graph(n_nodes: int, rows: Array, columns: Array, lengths: FloatArray) -> Any:
+    """Return edges as scipy takes them: before 1.17.1 its graphs have indices of 32 bits alone."""
+    ends = np.asarray(rows, dtype=np.int32), np.asarray(columns, dtype=np.int32)
+    return sparse.csr_array((lengths, ends), shape=(n_nodes, n_nodes))
 
 
 def opened_features(n_features: int, rows: Array, columns: Array) -> int:
@@ -207,7 +213,7 @@ def layout(
     if not n_nodes:
         return np.empty((0, 2))
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    graph = sparse.csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(n_nodes, n_nodes))
+    graph = _graph(n_nodes, ends[0], ends[1], np.ones(ends.shape[1]))
     _, label = csgraph.connected_components(graph, directed=False)
     distances = csgraph.shortest_path(graph, directed=False, unweighted=True)
     groups = [np.flatnonzero(label == each) for each in range(label.max() + 1)]

@@ -35,7 +35,7 @@ def release_html(release: Release, more: str = "") -> str:
     frames = "".join(
         f'<div style="border-left: 6px solid {colours[ink]}; background: {colours[behind]}; '
         f'color: {colours["text"]}; padding: 6px 10px; margin: 2px"><b>{escape(word)}:</b> '
-        f"{escape(sentence)}</div>"
+        f"{escape(printable(sentence))}</div>"
         for ink, behind, word, sentence in framed
     )
     page = replace(page, facts=[each for each in page.facts if each[0] not in (WARNING, VERDICT)])

@@ -21,6 +21,7 @@ import numpy as np
 from hushcov._words import counted
 from hushcov._words import number as plain_number
 from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.exceptions import printable as plain_text
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
 from hushcov.release.description import GOOD, HOPELESS, ROUGH, UNRESOLVED, Description, describe
@@ -83,6 +84,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_shown,
     )
     for each in (number, count, counted, correlation, pixels):
         environment.filters[each.__name__] = each
@@ -242,9 +244,12 @@ class _Names(Sequence[str]):
 
 def printable(text: str) -> str:
     """Text of one line, without characters that steer how the text around them is shown."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return plain_text(text, "\N{REPLACEMENT CHARACTER}")
+
+
+def _shown(value: object) -> object:
+    """Remove control characters from text for a template, unless the text is the page's own."""
+    return printable(value) if type(value) is str else value
 
 
 def page_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._version import __version__
-from hushcov._words import counted
+from hushcov._words import counted, digits_beside
 from hushcov.accounting import (
     RECORD,
     Approximate,
@@ -55,7 +55,7 @@ from hushcov.release.description import (
     released_factors,
     verdict,
 )
-from hushcov.release.pairs import LEVEL, MOST_INTERVALS, NOISE, View, ratio
+from hushcov.release.pairs import LEVEL, MOST_INTERVALS, NOISE, UNRELIABLE, View, ratio
 from hushcov.report.charts import decay_chart, order_chart, spectrum_chart
 from hushcov.report.layout import BINS, condensed, graph, opened_features, related_order
 from hushcov.report.pages import (
@@ -119,7 +119,7 @@ def largest_pairs(subject: Subject) -> dict[str, Any]:
         "noise": any(pair.noise for pair in pairs),
         "noise_words": noise_words(release),
         "reach": reach,
-        "uncovered": any(not pair.holds for pair in pairs),
+        "uncovered": any(pair.status == UNRELIABLE for pair in pairs),
         "outside": any(pair.outside for pair in pairs),
     }
 
@@ -204,10 +204,15 @@ _NONE, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
 
 @dataclass(frozen=True)
 class Spread:
-    """A feature in words: its mean, its variance, and its standard deviation with an interval."""
+    """A feature in words: its mean and its standard deviation with intervals, and its variance.
+
+    `mean_error` is the standard error of the mean.
+    """
 
     name: str
     mean: str
+    mean_ends: str
+    mean_error: str
     deviation: str
     deviation_ends: str
     variance: str
@@ -218,19 +223,26 @@ def spreads(subject: Subject) -> list[Spread]:
     release, table, found = subject.release, subject.view.variances(), []
     lost, unresolved = set(not_found(release)), set(release.making.unresolved)
     roots, low_roots, high_roots = table.deviations
+    means = subject.view.means()
     for i in range(min(subject.n_features, MOST_LISTED)):
         name, value, mean = subject.names[i], table.variance[i], _NONE
+        error = float(means.standard_error[i])
+        digits = digits_beside(float(means.mean[i]), error, 3)
         if release.location is not None:
-            mean = UNRESOLVED if i in lost else number(float(release.location[i]))
+            mean = UNRESOLVED if i in lost else number(float(release.location[i]), digits)
+        mean_ends = mean_error = _NONE
+        if np.isfinite([means.lower[i], means.upper[i]]).all():
+            ends = (number(float(each[i]), digits) for each in (means.lower, means.upper))
+            mean_ends, mean_error = " to ".join(ends), number(error, 2)
         if i in unresolved:
-            found.append(Spread(name, mean, UNRESOLVED, _NONE, UNRESOLVED))
+            found.append(Spread(name, mean, _NONE, _NONE, UNRESOLVED, _NONE, UNRESOLVED))
             continue
         words = number(value) + (": noise" if value < 0 else "")
-        root, ends = number(roots[i]) if value >= 0 else UNRESOLVED, _NONE
+        root, root_ends = number(roots[i]) if value >= 0 else UNRESOLVED, _NONE
         if np.isfinite([table.lower[i], table.upper[i]]).all():
-            mark = "" if table.holds[i] else _UNCOVERED
-            ends = f"{number(low_roots[i])} to {number(high_roots[i])}{mark}"
-        found.append(Spread(name, mean, root, ends, words))
+            mark = _UNCOVERED if table.status[i] == UNRELIABLE else ""
+            root_ends = f"{number(low_roots[i])} to {number(high_roots[i])}{mark}"
+        found.append(Spread(name, mean, mean_ends, mean_error, root, root_ends, words))
     return found
 
 
@@ -684,6 +696,7 @@ def report_page(release: Release) -> str:
             version=__version__,
             level=LEVEL,
             noise_words=NOISE,
+            unreliable=UNRELIABLE,
         )
 
 
