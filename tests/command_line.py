@@ -1,17 +1,14 @@
 """Run the command line in this process, or as a program of its own."""
 
 import math
-import random
 import subprocess
 import sys
 from collections.abc import Callable
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
 
 from hushcov.cli.main import cli
-from hushcov.noise import entropy
 
 Run = Callable[..., Result]
 PATIENCE = 600  # seconds until a program is given up; on a busy computer the quickest take long
@@ -20,13 +17,6 @@ PATIENCE = 600  # seconds until a program is given up; on a busy computer the qu
 def words(text: str) -> str:
     """The words of a text in one line, however it was broken."""
     return " ".join(text.split())
-
-
-@pytest.fixture(autouse=True)
-def known_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys of noise that are the same in every run: commands take no seed for a private release."""
-    keys = random.Random(0)
-    monkeypatch.setattr(entropy, "secrets", SimpleNamespace(randbits=keys.getrandbits))
 
 
 @pytest.fixture

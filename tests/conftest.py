@@ -1,23 +1,76 @@
 """Settings for every test: one thread of linear algebra for each of the suite's processes."""
 
+import inspect
 import os
+import random
+from functools import partial
+from types import SimpleNamespace
 
 # Two processes share the cores already: more threads in each would only wait for one another.
 # Set before NumPy is loaded, here and in the processes that the suite starts.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Dask waits for busy computers, and does not complain about them.
+os.environ.setdefault("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "600s")
+os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__TICK__LIMIT", "1h")
 
 import pytest
+from click import testing
 from hypothesis import settings
+
+# Before click 8.2 standard error was either not kept apart or not in `output`.
+if "mix_stderr" in inspect.signature(testing.CliRunner).parameters:
+    testing.CliRunner = partial(testing.CliRunner, mix_stderr=False)
+    testing.Result.output = property(lambda result: result.stdout + result.stderr)
 
 import tolerances
 from chromium import browser, open_page
+from hushcov.noise import entropy
 
 pytest.approx = tolerances.approx
-# No test depends on the clock: other work may share the computer.
-settings.register_profile("no clock", deadline=None)
-settings.load_profile("no clock")
+# No test depends on the clock or on luck. `make slow` searches for new examples.
+settings.register_profile("search", deadline=None)
+settings.register_profile("fixed", deadline=None, derandomize=True)
+settings.load_profile("fixed")
 
 __all__ = ["browser", "open_page"]
+
+# Keys of private noise are the same in every run, in whatever order and process tests run.
+_keys = random.Random(0)
+entropy.secrets = SimpleNamespace(randbits=_keys.getrandbits)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    _keys.seed(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Seed what several tests share by its own name: any of them may be the first to ask for it."""
+    if fixturedef.scope == "function":
+        return (yield)
+    before = _keys.getstate()
+    _keys.seed(f"{fixturedef.baseid} {fixturedef.argname} {getattr(request, 'param', None)!r}")
+    try:
+        return (yield)
+    finally:
+        _keys.setstate(before)
+
+
+if os.environ.get("NUMBA_DISABLE_JIT"):  # for coverage, see the Makefile
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(item):
+        try:
+            return (yield)
+        except NotImplementedError as error:  # of numba, for single instructions
+            if "pure-python" not in str(error):
+                raise
+        pytest.skip("needs the compiler")
+
+
+def pytest_collectstart(collector):
+    _keys.seed(collector.nodeid)  # for what is made when a module is imported
 
 
 @pytest.fixture

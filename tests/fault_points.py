@@ -134,7 +134,7 @@ def written(path, *_, **__):
 def run(scenario, folder, fault):
     """Act under a fault; what was made, the error, and all words that somebody could read."""
     made, error, said = {}, None, io.StringIO()
-    pictures = dict.fromkeys(("write_release_heatmap", "attach_report"), written)
+    pictures = dict.fromkeys(("write_release_heatmap", "write_report"), written)
     before = {name: getattr(fit_command, name) for name in pictures}
     with contextlib.ExitStack() as stack:
         heard = stack.enter_context(warnings.catch_warnings(record=True))

@@ -17,6 +17,17 @@ def short_and_long(name, short, long):
     return pytest.mark.parametrize(name, [short, pytest.param(long, marks=pytest.mark.slow)])
 
 
+def mostly_slow(cases, *fast):
+    """Cases of a parametrization: all but those at the places `fast` are in the slow set."""
+    slow = pytest.mark.slow
+    return [
+        pytest.param(
+            *(case if isinstance(case, tuple) else (case,)), marks=() if i in fast else slow
+        )
+        for i, case in enumerate(cases)
+    ]
+
+
 def chi_square_p_value(observed, probabilities):
     """P-value of counts against known probabilities; thin bins are pooled with neighbours."""
     observed, probabilities = np.asarray(observed, float), np.asarray(probabilities, float)

@@ -23,7 +23,7 @@ FAULTS = {
         **{"overwrite in steps": 390, "command": 827},
     },
 }
-FAST = {"statements": ("charge", 3), "lines": ("fit", 60), "calls": ("fit", 25)}
+FAST = {"statements": ("charge", 5), "lines": ("fit", 90), "calls": ("fit", 50)}
 # A command makes the calls of a fit, and others: of its own, every fourth fails.
 STRIDES = {("calls", "command"): 4}
 ALL = [

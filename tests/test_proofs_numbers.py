@@ -20,7 +20,6 @@ from hushcov.paper.parameters import (
     total_variation,
 )
 from hushcov.paper.samplers import select_largest
-from hushcov.sums.grids import IntegerGrid
 
 LARGEST_INFLATION = 8 / 3  # 1 + x on the page
 
@@ -251,11 +250,15 @@ def test_accurate_does_not_contain_the_concentration_of_s(d, k, by_r_and_b, by_c
     assert needed == pytest.approx(by_concentration, rel=0.1, abs=0)
 
 
-def test_accurate_does_not_contain_the_rounding_to_the_grid():
-    p = parameters(n_features=100, row_sparsity=5, delta=1e-6)
-    n = p.smallest_accurate_n
-    assert n == pytest.approx(1.5e15, rel=0.03, abs=0)
-    grid = IntegerGrid.for_records(parameters(n, 100, 5, delta=1e-6).clip_radius, n)
-    assert grid.half_width == 56
-    assert grid.step**2 / 12 == pytest.approx(2.4e-3, rel=0.02, abs=0)
+def test_accurate_contains_the_rounding_to_the_grid():
+    n = parameters(n_features=100, row_sparsity=5, delta=1e-6).smallest_accurate_n
+    p = parameters(n, 100, 5, delta=1e-6)
+    assert n == pytest.approx(1.46e15, rel=0.01, abs=0)
+    assert p.half_width == 32767 * 2**15
+    assert p.rounding_error == pytest.approx(8.9e-9, rel=0.01, abs=0)
     assert p.thresholds[0] / 16 == pytest.approx(1.2e-5, rel=0.02, abs=0)
+    assert p.rounding_error <= p.thresholds[0] / 1024
+    coarse = math.isqrt(2**62 // n)
+    assert coarse == 56
+    assert (p.clip_radius / coarse) ** 2 / 12 == pytest.approx(2.4e-3, rel=0.02, abs=0)
+    assert pytest.approx(1.032, rel=1e-3, abs=0) == (64 / 63) ** 2

@@ -12,6 +12,7 @@ Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 IndexArray = npt.NDArray[np.intp]
 BoolArray = npt.NDArray[np.bool_]
+ObjectArray = npt.NDArray[np.object_]
 #: A NumPy array, or a sparse array of SciPy; of a release it stores the entries that were released,
 #: zeros too.
 Matrix = Any

@@ -12,6 +12,7 @@ from hushcov._words import number
 from hushcov.exceptions import HushcovError
 
 NOTHING_CHARGED = "Nothing was charged."
+NOTHING_RELEASED = "No estimate was released."
 
 
 @dataclass
@@ -47,13 +48,15 @@ class Attempt:
 class _Watch:
     attempts: list[Attempt] = field(default_factory=list)
     asked: bool = False
-    outcome: str = ""
+    watched: bool = False  # whether the caller says what was released
+    released: str = ""
 
     def note(self, error: BaseException) -> str:
         """Return what to add to an error."""
         words = [each for each in (attempt.words() for attempt in self.attempts) if each]
-        if words:
-            return " ".join((*words, self.outcome)).strip()
+        if words or self.released:
+            missing = NOTHING_RELEASED if self.watched else ""
+            return " ".join((*words, self.released or missing)).strip()
         unsaid = self.asked and "charged" not in str(error)
         return NOTHING_CHARGED if self.attempts or unsaid else ""
 
@@ -62,11 +65,12 @@ _WATCH: ContextVar[_Watch | None] = ContextVar("charges", default=None)
 
 
 @contextmanager
-def stated_charges(outcome: Callable[[], str] | None = None) -> Iterator[None]:
-    """Add to whatever fails inside what was charged, and the `outcome` of the release.
+def stated_charges(released: Callable[[], str] | None = None) -> Iterator[None]:
+    """Add a note to every error inside: what was charged, and where the release is.
 
+    `released` returns a sentence about a release that was made before the error, or nothing.
     An interrupt may come in the middle of a charge, or right after it: then the ledger is asked.
-    Where these are nested the outermost speaks, with the outermost outcome.
+    Of nested contexts, only the outermost adds a note.
     """
     outer = _WATCH.get()
     watch = outer or _Watch()
@@ -76,8 +80,8 @@ def stated_charges(outcome: Callable[[], str] | None = None) -> Iterator[None]:
         _WATCH.set(outer)
     except BaseException as error:
         _WATCH.set(outer)
-        if outcome is not None and watch.attempts:
-            watch.outcome = outcome()
+        if released is not None:
+            watch.watched, watch.released = True, released()
         note = "" if outer else watch.note(error)
         if note:
             error.add_note(note)

@@ -17,15 +17,28 @@ def as_path(name: str, value: object, cure: str) -> Path:
     return Path(value)
 
 
+def is_file_name(path: str | Path) -> bool:
+    """Return whether a file can have this name: without nulls, and text that can be encoded."""
+    try:
+        return b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+
+
 @contextmanager
 def os_errors(path: Path, verb: str, answer: type[HushcovError]) -> Iterator[None]:
     """Replace errors of the operating system by an `answer` that says what cannot be done."""
+    if not is_file_name(path):
+        raise answer(
+            f"{str(path)!a} cannot be {verb}: no file can have this name, which holds a null "
+            "character or half of a surrogate pair. Choose another name."
+        )
     try:
         yield
     except HushcovError:
         raise
-    except (OSError, ValueError) as error:  # ValueError: a path that cannot be one
-        reason = getattr(error, "strerror", None) or "not a path"
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
         cure = "Check the path, its permissions and the disk."
         raise_alone(answer(f"{path} cannot be {verb}: {reason}. {cure}"))
 

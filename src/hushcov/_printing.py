@@ -14,6 +14,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from hushcov.exceptions import printable
+
+clean = printable
+
 #: Columns of a line: longer ones are hard to read.
 WIDEST = 100
 _INDENT = (0, 0, 0, 2)
@@ -34,12 +38,12 @@ def show(out: Console, what: RenderableType) -> None:
 def heading(out: Console, text: str) -> None:
     """Print a heading after an empty line."""
     show(out, "")
-    show(out, Text(text, style="bold"))
+    show(out, Text(clean(text), style="bold"))
 
 
 def paragraph(out: Console, text: str, *, style: str = "") -> None:
-    """Print indented text, wrapped at words."""
-    show(out, Padding(Text(text, style=style), _INDENT))
+    """Print indented text, wrapped at words; lines of the text stay lines."""
+    show(out, Padding(Text(_lines(text), style=style), _INDENT))
 
 
 def warning(out: Console, text: str) -> None:
@@ -53,7 +57,7 @@ def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
     grid.add_column(no_wrap=True, style="cyan")
     grid.add_column(overflow="fold")
     for label, value in rows:
-        grid.add_row(label, value)
+        grid.add_row(clean(label), clean(value))
     show(out, Padding(grid, _INDENT))
 
 
@@ -68,15 +72,15 @@ def text_table(
     """A table of numbers; the column that is `folded` takes more lines where there is no room."""
     table = plain_table()
     for title in titles:
-        table.add_column(title, justify="right", no_wrap=title != folded, overflow="fold")
+        table.add_column(_lines(title), justify="right", no_wrap=title != folded, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(clean, row))
     return table
 
 
-def clean(text: str) -> str:
-    """Return text in one line, without characters that a terminal would obey."""
-    return "".join(each if each.isprintable() else "?" for each in text)
+def _lines(text: str) -> str:
+    """Return text of our own, which may have several lines, with harmless characters."""
+    return "\n".join(map(clean, text.split("\n")))
 
 
 def short_name(name: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fractions import Fraction
 from numbers import Integral, Real
 
@@ -93,6 +94,22 @@ def listed(columns: Sequence[object]) -> str:
     names = ", ".join(shown(str(name)) for name in columns[:_MOST_LISTED])
     more = len(columns) - _MOST_LISTED
     return f"column{'s' * (len(columns) > 1)} {names}" + (f" and {more} more" if more > 0 else "")
+
+
+def meant(name: str, known: Collection[str]) -> str | None:
+    """Return the known name that is meant: the same, or the only one that differs in case alone."""
+    if name in known:
+        return name
+    wanted = name.strip().casefold()
+    same = [each for each in known if each.strip().casefold() == wanted]
+    return same[0] if len(same) == 1 else None
+
+
+def nearest(names: Iterable[object], known: Iterable[str]) -> list[str]:
+    """Return the known names that resemble these most, regardless of case."""
+    plain = {each.casefold(): each for each in known}
+    close = (difflib.get_close_matches(str(name).casefold(), plain, 1) for name in names)
+    return list(dict.fromkeys(plain[each] for found in close for each in found))
 
 
 def repeated(names: Sequence[str]) -> list[str]:

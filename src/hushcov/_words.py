@@ -6,7 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 
+from hushcov.exceptions import printable
+
 _EXPONENT_FROM = 1e4
+_MOST_DIGITS = 12  # of a value with an error
 
 #: What may be done about nulls, each record by a rule of its own. Records must not be removed: how
 #: many are left would not be protected.
@@ -23,6 +26,13 @@ def number(value: float, digits: int = 4) -> str:
     if "e+" in text and abs(float(text)) < _EXPONENT_FROM:
         return f"{float(text):,.0f}"
     return re.sub(r"e([+-])0*(\d+)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
+
+
+def digits_beside(value: float, error: float, least: int = 4) -> int:
+    """Return how many digits of a value its standard error leaves, so that intervals show."""
+    if not (0 < error < math.inf) or not 0 < abs(value) < math.inf:
+        return least
+    return min(max(least, 2 + math.floor(math.log10(abs(value) / error))), _MOST_DIGITS)
 
 
 def count(value: int) -> str:
@@ -42,7 +52,7 @@ def counted(value: int, what: str) -> str:
 
 def some_of(names: Sequence[object], most: int) -> str:
     """Return names in a sentence, the first of many: a, b and 12 more."""
-    shown, more = ", ".join(map(str, names[:most])), len(names) - most
+    shown, more = printable(", ".join(map(str, names[:most]))), len(names) - most
     return f"{shown} and {more:,} more" if more > 0 else shown
 
 

@@ -25,6 +25,8 @@ RANK = "rank"
 ESTIMANDS = ("rows", "unit-means", RANK)
 #: What becomes of a fit that should stop a careful user.
 REACTIONS = ("raise", "warn")
+#: How a value that is not a number is treated: as missing, or as an error.
+INVALID = ("missing", "raise")
 #: Refusals that `--allow` turns into warnings, and the estimators' parameters for them.
 ALLOWED = {"hopeless": "on_hopeless", "large-delta": "on_large_delta"}
 _USUAL = "epsilon=1.0 and delta=1e-6, which are usual,"
@@ -275,7 +277,8 @@ TABLE = (
         "path",
         "--codebook",
         "What is publicly known of columns: name, low, high, kind (number, integer, binary, "
-        "category), values, separated by '|', transform, and missing, which fills empty fields. "
+        "category), values, separated by '|', missing_codes, as -99, missing, which fills missing "
+        "values, thousands and transform. "
         "Values are clipped to low and high; categories become one-hot columns. Never made from "
         "the records.",
         metavar="FILE.csv",
@@ -337,9 +340,22 @@ TABLE = (
         doc="Whether records that miss a value (NaN, None, null) are left out, and about how many "
         f"are complete is released, from {100 * OF_COMPLETE:g} % of the budget. False promises "
         "that no value is missing, which must be known without a look at the records: a null that "
-        "is found all the same is a `DataError`, and the budget is spent. Without a delta, and in "
-        "`partial_fit`, nobody counts, and nulls are always an error.",
+        "is found all the same is a `DataError`, and the budget is spent. Without a delta missing "
+        "values are not counted, and any missing value is an error.",
         commands=("fit", "plan"),
+    ),
+    Option(
+        "on_invalid",
+        "choice",
+        "--on-invalid",
+        "How to treat a value that is not a number, such as a typo: as missing, or as an error "
+        f"that stops the fit after its budget is spent.  [default: {INVALID[0]}]",
+        choices=INVALID,
+        type='{"missing", "raise"}, default="missing"',
+        doc="How to treat infinite values, values that are not numbers in a column of numbers, "
+        'such as typos, and values that are neither yes nor no in a binary column. "missing" '
+        'counts them as missing, record by record. "raise" raises a `DataError`, after the '
+        "budget is spent. With `drop_nulls=False` they are an error in any case.",
     ),
     Option(
         "header",

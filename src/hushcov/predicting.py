@@ -29,6 +29,10 @@ COMPARED_MODELS = ("block", "banded", "random")
 FACTOR, DENSE = "factor", "dense"
 #: Normal quantile of 0.9: what is found nine times out of ten passes its threshold by as much.
 NINE_OF_TEN = 1.2815515655446004
+# By what a correlation must exceed one that passes its threshold nine times out of ten for a fit to
+# report it as nonzero as often, and the share of features that must be expected to be found:
+# measured, `tests/planning/test_detection.py`.
+_CLEARLY, _SURELY_FOUND = 2.0, 0.98
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
 _LARGE, _NARROW = 400, 20  # features and widths of bands from which eigenvalues take long
@@ -72,6 +76,16 @@ class Forecast:
     def finds_factors(self) -> bool:
         """Whether one strong factor would be found."""
         return self.predicted_error.get(FACTOR, 1.0) < _HOPELESS
+
+
+def reported_limit(passes: float, share_found: float) -> float:
+    """Return the smallest correlation that a fit reports as nonzero nine times out of ten.
+
+    `passes` is one that passes its threshold as often where all is well. That is not enough: the
+    interval must exclude zero, too, and scales and norms are noisy. It is 1, and nothing is
+    promised, where means and scales of some features may not be found.
+    """
+    return min(1.0, _CLEARLY * passes) if share_found >= _SURELY_FOUND else 1.0
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity: `reference` makes each one once

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from chromium import PHONE, each_screen
+from command_line import PATIENCE
 from documents import guarantee, quick_forecast
 from hushcov.accounting import Gaussian
 from hushcov.postprocess import symmetric_sparse
@@ -67,7 +68,7 @@ def words(page, selector: str) -> str:
 
 
 def until(page, holds) -> None:
-    for _ in range(250):
+    for _ in range(50 * PATIENCE):
         if holds():
             return
         page.wait_for_timeout(20)
@@ -142,7 +143,7 @@ def test_the_first_screen_answers(open_page, kind_and_page):
     assert all(box["y"] > verdict["y"] + verdict["height"] for box in (heat, *others))
     assert len(page.locator("body").inner_text().split()) <= WORDS[kind] / 2
     page.locator("#details").evaluate("each => { each.open = true; }")
-    assert len(page.locator("body").inner_text().split()) <= 0.6 * WORDS[kind]
+    assert len(page.locator("body").inner_text().split()) <= 0.65 * WORDS[kind]
 
 
 def test_no_page_scrolls_sideways_on_a_phone(open_page, kind_and_page):
@@ -362,8 +363,7 @@ def test_a_wheel_that_scrolls_the_page_does_not_stop_at_the_map(open_page, repor
     page = in_table_order(open_page(report))
     x, y = centre(page, 10, 11)
     page.mouse.move(x, y)
-    page.evaluate("scrollBy(0, 1)")
-    page.wait_for_timeout(100)
+    page.evaluate("new Promise(done => { onscroll = () => done(); scrollBy(0, 1); })")
     before = page.evaluate("scrollY")
     page.mouse.wheel(0, -50)
     until(page, lambda: page.evaluate("scrollY") < before)

@@ -1,5 +1,5 @@
 """Fixtures of every test of a command."""
 
-from command_line import known_keys, program, refused, run
+from command_line import program, refused, run
 
-__all__ = ["known_keys", "program", "refused", "run"]
+__all__ = ["program", "refused", "run"]

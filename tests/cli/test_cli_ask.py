@@ -44,6 +44,7 @@ def staff(tmp_path_factory):
     return estimator.save(tmp_path_factory.mktemp("ask") / "staff")
 
 
+ONE_RIDGE = ("ridge", "multiplier", "ridge_reason", "predicted_r_squared")
 QUESTIONS = [
     ("association", "department", "salary"),
     ("regression", "salary", "--on", "age,department"),
@@ -97,6 +98,12 @@ def test_answers_are_those_of_the_library(run: Run, folder, loaded, tmp_path):
     text = run("ask", "regression", folder, "weight", "--on", "age,dose", "-o", csv).stdout
     assert "R^2" in text
     found = loaded.regression("weight", ["age", "dose"])
+    assert f"ridge {found.ridge:.3g}: {found.ridge_reason}" in " ".join(text.split())
+    said = json.loads(run("ask", "regression", folder, "Weight", "--on", "AGE", "--json").stdout)
+    one = loaded.regression("weight", ["age"])
+    assert said["intercept_interval"] == [one.intercept_lower, one.intercept_upper]
+    told = one.ridge, one.multiplier, one.ridge_reason, one.predicted_r_squared
+    assert tuple(said[name] for name in ONE_RIDGE) == told
     pandas.testing.assert_frame_equal(pandas.read_csv(csv), found.frame())
     assert run("ask", "partial", folder, "-o", parquet).exit_code == 0
     found = loaded.partial_correlations()
@@ -110,7 +117,7 @@ def test_answers_are_those_of_the_library(run: Run, folder, loaded, tmp_path):
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        (("regression", "wieght"), "did you mean 'weight'?"),
+        (("regression", "WIEGHT"), "did you mean 'weight'?"),
         (("regression", "weight", "--on", "weight"), "must not hold the target"),
         (("predict", "weight", "--given", "age"), "write NAME=NUMBER"),
         (("predict", "weight", "--given", "age=old"), "write NAME=NUMBER"),

@@ -96,6 +96,7 @@ def test_signals_while_it_is_ending_change_nothing():
     assert folders() == []
 
 
+@pytest.mark.slow
 def test_a_signal_after_the_release_says_where_it_is():
     result = fit(("files, '_move', 'after'", "[signal.SIGTERM]"))
     assert result.returncode == 143

@@ -13,6 +13,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov._words import number
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli import fit
+from hushcov.estimators import answering
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import mechanisms, predicted
@@ -171,7 +172,7 @@ def test_json_is_alone_on_standard_output(run, data):
     ]
 
 
-def test_tables_are_written_as_asked_for_and_never_cost_the_release(run, data, monkeypatch):
+def test_tables_are_written_as_asked_for(run, data, monkeypatch):
     assert run("fit", data, *PUBLIC, "--tables", "parquet", "-o", "a").exit_code == 0
     assert {path.stem for path in Path("a").glob("*.parquet")} == {
         *("pairs", "variances", "covariance", "correlation"),
@@ -179,19 +180,74 @@ def test_tables_are_written_as_asked_for_and_never_cost_the_release(run, data, m
     assert run("fit", data, *PUBLIC, "--tables", "none", "-o", "b").exit_code == 0
     assert not list(Path("b").glob("pairs.*"))
 
-    def failing(*_, **__):
-        raise OSError("no room")
-
     def missing(*_, **__):
         raise MissingPackageError("figures", "matplotlib", "report")
 
-    monkeypatch.setattr(fit, "write_tables", failing)
     monkeypatch.setattr(fit, "write_release_heatmap", missing)
     result = run("fit", data, *PUBLIC, "-o", "c")
-    assert result.exit_code == 0
-    assert "heatmap.png not drawn" in words(result.stdout)
-    assert "pairs.csv not written: OSError. no room" in words(result.stdout)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "heatmap.png not written: figures need matplotlib" in words(result.stdout)
     assert run("show", "c").exit_code == 0
+
+
+MADE = {
+    "write_estimate": "covariance",
+    "write_tables": "pairs.csv",
+    "write_release_heatmap": "heatmap.png",
+    "write_report": "report.html",
+}
+
+
+@pytest.mark.filterwarnings("always:.* was not written")
+def test_no_picture_table_or_page_costs_the_release(run, data, monkeypatch):
+    """Each fails, in ways of its own; the release is on the disk before, and its name is said."""
+    kinds = iter((MemoryError, ValueError, OSError, TypeError))
+
+    def failing(path, *_, **__):
+        Release.read("out")
+        (path / "half.csv" if path.is_dir() else path).write_text("half of it")
+        raise next(kinds)("Buffer dtype\nmismatch")
+
+    Ledger("budget.db").open_dataset("people", 4.0, 1e-4)
+    charged = ("--ledger", "budget.db", "--dataset", "people")
+    with monkeypatch.context() as broken:
+        for name in MADE:
+            broken.setattr(fit, name, failing)
+        result = run("fit", data, *PUBLIC, *charged, "-o", "out")
+    assert result.exit_code == 0
+    warned = result.stderr.splitlines()
+    for name, line in zip(MADE.values(), warned, strict=True):
+        assert line.startswith(f"hushcov: warning: {name} was not written: ")
+        assert line.endswith(
+            "Error. Buffer dtype mismatch. The release in out/ is complete; 'hushcov report out' "
+            "makes the page with all pictures."
+        )
+        assert f"{name} not written: " in words(result.stdout)
+    assert "Released" in result.stdout
+    assert "covariance.npy" not in result.stdout
+    assert {path.name for path in Path("out").iterdir()} == {
+        *("integers.npy", "release.json", "release.sha256")
+    }
+    assert run("report", "out", "-o", "page.html").exit_code == 0
+    assert run("show", "out").exit_code == 0
+
+
+def test_an_estimate_that_fails_costs_no_release(refused, data, monkeypatch):
+    """The integers are released before the estimate is computed from them."""
+
+    def failing(_):
+        raise MemoryError
+
+    monkeypatch.setattr(answering, "estimate", failing)
+    Ledger("budget.db").open_dataset("people", 4.0, 1e-4)
+    charged = ("--ledger", "budget.db", "--dataset", "people")
+    said = refused(5, "fit", data, *PUBLIC, *charged, "-o", "out")
+    assert "more memory. Dataset 'people' in the ledger budget.db was charged" in said
+    assert said.strip().endswith("The release is in out/.")
+    assert Release.read("out").guarantee.epsilon == 1
+    said = refused(5, "fit", data, *PUBLIC, "-o", "again")
+    assert said.strip().endswith("The release is in again/.")
+    assert Release.read("again").guarantee.epsilon == 1
 
 
 @pytest.mark.parametrize(

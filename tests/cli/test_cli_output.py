@@ -36,7 +36,7 @@ def test_counts_and_what_will_be_found_in_words():
         return detection(Forecast(mechanism, {}, limit))
 
     assert words("screened", 0.0444) == "correlations of 0.044 or more, nine times out of ten"
-    assert words("screened", 1.0).startswith("hardly any pair")
+    assert words("screened", 1.0).startswith("no correlation reliably")
     for mechanism in ("screened", "gaussian-threshold", "gaussian", "multiscale"):
         assert words(mechanism, None).startswith("no prediction: ")
     assert noise_level(0.0123, 10_000).endswith("sampling error alone has 0.01")

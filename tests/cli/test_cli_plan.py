@@ -174,7 +174,7 @@ def test_without_records_the_table_goes_from_hopeless_to_accurate(planned, monke
 
 @pytest.mark.parametrize(
     ("d", "k", "epsilon", "first"),
-    [(1, 1, 10.0, 3), (20, 2, 1.0, 100), (1000, 5, 1.0, 3000), (10**6, 50, 1e-9, 3 * 10**8)],
+    [(1, 1, 10.0, 3), (20, 2, 1.0, 100), (1000, 5, 1.0, 3000), (10**6, 50, 0.1, 10**7)],
 )
 def test_default_records_grow_with_the_problem(d, k, epsilon, first):
     estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, row_sparsity=k)
@@ -478,6 +478,12 @@ def test_json_of_families(run):
         (5, 5),
     }
     assert found["smallest_records"] is None
+
+
+def test_no_guess_promises_what_is_refused(run):
+    found = json.loads(run("plan", "--features", 6, "--records", 600, *BUDGET, "--json").stdout)
+    assert found["plans"][0]["warnings"]  # 'hushcov fit' refuses, by any mechanism
+    assert all(each["predicted_error"] > 0.9 for each in found["guesses"])
 
 
 def test_what_fit_found_is_said_by_fit_and_show_alike(run):

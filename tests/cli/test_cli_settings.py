@@ -152,6 +152,7 @@ def test_paths_start_at_the_folder_of_the_file(run):
         ("columns = [1, 2]", "columns must be a list of names"),
         ('neighbours = "replce"', "did you mean 'replace'?"),
         ("feature-scale = true", "feature-scale must be a number, or a .npy file"),
+        ('output = "x\\u0000y"', "output must be a name that a file can have"),
         ("plan = 3", "plan must be a table"),
         ("[plan]\nrecrods = 3", "'recrods' is no entry of [plan]: did you mean 'records'?"),
         ("[budget]\nepsilon = 'x'", "epsilon must be a number"),

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from command_line import PATIENCE
+from hushcov import load
 from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
 from hushcov.cli.prompts import an_integer, columns_in
@@ -77,7 +78,7 @@ def test_a_first_release(table, run):
     assert max(len(line) for line in output.splitlines() if "--columns" not in line) <= 80
     release = read_release("patients-release").release
     assert release.column_names == (
-        *("age", "smoker=yes", "region=north", "region=south", "bmi", "pulse"),
+        *("age", "smoker", "region=north", "region=south", "bmi", "pulse"),
     )
     assert release.making.bounds[0] == (0, 120)
     assert release.guarantee.epsilon == 2
@@ -219,7 +220,7 @@ def test_types_that_a_file_states_are_the_defaults(table):
     assert "[patient_id, born] >" in output
     assert "[smoker] >" in output
     assert "[region] >" in output
-    line = "Not that: column 'region' must be categories"
+    line = "Not that: column 'region' must be described"
     for answers in (["none"], ["ask", "", "none"]):
         said = start(["", "", "1,7", *answers], "patients.parquet", code=2)
         assert line in said
@@ -242,35 +243,49 @@ def test_tables_without_names_with_semicolons_and_with_tabs(table, run):
     assert fit[fit.index("--delimiter") + 1] == "tab"
 
 
-def test_how_yes_is_written_is_asked_column_by_column(table, run):
-    """The answer for one column is the default for the next; what came out constant is said."""
+def test_how_yes_is_written_is_asked_column_by_column(table):
+    """The answer for one column is not that for the next, and synthetic rows have its word."""
     rng = np.random.default_rng(1)
     table["diabetic"] = rng.choice(["Y", "N"], N)
+    table["raucher"] = rng.choice(["ja", "Nein", "J"], N)
     table["insured"] = rng.choice([0, 1], N)
+    table["sex"] = rng.choice(["F", "M"], N)
     table.to_csv("patients.csv", index=False)
-    kinds = ["", "ask", "smoker, diabetic, insured", "yes", "", "1", *["none"] * 3, "no"]
-    output = start([*WHOSE, *ROWS, "region, 1", *kinds[1:], *PROMISE, "none", *FOLDER, "yes"])
-    for name, usual in (("smoker", "1"), ("diabetic", "yes"), ("insured", "yes")):
-        assert f"How is yes written in {name}?\n  [{usual}] >" in output
+    kinds = ["smoker, diabetic, raucher, insured", "", "usual", "ja|j", "nein", "1", "sex", "F, M"]
+    words = [*WHOSE, *ROWS, "region, 1", "ask", *kinds, "none", "none", "no"]
+    output = start([*words, *PROMISE, "none", *FOLDER, "yes"])
+    asked = "written in {}? (a word, several as ja|j, or usual)\n  [{}] >"
+    plain = output.replace("written in\n", "written in ").replace("or\nusual", "or usual")
+    for name in ("smoker", "diabetic", "raucher", "insured"):
+        assert "How is yes " + asked.format(name, "yes") in plain
     assert Path("patients-codebook.csv").read_text().splitlines()[1:] == [
-        "smoker,,,category,yes",
-        "diabetic,,,category,yes",
-        "insured,,,binary,",
+        *("smoker,,,binary,yes|no,", "diabetic,,,binary,,"),
+        "raucher,,,binary,yes|ja|j -> yes; no|nein -> no,",
+        *("insured,,,binary,1|0,", "sex,,,category,F|M,"),
     ]
-    assert "--no-nulls" in printed_commands(output)[-1]
-    said = " ".join(output.split())
-    assert (
-        "1 of 6 features came out constant, without any variation beyond noise: diabetic=yes"
-        in said
-    )
-    shown = " ".join(run("show", "patients-release").output.split())
-    assert "came out constant" in shown
-    page = Path("patients-release/report.html").read_text()
-    assert "came out constant" in page
+    release = read_release("patients-release").release
+    assert {"smoker", "diabetic", "raucher", "insured", "sex=F", "sex=M"} < {*release.column_names}
+    assert release.making.unresolved == ()
+    rows = load("patients-release").synthesize(500, random_state=1).table()
+    drawn = [{*rows[name]} for name in ("smoker", "diabetic", "insured", "sex")]
+    assert drawn == [{"yes", "no"}, {0, 1}, {0, 1}, {"F", "M"}]
     # The next time, each column has its own answer as the default.
     again = start([""] * 4 + ["ask"] + [""] * 30, "--settings", "patients-settings.toml")
-    for name, usual in (("smoker", "yes"), ("diabetic", "yes"), ("insured", "1")):
-        assert f"How is yes written in {name}?\n  [{usual}] >" in again
+    plain = again.replace("written in\n", "written in ").replace("or\nusual", "or usual")
+    assert "How is yes " + asked.format("raucher", "ja|j") in plain
+    assert "How is no " + asked.format("raucher", "nein") in plain
+    assert "[F|M] >" in again
+
+
+@pytest.mark.parametrize("ledger", [["none"], LEDGER])
+def test_the_last_line_does_all_of_it(table, run, ledger):
+    """As it is printed, in a folder where no ledger is there yet."""
+    output = start([*PLAIN[:-2], *ledger, "", "no"])
+    line = re.search(r"The same from the settings:\n +hushcov (.*)", output)
+    result = run(*shlex.split(line[1]))
+    assert result.exit_code == 0, result.output
+    assert read_release("patients-release").release.column_names == ("bmi", "pulse")
+    assert Path("budget.db").exists() == (ledger == LEDGER)
 
 
 def test_identifiers_that_somebody_keeps_are_asked_for(table):
@@ -282,8 +297,8 @@ def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
     output = start([*WHOSE, *ROWS, "", "template"])
     assert "hushcov start --settings patients-settings.toml" in output
     assert Path("patients-codebook.csv").read_text() == (
-        "name,low,high,kind,values\nage,,,number,\nsmoker,,,number,\nregion,,,number,\n"
-        "bmi,,,number,\npulse,,,number,\n"
+        "name,low,high,kind,values,missing_codes\nage,,,number,,\nsmoker,,,number,,\n"
+        "region,,,number,,\nbmi,,,number,,\npulse,,,number,,\n"
     )
     assert not Path("budget.db").exists()
     # Nothing that somebody filled in is written over.
@@ -413,7 +428,7 @@ def test_all_answers_are_defaults_when_they_are_changed(table):
     # Another codebook takes its place while it is ours; what somebody changed stays.
     other = [*again[:6], "", "", "north", *again[9:]]
     start([*ANSWERS[:4], "ask", *ANSWERS[5:], "change", *other, "no"])
-    assert "north\n" in Path("patients-codebook.csv").read_text()
+    assert ",north,\n" in Path("patients-codebook.csv").read_text()
     Path("patients-codebook.csv").write_text("name,low,high,kind\nage,1,2,number\n")
     output = start([*ANSWERS, "no"])
     assert "patients-codebook.csv was there before, and stays as it is" in " ".join(output.split())
@@ -541,7 +556,9 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
         "$ hushcov ask regression demo/release weight --on height,age",
         "The true ones are 1 kg for a cm of height",
         "What to see: demo/release/report.html, in a browser, and demo/release/heatmap.png",
-        "$ hushcov verify --features 20 --runs 1 32 of the 32 claims",
+        "$ hushcov verify --features 20 --runs 1 33 of the 33 claims",
+        "Algorithm 1 is MultiscaleCovariance, exact, and needs 1e9 records or more",
+        "made by the default, an adaptive mechanism of our own",
         "'hushcov start DATA'",
     )
     assert [part for part in parts if part not in text] == []

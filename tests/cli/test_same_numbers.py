@@ -18,7 +18,7 @@ import pandas
 import pytest
 
 import hushcov
-from hushcov.release.pairs import View
+from hushcov.release.pairs import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, UNRELIABLE, View
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 FULL = 15  # digits of a double that is written in full
@@ -38,6 +38,7 @@ EVERY = {
     "no noise level": ("--mechanism", "separate", "--allow", "hopeless"),
 }
 SHOWN = "correlation", "lower", "upper"
+STATUS = NONZERO, MAY_BE_ZERO, UNRELIABLE, CONSTANT_COLUMN, NOT_KNOWN
 
 
 class Numbers:
@@ -47,7 +48,9 @@ class Numbers:
         self.found = defaultdict(list)
 
     def add(self, label, value, where, digits=FULL) -> None:
-        if isinstance(value, str):
+        if label[0] == "status":
+            value = float(STATUS.index(value))
+        elif isinstance(value, str):
             value = float(value.replace(",", "").replace("\N{MINUS SIGN}", "-"))
         if value is not None and not math.isnan(value):
             self.found[label].append((float(value), digits, where))
@@ -161,7 +164,7 @@ def of_json(found: Numbers, where, told) -> None:
             for kind, key in (("covariance", "interval"), ("correlation", "correlation_interval"))
             for at, end in enumerate(("lower", "upper"))
         }
-        values = {name: pair[name] for name in ("covariance", "correlation", "noise")}
+        values = {name: pair[name] for name in ("covariance", "correlation", "status")}
         add_pair(found, where, names, **values, **ends)
     found.add(("found",), told["found_pairs"], where)
     found.add(("error",), told["verdict"]["error"], where)
@@ -251,10 +254,12 @@ def of_report(found: Numbers, page: str) -> None:
                 of_report_row(found, ends, row)
         elif label.startswith("Features in the order"):
             for name, *rest in rows[1:]:
-                mean, deviation, interval, variance = (
-                    rest if len(rest) == 4 else (*rest[:2], "", rest[2])
+                mean, of_mean, error, deviation, interval, variance = (
+                    rest if len(rest) == 6 else (rest[0], "", "", rest[1], "", rest[2])
                 )
-                found.add(("mean", name.strip()), mean, "report", 3)
+                if error.strip():
+                    found.add(("mean_se", name.strip()), error.strip(), "report", 2)
+                of_report_variance(found, ends, name.strip(), mean, of_mean, "mean")
                 of_report_variance(found, ends, name.strip(), deviation, interval, "sd")
                 of_report_variance(found, ends, name.strip(), variance, "", "variance")
         elif label.startswith("Error by the number of records"):
@@ -295,12 +300,12 @@ def of_relations(found: Numbers, text: str) -> None:
 def of_report_row(found: Numbers, ends, row) -> None:
     names = row[0].split(" \N{MULTIPLICATION SIGN} ")
     names = [name.strip() for name in names]
-    numbers = [cell.strip() for cell in row[1:] if cell.strip()]
+    numbers = [cell.strip() for cell in row[1:-1] if cell.strip()]
     intervals = [ends.search(cell) for cell in numbers if " to " in cell]
     plain = [cell.removeprefix("± ") for cell in numbers if " to " not in cell]
     plain = [cell for cell in plain if cell != "\N{EN DASH}"]
     correlation, *_, covariance = plain
-    values = {"covariance": covariance}
+    values = {"covariance": covariance, "status": row[-1].strip()}
     if "none" not in correlation:
         values["correlation"] = correlation.removesuffix(": noise")
     for kind, each in zip(("correlation", "covariance"), intervals, strict=False):
@@ -309,7 +314,7 @@ def of_report_row(found: Numbers, ends, row) -> None:
 
 
 def of_report_variance(found: Numbers, ends, name, value, interval, kind) -> None:
-    title = {"sd": "standard_deviation", "variance": "variance"}[kind]
+    title = "standard_deviation" if kind == "sd" else kind
     if "noise" not in value and "not found" not in value:
         found.add((title, name), value.strip(), "report", 3)
     each = ends.search(interval)
@@ -320,10 +325,10 @@ def of_report_variance(found: Numbers, ends, name, value, interval, kind) -> Non
 def of_columns(found: Numbers, run) -> None:
     where = "show --column"
     told = json.loads(run("show", "out", "--column", "c0", "--json").stdout)
+    for name in ("mean", "mean_lower", "mean_upper", "mean_se"):
+        found.add((name, "c0"), told.get(name), where)
     for row in told["pairs"]:
-        values = {
-            name: row[name] for name in ("covariance", "correlation", "noise_sd", "found", "holds")
-        }
+        values = {name: row[name] for name in ("covariance", "correlation", "noise_sd", "status")}
         ends = {f"correlation_{end}": row[f"correlation_{end}"] for end in ("lower", "upper")}
         of_covariance = {f"covariance_{end}": row[end] for end in ("lower", "upper")}
         add_pair(found, where, ("c0", row["feature"]), **values, **ends, **of_covariance)

@@ -18,6 +18,7 @@ FOLDERS = (
 FILES = (
     *("pyproject.toml", "MANIFEST.in", "Makefile", ".pre-commit-config.yaml", "LICENSE"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff"),
+    "CODE_OF_CONDUCT.md",
 )
 NOT_SOURCE = shutil.ignore_patterns("*.egg-info", "__pycache__", "*.py[co]")
 
@@ -35,7 +36,7 @@ def build(folder: Path) -> tuple[Path, Path]:
     with tempfile.TemporaryDirectory() as copy:
         copy_source(Path(copy))
         command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), copy]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"the build failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")

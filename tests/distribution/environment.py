@@ -8,11 +8,26 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 import venv
 from importlib.metadata import distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
+
+from distribution.building import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def requirements_of(extras: str | None) -> list[str]:
+    """What `hushcov[extras]` asks for, with the extras that these name and the core."""
+    found = list(PROJECT["dependencies"])
+    for extra in filter(None, (extras or "").split(",")):
+        for each in PROJECT["optional-dependencies"][extra]:
+            own = Requirement(each).name == "hushcov"
+            found += requirements_of(",".join(Requirement(each).extras)) if own else [each]
+    return found
 
 
 def needed(requirements: list[str]) -> set[str]:
@@ -50,7 +65,7 @@ def core_environment(folder: Path, wheel: Path, requirements: list[str]) -> Path
     pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
     for command in (["install", "--no-index", "--quiet", str(wheel)], ["check"]):
         done = subprocess.run(
-            [*pip, *command], capture_output=True, text=True, timeout=120, check=False
+            [*pip, *command], capture_output=True, text=True, timeout=600, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
     return folder / "bin"

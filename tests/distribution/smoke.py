@@ -29,7 +29,7 @@ def hushcov(*arguments: str, fails: bool = False) -> str:
     """Run the installed program; what it prints, or what it says where it must fail."""
     program = Path(sys.executable).with_name("hushcov")
     done = subprocess.run(
-        [program, *arguments], capture_output=True, text=True, timeout=300, check=False
+        [program, *arguments], capture_output=True, text=True, timeout=600, check=False
     )
     assert (done.returncode != 0) == fails, f"{arguments}: {done.stdout}{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr

@@ -122,7 +122,7 @@ def test_it_works_with_its_core_dependencies_alone(archives, tmp_path):
         env={**kept, "PATH": os.defpath, "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

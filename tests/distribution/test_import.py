@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from command_line import PATIENCE
+
 CODE = """
 import sys
 
@@ -36,7 +38,7 @@ OPTIONAL = {
 def test_what_importing_hushcov_loads():
     """Itself and nothing else; its classes add the core dependencies to those of scikit-learn."""
     done = subprocess.run(
-        [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     package, classes = (set(line.split()) for line in done.stdout.splitlines())
     assert package - set(sys.stdlib_module_names) == {"hushcov"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 
 import pytest
@@ -58,6 +60,18 @@ def test_the_citation_has_the_version_and_the_authors():
     assert citation["keywords"] == PROJECT["keywords"]
 
 
+def test_the_paper_is_named_with_what_is_its_own_and_what_is_ours():
+    (paper,) = yaml.safe_load((ROOT / "CITATION.cff").read_text())["references"]
+    (author,) = paper["authors"]
+    name = f"{author['given-names']} {author['family-names']}"
+    for page in ("README.md", "docs/mechanisms.md", "src/hushcov/cli/demo.py"):
+        text = " ".join(re.sub(r'"\s+"', "", (ROOT / page).read_text()).split())
+        for words in (name, paper["title"], f"({paper['year']})", "1e9"):
+            assert words in text, (page, words)
+    readme = " ".join((ROOT / "README.md").read_text().split())
+    assert "The default is an adaptive mechanism of our own" in readme
+
+
 @pytest.mark.parametrize("system", ["linux", "darwin"])
 @pytest.mark.parametrize("python", PYTHONS)
 def test_the_lock_has_one_version_of_everything_that_is_asked_for(python, system):
@@ -92,13 +106,69 @@ def test_the_workflow_may_only_read_and_calls_the_makefile():
     assert WORKFLOW["permissions"] == {"contents": "read"}
     steps = [step for job in WORKFLOW["jobs"].values() for step in job["steps"]]
     assert all(
-        re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step
+        re.fullmatch(r"actions/[\w-]+@v\d+\.\d+\.\d+", step["uses"])
+        for step in steps
+        if "uses" in step
     )
     assert {step["run"].partition(" LOCK")[0] for step in steps if "run" in step} == {
         "make test",
-        "make slow",
+        "make lowest",
+        "make ${{ matrix.target }}",
     }
+    assert WORKFLOW["jobs"]["slow"]["strategy"]["matrix"]["target"] == ["slow", "coverage"]
+    cached = [step["with"].get("cache") for step in steps if "setup-python" in step.get("uses", "")]
+    assert cached == ["pip"] * len(WORKFLOW["jobs"])
     assert not any("permissions" in job for job in WORKFLOW["jobs"].values())
+
+
+def test_the_workflow_takes_the_build_of_torch_for_processors():
+    # A variable of the repository: the project names no package index.
+    assert WORKFLOW["env"]["PIP_EXTRA_INDEX_URL"] == "${{ vars.TORCH_CPU_INDEX }}"
+    assert WORKFLOW["env"]["UV_TORCH_BACKEND"] == "cpu"
+
+
+def test_addresses_are_placeholders_until_there_is_one():
+    """Nobody invents a host: what is commented out names none, and is a table of urls."""
+    text = (ROOT / "pyproject.toml").read_text()
+    commented = re.findall(r"^# (\[project\.urls\]|\w+ = \"https.*)$", text, re.MULTILINE)
+    urls = tomllib.loads("\n".join(commented))["project"]["urls"]
+    assert {"Documentation", "Source", "Issues", "Changelog"} == set(urls)
+    assert all(url.startswith("https://ADDRESS-OF-THE-") for url in urls.values())
+    assert "[INSERT A CONTACT]" in (ROOT / "CODE_OF_CONDUCT.md").read_text()
+
+
+def make(folder, *targets: str, **environment: str) -> str:
+    """What make says in a folder that has what its targets depend on."""
+    for name in ("Makefile", "pyproject.toml", "requirements/dev.txt", "src/hushcov/_version.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name)
+    command = [shutil.which("make"), "--no-print-directory", *targets]
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_the_demo_installs_what_it_needs_and_nothing_again(tmp_path):
+    assert "'.[files,report]'" in make(tmp_path, "--dry-run", "demo")
+    for order in (("demo", "install"), ("install",)):
+        (tmp_path / ".venv").mkdir()
+        for target in order:
+            told = make(tmp_path, "--dry-run", target)
+            assert "'.[dev]'" in told or target == "demo"
+            assert told.count("pip ") == 1
+            for stamp in re.findall(r"^touch (.+)$", told, re.MULTILINE)[0].split():
+                (tmp_path / stamp).touch()
+        assert "pip " not in make(tmp_path, "--dry-run", "demo", "install")
+        shutil.rmtree(tmp_path / ".venv")
+
+
+def test_what_cannot_be_installed_stops_nothing(tmp_path):
+    """Neither root nor apt nor sudo: a folder of the few programs that make itself needs."""
+    for name in ("sh", "id", "test", "echo"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    said = make(tmp_path, "browser", "rclients", PATH=str(tmp_path))
+    assert said.count("cannot be installed here: its tests are skipped") == 2
 
 
 def test_hooks_come_from_no_other_host():

@@ -9,6 +9,7 @@ import pytest
 
 import hushcov
 from chromium import DESKTOP, PHONE
+from command_line import PATIENCE
 from docs.pages import DOCS
 from docs.site import problems
 from hushcov import exceptions
@@ -34,7 +35,7 @@ def build(folder):
         text=True,
         capture_output=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE,
     )
 
 

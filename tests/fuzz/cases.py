@@ -28,7 +28,7 @@ from scipy import sparse
 import hushcov
 from hushcov.candidates import read_candidates
 from hushcov.cli.main import EXIT_CODES, cli
-from hushcov.exceptions import HushcovError
+from hushcov.exceptions import ForeignError, HushcovError
 from hushcov.release import Release
 from hushcov.tables.sources import open_records
 
@@ -79,6 +79,7 @@ USUAL: dict[str, tuple[object, ...]] = {
     "bounds": (None, {0: (0.0, 1.0)}),
     "transforms": (None, "log1p", {0: "square:1"}, "rank", "winsorise:0.01"),
     "on_large_delta": ("raise", "warn"),
+    "on_invalid": ("missing", "raise"),
     "marginals": (None, 0.05),
     "neighbours": ("replace", "add-remove"),
     "estimand": ("rows", "unit-means"),
@@ -158,6 +159,8 @@ def judged(work: Callable[[], Any]) -> str:
         except HushcovError as error:
             for text in messages(error):
                 quotes_nothing(text)
+            if isinstance(error, ForeignError):  # foreseen by nobody
+                raise Finding(str(error)) from None
             outcome = type(error).__name__
         except Finding:
             raise

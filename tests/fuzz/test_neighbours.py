@@ -22,6 +22,7 @@ from .ways_in import WAYS, Way, opened, summed
 # Further forms of what another way in, or the replay of a few pairs, reads too.
 SLOW = {"tsv", "csv.gz", "arrow on workers", "command, csv of one column", "csv on workers"}
 SLOW |= {"parquet on workers", "command in JSON, csv", "command in JSON, parquet"}
+SLOW |= {"command, csv", "csv of one column", "csv without names", "dask array"}
 SLOW |= {"used estimator, csv", "csv of others, one column", "csv with notes on workers"}
 
 

@@ -121,7 +121,9 @@ LIMITS = {
         (ABOVE(1e-100), 1e100),
         (1e-100, ABOVE(1e100)),
     ),
-    "steps of an integer grid": (lambda h: IntegerGrid(1.0, h), (1, 32767), (0, 32768)),
+    "steps of an integer grid": (
+        *(lambda h: IntegerGrid(1.0, h), (1, 32767, 32768, 32767 << 30), (0, (32767 << 30) + 1)),
+    ),
     "records of an integer grid": (lambda n: IntegerGrid.for_records(1.0, n), (1, 2**62), (0,)),
     "radius of a grid": (lambda r: grid(5, radius=r), (ABOVE(1e-6), 1e6), (1e-6, ABOVE(1e6))),
     "steps of a grid": (grid, (1, 2**20), (0, 2**20 + 1)),

@@ -13,6 +13,7 @@ import pytest
 import torch
 from pyarrow import csv, feather, parquet
 
+from command_line import PATIENCE
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.sums import device
 from hushcov.sums.counts import sign_sums, signed_octaves
@@ -113,7 +114,7 @@ def test_nothing_is_read_after_a_failure(tmp_path, monkeypatch, groups):
 
     def slow(reader, group, names):
         if names == ("a",):
-            begun.wait(10)
+            begun.wait(PATIENCE)
             raise DataError("the first")
         begun.set()
         threading.Event().wait(0.05)

@@ -28,7 +28,7 @@ from hushcov.tables.codebook import Codebook, CodebookColumn, FrameRecords, code
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.text import _scan
-from hushcov.tables.units import RepeatedRecords, Units, _hashes, fingerprints, weighted
+from hushcov.tables.units import RepeatedRecords, Units, fingerprints, weighted
 from table_helpers import rows_of
 
 # Text: where records end, and which columns have words such as true
@@ -37,8 +37,8 @@ RECORD, RETURN, FIELD, PLAIN, QUOTED, CLOSED, WRONG = range(7)
 INSIDE = rb'"(?:[^"]|"")*'
 ONE = rb'(?:%b"|[^,\r\n"][^,\r\n]*|)' % INSIDE
 WHOLE = re.compile(rb"%b(?:,%b)*(?:\r\n|\n|\r(?!\n|\Z))" % (ONE, ONE))
-CLASSES, COLUMNS = np.zeros(256, dtype=np.uint8), 2
-CLASSES[[*b',"\r\n', *b"tTfF"]] = [1, 2, 3, 4, 5, 5, 5, 5]
+CLASSES = np.zeros(256, dtype=np.uint8)
+CLASSES[[*b',"\r\n']] = [1, 2, 3, 4]
 TEXTS = [
     b'a,b\r\n"x\r\n""y",tt\nxt,1t,\r\rf', b'"a"\r', b'"a""', b'"a"b', b'"a"t,', b'a"b"\n"',
     b"at,ft\rta,F\n", b"inf,-t\n", b",,,t\n", b"1234567\r12345\r1", b"1\r\n1234567\r\n1",
@@ -47,26 +47,23 @@ TEXTS = [
 
 
 def state_after(rest):
-    """Return where the text of a record that has not ended leads to, and the column."""
+    """Return where the text of a record that has not ended leads to."""
     whole = re.match(rb"(?:%b,)*" % ONE, rest)[0]
-    last, column = rest[len(whole) :], len(re.findall(ONE + b",", whole))
+    last = rest[len(whole) :]
     kinds = [(FIELD if rest else RECORD, b""), (QUOTED, INSIDE), (CLOSED, INSIDE + b'"')]
     kinds += [(RETURN, ONE + b"\r"), (PLAIN, ONE)]
-    return [*(kind for kind, text in kinds if re.fullmatch(text, last)), WRONG][0], column
+    return [*(kind for kind, text in kinds if re.fullmatch(text, last)), WRONG][0]
 
 
 def read_slowly(text, most):
-    """Return where at most so many records end, what is known then, and columns with truths."""
-    ends, truths = [0], set()
+    """Return where at most so many records end, and what is known then."""
+    ends = [0]
     while len(ends) <= most and (found := WHOLE.match(text, ends[-1])):
         ends.append(found.end())
     if len(ends) > most:
         text = text[: ends[-1]]
-    for word in re.finditer(rb"(?<![A-Za-z])[tTfF]", text):
-        start = max(end for end in ends if end <= word.start())
-        truths.add(state_after(text[start : word.start()])[1])
-    state, column = state_after(text[ends[-1] :])
-    return ends, [state, len(ends) - 1, column, max([0, *np.diff(ends)])], truths
+    state = state_after(text[ends[-1] :])
+    return ends, [state, len(ends) - 1, max([0, *np.diff(ends)])]
 
 
 @pytest.mark.parametrize("most", [2**62, 1, 2])
@@ -74,20 +71,17 @@ def test_records_of_text_are_those_of_a_slow_reader_however_it_is_cut(most):
     rng, letters = np.random.default_rng(5), np.frombuffer(b'az1t,,""\r\n\nT', np.uint8)
     texts = TEXTS + [rng.choice(letters, rng.integers(1, 14)).tobytes() for _ in range(1_500)]
     for number, text in enumerate(texts):
-        ends, known, words = read_slowly(text, most)
+        ends, known = read_slowly(text, most)
         for cut in {0, number % len(text)}:
-            place, truths, seen = np.zeros(6, np.int64), np.zeros(COLUMNS + 3, np.bool_), 0
+            place, seen = np.zeros(4, np.int64), 0
             for piece in filter(None, (text[:cut], text[cut:])):
                 if place[1] == most or place[0] == WRONG:
                     break
                 before, rows = place[1], np.frombuffer(piece, np.uint8)
-                end = _scan(rows, CLASSES, most, place, truths[:COLUMNS])
+                end = _scan(rows, CLASSES, most, place)
                 assert end == (ends[place[1]] - seen if place[1] > before else -1)
                 seen += len(piece)
-            assert place[[0, 1, 2, 4]].tolist() == known
-            assert place[[3, 5]].tolist() == [text[seen - 1], seen - ends[-1]]
-            if known[0] != WRONG:
-                assert set(np.flatnonzero(truths)) == {c for c in words if c < COLUMNS}
+            assert place.tolist() == [*known, seen - ends[-1]]
 
 
 # Units: fingerprints, hashes, and the rows that are chosen
@@ -108,17 +102,11 @@ def fingerprint(row):
     return mixed((struct.unpack("<Q", struct.pack("<d", value))[0] for value in same), 29)
 
 
-def test_fingerprints_and_hashes_stay_what_they_were():
-    """Fingerprints choose rows, so releases rest on them; hashes spread units over parts."""
+def test_fingerprints_stay_what_they_were():
+    """They choose rows, so that releases rest on them."""
     odd = [0.0, -0.0, 1.0, -1.5, math.nan, -math.nan, 1e308, 5e-324, math.inf]
     rows = np.array([[a, b, a] for a in odd for b in odd])
     assert fingerprints(ArrayRecords(rows, block_rows=7)).tolist() == list(map(fingerprint, rows))
-    words = ["", "a", "b", "aa", "ba", "é", "a" * 50, "\0", "Z9"]
-    expected = [mixed(word.encode(), 32) >> 8 for word in words]
-    assert _hashes(pa.array(words, pa.large_string())).tolist() == expected
-    numbers = [0, 1, -1, 2**63 - 1, -(2**63), 12345]
-    expected = [(number * MULTIPLIER & WORD) >> 32 for number in numbers]
-    assert _hashes(pa.array(numbers)).tolist() == expected
 
 
 @pytest.mark.parametrize("most_rows", [1, 2, 3])
@@ -224,8 +212,6 @@ def test_nulls_of_a_table_are_filled_or_gaps_or_refused():
     ages = FrameRecords(pd.DataFrame(TABLE, dtype=object)[["age", "two"]], Codebook((TWO,)))
     ages.block_rows = 2
     assert np.argwhere(np.isnan(rows_of(ages.with_gaps()))).tolist() == [[1, 0]]
-    with pytest.raises(DataError, match="values are missing"):
-        rows_of(ages)
 
 
 # Partitions: what workers are given, keep and shuffle

@@ -10,6 +10,7 @@ import json
 import logging
 import shutil
 import warnings
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -51,7 +52,7 @@ from hushcov.sums import records as sum_records
 from hushcov.sums.gram import row_bounded_gram
 from hushcov.sums.products import ProductMap
 from hushcov.sums.records import CountedRecords, GroupedRecords, PartitionedRecords
-from hushcov.tables import cluster, units
+from hushcov.tables import cluster, codebook, units
 from hushcov.tables.sources import ArrayRecords, TableRecords
 from hushcov.tables.units import Units
 from mechanisms.adaptive.settings import blocks, drawn
@@ -308,6 +309,22 @@ def test_a_pass_that_depends_on_one_unit_is_found(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Units, "bounded", only_if_needed)
     assert any(DEPENDS in each for each in replay_case(case, tmp_path).faults)
+
+
+def by_label(right, column):
+    """Read a column that cannot be read as a whole by the labels of its rows."""
+    with suppress(UnicodeError):
+        return column.to_list()
+    return [column.get(i) for i in range(len(column))]
+
+
+def test_rows_that_are_found_by_label_are_found(tmp_path, monkeypatch):
+    """One cell that is not UTF-8 gave all other rows of its block other categories."""
+    way = "codebook, frame, labels shifted"
+    case = Case("gaussian", way, after="undecodable", n_rows=12, seed=7)
+    assert not replay_case(case, tmp_path / "case").faults
+    monkeypatch.setattr(codebook, "values_of", around(by_label)(None))
+    assert any(MOVES in each for each in replay_case(case, tmp_path / "case").faults)
 
 
 @pytest.mark.slow

@@ -80,7 +80,8 @@ def command(ctx: click.Context) -> None:
     metavar="NUMBER",
     default="auto",
     show_default=True,
-    help="Added to the standardized variances for the coefficients; 'auto' is what predicts best.",
+    help="Added to the standardized variances for the coefficients: 0 is least squares, 'auto' "
+    "what is expected to predict best. The answer says which was used.",
 )
 @_asked
 def regression(
@@ -108,6 +109,11 @@ def regression(
     summary = {
         "target": found.target,
         "intercept": found.intercept,
+        "intercept_interval": [found.intercept_lower, found.intercept_upper],
+        "ridge": found.ridge,
+        "multiplier": found.multiplier,
+        "ridge_reason": found.ridge_reason,
+        "predicted_r_squared": found.predicted_r_squared,
         "r_squared": found.r_squared,
         "r_squared_interval": [found.r_squared_lower, found.r_squared_upper],
         "residual_variance": found.residual_variance,
@@ -151,7 +157,7 @@ def predict(_: Path, read: Read, features: str, given: str, level: float, **out:
     Example:
       hushcov ask predict patients-release weight --given age=40,height=180
     """
-    from hushcov.answers.regression import conditional
+    from hushcov.answers.conditional import conditional
 
     release = _read(read, out)
     values = {k: v for each in given.split(",") for k, v in _value(release, each).items()}

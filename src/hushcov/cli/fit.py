@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import fields, replace
@@ -40,14 +41,15 @@ from hushcov.cli.fitting import (
     split_off,
 )
 from hushcov.cli.options import Command, check_budget, options_of, settings_option
-from hushcov.cli.output import console, echo_json, facts, heading, paragraph, show, warning
-from hushcov.cli.report import REPORT, attach_report
+from hushcov.cli.output import busy, console, echo_json, facts, heading, paragraph, show, warning
+from hushcov.cli.report import HEAT_MAP, REPORT
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.options import ALLOWED, Taker
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
-from hushcov.report import write_release_heatmap
+from hushcov.release import Release
+from hushcov.report import write_release_heatmap, write_report
 from hushcov.sums.grids import check_bounds
 from hushcov.sums.records import Records
 from hushcov.sums.transforms import check_transforms
@@ -104,19 +106,24 @@ def command(**options: Any) -> None:
     job = prepare(options, out)
     folder = job.source.folder
 
-    def outcome() -> str:
-        released = f"The release is in {folder}/."
-        return released if holds_release(folder) else "No estimate was released."
+    def released() -> str:
+        made = hasattr(job.estimator, "release_") and holds_release(folder)
+        return f"The release is in {folder}/." if made else ""
 
-    with stated_charges(outcome):
+    with stated_charges(released):
         guarantee = _announce(out, job)
         if options["dry_run"]:
             _dry_run(out, job, guarantee, options["as_json"])
             return
         started = time.perf_counter()
         with reserved(folder):
-            with quiet(), job.watched() as rows:
-                job.fit(rows)
+            try:
+                with quiet(), job.watched() as rows:
+                    job.fit(rows)
+            except BaseException:
+                if hasattr(job.estimator, "release_"):  # paid for: what failed came after it
+                    _named(job).write(folder, sign=job.source.key)
+                raise
             written = _write(job)
         _summarise(out, job, written, time.perf_counter() - started)
         if options["as_json"]:
@@ -335,33 +342,58 @@ def _summarise(out: Console, job: Job, written: list[tuple[str, str]], seconds: 
     )
 
 
-def _write(job: Job) -> list[tuple[str, str]]:
-    """Write the release with the estimate and, if possible, its pictures; return their words."""
-    release, estimate = job.release, job.estimator.covariance_
-    if release.making.dataset is None:  # the name of the file, or of the folder of a pattern
+def _named(job: Job) -> Release:
+    """Return the release with the name of its data: that of the dataset, file or folder."""
+    release = job.release
+    if release.making.dataset is None:
         place = job.source.file.absolute()
         name = (place.parent if set(place.name) & WILDCARDS else place).name or None
         release = replace(release, making=replace(release.making, dataset=name))
         job.estimator.release_ = release
-    notes: dict[str, str] = {}
+    return release
+
+
+def _write(job: Job) -> list[tuple[str, str]]:
+    """Write the release, then what can be made of it; return names and words of these files."""
+    release, folder, estimate = _named(job), job.source.folder, job.estimator.covariance_
+    kind, notes, failed = job.source.tables, dict[str, str](), dict[str, Exception]()
+
+    def heat_map(draft: Path) -> list[tuple[str, str]]:
+        correlations, names = released_correlations(estimate), release.column_names
+        write_release_heatmap(draft / HEAT_MAP, correlations, names, in_order=release.in_order)
+        return [(HEAT_MAP, "the estimated correlations as a picture")]
+
+    def page(draft: Path) -> list[tuple[str, str]]:
+        with busy("writing the report"):
+            write_report(draft / REPORT, release)
+        words = "verdict, relations, variances, heat map and guarantee: open it in a browser"
+        return [(REPORT, words)]
+
+    makers: dict[str, Callable[[Path], list[tuple[str, str]]]] = {
+        "covariance": lambda draft: [write_estimate(draft, estimate)],
+        f"pairs.{kind}": lambda draft: write_tables(draft, release, estimate, kind),
+        HEAT_MAP: heat_map,
+        REPORT: page,
+    }
 
     def attach(draft: Path) -> None:
-        kind = job.source.tables
-        notes.update([write_estimate(draft, estimate)])
-        try:
-            notes.update(write_tables(draft, release, estimate, kind))
-        except Exception as error:  # the budget is spent: no table is worth the release
-            for path in draft.glob(f"*.{kind}"):
-                path.unlink()
-            notes[f"pairs.{kind}"] = f"not written: {type(error).__name__}. {error}"
-        notes["heatmap.png"] = "the estimated correlations as a picture"
-        correlations, names = released_correlations(estimate), release.column_names
-        try:
-            path = draft / "heatmap.png"
-            write_release_heatmap(path, correlations, names, in_order=release.in_order)
-        except MissingPackageError as error:
-            notes["heatmap.png"] = f"not drawn: {error}"
-        notes[REPORT] = attach_report(draft / REPORT, job.source.folder, release)
+        for name, make in makers.items():
+            before = set(draft.iterdir())
+            try:
+                notes.update(make(draft))
+            except Exception as error:  # the budget is spent: no picture is worth the release
+                for path in set(draft.iterdir()) - before:
+                    path.unlink()
+                failed[name] = error
 
-    release.write(job.source.folder, attach=attach, sign=job.source.key)
-    return list(notes.items())
+    release.write(folder, attach=attach, sign=job.source.key)
+    lines = [(name, words) for name, words in notes.items() if (folder / name).exists()]
+    page_later = f"'hushcov report {folder}' makes the page with all pictures"
+    for name, error in failed.items():
+        said = f"{error}, then {page_later}"
+        if not isinstance(error, MissingPackageError):
+            said = " ".join(f"{type(error).__name__}. {error}".split())
+            words = f"{name} was not written: {said}. The release in {folder}/ is complete;"
+            warnings.warn(f"{words} {page_later}.", stacklevel=2)
+        lines.append((name, f"not written: {said}"))
+    return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -58,7 +58,8 @@ from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns
 
 NULLS_LEFT_OUT = (
-    "records with a null in any column are left out: see that no column is known to be mostly empty"
+    "records with a missing value in any column are left out: see that no column is known to be "
+    "mostly empty"
 )
 NULLS_REFUSED = "there must be none: one that is found stops the fit, and the budget is spent"
 
@@ -429,7 +430,7 @@ class Job:
         return self.expected() | {
             "unit": release.unit,
             "warnings": list(release.warnings),
-            "verdict": asdict(verdict(release)),
+            "verdict": verdict(release).to_dict(),
             "structure": structure_dict(release),
             "found_pairs": self.found.number,
             "largest_pairs": [pair.to_dict() for pair in self.found.strongest],

@@ -24,6 +24,7 @@ from hushcov import exceptions
 from hushcov._charged import stated_charges
 from hushcov._version import __version__
 from hushcov.cli import CHECK_FAILED
+from hushcov.exceptions import printable
 
 _HUNG_UP, _INTERRUPTED, _TERMINATED = 129, 130, 143
 _BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
@@ -152,7 +153,7 @@ class CommandGroup(click.Group):
             with stated_charges(), warnings.catch_warnings():
                 # One line each, without the source line that raised them.
                 warnings.showwarning = lambda message, *_, **__: click.echo(
-                    f"hushcov: warning: {' '.join(str(message).split())}", err=True
+                    f"hushcov: warning: {_one_line(str(message))}", err=True
                 )
                 super().invoke(ctx)
                 sys.stdout.flush()
@@ -178,7 +179,7 @@ class CommandGroup(click.Group):
                 notes = " ".join(dict.fromkeys(note for each in chain for note in _notes(each)))
                 click.echo(f"hushcov: {verb}. {notes}" if notes else f"hushcov: {verb}", err=True)
             except _ANSWERED as error:
-                words = " ".join(" ".join((_message(error), *_notes(error))).split())
+                words = _one_line(" ".join((_message(error), *_notes(error))))
                 click.echo("hushcov: error: " + _IN_PYTHON.sub(r"\1", words), err=True)
                 code = next(code for kinds, code in _CODES if isinstance(error, kinds))
             sys.exit(code)
@@ -230,6 +231,11 @@ def _signals(*, last: bool = False) -> Iterator[None]:
 def _notes(error: BaseException | None) -> list[str]:
     """Return notes added on the way, as of charges before the error."""
     return getattr(error, "__notes__", [])
+
+
+def _one_line(text: str) -> str:
+    """Text in one line, without characters that a terminal would obey."""
+    return printable(" ".join(text.split()))
 
 
 def _usage(error: click.UsageError) -> str:

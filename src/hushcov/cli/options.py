@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import click
 import tomli_w
 
+from hushcov._files import is_file_name
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
 from hushcov.options import TABLE, Option
@@ -320,6 +321,8 @@ def _checked(path: Path, key: str, value: Any, param: click.Parameter) -> Any:
         fine, what = number or fine, "a number, or a .npy file in quotes"
     elif isinstance(kind, BandwidthType):
         fine, what = number or fine, 'a whole number, or base pairs in quotes: "500000bp"'
+    elif isinstance(kind, click.Path) and fine:
+        fine, what = is_file_name(value), "a name that a file can have"
     elif key in _LISTS:
         fine, what = listed or fine, 'a list of names: ["a", "b"]'
     if not fine:

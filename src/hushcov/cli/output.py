@@ -10,7 +10,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,7 +64,8 @@ def console(*, stderr: bool = False) -> Console:
 
 def echo_json(result: object) -> None:
     """Print plain data as JSON on standard output, with null for what is no finite number."""
-    click.echo(json.dumps(_finite(result), indent=1, allow_nan=False))
+    text = json.dumps(_finite(result), indent=1, allow_nan=False)
+    click.echo(text.replace("\x7f", "\\u007f"))  # the one control character that JSON lets be
 
 
 def _finite(value: Any) -> Any:
@@ -105,7 +106,8 @@ def progress(
             share = "" if total is None else f": {100 * done // max(1, total)} % done"
             click.echo(f"hushcov: {words}{share}", err=True)
 
-    with bar:
+    # Without a terminal, rich 13 writes an empty line at the end of a bar it never showed.
+    with bar if out.is_terminal else nullcontext():
         yield tell
 
 

@@ -825,5 +825,5 @@ def detection(forecast: Forecast) -> str:
     if limit is None:
         return f"no prediction: {named(forecast.mechanism).no_limit}"
     if limit >= 1:
-        return "hardly any pair: there are too few records"
+        return "no correlation reliably: there are too few records"
     return f"correlations of {number(limit, 2)} or more, nine times out of ten"

@@ -6,7 +6,6 @@ Each has a default, help on `?`, and an end that charges nothing.
 from __future__ import annotations
 
 import csv
-import difflib
 import fnmatch
 import io
 import re
@@ -21,7 +20,7 @@ import click
 from rich.columns import Columns as SideBySide
 from rich.console import Console
 
-from hushcov._validation import listed, shown
+from hushcov._validation import listed, meant, nearest, shown
 from hushcov._words import counted
 from hushcov.accounting import ONE_REMOVED, is_counted
 from hushcov.cli.files import free_path
@@ -30,7 +29,14 @@ from hushcov.cli.output import clean, heading, paragraph, short_name, show
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.sums.transforms import Transform
 from hushcov.tables import codebook as books
-from hushcov.tables.codebook import SEPARATOR, CodebookColumn, read_codebook
+from hushcov.tables.cells import NO, YES, folded
+from hushcov.tables.codebook import (
+    SEPARATOR,
+    CodebookColumn,
+    read_codebook,
+    read_values,
+    written_values,
+)
 from hushcov.tables.files import IDENTIFIER, TEXT, TRUTH, Header
 
 Answer = TypeVar("Answer")
@@ -152,8 +158,9 @@ def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = No
     unknown: list[str] = []
     for part in (part.strip() for part in text.split(",") if part.strip()):
         first, dash, last = map(str.strip, part.partition("-"))
-        if part in names:
-            here = [part]
+        same = meant(part, names)
+        if same is not None:
+            here = [same]
         elif first.isdecimal() and (not dash or last.isdecimal()):
             low, high = int(first), int(last or first)
             here = list(names[low - 1 : high]) if 1 <= low <= high <= len(names) else []
@@ -164,8 +171,8 @@ def columns_in(text: str, names: Sequence[str], among: Sequence[str] | None = No
         if here and not left & set(here):
             raise ParameterError(f"{shown(part)} is left out, or described before.")
     if unknown:
-        close = [each for part in unknown for each in difflib.get_close_matches(part, names, 1)]
-        hint = f" Did you mean {', '.join(dict.fromkeys(close))}?" if close else ""
+        close = nearest(unknown, names)
+        hint = f" Did you mean {', '.join(close)}?" if close else ""
         raise ParameterError(f"there is no column {', '.join(map(shown, unknown))}.{hint}")
     return [name for name in dict.fromkeys(found) if name in left]
 
@@ -384,7 +391,7 @@ def _left_out(left: list[str], names: Sequence[str], noticed: Container[str]) ->
 
 ASK, TEMPLATE, LATER = "ask", "template", "later"
 _MOST_ASKED = 20  # columns whose bounds are asked for one by one
-_ONES = ("1", "true")  # how yes is written where it is a number, or a truth value
+USUAL = "usual"
 _UNKNOWN = "-"
 # A line of a codebook: name, low, high, kind, values.
 Line = tuple[str, str, str, str, str]
@@ -412,10 +419,11 @@ def ask_codebook(draft: Draft, used: Sequence[str]) -> int:
         "records, and hushcov does not look either.",
     )
     if answer == TEMPLATE:
-        _write(draft, [(name, "", "", books.NUMBER, "") for name in used])
+        _write(draft, [(name, "", "", books.NUMBER, "") for name in used], {})
         raise ToFillIn("what is known of the columns")
     if answer == ASK:
-        _write(draft, _ask_kinds(draft, used))
+        before = _described(draft.known("codebook"))
+        _write(draft, _ask_kinds(draft, used, before), before)
     else:
         draft.put("codebook", None if answer == NONE else answer)
     book = None if draft.known("codebook") is None else read_codebook(draft.known("codebook"))
@@ -430,7 +438,7 @@ def _read(text: str, used: Sequence[str], draft: Draft) -> str:
     if text.casefold() in (ASK, TEMPLATE, NONE):
         return text.casefold()
     book = read_codebook(text)
-    _check_text(draft, used, tuple(book.categories))
+    _check_text(draft, used, book.names)
     book.check_names(draft.names)
     if not set(book.names) & set(used):
         raise ParameterError("it has none of the columns that are used.")
@@ -442,24 +450,23 @@ def _check_text(draft: Draft, used: Sequence[str], coded: Sequence[str]) -> None
     text = [n for n in used if draft.header.kinds.get(n) == TEXT and n not in coded]
     if text:
         raise ParameterError(
-            f"{listed(text)} must be categories: they are text by what the file states. Describe "
-            "them so, or start again and leave them out."
+            f"{listed(text)} must be described: they are text by what the file states. Describe "
+            "them as categories, or start again and leave them out."
         )
 
 
-def _ask_kinds(draft: Draft, used: Sequence[str]) -> list[Line]:
-    """Ask for yes or no, categories and bounds, one kind after the other."""
-    kinds, path = draft.header.kinds, draft.known("codebook")
-    try:  # what the codebook says so far; nothing if it is not filled in yet
-        columns = () if path is None else read_codebook(path).columns
+def _described(path: str | None) -> Described:
+    """Return the columns of the codebook so far; none if it is not filled in yet."""
+    try:
+        return {} if path is None else read_codebook(path).described
     except (HushcovError, OSError):
-        columns = ()
-    before = {each.name: each for each in columns}
-    said = [
-        each.name
-        for each in before.values()
-        if each.kind == books.BINARY or (each.kind == books.CATEGORY and len(each.values) == 1)
-    ]
+        return {}
+
+
+def _ask_kinds(draft: Draft, used: Sequence[str], before: Described) -> list[Line]:
+    """Ask for yes or no, categories and bounds, one kind after the other."""
+    kinds = draft.header.kinds
+    said = [each.name for each in before.values() if each.kind == books.BINARY]
     truths = draft.ask.ask(
         "Which columns are yes or no? (names, numbers, or none)",
         lambda text: columns_in(text, draft.names, used),
@@ -494,24 +501,56 @@ def _usual(among: Sequence[str], *found: Sequence[str]) -> str:
 
 
 def _ask_truths(draft: Draft, names: Sequence[str], before: Described) -> list[Line]:
-    if not names:
-        return []
+    """Ask how yes and no are written, for each column by itself."""
     lines: list[Line] = []
-    word = "1"
     for name in names:
-        stated = draft.header.kinds.get(name)
-        known = before[name].values if name in before else ()
-        if stated in (None, TEXT):
-            word = draft.ask.ask(
-                f"How is yes written in {short_name(name)}?",
-                str.strip,
-                default=next(iter(known), "1" if name in before else word),
-                help="1 for 1 and 0, true for true and false; or the word itself, as yes or Y. Any "
-                "other value then counts as no. The default is the answer for the column before.",
-            )
-        one = stated not in (None, TEXT) or (word.casefold() in _ONES and stated is None)
-        lines.append((name, "", "", *((books.BINARY, "") if one else (books.CATEGORY, word))))
+        values = ""
+        if draft.header.kinds.get(name) in (None, TEXT):
+            values = _ask_words(draft, name, before.get(name))
+        lines.append((name, "", "", books.BINARY, values))
     return lines
+
+
+def _ask_words(draft: Draft, name: str, before: CodebookColumn | None) -> str:
+    """Ask how yes and no are written in a column; return the field `values` of the codebook."""
+    column = CodebookColumn(name, books.BINARY) if before is None else before
+
+    def ask(answer: str, known: Sequence[str], spelt: dict[str, str]) -> list[str]:
+        def check(text: str) -> list[str]:
+            words = [] if text.casefold() == USUAL else _listed(text)
+            own = {word: answer for word in words if folded(word) not in (*YES, *NO)}
+            CodebookColumn(name, books.BINARY, synonyms=spelt | own)
+            return words
+
+        return draft.ask.ask(
+            f"How is {answer} written in {short_name(name)}? (a word, several as ja{SEPARATOR}j, "
+            f"or {USUAL})",
+            check,
+            default=SEPARATOR.join(known) or (USUAL if spelt else YES[0]),
+            help=f"{USUAL}: {', '.join(YES)} are yes and {', '.join(NO)} are no, in any case. "
+            "hushcov reads these whatever you answer, and other words that you name beside them. A "
+            "value that is neither yes nor no is missing, and its record is left out. Synthetic "
+            f"rows have the word that you name, and 1 and 0 for {USUAL}.",
+        )
+
+    said = {v: [k for k, own in column.synonyms.items() if own == v] for v in (YES[0], NO[0])}
+    words = ask(YES[0], said[YES[0]] or column.values[:1], {})
+    if words and all(folded(word) in YES for word in words):  # no is the word that goes with it
+        other = NO[YES.index(folded(words[0]))]
+        first = words[0].strip()
+        other = other.upper() if first.isupper() else other.title() if first.istitle() else other
+        return f"{first}{SEPARATOR}{other}"
+    spelt = {word: YES[0] for word in words if folded(word) not in YES}
+    if spelt:
+        others = ask(NO[0], said[NO[0]], spelt)
+        spelt |= {word: NO[0] for word in others if folded(word) not in NO}
+    return written_values(CodebookColumn(name, books.BINARY, synonyms=spelt))
+
+
+def _listed(text: str) -> list[str]:
+    """Return the answers that a text lists, with bars between them, or commas."""
+    sign = SEPARATOR if SEPARATOR in text else ","
+    return [each.strip() for each in text.split(sign) if each.strip()]
 
 
 def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, first: bool) -> Line:
@@ -519,16 +558,22 @@ def _ask_category(draft: Draft, name: str, before: CodebookColumn | None, *, fir
     def check(text: str) -> str:
         if text.casefold() == LATER:
             return ""
-        column = CodebookColumn(name, books.CATEGORY, values=tuple(text.split(SEPARATOR)))
-        return SEPARATOR.join(value.strip() for value in column.values)
+        values, synonyms = read_values(
+            text if books.MEANS in text else SEPARATOR.join(_listed(text))
+        )
+        return written_values(
+            CodebookColumn(name, books.CATEGORY, values=values, synonyms=synonyms)
+        )
 
     values = draft.ask.ask(
         f"Which answers has {short_name(name)}? (as north{SEPARATOR}south{SEPARATOR}west, or "
         f"{LATER})",
         check,
-        default=LATER if before is None else SEPARATOR.join(before.values) or LATER,
-        help=f"Answers with {SEPARATOR} between them, from a questionnaire or a manual. Do not "
-        "look them up in the records: rare answers give people away. An answer that is not in the "
+        default=LATER if before is None else written_values(before) or LATER,
+        help=f"Answers with {SEPARATOR} or a comma between them, from a questionnaire or a manual. "
+        f"Other spellings stand before their answer: N{SEPARATOR}nth {books.MEANS} "
+        f"north{books.NEXT} south. Case does not matter. Do not "
+        "look answers up in the records: rare ones give people away. An answer that is not in the "
         f"list counts as none of them. {LATER}: leave it to be filled in by hand.",
         note=_USUAL_LAST if first else "",
     )
@@ -539,7 +584,7 @@ def _ask_bounds(draft: Draft, names: Sequence[str], before: Described) -> list[L
     if not names:
         return []
     known = draft.ask.ask(
-        "Of which numbers is it known between which values they lie? (or none)",
+        "Which numeric columns have known limits? (names, numbers, or none)",
         lambda text: columns_in(text, draft.names, names),
         default=_usual(names, [n for n in before if any(_ends_of(before[n]))]),
         help="As age from 0 to 120, or a score from 1 to 5. It need not be known: means and scales "
@@ -609,17 +654,18 @@ def ask_transforms(draft: Draft, used: Sequence[str]) -> None:
     draft.put("transform", made or None)
 
 
-def _write(draft: Draft, lines: Sequence[Line]) -> None:
+def _write(draft: Draft, lines: Sequence[Line], before: Described) -> None:
     """Write the codebook under a name that is free; what has to be filled in stops here."""
     draft.put("codebook", None)
     if not lines:
         return
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow((*books.HEADER, books.VALUES))
-    table.writerows(
-        (*line[:3], books.NUMBER if line[3] == LATER else line[3], line[4]) for line in lines
-    )
+    table.writerow((*books.HEADER, books.VALUES, books.CODES))
+    for name, low, high, kind, values in lines:
+        codes = before[name].missing_codes if name in before else ()
+        own = books.NUMBER if kind == LATER else kind
+        table.writerow((name, low, high, own, values, SEPARATOR.join(codes)))
     first, ours = (
         Path(f"{draft.stem}-codebook.csv"),
         [str(each).encode() for each in (text.getvalue(), draft.codebook)],
@@ -631,7 +677,13 @@ def _write(draft: Draft, lines: Sequence[Line]) -> None:
     draft.codebook = text.getvalue()
     show(draft.out, "")
     other = "" if path == first else f"; {first} was there before, and stays as it is"
-    paragraph(draft.out, f"written: {path}, with what you said of the columns{other}")
+    paragraph(
+        draft.out,
+        f"written: {path}, with what you said of the columns{other}. NA, N/A, NaN, null, None, . "
+        f"and empty fields are missing values. Add other codes, such as -99, to its column "
+        f"{books.CODES}. If numbers are written as 1,234.56, add a column {books.THOUSANDS} with "
+        "the word comma; they would be missing values otherwise.",
+    )
     draft.put("codebook", str(path))
     answers = [line[0] for line in lines if line[3] == books.CATEGORY and not line[4]]
     if answers:

@@ -11,12 +11,10 @@ from hushcov._words import counted, memory
 from hushcov.cli.answers import check_outside, open_page, reads_release
 from hushcov.cli.options import JSON, Command, output_option
 from hushcov.cli.output import busy, clean, echo_json, facts
-from hushcov.exceptions import MissingPackageError
-from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.report import check_pages, write_report
 
-REPORT = "report.html"
+REPORT, HEAT_MAP = "report.html", "heatmap.png"
 
 
 @click.command(cls=Command, name="report")
@@ -64,16 +62,3 @@ def command(
     size = memory(n_bytes) if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
     shown = f"{counted(stored.release.n_features, 'feature')}, by {clean(stored.release.name)}"
     facts(out, (("release", shown), ("written", f"{clean(str(path))} ({size}): open it")))
-
-
-def attach_report(path: Path, folder: Path, release: Release) -> str:
-    """Write the report of a fresh release into its folder, and say what it is."""
-    try:
-        with busy("writing the report"):
-            write_report(path, release)
-    except MissingPackageError as error:
-        return f"not written: {error}, then 'hushcov report {folder}' writes the same page."
-    except Exception as error:  # the budget is spent: no page is worth the release
-        path.unlink(missing_ok=True)
-        return f"not written: {type(error).__name__}. Try 'hushcov report {folder}'."
-    return "verdict, relations, variances, heat map and guarantee: open it in a browser"

@@ -5,7 +5,6 @@ With --column or --columns: some columns of it, however large it is.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -15,15 +14,19 @@ import click
 import numpy as np
 from rich.console import Console
 
+from hushcov._validation import nearest
 from hushcov._words import counted, number
 from hushcov.accounting.guarantee import promise_words
 from hushcov.answers.tables import (
+    MEAN_COLUMNS,
     MOST_ASKED,
     Window,
     around,
     feature_names,
     matching,
+    mean_words,
     variance_of,
+    variances_table,
     window,
 )
 from hushcov.cli.answers import (
@@ -57,6 +60,7 @@ from hushcov.release.description import (
     summary_dict,
 )
 from hushcov.release.files import StoredRelease
+from hushcov.release.pairs import LEVEL
 
 _SIGNATURE = {
     "valid": "valid: made by the private half of the key given, for these files",
@@ -138,14 +142,14 @@ def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
     """Say where the release comes from, what it promises and what it is."""
     release, guarantee, d = stored.release, stored.release.guarantee, stored.release.n_features
     made_by = ", ".join(f"{name} {clean(version)}" for name, version in stored.versions.items())
-    written = stored.written.replace("T", " ").replace("+00:00", "")
+    made = (release.making.made or "").replace("T", " ").replace("+00:00", " UTC ")
     others = ", ".join(map(clean, stored.unlisted))
     to_whom = guarantee.adjacency, guarantee.unit
     delta = guarantee.transcript_delta + guarantee.numerical_delta
     rows = [
         ("undamaged", f"yes: {', '.join(map(clean, stored.files))} match their checksums"),
         ("signature", _SIGNATURE[_signature(stored)]),
-        ("written", f"{written} UTC by {made_by}"),
+        ("made", f"{made}by {made_by}"),
         *([("not part of it", others)] if others else []),
         ("private", "yes" if guarantee.private else "NO"),
         ("guarantee", clean(promise_words(guarantee.epsilon, guarantee.delta, *to_whom))),
@@ -171,7 +175,23 @@ def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
         units = "" if release.feature_scale is None else ", in units of the features' scales"
         words = f"standard deviation {pair} on a pair and {variance} on a variance{units}"
         rows.append(("noise", words))
-    return rows
+    return rows + _means(release)
+
+
+def _means(release: Release) -> list[tuple[str, str]]:
+    """Return the first means with their intervals, in words."""
+    if release.location is None:
+        return []
+    table = variances_table(release, LEVEL)
+    first = range(min(release.n_features, _MOST_MEANS))
+    said = [
+        f"{short_name(str(table['feature'][i]))} "
+        + mean_words(*(float(table[each][i]) for each in MEAN_COLUMNS))
+        for i in first
+    ]
+    more = release.n_features - len(said)
+    left = [f"{more:,} more with --json"] if more else []
+    return [("means", "; ".join([*said, *left]))]
 
 
 def _public(release: Release) -> str:
@@ -200,8 +220,17 @@ def _as_json(folder: Path, stored: StoredRelease, found: Description) -> dict[st
         **summary_dict(stored.release),
         "mechanism": stored.release.name,  # with its threshold, as 'fit' calls it
         "largest_pairs": [pair.to_dict() for pair in found.strongest],
+        "means": _means_json(stored.release),
         "not_part_of_it": list(stored.unlisted),
     }
+
+
+def _means_json(release: Release) -> list[dict[str, object]]:
+    """Return means with their intervals and standard errors; null where there is none."""
+    if release.location is None:
+        return []
+    table = variances_table(release, LEVEL)
+    return records({name: table[name] for name in ("feature", *MEAN_COLUMNS)})
 
 
 # ---- some columns ----
@@ -209,11 +238,11 @@ def _as_json(folder: Path, stored: StoredRelease, found: Description) -> dict[st
 _BETWEEN = ".."
 _MOST_NAMED = 20  # columns of a name that are listed
 _MOST_LINES = 60  # pairs of a column
+_MOST_MEANS = 6  # features whose means are listed
 _MOST_SQUARE = 12  # columns whose matrix a screen has room for
 _LEGEND = (
     "Correlations with 95 % intervals, which count privacy noise and sampling. not found: noise "
-    "puts it beyond 1, or a variance below zero, or a threshold left it at zero, which its "
-    "interval excludes."
+    "puts it beyond 1, or a variance is not positive."
 )
 
 
@@ -252,7 +281,7 @@ def _matching(release: Release, name: str, option: str) -> Any:
     found = matching(release, name)
     if not len(found):
         names = feature_names(release)[:MOST_ASKED].tolist()
-        near = difflib.get_close_matches(name, names, 1)
+        near = nearest([name], names)
         hint = f"did you mean {near[0]!r}?" if near else f"names are like {names[0]!r}."
         raise ParameterError(
             f"{option} must name a column of the release, and none of its {release.n_features:,} "
@@ -286,15 +315,19 @@ def _place(release: Release, place: int) -> str:
 def _show_column(release: Release, place: int, reach: int | None, *, as_json: bool) -> None:
     table, name = around(release, place, reach), str(feature_names(release)[place])
     where = None if release.positions is None else int(release.positions[place])
+    own = {key: values[[place]] for key, values in variances_table(release, LEVEL).items()}
     if as_json:
-        echo_json({"column": name, "place": place, "position": where, "pairs": records(table)})
+        known = records(own)[0]
+        del known["feature"]
+        about = {"column": name, "place": place, "position": where, **known}
+        echo_json(about | {"pairs": records(table)})
         return
     out = console()
     heading(out, f"{short_name(name)} and its pairs")
     variance = f"{variance_of(release, place):.4g}"
     lines = [("where", _place(release, place)), ("variance", variance)]
     if release.location is not None:
-        lines.append(("mean", f"{float(release.location[place]):.4g}"))
+        lines.append(("mean", mean_words(*(float(own[each][0]) for each in MEAN_COLUMNS))))
     n = len(table["feature"])
     near = "" if reach is None else f", at most {counted(reach, 'column')} away"
     lines.append(("pairs", f"{n:,} released{near}"))
@@ -321,7 +354,7 @@ def _print_pairs(out: Console, table: Any) -> None:
         known = not math.isnan(low) and not math.isnan(high)
         cells["correlation"] = UNRESOLVED if math.isnan(value) else f"{value:.3f}"
         cells[f"{LEVEL_WORDS} interval"] = f"{low:.3f} to {high:.3f}" if known else "none"
-        cells |= {"found": "yes" if line["found"] else "no"} if of_one else {}
+        cells |= {"status": line["status"]} if of_one else {}
         rows.append(cells)
     titles = list(rows[0])
     show(out, text_table(titles, (cells.values() for cells in rows), folded=titles[0]))

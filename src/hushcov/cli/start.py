@@ -117,7 +117,7 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
         show(out, "")
         kept = draft.kept
         paragraph(out, f"{NOTHING_HAPPENED} The answers are in {kept}: run the command above, or")
-        paragraph(out, draft.again)
+        click.echo(f"  {draft.again}")
         return
     try:
         _run(commands)
@@ -376,7 +376,7 @@ def _ask_promise(draft: Draft, rows: int) -> None:
 
     usual = min(_USUAL_DELTA, 10.0 ** math.floor(math.log10(0.1 / rows)))
     delta = draft.ask.ask(
-        "Delta? (the chance that the promise goes further)",
+        "Delta? (the probability that the guarantee fails)",
         delta_for,
         default=plain_number(draft.known("delta") or usual),
         help="Far below 1 / rows: with a delta of 1 / rows a release might publish somebody as "
@@ -562,7 +562,10 @@ def _show_commands(draft: Draft) -> Commands:
         click.echo(command_line([str(tool.name), *words]))
     show(draft.out, "")
     short = shlex.quote(str(draft.kept))
-    paragraph(draft.out, f"The same from the settings: hushcov fit --settings {short}")
+    # What makes the ledger, too, where there is none yet.
+    again = f"start --settings {short} --yes" if budget else f"fit --settings {short}"
+    paragraph(draft.out, "The same from the settings:")
+    click.echo(f"  hushcov {again}")  # in one line, to be copied
     return found
 
 

@@ -24,7 +24,8 @@ from hushcov.tables.codebook import read_codebook
     "--codebook",
     type=PATH,
     metavar="FILE.csv",
-    help="The codebook of the table: integers are rounded, and binary columns have two values.",
+    help="A codebook of the table: integers are rounded, and binary columns have two values.  "
+    "[default: that of the fit, which the release keeps]",
 )
 @click.option(
     "--seed",
@@ -57,7 +58,7 @@ def command(
     \b
     Examples:
       hushcov synthesize patients-release -n 20000 -o synthetic.csv
-      hushcov synthesize survey-release -n 1000 --codebook codebook.csv -o synthetic.parquet
+      hushcov synthesize survey-release -n 1000 --seed 1 -o synthetic.parquet
     """
     default = Path(f"{folder.resolve().name}-synthetic.csv")
     path, beside = check_output(output or default, overwrite=overwrite, name="output")

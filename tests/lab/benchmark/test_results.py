@@ -11,7 +11,16 @@ from hushcov import __version__
 from hushcov.lab.benchmark import figures
 from hushcov.lab.benchmark.cells import Fit
 from hushcov.lab.benchmark.contenders import CONTENDERS
-from hushcov.lab.benchmark.figures import FIGURES, families_figure, over_best, write_figures
+from hushcov.lab.benchmark.figures import (
+    FIGURES,
+    crossover_headline,
+    describe_crossover,
+    describe_error,
+    error_headline,
+    families_figure,
+    over_best,
+    write_figures,
+)
 from hushcov.lab.benchmark.results import EXPONENTS, Results, predicted_rates
 from hushcov.report.style import write_png
 
@@ -50,9 +59,32 @@ def test_winners():
     assert (near.sizes(2)[0].measured, near.sizes(2)[0].agrees) == ("screened", True)
 
 
-def test_a_predicted_mechanism_that_was_not_measured_does_not_agree():
-    size = finished(("screened", "zero")).sizes(2)[0]
-    assert (size.predicted, size.measured, size.agrees) == ("adaptive", "screened", False)
+def test_the_automatic_choice_is_ranked_where_what_it_runs_is_not():
+    """It has the smallest error here: a title that names another one is wrong."""
+    few = ("auto", "multiscale", "row-top-k")
+    results = finished(few)
+    assert [name for name, _ in results.ranking(TINY.base)] == list(few)
+    assert error_headline(results, TINY.base.model).startswith(
+        f"Model {TINY.base.model}: {CONTENDERS['auto'].title} ("
+    )
+    size = results.sizes(2)[0]
+    assert (size.predicted, size.measured, size.agrees) == ("auto", "auto", True)
+
+
+def test_a_caption_describes_the_lines_that_are_drawn():
+    words = {"zero": "dashed line", "thresholded": "dark grey", "empirical": "pale grey"}
+    for drawn in ((), ("zero",), ("thresholded",), ("empirical",), tuple(words)):
+        text = describe_error(finished(("auto", *drawn)), TINY.base.model)
+        assert [name for name in words if words[name] in text] == [n for n in words if n in drawn]
+        assert ("grey" in text) == bool({"thresholded", "empirical"} & set(drawn))
+
+
+def test_a_predicted_mechanism_that_was_not_measured_is_not_called_worse():
+    results = finished(("screened", "zero"))
+    size = results.sizes(2)[0]
+    assert (size.predicted, size.measured, size.agrees) == ("adaptive", "screened", None)
+    assert "rings" not in describe_crossover(results)
+    assert crossover_headline(results).endswith("those that were predicted were not measured")
     assert {size.measured for size in finished(("zero",)).sizes(2)} == {"zero"}
 
 

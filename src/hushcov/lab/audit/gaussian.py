@@ -197,8 +197,9 @@ def _scales(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
 
 def _centre(name: str) -> tuple[Attack, ...]:
     grid = FeatureGrid(np.ones(FEATURES), WIDEST, HALF_WIDTH)
-    bound = centre_bound(grid, FEATURES)
-    sigma, mu = _noise(4 * bound**2)
+    mu = _noise(4 * centre_bound(grid, FEATURES, RECORDS, 1.0) ** 2)[1]
+    bound = centre_bound(grid, FEATURES, RECORDS, mu)
+    sigma = smallest_sigma(4 * bound**2, mu)
 
     def exact(rows: FloatArray) -> IntArray:
         return bounded_sums(ArrayRecords(rows), grid, bound)

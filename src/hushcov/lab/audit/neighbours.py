@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -30,6 +31,7 @@ from hushcov.exceptions import DataError, TooFewCompleteError
 from hushcov.genotypes.estimator import GenotypeCovariance
 from hushcov.genotypes.reading import write_bed
 from hushcov.lab.audit.odd_records import (
+    CELLS,
     LINES,
     NOTES,
     NUMBERS,
@@ -293,7 +295,49 @@ def _coded(table: OddTable) -> OddTable:
 
 
 def _coded_frame(table: OddTable, folder: Path) -> Any:
-    return open_records(_frame(_coded(replace(table, name=None)), folder), codebook=_BOOK)
+    frame = _frame(_coded(replace(table, name=None)), folder)
+    return open_records(frame, codebook=_BOOK, block_rows=_BLOCK)
+
+
+def _coded_arrow(table: OddTable) -> Any:
+    """Return an Arrow table with text in its last column, which need not be UTF-8."""
+    import pyarrow as pa
+
+    coded = _coded(replace(table, name=None))
+    cells = [
+        cell if isinstance(cell, bytes | None) else str(cell).encode() for cell in coded.column(2)
+    ]
+    return _arrow(coded).set_column(2, "x2", pa.array(cells, pa.binary()).view(pa.string()))
+
+
+def _coded_table(table: OddTable, _: Path) -> Any:
+    return open_records(_coded_arrow(table), codebook=_BOOK, block_rows=_BLOCK)
+
+
+def _coded_polars(table: OddTable, _: Path) -> Any:
+    import polars
+
+    return open_records(polars.from_arrow(_coded_arrow(table)), codebook=_BOOK, block_rows=_BLOCK)
+
+
+#: Labels that rows of a frame may have, by their number.
+INDEXES: dict[str, Callable[[int], Any]] = {
+    "shifted": lambda n: np.arange(4, n + 4),
+    "duplicate": lambda n: np.arange(n) // 2,
+    "of times": lambda n: np.datetime64("2020-01-01") + np.arange(n),
+    "of two levels": lambda n: [np.arange(n) % 2, np.arange(n)],
+}
+
+
+def _labelled(index: str, table: OddTable, _: Path) -> Any:
+    import pandas as pd
+
+    frame = _coded_arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
+    labels = INDEXES[index](len(frame))
+    frame.index = (
+        pd.MultiIndex.from_arrays(labels) if isinstance(labels, list) else pd.Index(labels)
+    )
+    return open_records(frame, codebook=_BOOK, block_rows=_BLOCK)
 
 
 def _coded_csv(table: OddTable, folder: Path) -> Any:
@@ -394,6 +438,20 @@ _TYPED = (*NUMBERS, "null", "all null", "text")
 _NO_COLUMNS = tuple(name for name in _OPTIONS if name != _GATES)
 _FOR_CATEGORIES = ("adaptive", "screened", "gaussian", "coinpress", "separate", "marginals")
 _IN_TEXT = ("null", "all null", "text", "empty text", "number as text", "date", "beyond float64")
+
+
+def _of_text(make: Callable[[OddTable, Path], Any]) -> WayIn:
+    """Return a way in for frames with a column of text."""
+    return WayIn(
+        make,
+        (*_TYPED, "undecodable"),
+        mechanisms=_FOR_CATEGORIES,
+        options={"bounds": _BOOK.bounds},
+        share=1,
+        coded=True,
+    )
+
+
 WAYS = {
     "array": WayIn(_array),
     "array, device": WayIn(_array, options={"device": "cpu"}, share=1),
@@ -414,11 +472,14 @@ WAYS = {
     "folder of csv": WayIn(_folder, (*NUMBERS, *_IN_TEXT, *LINES), text=True, columns=True),
     "codebook, frame": WayIn(
         _coded_frame,
-        (*NUMBERS, *OBJECTS),
+        (*NUMBERS, *OBJECTS, *CELLS),
         mechanisms=_FOR_CATEGORIES,
         options={"bounds": _BOOK.bounds},
         coded=True,
     ),
+    "codebook, Arrow table": _of_text(_coded_table),
+    "codebook, polars frame": _of_text(_coded_polars),
+    **{f"codebook, frame, labels {each}": _of_text(partial(_labelled, each)) for each in INDEXES},
     "codebook, csv": WayIn(
         _coded_csv,
         (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES),
@@ -481,7 +542,7 @@ def tables_of(case: Case, values: int = 0) -> tuple[OddTable, OddTable, bool]:
         own = [float(x) for x in rng.choice(rows)]
         row, meant = odd_record(kind, random.Random(f"{case.seed} {kind}"), rng, own)
         if WAYS[case.way].text and meant is None:
-            meant = meant_by_text(kind, row)
+            meant = meant_by_text(row)
         fine = meant is not None and np.isfinite(np.array(meant, float)).all()
         fine = fine and kind not in ("decimal", *_NO_NUMBERS_IN_TEXT * WAYS[case.way].text)
         fine = fine and (kind != "long field" or not _short_records(case))

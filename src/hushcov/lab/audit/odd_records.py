@@ -28,7 +28,18 @@ LINES = (
     *("long field", "UTF-8 mark"),
 )
 NOTES = ("long note", "open note", "note not UTF-8")  # beside the features
+#: What only columns of text or objects can hold, as categories of a codebook.
+CELLS = ("undecodable", "list", "no text")
 KINDS = (*NUMBERS, *OBJECTS, *SHAPES, *LINES, *NOTES)
+
+
+class NoText:
+    """An object whose text cannot be had."""
+
+    def __str__(self) -> str:
+        raise ValueError(TEXT)
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ def replaced(
     row = [number(rng) for _ in before.names]
     new, meant = odd_record(kind, random.Random(how), rng, row)
     if in_text and meant is None:
-        meant = meant_by_text(kind, new)
+        meant = meant_by_text(new)
     rows, values = [*before.rows], before.values.copy()
     rows[position] = new
     if meant is not None:
@@ -113,13 +124,11 @@ def odd_record(
     cell, meant = _CELLS[kind](rng, how)
     column = how.randrange(len(row))
     means = [*row[:column], meant, *row[column + 1 :]]
-    return [*row[:column], cell, *row[column + 1 :]], None if meant is None else means
+    return [*row[:column], cell, *row[column + 1 :]], means
 
 
-def meant_by_text(kind: str, row: Any) -> Any:
-    """In a file of text all cells are text: such as read as numbers, or as nothing, are those."""
-    if kind in ("number as text", "empty text"):
-        return [float(cell) if cell != "" else np.nan for cell in row]
+def meant_by_text(row: Any) -> Any:
+    """A line without fields is a record of missing values, in a file of one column."""
     return [np.nan] if row == [] else None
 
 
@@ -139,12 +148,10 @@ def _line(kind: str, how: random.Random, row: list[float]) -> tuple[bytes, Any]:
         "UTF-8 mark": b"\xef\xbb\xbf" + first + rest,
     }
     missing = [np.nan] * len(row)
-    meant: dict[str, list[float]] = {
-        "blank line": missing,
-        "null word": [*missing[:1], *row[1:]],
-        "spaces": row,
-    }
-    meant["long field"] = row
+    first_missing = [*missing[:1], *row[1:]]  # as of fields that are no numbers
+    meant: dict[str, list[float]] = {"blank line": missing, "spaces": row, "long field": row}
+    for each in ("null word", "line break", "not UTF-8", "NUL", "UTF-8 mark"):
+        meant[each] = first_missing
     return lines[kind], meant.get(kind)
 
 
@@ -157,7 +164,7 @@ def _note(kind: str, how: random.Random, row: bytes) -> bytes:
     return text + b'"' if kind == "long note" else text
 
 
-_Cell = Callable[[random.Random, random.Random], tuple[Any, float | None]]
+_Cell = Callable[[random.Random, random.Random], tuple[Any, float]]
 
 
 def _same(value: Any) -> tuple[Any, float]:
@@ -171,15 +178,18 @@ _CELLS: dict[str, _Cell] = {
     "denormal": lambda rng, _: _same(float(f"{DIGITS}{rng.randrange(10)}e-325")),
     "huge": lambda rng, how: _same(float(f"{how.choice('+-')}{DIGITS}{rng.randrange(100)}e299")),
     "NaN": lambda *_: (np.nan, np.nan),
-    "infinity": lambda _, how: (how.choice((np.inf, -np.inf)), None),
+    "infinity": lambda _, how: (how.choice((np.inf, -np.inf)), np.nan),
     "null": lambda *_: (None, np.nan),
-    "text": lambda *_: (TEXT, None),
-    "empty text": lambda *_: ("", None),
-    "number as text": lambda rng, _: (str(number(rng)), None),
-    "date": lambda rng, _: (datetime.date(2073, 11, rng.randrange(1, 31)), None),
-    "complex": lambda rng, _: (complex(number(rng), number(rng)), None),
+    "text": lambda *_: (TEXT, np.nan),
+    "empty text": lambda *_: ("", np.nan),
+    "number as text": lambda rng, _: (text := str(number(rng)), float(text)),
+    "date": lambda rng, _: (datetime.date(2073, 11, rng.randrange(1, 31)), np.nan),
+    "complex": lambda rng, _: (complex(number(rng), number(rng)), np.nan),
     "decimal": lambda rng, _: _same(Decimal(str(number(rng)))),
-    "bytes": lambda *_: (TEXT.encode(), None),
+    "bytes": lambda *_: (TEXT.encode(), np.nan),
+    "undecodable": lambda *_: (b"\xff" + TEXT.encode(), np.nan),
+    "list": lambda *_: ([TEXT], np.nan),
+    "no text": lambda *_: (NoText(), np.nan),
     "beyond int64": lambda rng, _: _same(int(f"{DIGITS}{rng.randrange(10)}" + "0" * 14)),
-    "beyond float64": lambda rng, _: (int(f"{DIGITS}{rng.randrange(10)}" + "0" * 400), None),
+    "beyond float64": lambda rng, _: (int(f"{DIGITS}{rng.randrange(10)}" + "0" * 400), np.nan),
 }

@@ -38,12 +38,11 @@ import hushcov.peers.coinpress
 import hushcov.peers.separate  # so that all that draws a matrix of noise is loaded  # noqa: F401
 from hushcov.accounting import ONE_REPLACED, BoundedRange, Budget, Gaussian, Neighbours, Pure
 from hushcov.estimators import base
-from hushcov.exceptions import HushcovError, TooFewCompleteError
+from hushcov.exceptions import ForeignError, HushcovError, TooFewCompleteError
 from hushcov.genotypes.reading import GenotypeRecords
 from hushcov.noise import TAKEN, gumbel, laplace, normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers.eigen_sampling import Bingham
-from hushcov.release import files
 from hushcov.sums.records import PartitionedRecords, Records
 from hushcov.tables import cluster
 from hushcov.tables.codebook import FrameRecords
@@ -66,8 +65,8 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _RANDOM_NAME = re.compile(r"(?<=-)[0-9a-f]{16}(?=\.partial)|(?<=tmp)[a-z0-9_]{8}")
 
 
-class OtherStepError(BaseException):
-    """A replayed fit does something that the first did not; nothing in a fit catches it."""
+class OtherStepError(KeyboardInterrupt):
+    """A replayed fit does something that the first did not; no fit catches an interrupt."""
 
 
 @dataclass
@@ -163,8 +162,7 @@ class Recorder:
             for source, names in _READERS.items():
                 for name in names:
                     patch(source, name, self._pass(source, name))
-            for module in (base, files):
-                patch(module, "datetime", _Noon)
+            patch(base, "datetime", _Noon)
             yield
 
     def run(self, fit: Callable[[], dict[str, Any]], folder: Path | None = None) -> Trace:
@@ -184,6 +182,8 @@ class Recorder:
             warnings.simplefilter("always")
             try:
                 self.trace.observed = fit()
+            except ForeignError as error:
+                self.trace.faults.append(f"an error of another kind: {error}")
             except HushcovError as error:
                 self.trace.error = error
                 said = (str(error), *getattr(error, "__notes__", ()))

@@ -96,8 +96,8 @@ def _error(results: Results, family: str, contender: str) -> float | None:
 
 def _families_headline(results: Results) -> str:
     means = {}
-    for each in results.contenders:
-        ratios = over_best(results, each.name) if each.private and not each.chooses else {}
+    for each in results.ranked:
+        ratios = over_best(results, each.name)
         if ratios:
             means[each.name] = statistics.fmean(map(math.log, ratios.values()))
     if not means:
@@ -105,11 +105,17 @@ def _families_headline(results: Results) -> str:
     best = min(means, key=means.__getitem__)
     return (
         "Structures that nobody was told: "
-        f"{CONTENDERS[best].title} is nearest to the best of the others,\n"
-        f"{math.exp(means[best]):.2f} times its error in geometric mean"
+        f"{CONTENDERS[best].title} has {math.exp(means[best]):.2f} times\n"
+        "the error of the best of the others, in geometric mean"
     )
 
 
+# What a caption says of lines, where they are drawn.
+_DRAWN = {
+    ZERO: ", and above the dashed line the zero matrix, which needs no data, is better",
+    "thresholded": ". The dark grey line is not private, uses sparsity and is the goal",
+    "empirical": ". The pale grey line is not private and does not use sparsity",
+}
 _ERROR, _RATES, _CROSSOVER, _COST = "error.png", "rates.png", "crossover.png", "cost.png"
 _FAMILIES = "families.png"
 _OTHER_MODELS = {model: f"error-{model}.png" for model in MODELS}
@@ -188,11 +194,11 @@ def describe_error(results: Results, model: str) -> str:
         if spread.skipped is not None
     }
     missing = f" Not everywhere: {' '.join(sorted(skipped))}" if skipped else ""
-    base = _base(results, model)
+    base, drawn = _base(results, model), results.benchmark.contenders
+    lines = [words for name, words in _DRAWN.items() if name in drawn]
     return (
-        "What to see: the lowest line is the best estimate, and above the dashed line the zero "
-        "matrix, which needs no data, is better. Grey is not private: the dark line uses sparsity "
-        "and is the goal, the pale one does not. Each panel varies one quantity around n = "
+        f"What to see: the lowest line is the best estimate{''.join(lines)}. Each panel varies one "
+        "quantity around n = "
         f"{base.n_records:,}, d = {base.n_features}, k = {base.row_sparsity}, epsilon = "
         f"{number(base.epsilon)} (shaded); delta is {number(DELTA)}. All estimators see the same "
         f"records and know mean and scales. Lines are medians of {preset.seeds} seeds, bands their "
@@ -354,7 +360,7 @@ def crossover_figure(results: Results) -> Figure:
         _regions(axes, results, k)
         for size in results.sizes(k):
             place = ([size.point.n_features], [size.point.n_records])
-            if not size.agrees:
+            if size.agrees is False:
                 ring = {"markerfacecolor": "none", "markeredgecolor": "white"}
                 axes.plot(*place, "o", markersize=19, markeredgewidth=2.5, **ring)
             axes.plot(*place, **_marker(size.measured))
@@ -371,9 +377,10 @@ def crossover_figure(results: Results) -> Figure:
 
 def crossover_headline(results: Results) -> str:
     """Say how often the prediction holds."""
-    sizes = _sizes(results)
-    agree = sum(size.agrees for size in sizes)
-    return f"The best mechanism by size: the prediction holds at {agree} of {len(sizes)} sizes"
+    held = [size.agrees for size in _sizes(results) if size.agrees is not None]
+    if not held:
+        return "The best mechanism by size: those that were predicted were not measured"
+    return f"The best mechanism by size: the prediction holds at {sum(held)} of {len(held)} sizes"
 
 
 def describe_crossover(results: Results) -> str:
@@ -382,8 +389,9 @@ def describe_crossover(results: Results) -> str:
     same = sum(size.predicted == size.measured for size in sizes)
     wins = {name: sum(size.measured == name for size in sizes) for name in CONTENDERS}
     tally = ", ".join(f"{name} {count}" for name, count in wins.items() if count)
-    ringed = sum(not size.agrees for size in sizes)
+    ringed, unknown = (sum(size.agrees is each for size in sizes) for each in (False, None))
     rings = f" In white rings ({ringed}) the predicted one is over 10 % worse." if ringed else ""
+    rings += f" At {unknown} the predicted one was not measured." if unknown else ""
     return (
         "What to see: whether markers have the colour of the region they lie in. A region is the "
         "smallest predicted error of all mechanisms that can be planned, from public inputs "

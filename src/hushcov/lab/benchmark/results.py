@@ -25,6 +25,7 @@ from hushcov.lab.benchmark.cells import AXES, DELTA, Cell, Cost, Fit, Point, Pre
 from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, Contender
 from hushcov.lab.benchmark.work import Benchmark
 from hushcov.paper.parameters import smallest_n, theorem_parameters
+from hushcov.planning import default_mechanism
 
 _NEAR = 1.1  # an error within this factor of the best one is as good
 _FIT_COLUMNS = ("error", "recall", "precision", "seconds", "skipped")
@@ -97,12 +98,15 @@ class ErrorSpread:
 
 @dataclass(frozen=True)
 class Size:
-    """One size of the grid: who was predicted to win, who did, and whether that is as good."""
+    """One size of the grid: who was predicted to win, who did, and whether that is as good.
+
+    `agrees` is None where the predicted mechanism was not measured.
+    """
 
     point: Point
     predicted: str
     measured: str
-    agrees: bool
+    agrees: bool | None
 
 
 class Results:
@@ -166,13 +170,15 @@ class Results:
         """Return the private contender of the smallest median error; `ZERO` if none is below 1."""
         return _best(dict(self.ranking(point)))
 
+    @property
+    def ranked(self) -> list[Contender]:
+        """Private contenders; the automatic choice only where what it runs is not among them."""
+        runs = default_mechanism().name in self.benchmark.contenders
+        return [each for each in self.contenders if each.private and not (each.chooses and runs)]
+
     def ranking(self, point: Point) -> list[tuple[str, float]]:
-        """Private contenders by median error, smallest first; not those that run the others."""
-        medians = [
-            (contender.name, self.spread(point, contender.name).median)
-            for contender in self.contenders
-            if contender.private and not contender.chooses
-        ]
+        """Private contenders by median error, smallest first; none is there under two names."""
+        medians = [(each.name, self.spread(point, each.name).median) for each in self.ranked]
         known = [(name, median) for name, median in medians if median is not None]
         return sorted(known, key=lambda item: item[1])
 
@@ -182,9 +188,10 @@ class Results:
         for point in self.benchmark.preset.grid(row_sparsity):
             predicted, measured = self.predicted_winner(point), self.measured_winner(point)
             errors = dict(self.ranking(point)) | {ZERO: 1.0}
-            # A mechanism that was not measured cannot be held against the others.
-            near = errors.get(predicted, np.inf) <= _NEAR * errors[measured]
-            found.append(Size(point, predicted, measured, bool(near)))
+            if predicted == default_mechanism().name and predicted not in errors:
+                predicted = next((x.name for x in self.ranked if x.chooses), predicted)  # runs it
+            near = predicted in errors and bool(errors[predicted] <= _NEAR * errors[measured])
+            found.append(Size(point, predicted, measured, near if predicted in errors else None))
         return found
 
     def headline(self) -> list[dict[str, Any]]:

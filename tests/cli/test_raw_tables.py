@@ -1,0 +1,32 @@
+"""Raw tables with every defect that they have, from `start` to a regression: see the study."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+STUDY = Path(__file__).resolve().parents[2] / "benchmarks" / "studies" / "raw_tables.py"
+
+
+@pytest.fixture
+def study(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(STUDY.parent))
+    spec = importlib.util.spec_from_file_location("raw_tables", STUDY)
+    found = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "raw_tables", found)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hospital", "households"])
+def test_a_walk_from_a_raw_table_to_a_regression(study, name):
+    """Four times the width of an interval: wrong once in many millions of releases."""
+    for what, truth, estimate, low, high in study.walk(getattr(study, name)(30_000, 5)):
+        if what.startswith("share"):
+            assert estimate == pytest.approx(truth, abs=0.05), what
+        else:
+            assert abs(estimate - truth) < 4 * (high - low), what
+            assert high - low < max(1.0, abs(truth)), what
