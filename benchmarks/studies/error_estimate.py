@@ -6,8 +6,9 @@
 
 Tables are random: how many records and columns, how columns are related, and which kinds of columns
 there are, each with parameters of its own. Errors are operator norms in standard deviations against
-the table's own correlations, over their norm. `--fit` prints constants for `release/coverage.py`
-and `postprocess/tails.py`; run it after the default has changed.
+the table's own correlations, over their norm, without the columns that the verdict leaves out.
+`--fit` prints constants for `release/coverage.py` and `postprocess/tails.py`; run it after the
+default has changed.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from hushcov import PrivateSparseCovariance
 from hushcov.mechanisms.adaptive import pairs as mechanism
 from hushcov.postprocess import tails as errors
 from hushcov.release import Release, coverage
-from hushcov.release.pairs import view
+from hushcov.release.description import constant_features, not_found
+from hushcov.release.pairs import UNRELIABLE, view
 from hushcov.steps.norms import NormBound
 
 BUDGET = {"delta": 1e-6, "on_hopeless": "warn", "store_precision": False}
 MOST_ENTRIES = 4e6
 FITTED = {
     coverage: ("_STEEP", "_START", "_MORE", "_DEVIATIONS"),
-    errors: ("_LOST", "_SAMPLING"),
+    errors: ("_SAMPLING",),
 }
 Matrix = npt.NDArray[np.float64]
 Draw = np.random.Generator
@@ -205,7 +207,11 @@ def measure(name: str, x: Matrix, epsilon: float, seed: int) -> Measured:
     truth, units = np.corrcoef(x.T), np.multiply.outer(deviation, deviation)
     estimate = found.covariance_
     estimate = estimate.toarray() if sparse.issparse(estimate) else estimate
-    error = np.linalg.norm(estimate / units - truth, 2) / np.linalg.norm(truth, 2)
+    left_out = {*not_found(found.release_), *constant_features(found.release_)}
+    kept = [i for i in range(len(truth)) if i not in left_out] or [0]
+    part = np.ix_(kept, kept)
+    off = (estimate / units - truth)[part]
+    error = np.linalg.norm(off, 2) / np.linalg.norm(truth[part], 2)
     return Measured(name, found.release_, calls[-1], float(error), truth, deviation)
 
 
@@ -222,6 +228,7 @@ def covered(found: Measured) -> dict[str, float]:
     inside = (table.lower <= value) & (value <= table.upper)
     of_truth = (table.correlation_lower <= truth) & (truth <= table.correlation_upper)
     there = np.isfinite(table.correlation_lower)
+    holds, own_holds = (each.status != UNRELIABLE for each in (table, own))
     square = found.deviation**2
     variances = (own.lower <= square) & (square <= own.upper)
 
@@ -230,10 +237,10 @@ def covered(found: Measured) -> dict[str, float]:
 
     return {
         "pairs": len(rows),
-        "covariances": mean(inside[table.holds]),
-        "correlations": mean(of_truth[table.holds & there]),
-        "variances": mean(variances[own.holds & ~lost]),
-        "wrong alarms": mean(inside & ~table.holds),
+        "covariances": mean(inside[holds]),
+        "correlations": mean(of_truth[holds & there]),
+        "variances": mean(variances[own_holds & ~lost]),
+        "wrong alarms": mean(inside & ~holds),
     }
 
 

@@ -32,6 +32,7 @@ import time
 import venv
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -124,14 +125,15 @@ def opendp() -> Any:
     return dp
 
 
-def hushcov_fit(estimator: str, *, known: bool = True, **given: object) -> Fit:
-    """A fit of "module.Class" of `hushcov.estimators`."""
-    module, name = estimator.split(".")
+def hushcov_fit(name: str, *, known: bool = True, **given: object) -> Fit:
+    """A fit of the estimator of this name."""
 
     def fit(X: np.ndarray, public: Public) -> np.ndarray:
         facts = {"feature_scale": public.feature_scale, "assume_centered": True} if known else {}
-        kind = getattr(importlib.import_module(f"hushcov.estimators.{module}"), name)
+        kind = getattr(importlib.import_module("hushcov"), name)
         new = kind(epsilon=EPSILON, store_precision=False, **facts, **given)
+        if "on_hopeless" in new.get_params():  # the small first fit would be refused
+            new.set_params(on_hopeless="warn")
         return new.fit(X).covariance_
 
     return fit
@@ -158,17 +160,15 @@ METHODS = {
     "OpenDP PCA": Method(opendp_pca, "opendp", 0.0),
     "OpenDP PCA, mean known": Method(opendp_centred, "opendp", 0.0),
     "hushcov EigenSamplingCovariance": Method(
-        hushcov_fit("eigen_sampling.EigenSamplingCovariance"), "hushcov", 0.0
+        hushcov_fit("EigenSamplingCovariance"), "hushcov", 0.0
     ),
     "OpenDP Gaussian noise on X'X": Method(opendp_gaussian, "opendp"),
-    "hushcov GaussianCovariance": Method(
-        hushcov_fit("gaussian.GaussianCovariance", **_SPARSE), "hushcov"
-    ),
+    "hushcov GaussianCovariance": Method(hushcov_fit("GaussianCovariance", **_SPARSE), "hushcov"),
     "hushcov PrivateSparseCovariance": Method(
-        hushcov_fit("sparse.PrivateSparseCovariance", **_SPARSE), "hushcov"
+        hushcov_fit("PrivateSparseCovariance", **_SPARSE), "hushcov"
     ),
     "the same, mean and scales unknown": Method(
-        hushcov_fit("sparse.PrivateSparseCovariance", known=False, **_SPARSE),
+        hushcov_fit("PrivateSparseCovariance", known=False, **_SPARSE),
         "hushcov",
     ),
 }
@@ -266,6 +266,16 @@ def prepare_environment() -> None:
     (ENVIRONMENT / "ready").touch()
 
 
+def versions() -> str:
+    """Return the date and the versions that a page must state beside the table."""
+    code = "import importlib.metadata as m, sys; print(*map(m.version, sys.argv[1:]))"
+    names = ("diffprivlib", "opendp", "scikit-learn")
+    python = METHODS["diffprivlib PCA"].python
+    others = subprocess.check_output([python, "-c", code, *names], text=True).split()
+    found = zip(("hushcov", *names), (metadata.version("hushcov"), *others), strict=True)
+    return f"{time.strftime('%Y-%m-%d')}: " + ", ".join(map(" ".join, found))
+
+
 def print_table(results: dict, limit: float) -> None:
     sizes = sorted(results, key=int)
     print(f"\n| method | delta | {' | '.join(f'd = {d}' for d in sizes)} |")
@@ -320,6 +330,7 @@ def main() -> None:
             document |= {"n_records": arguments.records, "limit_seconds": arguments.limit}
             path.write_text(json.dumps(document, indent=1) + "\n")
     print_table(document["sizes"], arguments.limit)
+    print(f"\n{versions()}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from rich.progress import track
 from unknown_tables import TABLES, Missing
 
 from hushcov import PrivateSparseCovariance
-from hushcov.answers.regression import conditional, regress
+from hushcov.answers.conditional import conditional
+from hushcov.answers.regression import regress
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, structured_covariance
 

