@@ -2,7 +2,7 @@
 
 import math
 
-from hushcov.accounting import UNSPENT, Budget
+from hushcov.kernel.accounting import UNSPENT, Budget
 
 
 def ample(mu: float | None = None) -> Budget:

@@ -24,7 +24,7 @@ if "mix_stderr" in inspect.signature(testing.CliRunner).parameters:
 
 import tolerances
 from chromium import browser, open_page
-from hushcov.noise import entropy
+from hushcov.kernel.noise import entropy
 
 pytest.approx = tolerances.approx
 # No test depends on the clock or on luck. `make slow` searches for new examples.

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from hushcov.accounting import Gaussian, Guarantee
+from hushcov.kernel.accounting import Gaussian, Guarantee
 from hushcov.planning import Forecast
 
 

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from hushcov.accounting import BoundedRange, Budget, Clocked, Gaussian
-from hushcov.noise import gumbel_top, rounded_normal
+from hushcov.kernel.accounting import BoundedRange, Budget, Clocked, Gaussian
+from hushcov.kernel.noise import gumbel_top, rounded_normal
 
 # Modules that add noise to one number, which they make a Python integer first.
 _NUMBERS = ("hushcov.mechanisms.adaptive.pairs",)
@@ -63,7 +63,7 @@ class Recorder:
     def install(self, monkeypatch):
         """Stand wherever noise is drawn."""
         for name, module in list(sys.modules.items()):
-            if not name.startswith("hushcov.") or name.startswith("hushcov.noise"):
+            if not name.startswith("hushcov.") or name.startswith("hushcov.kernel.noise"):
                 continue
             if hasattr(module, "rounded_normal"):
                 drawn = self._number if name in _NUMBERS else self._array

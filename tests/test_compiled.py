@@ -12,7 +12,7 @@ import pytest
 from numba.core.caching import IndexDataCacheFile
 
 from hushcov import _compiled
-from hushcov.sums import rows
+from hushcov.kernel.sums import rows
 
 HEAVY = ("numba", "scipy.optimize", "tomllib")
 NOT_FOR_PLANS = ("sklearn", "pandas", "pyarrow", "matplotlib", "jinja2", "torch", "dask")
@@ -118,11 +118,11 @@ def test_what_was_compiled_is_found_again(monkeypatch, tmp_path):
     assert sum(made.stats.cache_hits.values()) == 1
 
 
-PACKAGES = ("noise", "accounting", "postprocess", "release")
+PACKAGES = ("kernel.noise", "kernel.accounting", "postprocess", "release")
 LATER = (
-    "noise.laplace",
-    *("accounting.filter", "accounting.ledger"),
-    *("tables.files", "tables.formats", "tables.cluster", "sums.device"),
+    "kernel.noise.laplace",
+    *("kernel.accounting.filter", "kernel.accounting.ledger"),
+    *("tables.files", "tables.formats", "tables.cluster", "engines.device"),
     *("release.files", "release.schema", "release.signature"),
 )
 
@@ -136,7 +136,7 @@ def test_every_public_name_is_there(package):
     assert all(getattr(module, name) is not None for name in names)
 
 
-@pytest.mark.parametrize("package", ["noise", "release"])
+@pytest.mark.parametrize("package", ["kernel.noise", "release"])
 def test_other_names_are_not(package):
     module = import_module(f"hushcov.{package}")
     with pytest.raises(AttributeError, match=rf"'hushcov\.{package}' has no attribute 'nothing'"):

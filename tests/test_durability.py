@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from documents import guarantee
-from hushcov.accounting import ledger as ledger_module
-from hushcov.accounting.ledger import Ledger
+from hushcov.kernel.accounting import ledger as ledger_module
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.grids import IntegerGrid
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.release import Release
 from hushcov.release import files as release_files
-from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.statistics import RecordMap, Statistics
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="descriptors have no names on this system"

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian, compose
 from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
+from hushcov.kernel.accounting import Gaussian, compose
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
 from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify

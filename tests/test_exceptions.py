@@ -20,7 +20,6 @@ from pyarrow import ipc, parquet
 import hushcov
 from fuzz.cases import Finding, messages
 from hushcov import GaussianCovariance, exceptions
-from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import (
     CapacityError,
     DataError,
@@ -32,16 +31,18 @@ from hushcov.exceptions import (
 )
 from hushcov.genotypes.estimator import GenotypeCovariance
 from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
-from hushcov.sums.records import DeviceRecords
-from hushcov.sums.statistics import Statistics
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.records.base import DeviceRecords
+from hushcov.kernel.sums.statistics import Statistics
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.sources import ArrayRecords, open_records
-from hushcov.tables.units import Units
+from hushcov.tables.units import units_of
 
 SOURCE = Path(hushcov.__file__).parent
 #: Modules that see records, or what is computed from them before a release.
-FOLDERS = ("sums", "tables")
+FOLDERS = ("kernel/sums", "kernel/records", "engines", "tables")
 SEEING = [path for each in FOLDERS for path in sorted((SOURCE / each).glob("*.py"))]
+SEEING += [SOURCE / "kernel" / "grids.py"]
 SEEING += [SOURCE / "_files.py", SOURCE / "genotypes" / "reading.py"]
 SEEING += [SOURCE / "answers" / "regression.py"]
 SECRET = "s3cret-7731"
@@ -158,8 +159,8 @@ def broken_bed(folder):
 
 
 WAYS = {
-    "unit, list": lambda _: Units.of([SECRET, 1, 2], 3),
-    "unit, objects": lambda _: Units.of(np.array([SECRET, None, "a"], dtype=object), 3),
+    "unit, list": lambda _: units_of([SECRET, 1, 2], 3),
+    "unit, objects": lambda _: units_of(np.array([SECRET, None, "a"], dtype=object), 3),
     "unit, pandas": lambda _: fit(table([SECRET, 1, 2]), unit="id"),
     "unit, polars": lambda _: fit(pl.DataFrame(table([SECRET, None, "a"])), unit="id"),
     "unit, tensor": lambda _: fit(torch.tensor([[1.0], [2.0]]), unit=torch.tensor([1.5, 2.0])),
@@ -334,5 +335,5 @@ def test_identifiers_of_polars_that_are_not_utf_8(capfd):
     """They are compared as bytes: polars would panic, and print them."""
     odd = [b"a", b"\xff" + SECRET.encode(), b"a"]
     units = pl.from_arrow(pa.table({"u": pa.array(odd, pa.binary()).view(pa.string())}))["u"]
-    assert Units.of(units, 3).codes.tolist() == [0, 1, 0]
+    assert units_of(units, 3).codes.tolist() == [0, 1, 0]
     assert not any(capfd.readouterr())

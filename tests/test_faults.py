@@ -11,7 +11,7 @@ import pytest
 
 import fault_points
 from fault_points import SCENARIOS, act_charge, exercise, in_program, open_book, release_of
-from hushcov.accounting import ledger as ledger_module
+from hushcov.kernel.accounting import ledger as ledger_module
 from hushcov.release import files as release_files
 
 # The faults there are with Python 3.11. Fewer are suspicious; other versions differ by a few.

@@ -21,7 +21,11 @@ NOT_PROVED |= {"octaves"}  # reads noisy counts: post-processing
 SLICES = {"multiscale": "paper", "genotypes": "genotypes"}  # a page for a whole folder
 # Pages about code in several places, which count for no other page.
 SHARED = {
-    "neighbours": ("accounting/neighbours.py", "tables/units.py", "steps/counting.py"),
+    "neighbours": (
+        "kernel/accounting/neighbours.py",
+        "kernel/records/units.py",
+        "steps/counting.py",
+    ),
     "lower_bound": ("lab/audit/tracing.py",),
 }
 
@@ -38,7 +42,7 @@ def proved_code(root: Path) -> dict[str, list[Path]]:
     }
     shared = {path for paths in found.values() for path in paths}
     listed = [path for folder in PROVED for path in sorted((package / folder).glob("*"))]
-    for path in (package / "accounting", *listed):
+    for path in (package / "kernel" / "accounting", *listed):
         is_module = path.suffix == ".py" or (path / "__init__.py").exists()
         if is_module and path.stem not in NOT_PROVED and path not in shared:
             found[path.stem] = [module for module in modules(path) if module not in shared]
@@ -148,8 +152,8 @@ PAGE = "# Title\n\n## Step 1: first\n\ntext\n\n## Step 2: second\n\n## Accuracy\
 @pytest.fixture
 def tree(tmp_path):
     for name, text in {
-        "src/hushcov/accounting/__init__.py": "",
-        "src/hushcov/accounting/basic.py": "x = 1  # proof: step 1\n",
+        "src/hushcov/kernel/accounting/__init__.py": "",
+        "src/hushcov/kernel/accounting/basic.py": "x = 1  # proof: step 1\n",
         "src/hushcov/steps/__init__.py": "",
         "src/hushcov/mechanisms/__init__.py": "",
         "src/hushcov/inputs.py": "x = 1\n",
@@ -198,7 +202,7 @@ def test_a_missing_page_is_found(tree, name):
         ("docs/proofs/accounting.md", "## Step 1: all", "## Step 2: all", "does not have"),
         # the page has a step the code does not name
         ("src/hushcov/mechanisms/flat.py", "# proof: step 2", "", "named nowhere"),
-        ("src/hushcov/accounting/basic.py", "# proof: step 1", "", "named nowhere"),
+        ("src/hushcov/kernel/accounting/basic.py", "# proof: step 1", "", "named nowhere"),
         ("docs/proofs/flat.md", "## Acc", "## Step 3: more\n\n## Acc", "named nowhere"),
         # neither may be hidden by sloppy writing
         ("src/hushcov/mechanisms/flat.py", "# proof: step 2", "# proof: Step two", "unreadable"),

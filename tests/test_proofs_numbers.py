@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from hushcov.accounting import gaussian_delta
 from hushcov.inputs import PublicInputs
+from hushcov.kernel.accounting import gaussian_delta
 from hushcov.paper import samplers as order_statistics
 from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import (

@@ -12,13 +12,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, UNSPENT, Budget, Neighbours, Pure
-from hushcov.noise import Entropy
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, UNSPENT, Budget, Neighbours, Pure
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.records.base import CountedRecords
+from hushcov.kernel.records.units import Units
 from hushcov.steps import Prepared, complete, counting, location, norms, preparation, quantiles
 from hushcov.steps import scales as scale_step
-from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
 
 MODULES = (complete, counting, location, norms, preparation, quantiles, scale_step)
 ONE = Neighbours(REPLACE)

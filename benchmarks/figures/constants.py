@@ -19,8 +19,8 @@ import numpy as np
 from rich.progress import Progress
 
 from hushcov.inputs import CalibratedInputs, PublicInputs
+from hushcov.kernel.noise import Entropy
 from hushcov.metrics import operator_norm_error
-from hushcov.noise import Entropy
 from hushcov.paper.mechanism import release_multiscale
 from hushcov.paper.parameters import theorem_parameters
 from hushcov.paper.room import plan_multiscale

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hushcov.accounting import Gaussian, Guarantee
+from hushcov.kernel.accounting import Gaussian, Guarantee
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Part, Release
 from hushcov.release.schema import band_counts, of_windows

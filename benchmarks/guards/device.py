@@ -25,17 +25,17 @@ import torch
 
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import SeededNoiseWarning
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords, DeviceRecords, Records
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of
+from hushcov.kernel.sums.counts import cell_counts, log2_histogram, norm_counts_of, signed_octaves
+from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.mechanisms.screened.values import CentredSigns
 from hushcov.metrics import support_recovery
 from hushcov.postprocess import symmetric_sparse
-from hushcov.sums.bounded import bounded_sums, fourth_sums_of
-from hushcov.sums.counts import cell_counts, log2_histogram, norm_counts_of, signed_octaves
-from hushcov.sums.gram import row_bounded_gram, second_moments
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CentredRecords, CompleteRecords, DeviceRecords, Records
-from hushcov.sums.signs import sign_gram
-from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 GROUP = 5

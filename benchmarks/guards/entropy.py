@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from hushcov import __version__
-from hushcov.noise import entropy_source, gumbel_top, rounded_normal
+from hushcov.kernel.noise import entropy_source, gumbel_top, rounded_normal
 from hushcov.paper.samplers import binomial
 
 AIM = 1e8  # draws a minute

@@ -21,9 +21,9 @@ from statistics import median
 import numpy as np
 
 from hushcov._version import __version__
-from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.signs import PackedSigns, sign_gram
+from hushcov.kernel.grids import IntegerGrid
+from hushcov.kernel.sums.gram import second_moments
+from hushcov.kernel.sums.signs import PackedSigns, sign_gram
 from hushcov.tables.sources import ArrayRecords
 
 

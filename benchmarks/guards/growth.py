@@ -31,8 +31,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
+from hushcov.kernel.records.base import Records
 from hushcov.simulate import gaussian_records, structured_covariance
-from hushcov.sums.records import Records
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 

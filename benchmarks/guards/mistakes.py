@@ -25,8 +25,8 @@ import pandas as pd
 from click.testing import CliRunner
 
 import hushcov
-from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
+from hushcov.kernel.accounting.ledger import Ledger
 
 PRINTED = Path(__file__).resolve().parents[2] / "tests" / "docs" / "mistakes.txt"
 ROWS = 4_000

@@ -2,7 +2,7 @@
 
     python benchmarks/guards/mutation.py --list                 # lines and faults, none tried
     python benchmarks/guards/mutation.py --output results/mutation.json
-    python benchmarks/guards/mutation.py --sample 500 --module noise/normal.py
+    python benchmarks/guards/mutation.py --sample 500 --module kernel/noise/normal.py
 
 The lines are found by a rule, so that new ones are found by themselves (`lines_of`). The tests run
 once, to learn their time and which functions and kernels each of them calls. Then, for every
@@ -42,12 +42,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "hushcov"
-PACKAGES = ("noise", "accounting", "steps", "sums", "tables")
-NEEDS_GPU = ("sums/fused.py",)  # Triton is for such machines alone: mutation_device.py there
-WHOLE = ("sums/device.py", *NEEDS_GPU)  # sums on a device: all of it, and what launches kernels
+PACKAGES = ("kernel", "engines", "steps", "tables")
+NEEDS_GPU = ("engines/fused.py",)  # Triton is for such machines alone: mutation_device.py there
+WHOLE = ("engines/device.py", *NEEDS_GPU)  # sums on a device: all of it, and what launches kernels
 RELEASING = "steps"  # what is done with noisy numbers there is no line of privacy
 # Constants elsewhere divide a budget: what is divided is charged.
-CONSTANTS = ("noise", "accounting")
+CONSTANTS = ("kernel/noise", "kernel/accounting")
 #: Calls that bound, charge, draw or say what is summed: their statements are lines of privacy.
 BEARING = {
     *("moved", "shared", "smallest_sigma", "for_group", "charged", "compose"),
@@ -94,26 +94,26 @@ class Fault:
 # planted ("" for anything), and why; @ stands before what is changed. Most say that either choice
 # gives the same sums or law.
 EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
-    ("noise/laplace.py", "_below(generator, 2) == @0", "1", "either half of a fair bit"),
-    ("noise/laplace.py", "_below(generator, 2) @== 0", "!=", "either half of a fair bit"),
-    ("noise/gumbel.py", "_NEAR_GROUPS = 256", "", "how many words are drawn at a time"),
-    ("noise/gumbel.py", "np.partition(low, count)[count]", "<=", "keys tie with chance 0"),
-    ("noise/gumbel.py", "low > np.partition(high", ">=", "keys tie with chance 0"),
-    ("noise/gumbel.py", "_CHORD, _SLOPES", "0.7186300000000001", "wider: exact bounds decide more"),
+    ("kernel/noise/laplace.py", "_below(generator, 2) == @0", "1", "either half of a fair bit"),
+    ("kernel/noise/laplace.py", "_below(generator, 2) @== 0", "!=", "either half of a fair bit"),
+    ("kernel/noise/gumbel.py", "_NEAR_GROUPS = 256", "", "how many words are drawn at a time"),
+    ("kernel/noise/gumbel.py", "np.partition(low, count)[count]", "<=", "keys tie with chance 0"),
+    ("kernel/noise/gumbel.py", "low > np.partition(high", ">=", "keys tie with chance 0"),
+    ("kernel/noise/gumbel.py", "_CHORD, _SLOPES", "0.7186300000000001", "wider: exact bounds decide more"),
     (
-        "noise/gumbel.py",
+        "kernel/noise/gumbel.py",
         "_CHORD, _SLOPES",
         "0.06567000000000001",
         "wider: exact bounds decide more",
     ),
-    ("noise/gumbel.py", "_CHORD, _SLOPES", "0.45", "wider: exact bounds decide more"),
-    ("noise/normal.py", "_STREAM = 2**12", "", "how many draws are of one stream, which has room"),
-    ("noise/entropy.py", "for i in range(4):", "5", "the fifth word is overwritten by the key"),
-    ("noise/gumbel.py", "below = words[item] >= 0", ">", "a word of 0 is too near the end"),
-    ("noise/gumbel.py", "if words[item] >= 0 else _UPPER", "1", "a word of 0 is too near the end"),
-    *(("sums/products.py", "2.0 ** ((index - @1.5) / 4)", new, "any place in the bin is valid")
+    ("kernel/noise/gumbel.py", "_CHORD, _SLOPES", "0.45", "wider: exact bounds decide more"),
+    ("kernel/noise/normal.py", "_STREAM = 2**12", "", "how many draws are of one stream, which has room"),
+    ("kernel/noise/entropy.py", "for i in range(4):", "5", "the fifth word is overwritten by the key"),
+    ("kernel/noise/gumbel.py", "below = words[item] >= 0", ">", "a word of 0 is too near the end"),
+    ("kernel/noise/gumbel.py", "if words[item] >= 0 else _UPPER", "1", "a word of 0 is too near the end"),
+    *(("kernel/sums/products.py", "2.0 ** ((index - @1.5) / 4)", new, "any place in the bin is valid")
       for new in ("1.6500000000000001", "1.35")),
-    ("sums/products.py", "return max(@1, min(norm", "2", "any bound is valid"),
+    ("kernel/sums/products.py", "return max(@1, min(norm", "2", "any bound is valid"),
     ("steps/location.py", "n @> _SEEN * sigma", ">=", "wide or narrow at the limit: both valid"),
     *(("tables/files.py", text, new, "how many blocks are read ahead") for text, new in (
         ("count = _AHEAD_BYTES // (@8 *", ""), ("count = @_AHEAD_BYTES", ""),
@@ -122,76 +122,76 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("tables/files.py", "parts = self._parts(@2)", "1", "how many rows are held at a time"),
     ("tables/files.py", "return parts if position @>=", ">", "in groups or in batches"),
     ("tables/files.py", "* len(parts) > @0 else None", "1", "in groups or in batches"),
-    ("sums/products.py", "while stop @< len(rows) and", ">=", "slid along or added up"),
-    *(("sums/signs.py", "if bit % @4 == 0", new, "one at a time, or four of a word")
+    ("kernel/sums/products.py", "while stop @< len(rows) and", ">=", "slid along or added up"),
+    *(("kernel/sums/signs.py", "if bit % @4 == 0", new, "one at a time, or four of a word")
       for new in ("3", "5")),
-    *(("sums/signs.py", text, "", "how many features a panel has") for text in (
+    *(("kernel/sums/signs.py", text, "", "how many features a panel has") for text in (
         "max(1, gram.PANEL_BYTES @// (8 *", "max(1, @gram.PANEL_BYTES", "// (8 @* (d - start)",
         "// (8 * (d @- start)",
     )),
-    ("sums/products.py", "if too_fine or self.largest_square_norm", ">", "2**53 itself is exact"),
-    ("accounting/budget.py", "math.sqrt(self.left) * (1 - 2.0**-50)", "1.8", "a wider margin"),
-    ("accounting/budget.py", "(delta - numerical_delta) * (1 - 2.0**-50)", "1.8", "a wider margin"),
+    ("kernel/sums/products.py", "if too_fine or self.largest_square_norm", ">", "2**53 itself is exact"),
+    ("kernel/accounting/budget.py", "math.sqrt(self.left) * (1 - 2.0**-50)", "1.8", "a wider margin"),
+    ("kernel/accounting/budget.py", "(delta - numerical_delta) * (1 - 2.0**-50)", "1.8", "a wider margin"),
     *((f"steps/{name}.py", "+ rounded_normal(entropy.generator", "-", "noise is symmetric")
       for name in ("preparation", "norms", "complete")),
-    ("sums/statistics.py", "to_disk(place.parent)", "", "a file is on the disk a little later"),
-    ("noise/gumbel.py", "digits = max(0,", "1", "one more digit"),
-    ("noise/normal.py", "_SLACK = Fraction(1, 10**12)", "11", "the error is below 1e-15"),
-    ("noise/normal.py", "_SLACK = Fraction(1, 10**12)", "13", "the error is below 1e-15"),
-    ("noise/gumbel.py", "items = items.where(low <= threshold)", "<", "keys tie with chance 0"),
-    ("noise/gumbel.py", "even_parts(room_for(len(scores)) // GROUP", "", "words of no item"),
-    ("noise/gumbel.py", "least = score if score < least", "<=", "equal scores"),
-    ("noise/gumbel.py", "most = score if score > most", ">=", "equal scores"),
+    ("kernel/sums/statistics.py", "to_disk(place.parent)", "", "a file is on the disk a little later"),
+    ("kernel/noise/gumbel.py", "digits = max(0,", "1", "one more digit"),
+    ("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", "11", "the error is below 1e-15"),
+    ("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", "13", "the error is below 1e-15"),
+    ("kernel/noise/gumbel.py", "items = items.where(low <= threshold)", "<", "keys tie with chance 0"),
+    ("kernel/noise/gumbel.py", "even_parts(room_for(len(scores)) // GROUP", "", "words of no item"),
+    ("kernel/noise/gumbel.py", "least = score if score < least", "<=", "equal scores"),
+    ("kernel/noise/gumbel.py", "most = score if score > most", ">=", "equal scores"),
     ("tables/files.py", "or tuple(spans[:1])", "2", "files without rows"),
-    ("sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
-    ("sums/rows.py", "whole = len(lanes) // _TOGETHER", "/", "the loop below does the rest"),
-    ("noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "1.8", "wider: more is exact"),
-    ("noise/entropy.py", "x = np.zeros((16, _LANES)", "17", "a row that nobody reads"),
+    ("kernel/sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
+    ("kernel/sums/rows.py", "whole = len(lanes) // _TOGETHER", "/", "the loop below does the rest"),
+    ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "1.8", "wider: more is exact"),
+    ("kernel/noise/entropy.py", "x = np.zeros((16, _LANES)", "17", "a row that nobody reads"),
     ("tables/cluster.py", "rows = min(_ROWS_OF_PIECE", "", "how many rows a piece has"),
-    ("sums/statistics.py", "gram.setflags(write=False)", "True", "it only warns who writes"),
-    ("sums/products.py", "largest * self.size_range >= LARGEST_SUM", ">", "2**62 itself fits"),
-    ("tables/units.py", "if most_rows > 1:", ">=", "one row of a unit, either way"),
+    ("kernel/sums/statistics.py", "gram.setflags(write=False)", "True", "it only warns who writes"),
+    ("kernel/sums/products.py", "largest * self.size_range >= LARGEST_SUM", ">", "2**62 itself fits"),
+    ("kernel/records/units.py", "if most_rows > 1:", ">=", "one row of a unit, either way"),
     ("tables/cluster.py", "fewest = max(_FEWEST_ROWS", "", "how many rows a piece has"),
-    ("accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
-    ("noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
-    ("sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
-    ("accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
-    *(("accounting/composition.py", text, "", "both formulas hold there") for text in (
+    ("kernel/accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
+    ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
+    ("kernel/sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
+    ("kernel/accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
+    *(("kernel/accounting/composition.py", text, "", "both formulas hold there") for text in (
         "_SMALL_MU = 0.5", "if mu < _SMALL_MU", "_LARGEST_MU = 1e4", "_LARGEST_NEAR = 1e5",
         "_FAR = 50.0", "if start + width > _FAR", "leggauss(20)", "_SMALLEST_ANGLE = 1e-150",
         "SMALLEST_MU = 1e-300",
     )),
-    *(("accounting/composition.py", text, "", "any order, rate or share is valid") for text in (
+    *(("kernel/accounting/composition.py", text, "", "any order, rate or share is valid") for text in (
         "_LATES = tuple(", "_LOG_ORDERS = np.linspace(",
         "_SMALLEST_SHARE = 1e-3", "_ANGLES = np.geomspace(1e-6",
         "<= late < delta]", "if late < _SMALLEST_SHARE * best",
     )),
-    *(("accounting/composition.py", text, "", "errors are a tenth of it") for text in (
+    *(("kernel/accounting/composition.py", text, "", "errors are a tenth of it") for text in (
         "ROUNDING = 1e-11", "CLOCK_ROUNDING = 1e-12",
     )),
-    ("accounting/composition.py", "np.log1p(ROUNDING * (1 + width))", "2", "a wider margin"),
-    ("accounting/composition.py", "for k in reversed(range(10))", "11", "a smaller term"),
-    *(("accounting/ledger.py", "distance * (1 + 1e-12)", new, "a wide margin either way")
+    ("kernel/accounting/composition.py", "np.log1p(ROUNDING * (1 + width))", "2", "a wider margin"),
+    ("kernel/accounting/composition.py", "for k in reversed(range(10))", "11", "a smaller term"),
+    *(("kernel/accounting/ledger.py", "distance * (1 + 1e-12)", new, "a wide margin either way")
       for new in ("9e-13", "1.1000000000000002e-12")),
-    ("sums/signs.py", "while start < d - 1:", "<=", "a panel without pairs more"),
-    ("sums/signs.py", "np.concatenate(found) if len(found) != @1", "0", "joined, or as it is"),
-    ("sums/signs.py", "size = @(stop - start) * (2 * d", "", "the product is even"),
-    ("sums/products.py", "16 * records.n_records <= _KEPT_BYTES", "", "kept or not: the same sums"),
-    *(("sums/signs.py", "max(1, gram.PANEL_BYTES // (@8 *", new, "how many features a panel has")
+    ("kernel/sums/signs.py", "while start < d - 1:", "<=", "a panel without pairs more"),
+    ("kernel/sums/signs.py", "np.concatenate(found) if len(found) != @1", "0", "joined, or as it is"),
+    ("kernel/sums/signs.py", "size = @(stop - start) * (2 * d", "", "the product is even"),
+    ("kernel/sums/products.py", "16 * records.n_records <= _KEPT_BYTES", "", "kept or not: the same sums"),
+    *(("kernel/sums/signs.py", "max(1, gram.PANEL_BYTES // (@8 *", new, "how many features a panel has")
       for new in ("7", "9")),
-    ("sums/signs.py", "max(@1, gram.PANEL_BYTES // (8 *", "2", "how many features a panel has"),
-    ("sums/signs.py", "most = TILE_BYTES * 8 //", "", "how many records wait"),
-    ("sums/rows.py", "rows.dtype.bitwidth // 8", "7", "16 // 7 is 2, too"),
-    ("sums/products.py", "added = 0", "1", "added up a record earlier"),
-    ("sums/products.py", "EXACT_ROWS = 4096", "", "exact for thousands of times as many"),
-    *(("sums/products.py", text, new, "the same sums, added up then") for text, new in (
+    ("kernel/sums/signs.py", "max(@1, gram.PANEL_BYTES // (8 *", "2", "how many features a panel has"),
+    ("kernel/sums/signs.py", "most = TILE_BYTES * 8 //", "", "how many records wait"),
+    ("kernel/sums/rows.py", "rows.dtype.bitwidth // 8", "7", "16 // 7 is 2, too"),
+    ("kernel/sums/products.py", "added = 0", "1", "added up a record earlier"),
+    ("kernel/sums/products.py", "EXACT_ROWS = 4096", "", "exact for thousands of times as many"),
+    *(("kernel/sums/products.py", text, new, "the same sums, added up then") for text, new in (
         ("if added @+ together > EXACT_ROWS", "-"), ("if added + together @> EXACT_ROWS", ">="),
         ("if added + together @> EXACT_ROWS", "<="),
     )),
-    ("sums/counts.py", "RowSums(count_rows, (), (1,)", "2", "a number that nobody reads"),
+    ("kernel/sums/counts.py", "RowSums(count_rows, (), (1,)", "2", "a number that nobody reads"),
     ("steps/preparation.py", "size_range=1, size_cap=@1", "", "a number that nobody reads"),
-    ("tables/compact.py", "_TOGETHER if row_sums.long_blocks else 1", "", "rows at a time"),
-    ("sums/statistics.py", "or d < 1 or size - start", "0", "refused below, in other words"),
+    ("kernel/records/compact.py", "_TOGETHER if row_sums.long_blocks else 1", "", "rows at a time"),
+    ("kernel/sums/statistics.py", "or d < 1 or size - start", "0", "refused below, in other words"),
     *(("tables/files.py", text, "", "how many rows are held at a time") for text in (
         "parts = self._parts(8)", "room = reader_bytes(d)", "room += (self.memory or 0)",
         "rows = room - 3 * threads()", "rows = max(1, rows // (value_bytes",
@@ -209,112 +209,112 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
       for new in (">=", "0")),
     ("tables/cluster.py", "data.to_delayed()[:, 0]", "(-1)", "the last of one block"),
     ("tables/cluster.py", "return PartitionUnits(np.zeros(0", "1", "a number that nobody reads"),
-    ("tables/units.py", "if most_rows > 1:", "0", "one row of a unit, either way"),
-    ("tables/units.py", "max(1, int(self._times.max(initial=0)))", "1", "at least 1, either way"),
+    ("kernel/records/units.py", "if most_rows > 1:", "0", "one row of a unit, either way"),
+    ("kernel/records/units.py", "max(1, int(self._times.max(initial=0)))", "1", "at least 1, either way"),
     ("tables/codebook.py", "gaps, (name,))[:, 0]", "(-1)", "the last of one column"),
-    *(("noise/gumbel.py", text, new, "words of -1, 0 and 1 are too near an end") for text, new in (
+    *(("kernel/noise/gumbel.py", text, new, "words of -1, 0 and 1 are too near an end") for text, new in (
         ("below = words[item] >= 0", "(-1)"), ("below = words[item] >= 0", "1"),
         ("if words[item] >= 0 else _UPPER", "(-1)"), ("if words[item] >= 0 else _UPPER", ">"),
     )),
-    ("noise/gumbel.py", "_UPPER_HALF = (-0.367, 3.5)", repr(3.5 * 1.1), "exact bounds decide"),
-    *(("noise/gumbel.py", text, "", "exact bounds decide what is left")
+    ("kernel/noise/gumbel.py", "_UPPER_HALF = (-0.367, 3.5)", repr(3.5 * 1.1), "exact bounds decide"),
+    *(("kernel/noise/gumbel.py", text, "", "exact bounds decide what is left")
       for text in ("_MOST_MOVES = 2", "if ruler.rate * abs(at_cut - ruler.reference) <= _NEAR")),
-    *(("noise/gumbel.py", "prec=2 * uniform.length + digits + 25", new, "digits to spare")
+    *(("kernel/noise/gumbel.py", "prec=2 * uniform.length + digits + 25", new, "digits to spare")
       for new in ("3", "24", "26")),
-    *(("noise/gumbel.py", "found = np.empty(2 * _BATCH", new, "it grows where it must")
+    *(("kernel/noise/gumbel.py", "found = np.empty(2 * _BATCH", new, "it grows where it must")
       for new in ("1", "3")),
-    *(("noise/normal.py", "_SLACK = Fraction(1, 10**12)", new, "the error is below 1e-15")
+    *(("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", new, "the error is below 1e-15")
       for new in ("2", "9")),
-    ("noise/normal.py", "first, last = low + unit // 2", "-(-(unit) // (2))", "units are even"),
-    *(("noise/normal.py", "for reached in range(len(_LEVELS) - 1)", new, "the exact path meets it")
+    ("kernel/noise/normal.py", "first, last = low + unit // 2", "-(-(unit) // (2))", "units are even"),
+    *(("kernel/noise/normal.py", "for reached in range(len(_LEVELS) - 1)", new, "the exact path meets it")
       for new in ("0", "2")),
-    ("noise/normal.py", "unclear_place = beyond < widening", "<=", "wider: more is exact"),
-    ("noise/normal.py", "place = _REJECTED if excess > 0.0", ">=", "a tie is decided exactly"),
-    ("sums/int16.py", "squares = np.zeros((2, d)", "3", "a row that nobody reads"),
-    ("sums/products.py", "while e + 1 < stop and rows[e] == rows[e + 1] == i", "!=",
+    ("kernel/noise/normal.py", "unclear_place = beyond < widening", "<=", "wider: more is exact"),
+    ("kernel/noise/normal.py", "place = _REJECTED if excess > 0.0", ">=", "a tie is decided exactly"),
+    ("kernel/sums/int16.py", "squares = np.zeros((2, d)", "3", "a row that nobody reads"),
+    ("kernel/sums/products.py", "while e + 1 < stop and rows[e] == rows[e + 1] == i", "!=",
      "one at a time: the same sums"),
-    ("sums/signs.py", "if i + 1 < end:", "0", "it is added where nobody reads"),
-    ("noise/gumbel.py", "_NEAR = _LIBRARY_ERROR", "", "exact bounds decide what is left"),
-    *(("noise/normal.py", "while len(cumulated) <= k or len(cumulated) ** 2 < 5", new, why)
+    ("kernel/sums/signs.py", "if i + 1 < end:", "0", "it is added where nobody reads"),
+    ("kernel/noise/gumbel.py", "_NEAR = _LIBRARY_ERROR", "", "exact bounds decide what is left"),
+    *(("kernel/noise/normal.py", "while len(cumulated) <= k or len(cumulated) ** 2 < 5", new, why)
       for new, why in (("<=", "one weight more"), ("6", "some weights more"),
                        ("4", "what is left out is below the slack up to 800 bits"))),
-    ("noise/normal.py", "_ROOM = room_for(3 * _STREAM)", "4", "more room"),
-    ("noise/normal.py", "if size >= _KEYED and has_keys", ">", "both have the law"),
-    ("sums/counts.py", "if some_nothing else 0", "", "0 is nothing already"),
-    ("sums/counts.py", "if nothing > 0 else 0", ">=", "0 is nothing already"),
-    ("sums/counts.py", "if nothing > 0 else @0", "1", "0 is nothing already"),
-    ("sums/counts.py", "if nothing > 0 else @0", "(-1)", "0 is nothing already"),
-    ("sums/counts.py", "if nothing > @0 else 0", "(-1)", "0 is nothing already"),
-    ("sums/counts.py", "if own[a, 0] != MISSING else 0", "(-1)", "a loop over nothing"),
-    ("sums/counts.py", "_ROWS_TOGETHER = 4", "", "how many rows go together"),
-    ("sums/counts.py", "_BINS_TOGETHER = 2**12", "", "how many values go together"),
-    *(("sums/bounded.py", text, new, "the same sums, added up then") for text, new in (
+    ("kernel/noise/normal.py", "_ROOM = room_for(3 * _STREAM)", "4", "more room"),
+    ("kernel/noise/normal.py", "if size >= _KEYED and has_keys", ">", "both have the law"),
+    ("kernel/sums/counts.py", "if some_nothing else 0", "", "0 is nothing already"),
+    ("kernel/sums/counts.py", "if nothing > 0 else 0", ">=", "0 is nothing already"),
+    ("kernel/sums/counts.py", "if nothing > 0 else @0", "1", "0 is nothing already"),
+    ("kernel/sums/counts.py", "if nothing > 0 else @0", "(-1)", "0 is nothing already"),
+    ("kernel/sums/counts.py", "if nothing > @0 else 0", "(-1)", "0 is nothing already"),
+    ("kernel/sums/counts.py", "if own[a, 0] != MISSING else 0", "(-1)", "a loop over nothing"),
+    ("kernel/sums/counts.py", "_ROWS_TOGETHER = 4", "", "how many rows go together"),
+    ("kernel/sums/counts.py", "_BINS_TOGETHER = 2**12", "", "how many values go together"),
+    *(("kernel/sums/bounded.py", text, new, "the same sums, added up then") for text, new in (
         ("a @% EXACT_ROWS == EXACT_ROWS - 1", "*"), ("a % EXACT_ROWS @== EXACT_ROWS - 1", "!="),
         ("EXACT_ROWS @- 1 or a ==", "+"), ("EXACT_ROWS - @1 or a ==", "0"),
         ("EXACT_ROWS - @1 or a ==", "2"),
     )),
-    ("sums/gram.py", "longest = 1", "", "room for rows"),
-    ("noise/normal.py", "unclear = np.empty((room, 4)", "5", "more room"),
-    ("sums/int16.py", "_PAIRS = STRIP // 2", "-(-(STRIP) // (2))", "a strip has whole pairs"),
-    ("sums/int16.py", "if end > 0:", ">=", "a chunk without pairs adds zeros"),
-    ("sums/int16.py", "if end > 0:", "(-1)", "a chunk without pairs adds zeros"),
-    ("sums/products.py", "added += len(part)", "-=", "exact for thousands of times as many"),
-    *(("sums/products.py", "narrow = grid[1] * grid[1] * together", new, "in eight bytes: the same")
+    ("kernel/sums/gram.py", "longest = 1", "", "room for rows"),
+    ("kernel/noise/normal.py", "unclear = np.empty((room, 4)", "5", "more room"),
+    ("kernel/sums/int16.py", "_PAIRS = STRIP // 2", "-(-(STRIP) // (2))", "a strip has whole pairs"),
+    ("kernel/sums/int16.py", "if end > 0:", ">=", "a chunk without pairs adds zeros"),
+    ("kernel/sums/int16.py", "if end > 0:", "(-1)", "a chunk without pairs adds zeros"),
+    ("kernel/sums/products.py", "added += len(part)", "-=", "exact for thousands of times as many"),
+    *(("kernel/sums/products.py", "narrow = grid[1] * grid[1] * together", new, "in eight bytes: the same")
       for new in ("1.8", "30")),
-    ("sums/products.py", "if stop - e >= _WINDOW:", "", "slid along or added up: the same sums"),
-    ("sums/products.py", "stop += 1", "-=", "slid along or added up: the same sums"),
-    ("sums/products.py", "found = np.empty((records.n_rows, 2))", "3", "a column nobody reads"),
-    ("sums/products.py", "_WINDOW = 9", "", "slid along or added up: the same sums"),
-    ("sums/products.py", "_NEAR = 8", "", "there is room for 22 squares whose products are exact"),
-    *(("sums/rows.py", text, new, "fewer records side by side") for text, new in (
+    ("kernel/sums/products.py", "if stop - e >= _WINDOW:", "", "slid along or added up: the same sums"),
+    ("kernel/sums/products.py", "stop += 1", "-=", "slid along or added up: the same sums"),
+    ("kernel/sums/products.py", "found = np.empty((records.n_rows, 2))", "3", "a column nobody reads"),
+    ("kernel/sums/products.py", "_WINDOW = 9", "", "slid along or added up: the same sums"),
+    ("kernel/sums/products.py", "_NEAR = 8", "", "there is room for 22 squares whose products are exact"),
+    *(("kernel/sums/rows.py", text, new, "fewer records side by side") for text, new in (
         ("128, 16, 2**@18", "17"), ("128, 16, @2**18", "1"), ("128, 16, 2@**18", "*"),
     )),
-    *(("sums/rows.py", "_TOGETHER, _PIECE = 8, 512", new, "features that are turned together")
+    *(("kernel/sums/rows.py", "_TOGETHER, _PIECE = 8, 512", new, "features that are turned together")
       for new in ("511", "513")),
-    ("sums/rows.py", "_TURNED = 256", "", "rows that are turned together"),
-    ("sums/rows.py", "_SQUARES_TOGETHER = 2**12", "11", "as few roundings after each other"),
-    *(("sums/signs.py", text, new, "one at a time, or four of a word") for text, new in (
+    ("kernel/sums/rows.py", "_TURNED = 256", "", "rows that are turned together"),
+    ("kernel/sums/rows.py", "_SQUARES_TOGETHER = 2**12", "11", "as few roundings after each other"),
+    *(("kernel/sums/signs.py", text, new, "one at a time, or four of a word") for text, new in (
         ("if bit % 4 == @0 and", "(-1)"), ("and a + @4 <= n_rows", "5"), ("if bit @% 4 ==", "*"),
         ("and a + 4 @<= n_rows", "<"),
     )),
-    ("sums/signs.py", "p, q = positive[at : at + right", "", "kernels do not look at ends"),
-    *(("sums/signs.py", "return max(1, n_rows // CELL_ROWS)", new, "how many records wait")
+    ("kernel/sums/signs.py", "p, q = positive[at : at + right", "", "kernels do not look at ends"),
+    *(("kernel/sums/signs.py", "return max(1, n_rows // CELL_ROWS)", new, "how many records wait")
       for new in ("2", "-(-(n_rows) // (CELL_ROWS))")),
-    ("sums/records.py", "complete = zeros_stay or not (", "and", "centred before or while summed"),
-    ("sums/records.py", "if complete and sums is not None and sums.centring", "is not",
+    ("kernel/records/base.py", "complete = zeros_stay or not (", "and", "centred before or while summed"),
+    ("kernel/records/base.py", "if complete and sums is not None and sums.centring", "is not",
      "centred before or while summed"),
-    ("sums/records.py", "self._check_gaps(block_function)", "pass", "the records inside check it"),
-    ("sums/records.py", "n_readings = -(-max(1,", "2", "a buffer holds more than two rows"),
-    ("sums/records.py", "ends = [self.n_records * k // n_readings",
+    ("kernel/records/base.py", "self._check_gaps(block_function)", "pass", "the records inside check it"),
+    ("kernel/records/base.py", "n_readings = -(-max(1,", "2", "a buffer holds more than two rows"),
+    ("kernel/records/base.py", "ends = [self.n_records * k // n_readings",
      "-(-(self.n_records * k) // (n_readings))", "other rows in each reading"),
-    *(("sums/records.py", "if np.diff(self.unit_starts).max(initial=0)", new, "units have rows")
+    *(("kernel/records/base.py", "if np.diff(self.unit_starts).max(initial=0)", new, "units have rows")
       for new in ("1", "(-1)")),
-    *(("sums/records.py", "if (np.diff(own) < 0).any():", new, "put in the order that they have")
+    *(("kernel/records/base.py", "if (np.diff(own) < 0).any():", new, "put in the order that they have")
       for new in ("<=", ">=", "1")),
     ("steps/location.py", "counts + noise.reshape(counts.shape)", "-", "noise is symmetric"),
     ("steps/quantiles.py", "(counts + noise).astype(np.float64)", "-", "noise is symmetric"),
     ("steps/scales.py", "counts += noise.reshape(counts.shape)", "-=", "noise is symmetric"),
     ("steps/preparation.py", "nowhere, nowhere, @1, 1, unit", "", "there are no pairs to weigh"),
     ("steps/preparation.py", "wanted.append(fourth_sums_of(", "pass", "summed later, the same"),
-    *(("accounting/composition.py", text, new, "both formulas hold there") for text, new in (
+    *(("kernel/accounting/composition.py", text, new, "both formulas hold there") for text, new in (
         ("log_ratio = np.where(order < 2", "<="), ("log_ratio = np.where(order < 2", "3"),
         ("return np.where(x < 1.0", "0.9"), ("return np.where(x < 1.0", "<="),
         ("np.sinh(np.minimum(x, 1.0) / 2)", "1.1"), ("= np.minimum(x, 1.0) ** 2", "1.1"),
         ("x = np.maximum(x, 1.0)", "0.9"),
     )),
-    ("accounting/composition.py", "_rounding_guard(1 + 1 / (order - 1))", "2", "a wider margin"),
-    *(("accounting/composition.py", "trial = epsilon * (1 + 1e-9)", new, "any trial is valid")
+    ("kernel/accounting/composition.py", "_rounding_guard(1 + 1 / (order - 1))", "2", "a wider margin"),
+    *(("kernel/accounting/composition.py", "trial = epsilon * (1 + 1e-9)", new, "any trial is valid")
       for new in ("9e-10", "1.1000000000000001e-09")),
-    *(("accounting/filter.py", "epsilon * _REFUSED, 2.0 * epsilon", new, "where a search begins")
+    *(("kernel/accounting/filter.py", "epsilon * _REFUSED, 2.0 * epsilon", new, "where a search begins")
       for new in ("1.8", "2.2")),
-    ("accounting/filter.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
+    ("kernel/accounting/filter.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
     ("tables/files.py", "types.is_integer(column.type) or", "and", "Arrow makes the same numbers"),
     ("tables/files.py", "part._ahead = False", "True", "read ahead or not: the same rows"),
     ("tables/files.py", "yield batch.column(0)", "(-1)", "the only column"),
     ("tables/files.py", "if part.stop > start", ">=", "a part without rows more"),
     ("tables/files.py", "if first < last:", "<=", "a batch without rows more"),
     ("tables/files.py", "and self._parts(2) is not None", "3", "columns or rows: the same counts"),
-    *(("tables/compact.py", text, new, why) for text, new, why in (
+    *(("kernel/records/compact.py", text, new, why) for text, new, why in (
         ("self.copy.most_bytes > 0", "1", "a copy has two bytes at least"),
         ("max(1, step)", "0", "blocks have rows"),
         ("max(1, step)", "2", "a step of one row is of a block of one row"),
@@ -324,11 +324,11 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("odd += column[a] - column[a]", "+", "values are looked at once more"),
         ("odd = 0", "1", "values are looked at once more"),
     )),
-    ("sums/statistics.py", "gram.setflags(write=False)", "pass", "copied and read-only then"),
-    ("sums/statistics.py", "if file.read(_CHECKSUM_BYTES + 1)", "0", "its size was compared"),
-    ("sums/statistics.py", "if file.read(_CHECKSUM_BYTES + 1)", "2", "its size was compared"),
-    ("sums/statistics.py", "json.dumps(about, allow_nan=False)", "True", "all are finite"),
-    *(("sums/device.py", text, new, why) for text, new, why in (
+    ("kernel/sums/statistics.py", "gram.setflags(write=False)", "pass", "copied and read-only then"),
+    ("kernel/sums/statistics.py", "if file.read(_CHECKSUM_BYTES + 1)", "0", "its size was compared"),
+    ("kernel/sums/statistics.py", "if file.read(_CHECKSUM_BYTES + 1)", "2", "its size was compared"),
+    ("kernel/sums/statistics.py", "json.dumps(about, allow_nan=False)", "True", "all are finite"),
+    *(("engines/device.py", text, new, why) for text, new, why in (
         ("_PRODUCT_BYTES = 2**30", "", "how many rows are held at a time"),
         ("return max(1, _PRODUCT_BYTES // (64", "", "how many rows are held at a time"),
         ("step = max(1, min(EXACT_ROWS", "", "sums of a block are exact in doubles"),
@@ -343,27 +343,27 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("torch.where(factor < 1.0", "<=", "all of it, or a share of 1"),
         ("torch.where(factor < 1.0", "1.1", "all of it, or a share of 1"),
     )),
-    *(("noise/gumbel.py", "if sum(map(len, pool)) >= 2 * count", new, "sorted out now or later")
+    *(("kernel/noise/gumbel.py", "if sum(map(len, pool)) >= 2 * count", new, "sorted out now or later")
       for new in ("1", "3", ">")),
-    ("noise/gumbel.py", "digits = max(0, Decimal(rate", "(-1)", "digits to spare"),
-    ("noise/gumbel.py", "slack, unit = Decimal((0, (1,)", "2", "wider: more is exact"),
-    ("noise/gumbel.py", "near = word ^ (word >> 63)", "62", "a cell of 2**62: within the error"),
-    ("noise/gumbel.py", "if number + len(found) > len(places)", ">=", "it grows earlier"),
-    ("noise/gumbel.py", "longer = np.empty((2, 2 * (number", "3", "more room"),
-    ("accounting/composition.py", "or parts.total_variation == 0", "(-1)", "found once more"),
-    *(("sums/gram.py", "longest = max(longest, starts[u + 1]", new, "room for rows")
+    ("kernel/noise/gumbel.py", "digits = max(0, Decimal(rate", "(-1)", "digits to spare"),
+    ("kernel/noise/gumbel.py", "slack, unit = Decimal((0, (1,)", "2", "wider: more is exact"),
+    ("kernel/noise/gumbel.py", "near = word ^ (word >> 63)", "62", "a cell of 2**62: within the error"),
+    ("kernel/noise/gumbel.py", "if number + len(found) > len(places)", ">=", "it grows earlier"),
+    ("kernel/noise/gumbel.py", "longer = np.empty((2, 2 * (number", "3", "more room"),
+    ("kernel/accounting/composition.py", "or parts.total_variation == 0", "(-1)", "found once more"),
+    *(("kernel/sums/gram.py", "longest = max(longest, starts[u + 1]", new, "room for rows")
       for new in ("+", "-")),
-    ("sums/gram.py", "if square <= largest:", "<", "nothing is done to it"),
-    ("sums/int16.py", "strip, pair = a // STRIP", "-(-(a % STRIP) // (2))", "rows are even"),
-    ("sums/int16.py", "if a + 1 < len(integers) else (nothing, 0)", "(-1)", "the only row"),
-    *(("sums/int16.py", "rows, n_vectors = (8, 2) if lanes == 16", new, "the shape of a tile")
+    ("kernel/sums/gram.py", "if square <= largest:", "<", "nothing is done to it"),
+    ("kernel/sums/int16.py", "strip, pair = a // STRIP", "-(-(a % STRIP) // (2))", "rows are even"),
+    ("kernel/sums/int16.py", "if a + 1 < len(integers) else (nothing, 0)", "(-1)", "the only row"),
+    *(("kernel/sums/int16.py", "rows, n_vectors = (8, 2) if lanes == 16", new, "the shape of a tile")
       for new in ("!=", "1")),
-    ("sums/products.py", "useful = any(layer.keeps_copy", "all", "kept or not: the same sums"),
-    ("sums/products.py", "short = kept.found[:, 0] <=", "<", "as long as its bound: a factor of 1"),
-    *(("sums/products.py", "together, added = lanes.shape[1], 0", new, "added up a record later")
+    ("kernel/sums/products.py", "useful = any(layer.keeps_copy", "all", "kept or not: the same sums"),
+    ("kernel/sums/products.py", "short = kept.found[:, 0] <=", "<", "as long as its bound: a factor of 1"),
+    *(("kernel/sums/products.py", "together, added = lanes.shape[1], 0", new, "added up a record later")
       for new in ("1", "(-1)")),
-    ("sums/rows.py", "seen = np.uint64(0)", "1", "places of the exponent are looked at alone"),
-    ("sums/signs.py", "if i + 1 < end:", "<=", "it is added where nobody reads"),
+    ("kernel/sums/rows.py", "seen = np.uint64(0)", "1", "places of the exponent are looked at alone"),
+    ("kernel/sums/signs.py", "if i + 1 < end:", "<=", "it is added where nobody reads"),
 )  # fmt: skip
 
 
@@ -1117,7 +1117,10 @@ def caught_anew(fault: Fault, tests: list[str], marks: str = "not slow") -> str 
         kept = shutil.copytree(SOURCE.parent, copy)  # with compiled kernels and the times of files
         path = copy / "hushcov" / fault.path
         path.write_bytes(fault.planted())
-        if path.parent.name in ("noise", "sums", "tables"):
+        if path.is_relative_to(copy / "hushcov" / "kernel") or path.parent.name in (
+            "engines",
+            "tables",
+        ):
             for each in kept.rglob("*.nb?"):
                 each.unlink()  # kernels that call a changed one have it inside
         command = [sys.executable, "-m", "pytest", "-xq", "-n", "0", "-m", marks, *tests]
@@ -1254,7 +1257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--list", action="store_true", help="list lines and faults alone")
     parser.add_argument(
-        "--module", action="append", help="such as noise/normal.py; may be repeated"
+        "--module", action="append", help="such as kernel/noise/normal.py; may be repeated"
     )
     parser.add_argument("--tests", action="append", help="folders or files of tests/")
     parser.add_argument("--sample", type=int, help="try so many, of every module and kind")

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import mutation
 
-KERNELS = "sums/fused.py"
+KERNELS = "engines/fused.py"
 LONGEST = 240.0  # seconds of a process
 #: Faults that change no sum: part of the line, what is planted ("" for anything), and why.
 EXPLAINED = (

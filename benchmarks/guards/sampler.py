@@ -22,7 +22,7 @@ import numpy as np
 
 from hushcov import __version__
 from hushcov.inputs import PublicInputs
-from hushcov.noise import entropy_source
+from hushcov.kernel.noise import entropy_source
 from hushcov.paper.parameters import theorem_parameters
 from hushcov.paper.samplers import sample_exact
 from hushcov.simulate import sparse_covariance, wishart_moments

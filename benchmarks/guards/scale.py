@@ -38,11 +38,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, __version__
 from hushcov.cli.main import cli
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.mechanisms.screened.room import plan_screened
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.signs import sign_gram
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
 from peak import peak

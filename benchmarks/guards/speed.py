@@ -43,8 +43,8 @@ import hushcov.mechanisms.adaptive.mechanism as adaptive
 import planning
 import scale
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.kernel.sums.signs import PackedSigns
 from hushcov.simulate import gaussian_records, structured_covariance
-from hushcov.sums.signs import PackedSigns
 from hushcov.tables.sources import ArrayRecords, open_records
 from peak import peak
 

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import fft, optimize, special, stats
 
-from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import PublicInputs
+from hushcov.kernel.accounting import gaussian_epsilon
 from hushcov.paper.kernels import gate_masses
 from hushcov.paper.parameters import Level, Schedule, theorem_parameters
 

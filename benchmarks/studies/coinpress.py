@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from hushcov import CoinPressCovariance, __version__
-from hushcov.accounting import gaussian_epsilon
+from hushcov.kernel.accounting import gaussian_epsilon
 from hushcov.peers.coinpress import budget_shares, row_norm
 
 D, RHO, DELTA = 10, 0.5, 1e-6

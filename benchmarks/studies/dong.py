@@ -26,9 +26,9 @@ import numpy as np
 
 from hushcov import SeparateCovariance
 from hushcov._version import __version__
-from hushcov.accounting import gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import entropy_source
+from hushcov.kernel.accounting import gaussian_epsilon
+from hushcov.kernel.noise import entropy_source
 from hushcov.peers.separate import (
     SeparateChoice,
     draw_transcript,

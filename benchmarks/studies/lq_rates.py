@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hushcov.accounting import Budget, calibrate_gaussian
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Budget, calibrate_gaussian
+from hushcov.kernel.noise import Entropy
 from hushcov.lab.benchmark.results import fitted_slope
 from hushcov.mechanisms.adaptive.mechanism import Readers, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import (
@@ -31,7 +32,6 @@ from hushcov.mechanisms.adaptive.pairs import (
     value_noise,
 )
 from hushcov.mechanisms.screened.values import DIAGONAL_WEIGHT, PAIR_WEIGHT, SignScreen
-from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.release.estimate import estimate
 from hushcov.simulate import wishart_moments

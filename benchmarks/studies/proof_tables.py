@@ -17,8 +17,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from hushcov import EigenSamplingCovariance, GaussianCovariance
+from hushcov.kernel.noise import Entropy
 from hushcov.metrics import operator_norm_error
-from hushcov.noise import Entropy
 from hushcov.postprocess import guarded
 from hushcov.simulate import gaussian_records
 from hushcov.steps.scales import release_scales, scale_parameters

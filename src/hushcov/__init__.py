@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 from hushcov._version import __version__
 
 if TYPE_CHECKING:
-    from hushcov.accounting.ledger import Ledger
     from hushcov.candidates import pairs_within
     from hushcov.estimators import (
         CoinPressCovariance,
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
         ThresholdedCovariance,
     )
     from hushcov.estimators.answering import load
-    from hushcov.sums.statistics import Statistics
+    from hushcov.kernel.accounting.ledger import Ledger
+    from hushcov.kernel.sums.statistics import Statistics
     from hushcov.tables.codebook import Codebook, read_codebook
 
 __all__ = [
@@ -48,8 +48,8 @@ __all__ = [
 
 _ELSEWHERE = {
     "Codebook": "hushcov.tables.codebook",
-    "Ledger": "hushcov.accounting.ledger",
-    "Statistics": "hushcov.sums.statistics",
+    "Ledger": "hushcov.kernel.accounting.ledger",
+    "Statistics": "hushcov.kernel.sums.statistics",
     "load": "hushcov.estimators.answering",
     "pairs_within": "hushcov.candidates",
     "read_codebook": "hushcov.tables.codebook",

@@ -7,13 +7,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, calibrate_zcdp, largest_mu
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, calibrate_zcdp, largest_mu
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.sums.records import Records
-    from hushcov.sums.statistics import Statistics
+    from hushcov.kernel.records.base import Records
+    from hushcov.kernel.sums.statistics import Statistics
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
 LARGEST_CALIBRATED_N = 10**18

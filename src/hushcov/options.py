@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.accounting import RELATIONS, REPLACE
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_EPSILON, OF_COMPLETE
+from hushcov.kernel.accounting import RELATIONS, REPLACE
 
 #: The estimand of normal scores, and the transform of a column that makes them.
 RANK = "rank"

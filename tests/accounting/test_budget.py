@@ -13,7 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushcov.accounting import (
+from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import (
     UNSPENT,
     Approximate,
     BoundedRange,
@@ -30,10 +31,9 @@ from hushcov.accounting import (
     gaussian_delta,
     largest_mu,
 )
-from hushcov.accounting.events import event_from_dict, event_to_dict
-from hushcov.accounting.filter import CLOCK, PROMISED, spent_adaptively
-from hushcov.accounting.ledger import Ledger
-from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.events import event_from_dict, event_to_dict
+from hushcov.kernel.accounting.filter import CLOCK, PROMISED, spent_adaptively
+from hushcov.kernel.accounting.ledger import Ledger
 
 EPSILON, DELTA = 1.0, 1e-6
 WHOLE = Budget(EPSILON, DELTA, selects=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hushcov import GaussianCovariance
-from hushcov.accounting import Approximate, Gaussian
-from hushcov.accounting.ledger import Ledger, Store
 from hushcov.exceptions import LedgerError
+from hushcov.kernel.accounting import Approximate, Gaussian
+from hushcov.kernel.accounting.ledger import Ledger, Store
 
 X = np.random.default_rng(0).normal(size=(4_000, 3))
 FIT = {"epsilon": 0.5, "delta": 1e-6, "dataset": "people"}

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from hushcov.accounting import (
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import (
     Approximate,
     Bound,
     BoundedRange,
@@ -27,7 +28,7 @@ from hushcov.accounting import (
     compose,
     composition,
 )
-from hushcov.accounting.composition import (
+from hushcov.kernel.accounting.composition import (
     ROUNDING,
     RenyiCurve,
     bounded_range_divergence,
@@ -37,8 +38,7 @@ from hushcov.accounting.composition import (
     pure_divergence,
     root,
 )
-from hushcov.accounting.events import Parts
-from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.events import Parts
 
 # The exact Gaussian curve and the zCDP conversion, against 60-digit arithmetic.
 

@@ -12,9 +12,9 @@ from dp_accounting import dp_event
 from dp_accounting.pld import privacy_loss_distribution as library
 from dp_accounting.rdp import RdpAccountant
 
-from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, all_bounds
-from hushcov.accounting.composition import RenyiCurve
-from hushcov.accounting.events import readings
+from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Pure, all_bounds
+from hushcov.kernel.accounting.composition import RenyiCurve
+from hushcov.kernel.accounting.events import readings
 
 DELTA = 1e-6
 NeighborRel = library.NeighborRel

@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from hushcov.accounting import (
+from hushcov.kernel.accounting import (
     BoundedRange,
     DiscreteGaussian,
     Gaussian,
@@ -25,8 +25,13 @@ from hushcov.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from hushcov.accounting.composition import _ANGLES, CLOCK_ROUNDING, EmbeddedCurve, log_exit_moment
-from hushcov.accounting.events import Parts
+from hushcov.kernel.accounting.composition import (
+    _ANGLES,
+    CLOCK_ROUNDING,
+    EmbeddedCurve,
+    log_exit_moment,
+)
+from hushcov.kernel.accounting.events import Parts
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 

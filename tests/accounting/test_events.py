@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hushcov.accounting import (
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import (
     ONE_REPLACED,
     RELATIONS,
     Approximate,
@@ -26,7 +27,7 @@ from hushcov.accounting import (
     TotalVariation,
     gaussian_delta,
 )
-from hushcov.accounting.guarantee import (
+from hushcov.kernel.accounting.guarantee import (
     FALSE_ALARMS,
     change_words,
     event_power,
@@ -37,7 +38,6 @@ from hushcov.accounting.guarantee import (
     odds_of,
     promise_words,
 )
-from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 VALID = [
     (Gaussian, {"mu": 0.5}),

@@ -11,7 +11,8 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.accounting import (
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting import (
     Approximate,
     Bound,
     BoundedRange,
@@ -22,10 +23,9 @@ from hushcov.accounting import (
     calibrate_gaussian,
     compose,
 )
-from hushcov.accounting import filter as filter_module
-from hushcov.accounting.composition import gaussian_epsilon, gaussian_log_delta
-from hushcov.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting import filter as filter_module
+from hushcov.kernel.accounting.composition import gaussian_epsilon, gaussian_log_delta
+from hushcov.kernel.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
 
 DELTA = 1e-6
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)

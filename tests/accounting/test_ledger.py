@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from command_line import PATIENCE
-from hushcov.accounting import (
+from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
     DiscreteGaussian,
@@ -30,9 +31,8 @@ from hushcov.accounting import (
     calibrate_gaussian,
     compose,
 )
-from hushcov.accounting.filter import SLACK, spent_adaptively
-from hushcov.accounting.ledger import Ledger, Remaining, as_charge
-from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.filter import SLACK, spent_adaptively
+from hushcov.kernel.accounting.ledger import Ledger, Remaining, as_charge
 from statistics_helpers import short_and_long
 
 DELTA = 1e-6
@@ -473,8 +473,8 @@ def test_read_only(what):
 FULL_DISK = """
 import sys
 from pathlib import Path
-from hushcov.accounting import Gaussian
-from hushcov.accounting.ledger import Ledger
+from hushcov.kernel.accounting import Gaussian
+from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.exceptions import LedgerError
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
@@ -538,9 +538,9 @@ ROOM = 40  # charges that fit a dataset
 PRELUDE = f"""
 import json, os, signal, sqlite3, sys, threading
 from pathlib import Path
-from hushcov.accounting import Gaussian
-from hushcov.accounting.filter import spent_adaptively
-from hushcov.accounting.ledger import Ledger
+from hushcov.kernel.accounting import Gaussian
+from hushcov.kernel.accounting.filter import spent_adaptively
+from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError
 
 cost = Gaussian({MU})

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from hushcov.accounting import (
+from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import (
     BoundedRange,
     Clocked,
     Gaussian,
@@ -20,8 +21,7 @@ from hushcov.accounting import (
     gaussian_delta,
     gaussian_epsilon,
 )
-from hushcov.accounting.ledger import Ledger, TotalBudget, as_charge, charge_to
-from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.ledger import Ledger, TotalBudget, as_charge, charge_to
 
 DELTA = 1e-6
 REPLACED, REMOVED = "replace-one", "add-remove-one"

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from hushcov.accounting import (
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
     Budget,
@@ -23,8 +25,6 @@ from hushcov.accounting import (
     for_group,
     gaussian_delta,
 )
-from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.inputs import ReleaseInputs
 
 
 @pytest.mark.parametrize("size", [2, 5, 64])

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from hushcov.accounting import BoundedRange, all_bounds
-from hushcov.accounting.composition import bounded_range_divergence
-from hushcov.accounting.events import Parts
+from hushcov.kernel.accounting import BoundedRange, all_bounds
+from hushcov.kernel.accounting.composition import bounded_range_divergence
+from hushcov.kernel.accounting.events import Parts
 from hushcov.lab.pld import LossDistributionCurve
 
 SENSITIVITY = 1.0

@@ -16,10 +16,10 @@ from hushcov import PrivateSparseCovariance
 from hushcov.answers import synthetic
 from hushcov.answers.synthetic import MOST_FEATURES, OTHER, synthesize
 from hushcov.exceptions import CapacityError, HushcovError, MissingPackageError, ParameterError
+from hushcov.kernel.records.transforms import Transform
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release
 from hushcov.release.document import Kind, Making
-from hushcov.sums.transforms import Transform
 from hushcov.tables.codebook import Codebook, CodebookColumn
 from hushcov.tables.sources import open_records
 from statistics_helpers import FALSE_ALARM, normal_p_value

@@ -9,7 +9,7 @@ import pytest
 from chromium import PHONE, each_screen
 from command_line import PATIENCE
 from documents import guarantee, quick_forecast
-from hushcov.accounting import Gaussian
+from hushcov.kernel.accounting import Gaussian
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, Structure
 from hushcov.report import sections as outlook

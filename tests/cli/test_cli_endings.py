@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from command_line import PATIENCE
-from hushcov.accounting.ledger import Ledger
+from hushcov.kernel.accounting.ledger import Ledger
 
 FIT = [*("fit", "x.npy", "--epsilon", "1", "--delta", "1e-6", "-o", "a/out")]
 FIT += ["--ledger", "budget.db", "--dataset", "people"]
@@ -22,7 +22,7 @@ CODES = {"SIGINT": 130, "SIGTERM": 143, "SIGHUP": 129}
 PRELUDE = """
 import os, signal, sys
 import hushcov.release.files as files
-from hushcov.accounting.ledger import Store
+from hushcov.kernel.accounting.ledger import Store
 from hushcov.cli.main import main
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup

@@ -11,15 +11,15 @@ from matplotlib.image import imread
 from command_line import words
 from hushcov import PrivateSparseCovariance
 from hushcov._words import number
-from hushcov.accounting.ledger import Ledger
 from hushcov.cli import fit
 from hushcov.estimators import answering
 from hushcov.exceptions import DataError, MissingPackageError
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.records.base import Records
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import mechanisms, predicted
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.sums.records import Records
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 PUBLIC = (*BUDGET, "--row-sparsity", 2)

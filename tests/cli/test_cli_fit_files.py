@@ -15,16 +15,16 @@ from scipy import sparse
 
 from command_line import words
 from hushcov._words import memory
-from hushcov.accounting import Gaussian
 from hushcov.cli import files
 from hushcov.cli import plan as plan_command
 from hushcov.estimators import scaled
+from hushcov.kernel.accounting import Gaussian
+from hushcov.kernel.records import compact
 from hushcov.planning import fit_memory, registry
 from hushcov.planning.registry import PICTURES
 from hushcov.release import Release
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.tables import compact
 
 pytestmark = pytest.mark.usefixtures("no_search")
 

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from hushcov.accounting import Approximate, BoundedRange, Gaussian, Guarantee
-from hushcov.accounting.ledger import Ledger
+from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Guarantee
+from hushcov.kernel.accounting.ledger import Ledger
 
 PEOPLE = ("--dataset", "people")
 BUDGET = (*PEOPLE, "--epsilon", 1, "--delta", 1e-6)

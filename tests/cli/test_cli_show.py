@@ -14,11 +14,11 @@ from scipy import sparse
 from command_line import words
 from documents import guarantee, quick_forecast
 from hushcov.cli.main import EXIT_CODES
+from hushcov.kernel.records.transforms import Transform
 from hushcov.release import Making, Release
 from hushcov.report import pages
 from hushcov.report import sections as outlook
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.sums.transforms import Transform
 
 
 def write(folder="out", **changes) -> Path:

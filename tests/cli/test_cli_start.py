@@ -18,11 +18,11 @@ from click.testing import CliRunner
 
 from command_line import PATIENCE
 from hushcov import load
-from hushcov.accounting.ledger import Ledger
 from hushcov.cli.main import cli
 from hushcov.cli.prompts import an_integer, columns_in
 from hushcov.cli.start import command_line
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.release.files import read_release
 from hushcov.tables import files, formats
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hushcov.inputs import PublicInputs
+from hushcov.kernel.records.base import Records
 from hushcov.paper.parameters import theorem_parameters
-from hushcov.sums.records import Records
 
 THEOREM = (
     *("--epsilon", 1, "--delta", 1e-6, "--row-sparsity", 2),

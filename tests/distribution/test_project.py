@@ -15,10 +15,10 @@ from packaging.utils import canonicalize_name
 
 from distribution.building import ROOT
 from hushcov import __version__
-from hushcov.accounting import ledger
+from hushcov.kernel.accounting import ledger
+from hushcov.kernel.sums import statistics
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
-from hushcov.sums import statistics
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = [

@@ -13,9 +13,9 @@ import hushcov
 from docs.pages import DOCS, Block, blocks, commands, is_shown, run_console, run_examples, run_page
 from docs.test_benchmarks import tables
 from hushcov import PrivateSparseCovariance
-from hushcov.accounting import Gaussian, calibrate_gaussian
-from hushcov.accounting.guarantee import odds_of
 from hushcov.cli.main import cli
+from hushcov.kernel.accounting import Gaussian, calibrate_gaussian
+from hushcov.kernel.accounting.guarantee import odds_of
 from hushcov.planning import forecast
 
 ELSEWHERE = {"add-a-mechanism.md"}  # run by a test of its own

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from hushcov.sums.records import Records
+from hushcov.kernel.records.base import Records
 
 
 class RepeatedRecords(Records):

@@ -17,7 +17,6 @@ from hushcov import (
     ScreenedCovariance,
     SeparateCovariance,
 )
-from hushcov.accounting.ledger import Ledger
 from hushcov.estimators import CoinPressCovariance
 from hushcov.exceptions import (
     AccuracyWarning,
@@ -26,6 +25,7 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
+from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.planning import Caution, large_delta
 from hushcov.release import Release
 from hushcov.simulate import wishart_moments

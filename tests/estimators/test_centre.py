@@ -14,8 +14,8 @@ from hushcov import (
     PrivateSparseCovariance,
     ScreenedCovariance,
 )
-from hushcov.accounting import BoundedRange, Clocked, Gaussian
 from hushcov.exceptions import AccuracyWarning, DataError, HopelessError, ParameterError
+from hushcov.kernel.accounting import BoundedRange, Clocked, Gaussian
 from hushcov.metrics import operator_norm_error
 from hushcov.planning import Request
 from hushcov.release import Release

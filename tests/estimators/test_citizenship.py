@@ -22,7 +22,7 @@ import hushcov
 from estimators.settings import BUDGET, RECORDS, D
 from hushcov import Ledger, MultiscaleCovariance
 from hushcov.exceptions import BudgetError, ParameterError
-from hushcov.sums.records import Records
+from hushcov.kernel.records.base import Records
 
 PUBLIC = np.random.default_rng(5).normal(size=(40, D))
 PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centered": True}

@@ -26,14 +26,14 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.values import screened_parameters
-from hushcov.noise import entropy_source
 from hushcov.peers import room as peers_room
 from hushcov.peers import row_top_k
 from hushcov.release import Release
 from hushcov.steps import complete
-from hushcov.sums.products import ProductMap
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN
 

@@ -15,14 +15,14 @@ from estimators.settings import KNOWN, RECORDS, SETTINGS, make, setting, skip_se
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
 from hushcov import GenotypeCovariance, Ledger, MultiscaleCovariance, PrivateSparseCovariance
-from hushcov.accounting.ledger import as_charge
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.inputs import CalibratedInputs
-from hushcov.noise import entropy
+from hushcov.kernel.accounting.ledger import as_charge
+from hushcov.kernel.noise import entropy
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.postprocess import structure
 from hushcov.simulate import SimulatedMoments
-from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import ArrayRecords
 
 MANY = RepeatedRecords(BLOCK, 10**6)

@@ -17,9 +17,9 @@ from hushcov import (
     ScreenedCovariance,
     load,
 )
-from hushcov.accounting import Gaussian
-from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import DataError, SeededNoiseWarning, TooFewCompleteError
+from hushcov.kernel.accounting import Gaussian
+from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.postprocess import sampling_sd
 from hushcov.release.document import Making, complete_words
 from hushcov.simulate import gaussian_records

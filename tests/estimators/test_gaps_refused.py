@@ -21,14 +21,33 @@ from hushcov import (
     mechanisms,
     steps,
 )
-from hushcov.accounting import ONE_REPLACED, REPLACE, Budget, Neighbours
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ONE_REPLACED, REPLACE, Budget, Neighbours
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.records.base import CompleteRecords
+from hushcov.kernel.sums.bounded import bounded_sums, unit_means
+from hushcov.kernel.sums.counts import (
+    cell_counts,
+    edge_counts,
+    log2_histogram,
+    norm_histogram,
+    sign_sums,
+    signed_octaves,
+)
+from hushcov.kernel.sums.gram import record_statistics, row_bounded_gram, second_moments
+from hushcov.kernel.sums.signs import (
+    candidate_sign_sums,
+    sign_gram,
+    sign_gram_and_sums,
+    sign_scores,
+)
+from hushcov.kernel.sums.statistics import RecordMap
 from hushcov.mechanisms.adaptive.pairs import release_pairs
 from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.values import release_unit_values, release_values
-from hushcov.noise import entropy_source
 from hushcov.paper.mechanism import grid_for
 from hushcov.peers.coinpress import transformed_gram
 from hushcov.steps import Prepared
@@ -45,22 +64,8 @@ from hushcov.steps.preparation import (
 )
 from hushcov.steps.quantiles import bin_edges, level_counts, release_counts
 from hushcov.steps.scales import release_scales, scale_parameters
-from hushcov.sums.bounded import bounded_sums, unit_means
-from hushcov.sums.counts import (
-    cell_counts,
-    edge_counts,
-    log2_histogram,
-    norm_histogram,
-    sign_sums,
-    signed_octaves,
-)
-from hushcov.sums.gram import record_statistics, row_bounded_gram, second_moments
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import CompleteRecords
-from hushcov.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums, sign_scores
-from hushcov.sums.statistics import RecordMap
 from hushcov.tables.sources import open_records
-from hushcov.tables.units import Units
+from hushcov.tables.units import units_of
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
@@ -109,7 +114,7 @@ def values_of_pairs(records, entropy):
 
 
 def of_people(records):
-    return Units.of(np.arange(N) // 2, N).bounded(records, 2)
+    return units_of(np.arange(N) // 2, N).bounded(records, 2)
 
 
 def unit_values(records, entropy):

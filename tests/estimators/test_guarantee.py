@@ -10,8 +10,8 @@ from dp_accounting.rdp import RdpAccountant
 from scipy import stats
 
 from estimators.settings import KNOWN, PUBLISHED, RECORDS, SCALING, D, fit, setting
-from hushcov.accounting import BoundedRange, Clocked, Gaussian, Pure, TotalVariation
 from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting import BoundedRange, Clocked, Gaussian, Pure, TotalVariation
 
 CENTRED = {"assume_centered": True}
 LARGE = {"epsilon": 5.0, "delta": 1e-9}

@@ -31,9 +31,6 @@ from hushcov import (
     PrivateSparseCovariance,
     ScreenedCovariance,
 )
-from hushcov.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
-from hushcov.accounting import ledger as ledger_module
-from hushcov.accounting.ledger import Ledger, as_charge
 from hushcov.estimators import answering, base
 from hushcov.exceptions import (
     AccuracyWarning,
@@ -44,10 +41,13 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     PrivacyWarning,
 )
+from hushcov.kernel.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
+from hushcov.kernel.accounting import ledger as ledger_module
+from hushcov.kernel.accounting.ledger import Ledger, as_charge
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper.parameters import total_variation
 from hushcov.release import files as release_files
 from hushcov.simulate import wishart_moments
-from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

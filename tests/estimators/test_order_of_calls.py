@@ -16,12 +16,12 @@ from sklearn.base import clone
 
 import hushcov
 from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovariance, estimators
-from hushcov.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
-from hushcov.accounting.ledger import Ledger
 from hushcov.estimators.scaled import Whose
 from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.kernel.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.records.base import CountedRecords
 from hushcov.planning import Plan
-from hushcov.sums.records import CountedRecords
 from moved import Recorder
 
 pytestmark = [

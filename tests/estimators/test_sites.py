@@ -33,7 +33,6 @@ from estimators.site_settings import (
 )
 from estimators.stand_ins import RecordsReadError, UntouchableRecords
 from hushcov import GaussianCovariance, Statistics, ThresholdedCovariance
-from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import (
     BudgetError,
     CapacityError,
@@ -45,16 +44,17 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.sums.gram import record_statistics, second_moments
+from hushcov.kernel.sums.statistics import RecordMap
 from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
 )
-from hushcov.noise import entropy_source
 from hushcov.simulate import wishart_moments
-from hushcov.sums.gram import record_statistics, second_moments
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.statistics import RecordMap
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 

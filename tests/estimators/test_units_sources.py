@@ -23,7 +23,7 @@ from hushcov.tables import units as unit_tables
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import open_records
-from hushcov.tables.units import Units, split_columns
+from hushcov.tables.units import split_columns, units_of
 
 N, UNITS, SECRET = 600, 120, "s3cret-person"
 ROWS = np.random.default_rng(5).standard_normal((N, 3)) * [1.0, 2.0, 0.5]
@@ -346,7 +346,7 @@ def test_identifiers_that_differ_are_units_of_their_own(tmp_path, kind):
     ways = [table, pl.DataFrame(table), pa.Table.from_pandas(table, preserve_index=False)]
     for X in (*ways, tmp_path / "all.parquet", tmp_path / "all.arrow", collection):
         _, identifiers, _ = split_columns(X, "patient")
-        units = identifiers() if callable(identifiers) else Units.of(identifiers, N)
+        units = identifiers() if callable(identifiers) else units_of(identifiers, N)
         assert len(units.sizes) == 3
 
 

@@ -15,18 +15,18 @@ from hushcov import (
     PrivateSparseCovariance,
     ScreenedCovariance,
 )
-from hushcov.accounting import Neighbours, Pure
-from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import Neighbours, Pure
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.noise.laplace import discrete_laplace
 from hushcov.mechanisms.screened import values as screened
 from hushcov.metrics import operator_norm_error
-from hushcov.noise import entropy_source
-from hushcov.noise.laplace import discrete_laplace
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.steps.counting import most_rows
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
+from hushcov.tables.units import units_of
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = [
@@ -239,7 +239,7 @@ def test_rows_that_are_alike_are_worth_about_one_of_them(name):
 
 def test_sums_and_noise_must_be_of_the_same_units():
     X, owner = table()
-    records = Units.of(owner, len(X)).bounded(ArrayRecords(X), ROWS)
+    records = units_of(owner, len(X)).bounded(ArrayRecords(X), ROWS)
     grid, pair = FeatureGrid(np.ones(D), 8.0, 100), (np.array([0]), np.array([1]))
     of_units = Neighbours(most_rows=ROWS, combined=True)
     with pytest.warns(UserWarning, match="random_state"):

@@ -16,8 +16,8 @@ from unittest import mock
 import numpy as np
 
 from hushcov.exceptions import HushcovError
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.lab.audit.odd_records import Table, quoted, replaced, table
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables import text as text_files
 
 from .cases import Finding, bounded, judged, messages

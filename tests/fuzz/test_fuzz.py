@@ -16,9 +16,9 @@ from hypothesis.extra import numpy as hnp
 from sklearn.covariance import EmpiricalCovariance
 
 import hushcov
-from hushcov.accounting import Guarantee
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Guarantee
 from hushcov.planning import smallest_n
 from hushcov.release.schema import parse
 from hushcov.tables.sources import open_records

@@ -27,6 +27,12 @@ from pyarrow import ipc, parquet
 import hushcov
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.base import CompleteRecords, Records
+from hushcov.kernel.sums.counts import count_complete, log2_histogram
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.signs import sign_gram
+from hushcov.kernel.sums.statistics import Statistics
 from hushcov.lab.audit.odd_records import (
     LINES,
     NOTES,
@@ -37,12 +43,6 @@ from hushcov.lab.audit.odd_records import (
     Line,
     Table,
 )
-from hushcov.sums.counts import count_complete, log2_histogram
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import CompleteRecords, Records
-from hushcov.sums.signs import sign_gram
-from hushcov.sums.statistics import Statistics
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords

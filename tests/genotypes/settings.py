@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, Neighbours
 from hushcov.candidates import Candidates
 from hushcov.genotypes.mechanism import genotype_parameters
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ADD_REMOVE, ONE_REPLACED, Neighbours
 
 KINDS = {"replace": ONE_REPLACED, "add-remove": Neighbours(ADD_REMOVE)}
 

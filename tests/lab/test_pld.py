@@ -8,8 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from hushcov.accounting import BoundedRange, Gaussian, compose
-from hushcov.accounting.events import Parts, readings
+from hushcov.kernel.accounting import BoundedRange, Gaussian, compose
+from hushcov.kernel.accounting.events import Parts, readings
 from hushcov.lab.pld import (
     FFT_DELTA_PER_STEP,
     LossDistributionCurve,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy
+from hushcov.kernel.noise import Entropy
 
 
 def inputs_for(**changes):

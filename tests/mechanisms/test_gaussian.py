@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
     squared_sensitivity,
 )
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import open_records
 from mechanisms.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
 

@@ -8,22 +8,22 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.records.base import CountedRecords
 from hushcov.mechanisms.adaptive.mechanism import release_adaptive
 from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import screened_parameters
-from hushcov.noise import Entropy
 from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
 from hushcov.peers.pace import pace_parameters, release_pace
 from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
 from hushcov.peers.separate import release_separate, separate_parameters
 from hushcov.steps import Prepared, norms
-from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
+from hushcov.tables.units import units_of
 from mechanisms.screened.settings import DESIGN
 from moved import Recorder, shares
 from statistics_helpers import mostly_slow
@@ -161,7 +161,7 @@ def combined_pairs(neighbours, rng):
             for own in (before, after[: most - fewer]):
                 rows = np.vstack([own, others])
                 codes = np.concatenate([np.zeros(len(own)), 1 + np.arange(len(others)) // most])
-                units = Units.of(codes, len(rows))
+                units = units_of(codes, len(rows))
                 made.append(CountedRecords(units.bounded(ArrayRecords(rows), most), N))
             yield tuple(made)
 

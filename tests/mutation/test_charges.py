@@ -18,7 +18,9 @@ import numpy as np
 import pytest
 
 from hushcov import noise, steps
-from hushcov.accounting import (
+from hushcov.exceptions import LedgerError, PrivacyConditionError
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.kernel.accounting import (
     REPLACE,
     Approximate,
     BoundedRange,
@@ -29,7 +31,7 @@ from hushcov.accounting import (
     OneShotLaplace,
     Pure,
 )
-from hushcov.accounting.composition import (
+from hushcov.kernel.accounting.composition import (
     _log_cosh,
     _log_prefactor,
     _log_sinhc,
@@ -38,12 +40,13 @@ from hushcov.accounting.composition import (
     gaussian_deltas,
     pure_divergence,
 )
-from hushcov.accounting.events import Parts, event_from_dict, event_to_dict
-from hushcov.accounting.filter import _renyi
-from hushcov.accounting.guarantee import largest_factor
-from hushcov.accounting.ledger import Charge, Ledger, _twice, as_charge
-from hushcov.exceptions import LedgerError, PrivacyConditionError
-from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_dict
+from hushcov.kernel.accounting.filter import _renyi
+from hushcov.kernel.accounting.guarantee import largest_factor
+from hushcov.kernel.accounting.ledger import Charge, Ledger, _twice, as_charge
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.transforms import Transform, Transforms
+from hushcov.kernel.records.units import Units
 from hushcov.steps import counting, norms, preparation, quantiles
 from hushcov.steps.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.steps.counting import Counting
@@ -51,10 +54,7 @@ from hushcov.steps.location import LocationParameters, LookUnits
 from hushcov.steps.preparation import Preparation
 from hushcov.steps.quantiles import Quantiles
 from hushcov.steps.scales import scale_parameters
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.transforms import Transform, Transforms
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
 from traced import (
     MOVED,
     ONE,

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from hushcov.sums import device
-from hushcov.sums.bounded import bounded_sums, fourth_sums_of
-from hushcov.sums.counts import cell_counts, edge_counts, log2_histogram, signed_octaves
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import N_NORM_BINS
-from hushcov.sums.rows import MISSING, ROOT_HALF, About
-from hushcov.tables.compact import ToIntegers
+from hushcov.engines import device
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.compact import ToIntegers
+from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of
+from hushcov.kernel.sums.counts import cell_counts, edge_counts, log2_histogram, signed_octaves
+from hushcov.kernel.sums.products import N_NORM_BINS
+from hushcov.kernel.sums.rows import MISSING, ROOT_HALF, About
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 
 X = np.random.default_rng(3).standard_normal((46, 3)).round(6)

@@ -7,10 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hushcov.accounting import REPLACE, UNSPENT
-from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import REPLACE, UNSPENT
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.records.base import CountedRecords
+from hushcov.kernel.records.transforms import Transform, Transforms
+from hushcov.kernel.records.units import Units
 from hushcov.steps import Prepared, complete, location, preparation, quantiles
 from hushcov.steps import scales as scale_step
 from hushcov.steps.complete import complete_parameters
@@ -19,10 +22,7 @@ from hushcov.steps.location import Location, LocationParameters, find_location
 from hushcov.steps.preparation import Preparation
 from hushcov.steps.quantiles import Quantiles
 from hushcov.steps.scales import scale_parameters
-from hushcov.sums.records import CountedRecords
-from hushcov.sums.transforms import Transform, Transforms
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
 from traced import ONE, D, Trace, budget_for, entropy, rows
 
 # Refusals, before anything is charged or read.

@@ -9,12 +9,12 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.sums import counts, gram, products, rows
-from hushcov.sums.bounded import bounded_sums, fourth_sums_of, unit_means
-from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.products import MOST_PRODUCTS, ProductMap
-from hushcov.sums.records import GroupedRecords
-from hushcov.sums.rows import MISSING
+from hushcov.kernel.grids import INSIDE, FeatureGrid
+from hushcov.kernel.records.base import GroupedRecords
+from hushcov.kernel.sums import counts, gram, products, rows
+from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of, unit_means
+from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap
+from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables.sources import ArrayRecords
 
 LARGEST = np.finfo(np.float64).max

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hushcov.accounting import (
+from hushcov.exceptions import HushcovError
+from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
     Budget,
@@ -21,16 +22,15 @@ from hushcov.accounting import (
     Pure,
     TotalVariation,
 )
-from hushcov.accounting.events import readings
-from hushcov.accounting.ledger import Ledger, _check_budget, _check_name
-from hushcov.exceptions import HushcovError
-from hushcov.noise import discrete_laplace, entropy_source, gumbel_top, rounded_normal
-from hushcov.sums import products
-from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
-from hushcov.sums.counts import cell_counts, norm_counts_of, signed_octaves_of
-from hushcov.sums.gram import unit_bounded_gram, unit_norm_histogram
-from hushcov.sums.grids import FeatureGrid, IntegerGrid, check_feature_scale
-from hushcov.sums.products import MOST_PRODUCTS, ProductMap, finest_half_width
+from hushcov.kernel.accounting.events import readings
+from hushcov.kernel.accounting.ledger import Ledger, _check_budget, _check_name
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_feature_scale
+from hushcov.kernel.noise import discrete_laplace, entropy_source, gumbel_top, rounded_normal
+from hushcov.kernel.sums import products
+from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
+from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves_of
+from hushcov.kernel.sums.gram import unit_bounded_gram, unit_norm_histogram
+from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap, finest_half_width
 
 ONE, TINY = np.ones(1), 5e-324
 ABOVE, BELOW = (lambda x: math.nextafter(x, math.inf)), (lambda x: math.nextafter(x, 0.0))

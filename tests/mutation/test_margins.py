@@ -6,23 +6,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hushcov.accounting import Gaussian
-from hushcov.accounting import filter as filters
-from hushcov.accounting import ledger as ledgers
-from hushcov.accounting.composition import (
+from hushcov.exceptions import LedgerError, ParameterError
+from hushcov.kernel.accounting import Gaussian
+from hushcov.kernel.accounting import filter as filters
+from hushcov.kernel.accounting import ledger as ledgers
+from hushcov.kernel.accounting.composition import (
     CLOCK_ROUNDING,
     ROUNDING,
     EmbeddedCurve,
     renyi_epsilon,
 )
-from hushcov.accounting.events import Parts
-from hushcov.accounting.ledger import Ledger
-from hushcov.exceptions import LedgerError, ParameterError
-from hushcov.noise import gumbel
-from hushcov.sums import bounded, gram, products
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.rows import grid_limits
+from hushcov.kernel.accounting.events import Parts
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import gumbel
+from hushcov.kernel.sums import bounded, gram, products
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.rows import grid_limits
 from hushcov.tables.sources import ArrayRecords
 
 WHERE = np.zeros(2), np.full(2, np.inf)  # a centre, and no reach

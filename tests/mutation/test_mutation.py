@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 import hushcov
-from hushcov.accounting.composition import smallest_sigma
-from hushcov.noise.entropy import entropy_source
-from hushcov.noise.laplace import discrete_laplace
-from hushcov.sums.rows import norm_bin
+from hushcov.kernel.accounting.composition import smallest_sigma
+from hushcov.kernel.noise.entropy import entropy_source
+from hushcov.kernel.noise.laplace import discrete_laplace
+from hushcov.kernel.sums.rows import norm_bin
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 import mutation
@@ -48,7 +48,7 @@ def release(neighbours, budget, mu):
 def planted(source=EXAMPLE):
     return {
         (fault.line, fault.kind, fault.old, fault.new)
-        for fault in mutation.faults_of("noise/example.py", source.encode())
+        for fault in mutation.faults_of("kernel/noise/example.py", source.encode())
     }
 
 
@@ -77,7 +77,7 @@ def test_faults_are_those_of_people():
         ("constant", "1.0", "0.9"),
     } <= kinds
     assert not any(old == "+" for _, old, _ in kinds)  # neither words nor what is not of privacy
-    fault = mutation.faults_of("noise/laplace.py")[0]
+    fault = mutation.faults_of("kernel/noise/laplace.py")[0]
     assert fault.planted().count(b"\n") == (mutation.SOURCE / fault.path).read_bytes().count(b"\n")
 
 
@@ -111,7 +111,11 @@ class Tiny(mutation.Server):
     def __init__(self, tmp_path):
         super().__init__([], tmp_path / "found.json", dict.fromkeys(mutation.TIERS, 9.0), 9.0)
         self.process, self.items = mutation.Process(), TESTS
-        files = ("accounting/composition.py", "noise/laplace.py", "sums/rows.py")
+        files = (
+            "kernel/accounting/composition.py",
+            "kernel/noise/laplace.py",
+            "kernel/sums/rows.py",
+        )
         for (name, _), path in zip(TESTS.items(), files, strict=True):
             own = {key for key in self.process.functions if key[0] == str(mutation.SOURCE / path)}
             self.known[name] = mutation.Known(mutation.PRIVACY, 0.1, own)
@@ -133,20 +137,20 @@ def test_a_fault_is_found_and_one_that_changes_no_law_is_not(tmp_path):
     assert hushcov.__file__.startswith(str(mutation.SOURCE))
     server = Tiny(tmp_path)
     assert all(test() for test in TESTS.values())
-    sigma = server.try_fault(fault_in("accounting/composition.py", "math.isqrt", "-", "+"))
+    sigma = server.try_fault(fault_in("kernel/accounting/composition.py", "math.isqrt", "-", "+"))
     assert (sigma["tier"], sigma["by"]) == (mutation.PRIVACY, "seen_in_sigma")
-    fair = server.try_fault(fault_in("noise/laplace.py", "(generator, 2) == 0", "0", "1"))
+    fair = server.try_fault(fault_in("kernel/noise/laplace.py", "(generator, 2) == 0", "0", "1"))
     assert (fair["tier"], fair["by"]) == (mutation.NONE, None)
-    kernel = server.try_fault(fault_in("sums/rows.py", "exponent + (", "+", "-"))
+    kernel = server.try_fault(fault_in("kernel/sums/rows.py", "exponent + (", "+", "-"))
     assert kernel["by"] == "seen_in_kernel"
-    last = server.try_fault(fault_in("sums/rows.py", "n_bins - 1", "-", "+"))
+    last = server.try_fault(fault_in("kernel/sums/rows.py", "n_bins - 1", "-", "+"))
     assert last["by"] is None  # compiled anew, and as good as before for what is asked of it
     assert all(test() for test in TESTS.values())  # nothing is planted here
 
 
 def test_scores_leave_out_what_changes_nothing():
-    faults = [each for each in mutation.faults_of("noise/laplace.py") if each.line > 40][:9]
-    fair = fault_in("noise/laplace.py", "(generator, 2) == 0", "0", "1")
+    faults = [each for each in mutation.faults_of("kernel/noise/laplace.py") if each.line > 40][:9]
+    fair = fault_in("kernel/noise/laplace.py", "(generator, 2) == 0", "0", "1")
     results = [{"name": f.name, "path": f.path, "tier": mutation.REPLAY} for f in faults[:8]]
     results.append({"name": fair.name, "path": fair.path, "tier": mutation.NONE})
     said = mutation.report([*faults[:8], fair], results)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from randomgen import ChaCha
 
-from hushcov.noise import discrete_laplace, gumbel, normal
-from hushcov.noise.entropy import GROUP, key_stream
+from hushcov.kernel.noise import discrete_laplace, gumbel, normal
+from hushcov.kernel.noise.entropy import GROUP, key_stream
 
 BITS = 2**63
 PRECISE = Context(prec=60)

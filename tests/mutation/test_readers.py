@@ -14,14 +14,15 @@ import torch
 from pyarrow import csv, feather, parquet
 
 from command_line import PATIENCE
+from hushcov.engines import device
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums import device
-from hushcov.sums.counts import sign_sums, signed_octaves
-from hushcov.sums.records import CompleteRecords, DeviceRecords, WatchedRecords
-from hushcov.sums.rows import MISSING
-from hushcov.tables import compact, files
+from hushcov.kernel.records import compact
+from hushcov.kernel.records.base import CompleteRecords, DeviceRecords, WatchedRecords
+from hushcov.kernel.records.compact import CompactRecords, ToIntegers
+from hushcov.kernel.sums.counts import sign_sums, signed_octaves
+from hushcov.kernel.sums.rows import MISSING
+from hushcov.tables import files
 from hushcov.tables.codebook import Codebook, CodebookColumn
-from hushcov.tables.compact import CompactRecords, ToIntegers
 from hushcov.tables.files import FileRecords
 from hushcov.tables.formats import GroupReader
 from hushcov.tables.sources import ArrayRecords, TensorRecords, open_records

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError, ForeignError, ParameterError, PrivacyConditionError
-from hushcov.sums import counts
-from hushcov.sums import records as views
-from hushcov.sums.bounded import bounded_sums
-from hushcov.sums.counts import count_complete, edge_counts, log2_histogram
-from hushcov.sums.grids import INSIDE, Bounds, FeatureGrid, IntegerGrid, shortening
-from hushcov.sums.records import (
+from hushcov.kernel.grids import INSIDE, Bounds, FeatureGrid, IntegerGrid, shortening
+from hushcov.kernel.records import base as views
+from hushcov.kernel.records.base import (
     CentredRecords,
     ClippedRecords,
     CompleteRecords,
@@ -24,7 +21,10 @@ from hushcov.sums.records import (
     WatchedRecords,
     grouped_layer,
 )
-from hushcov.sums.transforms import check_transforms
+from hushcov.kernel.records.transforms import check_transforms
+from hushcov.kernel.sums import counts
+from hushcov.kernel.sums.bounded import bounded_sums
+from hushcov.kernel.sums.counts import count_complete, edge_counts, log2_histogram
 from hushcov.tables.sources import ArrayRecords
 
 X = np.random.default_rng(4).standard_normal((23, 3))

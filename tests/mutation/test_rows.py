@@ -21,14 +21,15 @@ import pytest
 from pyarrow import parquet
 
 from hushcov.exceptions import DataError, DataTypeError, MissingPackageError
-from hushcov.sums.records import Chain, CountedRecords, Held, grouped_layer
+from hushcov.kernel.records.base import Chain, CountedRecords, Held, grouped_layer
+from hushcov.kernel.records.units import RepeatedRecords, Units, fingerprints
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords, PartitionUnits, PartRecords, UnitPartitions
 from hushcov.tables.codebook import Codebook, CodebookColumn, FrameRecords, code_categories
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.text import _scan
-from hushcov.tables.units import RepeatedRecords, Units, fingerprints, weighted
+from hushcov.tables.units import weighted
 from table_helpers import rows_of
 
 # Text: where records end, and which columns have words such as true

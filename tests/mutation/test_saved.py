@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError, StatisticsError
-from hushcov.sums import statistics as saved
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.sums import statistics as saved
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
 # Statistics: what can be sums of records, and what is on the disk.
 

@@ -8,20 +8,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hushcov.noise import entropy
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import entropy
+from hushcov.kernel.records.base import DeviceRecords
+from hushcov.kernel.records.units import RepeatedRecords
+from hushcov.kernel.sums import gram, products
+from hushcov.kernel.sums.counts import signed_octaves
+from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
+from hushcov.kernel.sums.rows import norm_bin
+from hushcov.kernel.sums.signs import PackedSigns, sign_scores
 from hushcov.steps import location
 from hushcov.steps.preparation import _square_map
-from hushcov.sums import gram, products
-from hushcov.sums.counts import signed_octaves
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import N_NORM_BINS, ProductMap
-from hushcov.sums.records import DeviceRecords
-from hushcov.sums.rows import norm_bin
-from hushcov.sums.signs import PackedSigns, sign_scores
 from hushcov.tables import files
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import RepeatedRecords
 from steps.test_location import find
 
 PAIR = np.array([0]), np.array([1])

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 
 from budgets import ample
-from hushcov.accounting import (
+from hushcov.exceptions import (
+    BudgetError,
+    CapacityError,
+    DataError,
+    ParameterError,
+    PrivacyConditionError,
+)
+from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
     Budget,
@@ -24,25 +31,27 @@ from hushcov.accounting import (
     compose,
     for_group,
 )
-from hushcov.accounting import filter as filters
-from hushcov.accounting import ledger as ledgers
-from hushcov.accounting.composition import (
+from hushcov.kernel.accounting import filter as filters
+from hushcov.kernel.accounting import ledger as ledgers
+from hushcov.kernel.accounting.composition import (
     WIDEST_ANGLE,
     gaussian_epsilon,
     renyi_divergence,
     renyi_epsilon,
     smallest_sigma,
 )
-from hushcov.accounting.events import Parts, readings
-from hushcov.accounting.filter import _clock
-from hushcov.exceptions import (
-    BudgetError,
-    CapacityError,
-    DataError,
-    ParameterError,
-    PrivacyConditionError,
-)
-from hushcov.noise import entropy_source, gumbel, gumbel_top
+from hushcov.kernel.accounting.events import Parts, readings
+from hushcov.kernel.accounting.filter import _clock
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.noise import entropy_source, gumbel, gumbel_top
+from hushcov.kernel.records.base import CentredRecords, on_processor
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums.bounded import add_sums_and_squares, bounded_sums, unit_means
+from hushcov.kernel.sums.counts import cell_counts, edge_counts
+from hushcov.kernel.sums.gram import _check_room
+from hushcov.kernel.sums.products import ProductMap, _fill_factors
+from hushcov.kernel.sums.rows import add_unit, shorten_row
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.steps import norms, preparation, quantiles
 from hushcov.steps.location import LocationParameters, LookUnits
 from hushcov.steps.preparation import (
@@ -56,15 +65,6 @@ from hushcov.steps.preparation import (
     release_unit_centre,
 )
 from hushcov.steps.scales import scale_parameters
-from hushcov.sums.bounded import add_sums_and_squares, bounded_sums, unit_means
-from hushcov.sums.counts import cell_counts, edge_counts
-from hushcov.sums.gram import _check_room
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import ProductMap, _fill_factors
-from hushcov.sums.records import CentredRecords, on_processor
-from hushcov.sums.rows import add_unit, shorten_row
-from hushcov.sums.statistics import RecordMap, Statistics
-from hushcov.tables.compact import CompactRecords
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from hushcov.tables.text import _scan

@@ -9,10 +9,10 @@ import weakref
 import numpy as np
 import pytest
 
-from hushcov.sums import int16, signs
-from hushcov.sums.records import CentredRecords, CompleteRecords
-from hushcov.sums.rows import MISSING
-from hushcov.tables.compact import CompactRecords
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums import int16, signs
+from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables.sources import ArrayRecords
 
 LARGEST = np.finfo(np.float64).max

@@ -24,10 +24,10 @@ from command_line import PATIENCE
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.noise import Entropy, check_entropy, entropy_source
+from hushcov.kernel.noise.entropy import SecretChaCha
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.screened.mechanism import release_screened
-from hushcov.noise import Entropy, check_entropy, entropy_source
-from hushcov.noise.entropy import SecretChaCha
 from hushcov.paper.mechanism import release_multiscale
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.tables.sources import ArrayRecords
@@ -44,7 +44,7 @@ CHACHA20_VECTORS = [
 @pytest.fixture(autouse=True)
 def _keys_of_the_system(monkeypatch):
     """Not the fixed ones of conftest.py."""
-    monkeypatch.setattr("hushcov.noise.entropy.secrets", secrets)
+    monkeypatch.setattr("hushcov.kernel.noise.entropy.secrets", secrets)
 
 
 def test_the_default_is_private_and_silent():
@@ -119,11 +119,11 @@ def test_other_values_are_refused(bad):
 
 
 SOURCE = Path(hushcov.__file__).parent
-PRIVATE = ("mechanisms", "steps", "noise", "sums", "tables", "estimators", "paper", "peers")
+PRIVATE = ("mechanisms", "steps", "kernel", "engines", "tables", "estimators", "paper", "peers")
 # The only place where a private release may get random bits.
-ORIGIN = "noise/entropy.py"
+ORIGIN = "kernel/noise/entropy.py"
 # Random names of temporary folders and of sums, which are not noise.
-NAMES_ONLY = ("release/files.py", "sums/statistics.py")
+NAMES_ONLY = ("release/files.py", "kernel/sums/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
 # What is made of a release starts iterations, stands in for its noise, and is drawn from seeds.
@@ -287,7 +287,7 @@ def test_a_private_stream_cannot_be_copied_set_or_read():
 FORK = """
 import os
 import numpy as np
-from hushcov.noise import Entropy, entropy_source
+from hushcov.kernel.noise import Entropy, entropy_source
 
 def in_both(draw):
     reading, writing = os.pipe()

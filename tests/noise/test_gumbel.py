@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 from hushcov.exceptions import ParameterError
-from hushcov.noise import TAKEN, entropy_source, gumbel_top
-from hushcov.noise import gumbel as module
-from hushcov.noise.entropy import LazyUniform, key_stream
+from hushcov.kernel.noise import TAKEN, entropy_source, gumbel_top
+from hushcov.kernel.noise import gumbel as module
+from hushcov.kernel.noise.entropy import LazyUniform, key_stream
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 RUNS = 7_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
-from hushcov.noise.laplace import discrete_laplace
+from hushcov.kernel.noise.laplace import discrete_laplace
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, mostly_slow, normal_p_value
 
 DRAWS = 15_000

@@ -13,10 +13,10 @@ from randomgen import ChaCha
 from scipy import special
 
 from hushcov.exceptions import ParameterError
-from hushcov.noise import normal as module
-from hushcov.noise import rounded_normal
-from hushcov.noise.entropy import LazyUniform
-from hushcov.noise.normal import lazy_normals
+from hushcov.kernel.noise import normal as module
+from hushcov.kernel.noise import rounded_normal
+from hushcov.kernel.noise.entropy import LazyUniform
+from hushcov.kernel.noise.normal import lazy_normals
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 SIGMAS = [1, 2, 3, 17, 1_000, 12_345_678_901, 2**40]

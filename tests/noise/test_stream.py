@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from randomgen import ChaCha
 
-from hushcov.noise import gumbel, gumbel_top, normal, rounded_normal
-from hushcov.noise.entropy import GROUP, fill_groups, key_stream, random_words, room_for
+from hushcov.kernel.noise import gumbel, gumbel_top, normal, rounded_normal
+from hushcov.kernel.noise.entropy import GROUP, fill_groups, key_stream, random_words, room_for
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 KEY = np.arange(8, dtype=np.uint32) * 0x01020304 + 7

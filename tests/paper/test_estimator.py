@@ -18,10 +18,10 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     SeededNoiseWarning,
 )
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.metrics import operator_norm_error
 from hushcov.paper import estimator as multiscale
 from hushcov.simulate import SimulatedMoments, gaussian_records, sparse_covariance, wishart_moments
-from hushcov.sums.gram import second_moments
 from statistics_helpers import short_and_long
 
 BUDGET = {"epsilon": 1.0, "delta": 0.1, "row_sparsity": 1, "scale": 1.0}

@@ -10,10 +10,13 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.accounting import BoundedRange, Gaussian, TotalVariation, compose
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, PublicInputs
-from hushcov.noise import Entropy, entropy_source
+from hushcov.kernel.accounting import BoundedRange, Gaussian, TotalVariation, compose
+from hushcov.kernel.grids import IntegerGrid
+from hushcov.kernel.noise import Entropy, entropy_source
+from hushcov.kernel.sums.gram import second_moments
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.paper import room
 from hushcov.paper.mechanism import (
     Design,
@@ -26,9 +29,6 @@ from hushcov.paper.mechanism import (
 )
 from hushcov.paper.parameters import LOG_ODDS_ERROR, theorem_parameters
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
-from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import open_records
 from mechanisms.settings import UNTOUCHABLE, seeded
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.noise import Entropy
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper import parameters as parameters_module
 from hushcov.paper.mechanism import grid_for, release_multiscale
 from hushcov.paper.parameters import Schedule, gate_correction, theorem_parameters
@@ -38,7 +39,6 @@ from hushcov.paper.verification.simulation import (
     simulate_runs,
 )
 from hushcov.simulate import gaussian_records, wishart_moments
-from hushcov.sums.gram import second_moments
 from hushcov.tables.sources import open_records
 
 

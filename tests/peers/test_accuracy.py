@@ -19,9 +19,9 @@ from hushcov import (
     GaussianCovariance,
     SeparateCovariance,
 )
-from hushcov.accounting import BoundedRange, Gaussian, gaussian_epsilon
-from hushcov.accounting.ledger import Ledger
 from hushcov.exceptions import BudgetError, CapacityError, ParameterError
+from hushcov.kernel.accounting import BoundedRange, Gaussian, gaussian_epsilon
+from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 from statistics_helpers import mostly_slow

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import CapacityError, DataError, ParameterError
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.peers import coinpress
 from hushcov.peers.coinpress import (
     TransformedRecords,
@@ -23,7 +24,6 @@ from hushcov.peers.coinpress import (
     run_steps,
     transformed_gram,
 )
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import ArrayRecords, open_records
 from mechanisms.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
 

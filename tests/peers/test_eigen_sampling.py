@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.peers import eigen_sampling
 from hushcov.peers.eigen_sampling import (
     GRID_BITS,
@@ -33,8 +35,6 @@ from hushcov.peers.eigen_sampling import (
     score_sensitivity,
     shares,
 )
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import open_records
 from mechanisms.settings import neighbouring_records, seeded, small_rows
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value

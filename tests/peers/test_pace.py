@@ -12,8 +12,14 @@ from scipy import optimize
 
 from estimators.settings import fit
 from hushcov import PaceCovariance
-from hushcov.accounting import ADD_REMOVE, BoundedRange, Gaussian, Neighbours, calibrate_gaussian
 from hushcov.exceptions import CapacityError
+from hushcov.kernel.accounting import (
+    ADD_REMOVE,
+    BoundedRange,
+    Gaussian,
+    Neighbours,
+    calibrate_gaussian,
+)
 from hushcov.peers import pace
 from hushcov.peers.pace import (
     SELECTION_SHARE,

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from hushcov.accounting import ADD_REMOVE, Neighbours, Pure
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs
+from hushcov.kernel.accounting import ADD_REMOVE, Neighbours, Pure
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.peers.coinpress import coinpress_parameters, release_coinpress, run_steps

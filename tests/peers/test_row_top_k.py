@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushcov.accounting import Gaussian, calibrate_gaussian, calibrate_zcdp
 from hushcov.exceptions import CapacityError
+from hushcov.kernel.accounting import Gaussian, calibrate_gaussian, calibrate_zcdp
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.peers.row_top_k import (
     complete_groups,
     mutual_pairs,
@@ -25,8 +27,6 @@ from hushcov.peers.row_top_k import (
     values_squared_sensitivity,
 )
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import open_records
 from mechanisms.settings import inputs_for, neighbouring_records, seeded, small_rows
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value

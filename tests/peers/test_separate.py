@@ -13,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.counts import norm_histogram
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import squared_sensitivity
 from hushcov.peers.separate import (
     SeparateChoice,
@@ -27,9 +30,6 @@ from hushcov.peers.separate import (
     separate_parameters,
     squared_edges,
 )
-from hushcov.sums.counts import norm_histogram
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import open_records
 from mechanisms.settings import inputs_for, small_rows
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
+from hushcov.kernel.noise import Entropy
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.gaussian.room import predict_gaussian
 from hushcov.metrics import operator_norm_error
-from hushcov.noise import Entropy
 from hushcov.paper import room
 from hushcov.paper.mechanism import release_multiscale
 from hushcov.paper.room import plan_multiscale

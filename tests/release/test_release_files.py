@@ -19,7 +19,14 @@ from scipy import sparse
 from command_line import PATIENCE
 from documents import described, forge, guarantee, seal
 from hushcov._files import os_errors
-from hushcov.accounting import (
+from hushcov.exceptions import (
+    CapacityError,
+    DamagedReleaseError,
+    HushcovError,
+    ParameterError,
+    ReleaseError,
+)
+from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
     DiscreteGaussian,
@@ -28,13 +35,6 @@ from hushcov.accounting import (
     OneShotLaplace,
     Pure,
     TotalVariation,
-)
-from hushcov.exceptions import (
-    CapacityError,
-    DamagedReleaseError,
-    HushcovError,
-    ParameterError,
-    ReleaseError,
 )
 from hushcov.release import Making, Part, Release
 from hushcov.release import files as release_files

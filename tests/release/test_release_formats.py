@@ -11,10 +11,10 @@ from click.testing import CliRunner
 
 import hushcov
 from documents import described, guarantee, seal
-from hushcov.accounting import Gaussian, Pure
-from hushcov.accounting.composition import gaussian_log_delta
 from hushcov.cli.main import cli
 from hushcov.exceptions import DamagedReleaseError, ReleaseError
+from hushcov.kernel.accounting import Gaussian, Pure
+from hushcov.kernel.accounting.composition import gaussian_log_delta
 from hushcov.release import Making, Part, Release
 from hushcov.release.schema import FORMAT
 

@@ -11,8 +11,8 @@ import pytest
 import hushcov
 from golden.releases import BUDGET, FREE, cases, records
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.noise import entropy_source
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
-from hushcov.noise import entropy_source
 from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Making, Release
 from hushcov.release.document import UNNAMED

@@ -23,10 +23,16 @@ from hypothesis import strategies as st
 
 import hushcov.lab.audit.command
 from hushcov import PrivateSparseCovariance
-from hushcov.accounting import Budget, Neighbours
 from hushcov.cli import output
 from hushcov.cli.main import cli
 from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.kernel.accounting import Budget, Neighbours
+from hushcov.kernel.noise import gumbel_top, rounded_normal
+from hushcov.kernel.records import base as sum_records
+from hushcov.kernel.records.base import CountedRecords, GroupedRecords, PartitionedRecords
+from hushcov.kernel.records.units import Units
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.lab.audit.neighbours import (
     MECHANISMS,
     PLACES,
@@ -44,17 +50,11 @@ from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
-from hushcov.noise import gumbel_top, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers import eigen_sampling
 from hushcov.steps.counting import Counting
-from hushcov.sums import records as sum_records
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CountedRecords, GroupedRecords, PartitionedRecords
 from hushcov.tables import cluster, codebook, units
 from hushcov.tables.sources import ArrayRecords, TableRecords
-from hushcov.tables.units import Units
 from mechanisms.adaptive.settings import blocks, drawn
 
 IN_MEMORY = ("array", "frame", "npy", "calls in an array")

@@ -14,8 +14,8 @@ import pytest
 from report_releases import MECHANISMS, fitted, made
 
 from documents import quick_forecast
-from hushcov.accounting import Gaussian
 from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.kernel.accounting import Gaussian
 from hushcov.release import Making, Part, Release, Structure, pairs
 from hushcov.release.description import verdict
 from hushcov.release.document import UNNAMED

@@ -11,8 +11,8 @@ import pytest
 from report_releases import BUDGET, fitted, made
 
 from documents import quick_forecast
-from hushcov.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.estimators import PrivateSparseCovariance
+from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.planning import forecast
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Structure, named_parts

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure, calibrate_zcdp
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import entropy_source
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure, calibrate_zcdp
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.records.base import CompleteRecords
+from hushcov.kernel.sums.counts import count_complete
 from hushcov.peers import eigen_sampling, separate
 from hushcov.steps import complete
 from hushcov.steps.complete import (
@@ -25,10 +27,8 @@ from hushcov.steps.complete import (
     release_complete_count,
 )
 from hushcov.steps.counting import Counting, most_rows
-from hushcov.sums.counts import count_complete
-from hushcov.sums.records import CompleteRecords
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
+from hushcov.tables.units import units_of
 from mechanisms.settings import seeded
 
 SIZES = (1, 2, 3, 5, 8)
@@ -39,7 +39,7 @@ def table(n_rows=19):
 
 
 def units():
-    return Units.of(np.repeat(np.arange(len(SIZES)), SIZES), sum(SIZES))
+    return units_of(np.repeat(np.arange(len(SIZES)), SIZES), sum(SIZES))
 
 
 def test_what_is_charged_is_what_the_noise_costs_whatever_the_records():

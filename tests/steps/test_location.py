@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from budgets import ample, spent, squared
-from hushcov.accounting import smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import Found
-from hushcov.noise import entropy_source
+from hushcov.kernel.accounting import smallest_sigma
+from hushcov.kernel.grids import Bounds, check_bounds
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.sums.counts import SMALLEST_EXPONENT
 from hushcov.steps import Prepared, location, octaves
 from hushcov.steps.location import LocationParameters, LookUnits, find_location
 from hushcov.steps.preparation import Preparation
-from hushcov.sums.counts import SMALLEST_EXPONENT
-from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.settings import seeded
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, short_and_long

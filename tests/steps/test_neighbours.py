@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from budgets import ample
-from hushcov.accounting import ADD_REMOVE, REPLACE, Gaussian, Neighbours
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Gaussian, Neighbours
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.records.base import CountedRecords
 from hushcov.steps.complete import complete_parameters, release_complete_count
 from hushcov.steps.counting import Counting, release_most_rows
 from hushcov.steps.location import LocationParameters, find_location
@@ -23,7 +24,6 @@ from hushcov.steps.preparation import (
 )
 from hushcov.steps.quantiles import bin_edges, release_counts
 from hushcov.steps.scales import release_scales, scale_parameters
-from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from moved import shares
 from statistics_helpers import mostly_slow

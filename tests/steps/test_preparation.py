@@ -14,9 +14,13 @@ from scipy import stats
 
 from budgets import ample, squared
 from hushcov import PrivateSparseCovariance
-from hushcov.accounting import ONE_REPLACED, smallest_sigma
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
-from hushcov.noise import entropy_source
+from hushcov.kernel.accounting import ONE_REPLACED, smallest_sigma
+from hushcov.kernel.grids import FeatureGrid, check_feature_scale
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.records.base import CentredRecords, Records
+from hushcov.kernel.sums.bounded import fourth_sums_of
+from hushcov.kernel.sums.counts import log2_histogram
 from hushcov.steps import Prepared, norms
 from hushcov.steps.preparation import (
     WIDEST,
@@ -27,10 +31,6 @@ from hushcov.steps.preparation import (
     release_tails,
 )
 from hushcov.steps.scales import ScaleParameters, estimate_scales, release_scales, scale_parameters
-from hushcov.sums.bounded import fourth_sums_of
-from hushcov.sums.counts import log2_histogram
-from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import CentredRecords, Records
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.settings import seeded
 from statistics_helpers import FALSE_ALARM, chi_square_p_value

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.sums import bounded, gram
-from hushcov.sums.bounded import bounded_sums
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.rows import RowSums
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums import bounded, gram
+from hushcov.kernel.sums.bounded import bounded_sums
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.rows import RowSums
 from hushcov.tables.sources import ArrayRecords, open_records
 
 HOSTILE = [0.0, -0.0, 5e-324, 2.0**-1022, 1.7e308, -1.7e308, 0.004, -0.004, 4.0]

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.sums.counts import (
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.base import CompleteRecords
+from hushcov.kernel.sums.counts import (
     LARGEST_EXPONENT,
     N_BINS,
     SMALLEST_EXPONENT,
@@ -22,8 +24,6 @@ from hushcov.sums.counts import (
     norm_histogram,
     signed_octaves,
 )
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import CompleteRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 LARGEST = np.finfo(np.float64).max

@@ -14,16 +14,21 @@ from hypothesis.extra import numpy as hnp
 
 from estimators.settings import skip_search
 from hushcov import Ledger, PrivateSparseCovariance
+from hushcov.engines import device as kernels
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
-from hushcov.sums import bounded
-from hushcov.sums import device as kernels
-from hushcov.sums.bounded import bounded_sums
-from hushcov.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
-from hushcov.sums.gram import row_bounded_gram, second_moments
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CentredRecords, CompleteRecords, DeviceRecords, ScaledRecords
-from hushcov.sums.signs import sign_gram
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.records.base import (
+    CentredRecords,
+    CompleteRecords,
+    DeviceRecords,
+    ScaledRecords,
+)
+from hushcov.kernel.sums import bounded
+from hushcov.kernel.sums.bounded import bounded_sums
+from hushcov.kernel.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
+from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords, TensorRecords, open_records
 
 D = 3

@@ -12,10 +12,18 @@ import torch
 from pyarrow import parquet
 
 from hushcov.exceptions import DataError
-from hushcov.sums import bounded, rows
-from hushcov.sums import rows as row_sums
-from hushcov.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of, sum_together
-from hushcov.sums.counts import (
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.records.base import (
+    CentredRecords,
+    CompleteRecords,
+    DeviceRecords,
+    WatchedRecords,
+)
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums import bounded, rows
+from hushcov.kernel.sums import rows as row_sums
+from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of, sum_together
+from hushcov.kernel.sums.counts import (
     cell_counts,
     log2_histogram,
     norm_counts_of,
@@ -23,12 +31,9 @@ from hushcov.sums.counts import (
     sign_sums,
     signed_octaves,
 )
-from hushcov.sums.gram import row_bounded_gram, second_moments
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CentredRecords, CompleteRecords, DeviceRecords, WatchedRecords
-from hushcov.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums
-from hushcov.tables.compact import CompactRecords
+from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums
 from hushcov.tables.sources import ArrayRecords, open_records
 
 N, D = 301, 5

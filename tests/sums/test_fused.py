@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 import torch
 
+from hushcov.kernel.grids import FeatureGrid, shortening
+from hushcov.kernel.records import compact
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of, sum_together
+from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.products import ProductMap, finest_half_width
+from hushcov.kernel.sums.rows import About
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
-from hushcov.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of, sum_together
-from hushcov.sums.counts import cell_counts, norm_counts_of, signed_octaves
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid, shortening
-from hushcov.sums.products import ProductMap, finest_half_width
-from hushcov.sums.records import CentredRecords, CompleteRecords
-from hushcov.sums.rows import About
-from hushcov.sums.signs import sign_gram
-from hushcov.tables import compact
-from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from statistics_helpers import mostly_slow
 
@@ -118,7 +118,7 @@ def test_compact_rows_on_a_device_have_the_same_sums(kept, gaps, monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("gaps", [False, True])
 def test_fused_kernels_have_the_same_sums(gaps):
-    fused = pytest.importorskip("hushcov.sums.fused")
+    fused = pytest.importorskip("hushcov.engines.fused")
     assert fused.works("cuda:0")
     for n, d in SIZES:
         check_same(n, d, "cuda", gaps=gaps)
@@ -142,7 +142,7 @@ def check_panels(fused):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_blocks_of_many_short_rows_are_summed():
     """More than a grid has programs in its second dimension."""
-    check_long_blocks(pytest.importorskip("hushcov.sums.fused"))
+    check_long_blocks(pytest.importorskip("hushcov.engines.fused"))
 
 
 def check_long_blocks(fused):
@@ -196,7 +196,7 @@ class Guarded:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_fused_kernels_write_nothing_beyond_their_results():
-    check_guards(pytest.importorskip("hushcov.sums.fused"))
+    check_guards(pytest.importorskip("hushcov.engines.fused"))
 
 
 def check_guards(fused):

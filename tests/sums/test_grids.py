@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.sums.bounded import fill_rows
-from hushcov.sums.grids import (
+from hushcov.kernel.grids import (
     LARGEST_SCALE,
     SMALLEST_SCALE,
     FeatureGrid,
     IntegerGrid,
     check_feature_scale,
 )
-from hushcov.sums.products import ProductMap
+from hushcov.kernel.sums.bounded import fill_rows
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.tables.sources import ArrayRecords
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

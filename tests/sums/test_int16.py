@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError
-from hushcov.sums import gram, int16
-from hushcov.sums import rows as row_sums
-from hushcov.sums.gram import row_bounded_gram, second_moments, unit_bounded_gram
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.sums import gram, int16
+from hushcov.kernel.sums import rows as row_sums
+from hushcov.kernel.sums.gram import row_bounded_gram, second_moments, unit_bounded_gram
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
+from hushcov.tables.units import units_of
 
 needs_vectors = pytest.mark.skipif(
     not int16.vector_words(), reason="the processor has no such products"
@@ -125,7 +125,7 @@ def test_matrices_are_those_in_doubles(name, block_rows, monkeypatch):
     monkeypatch.setattr("hushcov._compiled.threads", lambda: 3)
     records = ArrayRecords(ROWS, block_rows=block_rows)
     if name == "units":
-        records = Units.of(np.arange(len(ROWS)) // 4, len(ROWS)).bounded(records, 3)
+        records = units_of(np.arange(len(ROWS)) // 4, len(ROWS)).bounded(records, 3)
     found = SUMS[name](records)
     monkeypatch.setattr(gram._PackedSoFar, "__init__", gram._GramSoFar.__init__)
     for method in ("take", "total"):

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, DataError, ForeignError, ParameterError
-from hushcov.sums.gram import _WideGram, second_moments
-from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.records import Records
-from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.kernel.grids import IntegerGrid
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.gram import _WideGram, second_moments
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import ArrayRecords, open_records
 
 EXACT_ROWS = 2**53 // 32767**2

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.sums import products, rows
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import N_NORM_BINS, ProductMap, finest_half_width
-from hushcov.sums.records import CentredRecords, CompleteRecords
-from hushcov.tables.compact import CompactRecords
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums import products, rows
+from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap, finest_half_width
 from hushcov.tables.sources import ArrayRecords
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, 8.0, -8.0, 1.0, -1.0, 1e308, -1e308, 7.99]

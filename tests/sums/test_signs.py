@@ -14,21 +14,26 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError
-from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
-from hushcov.steps.preparation import TILT_UNIT
-from hushcov.sums import rows, signs
-from hushcov.sums.bounded import bounded_sums_of, sum_and_keep_signs
-from hushcov.sums.gram import pair_sums
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import CentredRecords, CompleteRecords, DeviceRecords, WatchedRecords
-from hushcov.sums.signs import (
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.base import (
+    CentredRecords,
+    CompleteRecords,
+    DeviceRecords,
+    WatchedRecords,
+)
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums import rows, signs
+from hushcov.kernel.sums.bounded import bounded_sums_of, sum_and_keep_signs
+from hushcov.kernel.sums.gram import pair_sums
+from hushcov.kernel.sums.signs import (
     PackedSigns,
     candidate_sign_sums,
     sign_gram,
     sign_gram_and_sums,
     sign_scores,
 )
-from hushcov.tables.compact import CompactRecords
+from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
+from hushcov.steps.preparation import TILT_UNIT
 from hushcov.tables.sources import ArrayRecords, open_records
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, -5e-324, 1.5, -1.5, 1e308, -1e308, 1.0, -1.0]
@@ -220,7 +225,7 @@ def test_scores_are_the_same_from_everywhere(monkeypatch, source, kept, panel_by
     X = table(257, 9)
     monkeypatch.setattr(signs, "signs_kept", lambda n, d: kept)
     monkeypatch.setattr(signs, "PACKED_PANEL_BYTES", panel_bytes)
-    monkeypatch.setattr("hushcov.sums.gram.PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr("hushcov.kernel.sums.gram.PANEL_BYTES", panel_bytes)
     passes = []
     records = WatchedRecords(SOURCES[source](X), lambda: passes.append(1), lambda n: None)
     expected = np.abs(np.array(literal(X)[0])[np.triu_indices(9, 1)])
@@ -235,7 +240,7 @@ def test_scores_about_tilts(monkeypatch, kept, panel_bytes):
     X, n, d = table(131, 7), 131, 7
     monkeypatch.setattr(signs, "signs_kept", lambda n, d: kept)
     monkeypatch.setattr(signs, "PACKED_PANEL_BYTES", panel_bytes)
-    monkeypatch.setattr("hushcov.sums.gram.PANEL_BYTES", panel_bytes)
+    monkeypatch.setattr("hushcov.kernel.sums.gram.PANEL_BYTES", panel_bytes)
     tilt = (0, 5, -7, 1024, -1024, 300, -299)
     products, sums = literal(X)
     expected = []

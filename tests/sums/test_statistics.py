@@ -21,10 +21,10 @@ from hushcov.exceptions import (
     ParameterError,
     StatisticsError,
 )
-from hushcov.sums.gram import record_statistics
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.records import Records
-from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.gram import record_statistics
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import ArrayRecords
 
 D = 3

@@ -6,18 +6,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
+from hushcov.kernel.grids import INSIDE, FeatureGrid
+from hushcov.kernel.records import base as grouped_module
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords, CountedRecords
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.records.units import fingerprints
+from hushcov.kernel.sums.bounded import unit_means
+from hushcov.kernel.sums.gram import unit_bounded_gram, unit_norm_histogram
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.mechanisms.gaussian.mechanism import unit_sigmas
-from hushcov.sums import records as grouped_module
-from hushcov.sums.bounded import unit_means
-from hushcov.sums.gram import unit_bounded_gram, unit_norm_histogram
-from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CentredRecords, CompleteRecords, CountedRecords
-from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units, fingerprints
+from hushcov.tables.units import units_of as units_by
 
 
 def product_map(rng, d, most, **changes):
@@ -92,7 +93,7 @@ def test_sums_of_1000_tables_are_those_of_a_dictionary():
         m = product_map(rng, X.shape[1], most)
         found = [contribution(rows, m) for rows in units_of(X, identifiers, most)]
         expected = np.sum([u for u, _ in found], axis=0)
-        records = Units.of(identifiers, len(X)).bounded(
+        records = units_by(identifiers, len(X)).bounded(
             ArrayRecords(X, block_rows=int(rng.integers(1, 9))), most
         )
         assert m.sum(records).tolist() == expected.tolist()
@@ -108,7 +109,7 @@ def test_no_unit_is_beyond_its_bounds():
         X, _ = table(rng)
         most = int(rng.integers(2, 8))
         m = product_map(rng, X.shape[1], most)
-        own = m.sum(Units.of(np.zeros(len(X)), len(X)).bounded(ArrayRecords(X), most))
+        own = m.sum(units_by(np.zeros(len(X)), len(X)).bounded(ArrayRecords(X), most))
         assert sum(int(each) ** 2 for each in own[:-2]) <= m.norm_bound**2
         assert 0 <= own[-2] <= m.factor_range
         assert 0 <= own[-1] <= m.size_range
@@ -119,13 +120,13 @@ def test_neither_order_nor_blocks_nor_views_matter(monkeypatch):
     X = np.round(rng.standard_normal((3000, 6)) * 64) / 64
     identifiers = rng.integers(0, 300, 3000)
     m = product_map(rng, 6, 7, norm_bound=9000)
-    expected = m.sum(Units.of(identifiers, 3000).bounded(ArrayRecords(X), 7)).tolist()
-    counts = m.norm_histogram(Units.of(identifiers, 3000).bounded(ArrayRecords(X), 7)).tolist()
+    expected = m.sum(units_by(identifiers, 3000).bounded(ArrayRecords(X), 7)).tolist()
+    counts = m.norm_histogram(units_by(identifiers, 3000).bounded(ArrayRecords(X), 7)).tolist()
     for seed, rows, room in [(0, 1, 2**29), (1, 17, 8 * 6 * 100), (2, 5000, 8 * 6 * 999)]:
         order = np.random.default_rng(seed).permutation(3000)
         monkeypatch.setattr(grouped_module, "_BUFFER_BYTES", room)
         source = ArrayRecords(X[order], block_rows=rows)
-        grouped = Units.of(identifiers[order].astype(str), 3000).bounded(source, 7)
+        grouped = units_by(identifiers[order].astype(str), 3000).bounded(source, 7)
         compact = CompactRecords(grouped, np.zeros(6), np.full(6, 1e3), np.ones(6))
         centred = CentredRecords(CountedRecords(compact, 123), np.zeros(6))
         for records in (grouped, CompleteRecords(grouped), compact, centred, centred):
@@ -150,18 +151,18 @@ def test_means_are_those_of_a_dictionary():
             assert sum(each * each for each in u) <= bound**2
             expected += [*u, int(f * (top * len(rows) // most))]
         source = ArrayRecords(X, block_rows=int(rng.integers(1, 9)))
-        records = Units.of(identifiers, len(X)).bounded(source, most)
+        records = units_by(identifiers, len(X)).bounded(source, most)
         assert unit_means(records, grid, bound, top, most).tolist() == expected.tolist()
 
 
 def test_on_a_device_units_are_the_same():
     pytest.importorskip("torch")
-    from hushcov.sums.records import DeviceRecords
+    from hushcov.kernel.records.base import DeviceRecords
 
     rng = np.random.default_rng(6)
     X, identifiers = rng.standard_normal((400, 4)), rng.integers(0, 60, 400)
     m = product_map(rng, 4, 5)
-    units = Units.of(identifiers, 400)
+    units = units_by(identifiers, 400)
     expected = m.sum(units.bounded(ArrayRecords(X), 5)).tolist()
     records = units.bounded(DeviceRecords(ArrayRecords(X), "cpu"), 5)
     assert records.on_device
@@ -177,7 +178,7 @@ def test_rows_that_do_not_come_unit_by_unit_are_refused():
     m = product_map(rng, 3, 4)
     with pytest.raises(PrivacyConditionError, match="unit by unit"):
         m.sum(ArrayRecords(X))
-    more = Units.of(np.zeros(20), 20).bounded(ArrayRecords(X), 5)
+    more = units_by(np.zeros(20), 20).bounded(ArrayRecords(X), 5)
     for read in (m.sum, m.norm_histogram):
         with pytest.raises(PrivacyConditionError, match="at most 4"):
             read(more)
@@ -195,7 +196,7 @@ def test_numbers_that_are_not_finite_are_refused(place, value):
     for rows in (1, 3, 20):
         source = ArrayRecords(X, block_rows=rows)
         with pytest.raises(DataError, match="finite"):
-            m.sum(Units.of(np.arange(20) // 4, 20).bounded(source, 4))
+            m.sum(units_by(np.arange(20) // 4, 20).bounded(source, 4))
 
 
 def test_maps_of_units_are_checked():
@@ -210,7 +211,7 @@ def test_maps_of_units_are_checked():
 
 
 def test_what_a_unit_moves_is_divided_among_its_records():
-    from hushcov.accounting import Neighbours, smallest_sigma
+    from hushcov.kernel.accounting import Neighbours, smallest_sigma
 
     neighbours = Neighbours(most_rows=50, combined=True)
     for square, mu in [(2, 0.001), (4_000_000, 0.37), (1, 3.0)]:
@@ -257,7 +258,7 @@ def test_matrices_are_those_of_a_dictionary():
         bound = int(2 ** rng.uniform(0, 24))
         most = int(np.bincount(identifiers).max()) + 1
         source = ArrayRecords(X, block_rows=int(rng.integers(1, 9)))
-        records = Units.of(identifiers, len(X)).bounded(source, most)
+        records = units_by(identifiers, len(X)).bounded(source, most)
         expected = literal(X, identifiers, grid, bound)
         for each in (records, CentredRecords(records, np.zeros(X.shape[1]))):
             found = unit_bounded_gram(each, grid, bound, most)
@@ -278,7 +279,7 @@ def test_no_unit_moves_the_matrix_by_more_than_is_charged(relation):
         for _ in range(2):
             rows = rng.standard_normal((int(rng.integers(1, 41)), d)) * 10
             rows[:, rng.random(d) < 0.5] = 0
-            records = Units.of(np.zeros(len(rows)), len(rows)).bounded(ArrayRecords(rows), most)
+            records = units_by(np.zeros(len(rows)), len(rows)).bounded(ArrayRecords(rows), most)
             sides.append(unit_bounded_gram(records, grid, bound, most))
         moved = sides[0] - (sides[1] if relation == REPLACE else 0)
         upper = np.triu(moved, 1) / sigmas[0] + np.diag(np.diag(moved)) / sigmas[1]
@@ -291,9 +292,9 @@ def test_what_is_not_in_order_or_not_finite_is_refused():
     grid = FeatureGrid(np.ones(2), 6.0, 100)
     with pytest.raises(PrivacyConditionError, match="unit by unit"):
         unit_bounded_gram(ArrayRecords(X), grid, 100, 3)
-    records = Units.of([0, 0, 0, 1, 1, 1], 6).bounded(ArrayRecords(X), 3)
+    records = units_by([0, 0, 0, 1, 1, 1], 6).bounded(ArrayRecords(X), 3)
     with pytest.raises(ParameterError, match="bound"):
         unit_bounded_gram(records, grid, 0, 3)
     X[4, 1] = np.nan
     with pytest.raises(DataError, match="finite"):
-        unit_bounded_gram(Units.of([0, 0, 0, 1, 1, 1], 6).bounded(ArrayRecords(X), 3), grid, 9, 3)
+        unit_bounded_gram(units_by([0, 0, 0, 1, 1, 1], 6).bounded(ArrayRecords(X), 3), grid, 9, 3)

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums.bounded import bounded_sums
-from hushcov.sums.counts import cell_counts, count_complete, signed_octaves
-from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import FeatureGrid, IntegerGrid, check_bounds
-from hushcov.sums.records import (
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_bounds
+from hushcov.kernel.records.base import (
     CentredRecords,
     ClippedRecords,
     CompleteRecords,
@@ -25,6 +22,9 @@ from hushcov.sums.records import (
     ScaledRecords,
     WatchedRecords,
 )
+from hushcov.kernel.sums.bounded import bounded_sums
+from hushcov.kernel.sums.counts import cell_counts, count_complete, signed_octaves
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.tables.sources import ArrayRecords, open_records
 
 D = 3

@@ -22,22 +22,22 @@ from pyarrow import csv, ipc, parquet
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import CapacityError, DataError, SeededNoiseWarning
-from hushcov.sums.bounded import bounded_sums
-from hushcov.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import (
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.base import (
     CentredRecords,
     CompleteRecords,
     CountedRecords,
     ScaledRecords,
     WatchedRecords,
 )
-from hushcov.sums.signs import sign_gram
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums.bounded import bounded_sums
+from hushcov.kernel.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
-from hushcov.tables.compact import CompactRecords
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 

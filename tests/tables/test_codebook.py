@@ -14,7 +14,7 @@ from pyarrow import feather, parquet
 
 from hushcov import Codebook, read_codebook
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.sums.records import source_of
+from hushcov.kernel.records.base import source_of
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.sources import open_records, refuse_stated_nulls

@@ -12,22 +12,22 @@ import pytest
 import torch
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.sums import rows as row_sums
-from hushcov.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
-from hushcov.sums.counts import norm_histogram, sign_sums, signed_octaves
-from hushcov.sums.gram import row_bounded_gram, second_moments
-from hushcov.sums.grids import FeatureGrid, IntegerGrid
-from hushcov.sums.products import N_NORM_BINS, ProductMap
-from hushcov.sums.records import (
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.records import compact
+from hushcov.kernel.records.base import (
     CentredRecords,
     CompleteRecords,
     DeviceRecords,
     ScaledRecords,
     WatchedRecords,
 )
-from hushcov.sums.signs import sign_gram
-from hushcov.tables import compact
-from hushcov.tables.compact import CompactRecords
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums import rows as row_sums
+from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
+from hushcov.kernel.sums.counts import norm_histogram, sign_sums, signed_octaves
+from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
+from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords, open_records
 
 N, D = 301, 5

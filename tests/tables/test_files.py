@@ -23,13 +23,14 @@ from hushcov.exceptions import (
     ParameterError,
     RecordsFileError,
 )
+from hushcov.kernel.records import compact
+from hushcov.kernel.records.base import CompleteRecords, WatchedRecords
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.sums.counts import signed_octaves, signed_octaves_of
+from hushcov.kernel.sums.rows import MISSING
 from hushcov.planning import fit_memory, registry
-from hushcov.sums.counts import signed_octaves, signed_octaves_of
-from hushcov.sums.records import CompleteRecords, WatchedRecords
-from hushcov.sums.rows import MISSING
-from hushcov.tables import compact, files
+from hushcov.tables import files
 from hushcov.tables.cluster import DaskRecords
-from hushcov.tables.compact import CompactRecords
 from hushcov.tables.files import FileRecords, read_header
 from hushcov.tables.formats import GroupReader
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls

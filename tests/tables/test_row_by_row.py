@@ -24,16 +24,16 @@ from pyarrow import csv, feather, parquet
 
 from hushcov import Codebook
 from hushcov.exceptions import HushcovError
+from hushcov.kernel.grids import FeatureGrid, check_bounds
+from hushcov.kernel.records import base as views
+from hushcov.kernel.records.base import Records, layers_of, on_processor
+from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.records.transforms import Transform, Transforms
 from hushcov.peers import coinpress
-from hushcov.sums import records as views
-from hushcov.sums.grids import FeatureGrid, check_bounds
-from hushcov.sums.records import Records, layers_of, on_processor
-from hushcov.sums.transforms import Transform, Transforms
 from hushcov.tables import cluster
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
-from hushcov.tables.compact import CompactRecords
 from hushcov.tables.sources import open_records
-from hushcov.tables.units import Units, split_columns, weighted
+from hushcov.tables.units import split_columns, units_of, weighted
 
 BLOCK = 3
 N = 11
@@ -326,7 +326,7 @@ UNIT_GRID = FeatureGrid(np.ones(4), 1024.0, 1024)
 
 
 def of_units(bound):
-    return lambda r, who: bound(Units.of(who, len(who)), r)
+    return lambda r, who: bound(units_of(who, len(who)), r)
 
 
 VIEWS = {

@@ -16,7 +16,7 @@ from fuzz.cases import messages
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.tables.sources import ArrayRecords, open_records
-from hushcov.tables.units import WEIGHT_LEVELS, Units, split_columns, weighted
+from hushcov.tables.units import WEIGHT_LEVELS, split_columns, units_of, weighted
 from table_helpers import rows_of
 
 
@@ -34,7 +34,7 @@ def test_no_unit_has_more_rows_than_allowed_and_order_does_not_matter(seed):
     most = int(rng.integers(1, 5))
 
     def kept(order):
-        units = Units.of(ids[order], len(ids))
+        units = units_of(ids[order], len(ids))
         records = units.bounded(ArrayRecords(X[order], block_rows=7), most)
         return sorted(map(tuple, rows_of(records)))
 
@@ -49,10 +49,10 @@ def test_no_unit_has_more_rows_than_allowed_and_order_does_not_matter(seed):
 def test_another_unit_changes_no_row_of_the_others():
     rng = np.random.default_rng(3)
     X, ids = rng.normal(size=(60, 3)), np.repeat(np.arange(12), 5)
-    rows = set(map(tuple, rows_of(Units.of(ids, 60).bounded(ArrayRecords(X), 3))))
+    rows = set(map(tuple, rows_of(units_of(ids, 60).bounded(ArrayRecords(X), 3))))
     Y = X.copy()
     Y[ids == 4] = rng.normal(size=(5, 3))
-    others = set(map(tuple, rows_of(Units.of(ids, 60).bounded(ArrayRecords(Y), 3))))
+    others = set(map(tuple, rows_of(units_of(ids, 60).bounded(ArrayRecords(Y), 3))))
     assert len(rows - others) == len(others - rows) == 3
 
 
@@ -60,8 +60,8 @@ def test_another_unit_changes_no_row_of_the_others():
 def test_means_are_those_of_a_dictionary_in_any_order(seed):
     rng, X, ids = draw(seed)
     order = rng.permutation(len(X))
-    found = rows_of(Units.of(ids, len(X)).means(ArrayRecords(X)))
-    again = rows_of(Units.of(ids[order], len(X)).means(ArrayRecords(X[order])))
+    found = rows_of(units_of(ids, len(X)).means(ArrayRecords(X)))
+    again = rows_of(units_of(ids[order], len(X)).means(ArrayRecords(X[order])))
     assert np.array_equal(found, again)
     own = defaultdict(list)
     for each, row in zip(ids, X, strict=True):
@@ -86,8 +86,8 @@ def test_means_are_finite_where_rows_are():
     ids = [each for each, values in units.items() for _ in values]
     X = np.array([[value, -value] for values in units.values() for value in values])
     order = np.random.default_rng(0).permutation(len(X))
-    found = rows_of(Units.of(ids, len(X)).means(ArrayRecords(X)))
-    again = rows_of(Units.of([ids[i] for i in order], len(X)).means(ArrayRecords(X[order])))
+    found = rows_of(units_of(ids, len(X)).means(ArrayRecords(X)))
+    again = rows_of(units_of([ids[i] for i in order], len(X)).means(ArrayRecords(X[order])))
     assert np.array_equal(found, again)
     expected = {"like": 1.7e308, "largest": LARGEST, "smallest": -LARGEST, "both": 0.0}
     expected |= {"one": LARGEST, "usual": float(np.sum([0.1, 0.2, 0.7])) / 3}
@@ -98,7 +98,7 @@ def test_means_are_finite_where_rows_are():
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_means_of_rows_that_are_not_finite_are_not(value):
     X = np.array([[LARGEST], [LARGEST], [value], [1.0]])
-    found = rows_of(Units.of([0, 0, 0, 1], 4).means(ArrayRecords(X)))
+    found = rows_of(units_of([0, 0, 0, 1], 4).means(ArrayRecords(X)))
     assert not np.isfinite(found[0])
     assert found[1] == 1.0
 
@@ -113,7 +113,7 @@ def test_means_of_rows_that_are_not_finite_are_not(value):
     ],
 )
 def test_identifiers_of_one_kind_are_compared_exactly(identifiers):
-    codes = Units.of(identifiers, 3).codes
+    codes = units_of(identifiers, 3).codes
     assert codes[0] == codes[2] != codes[1]
 
 
@@ -141,7 +141,7 @@ def test_identifiers_of_one_kind_are_compared_exactly(identifiers):
 )
 def test_other_identifiers_are_refused_and_never_quoted(identifiers, words):
     with pytest.raises(DataError, match=words) as caught:
-        Units.of(identifiers, 3)
+        units_of(identifiers, 3)
     assert not any("SECRET" in text for text in messages(caught.value))
 
 
@@ -171,7 +171,7 @@ def test_other_identifiers_are_refused_and_never_quoted(identifiers, words):
     ],
 )
 def test_identifiers_that_differ_are_units_of_their_own(identifiers):
-    assert Units.of(identifiers, 3).sizes.size == 3
+    assert units_of(identifiers, 3).sizes.size == 3
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_identifiers_that_differ_are_units_of_their_own(identifiers):
 )
 def test_floats_that_may_be_several_integers_are_refused(identifiers):
     with pytest.raises(DataError, match=r"from 2\*\*53 on"):
-        Units.of(identifiers, 3)
+        units_of(identifiers, 3)
 
 
 @pytest.mark.parametrize("unit", [0, "id"])
@@ -198,7 +198,7 @@ def test_integers_that_become_floats_in_a_table_are_refused(unit):
     ids = [2**53, 2**53 + 1, 7]
     frame = pd.DataFrame({"id": ids, "x": [0.5, 1.5, 2.5]})
     _, found, _ = split_columns(frame, unit)
-    assert Units.of(found, 3).sizes.size == 3
+    assert units_of(found, 3).sizes.size == 3
     others = [open_records(frame)]
     if unit == 0:
         table = frame.to_numpy()
@@ -207,7 +207,7 @@ def test_integers_that_become_floats_in_a_table_are_refused(unit):
     for X in others:
         _, found, _ = split_columns(X, unit)
         with pytest.raises(DataError, match=r"from 2\*\*53 on"):
-            Units.of(found() if callable(found) else found, 3)
+            units_of(found() if callable(found) else found, 3)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

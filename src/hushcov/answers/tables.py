@@ -20,8 +20,8 @@ from scipy import sparse
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer, meant, nearest
 from hushcov._words import counted, digits_beside, number, some_of
-from hushcov.accounting.guarantee import promise_words
 from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.coverage import MeanTable
@@ -32,7 +32,7 @@ from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
 if TYPE_CHECKING:
     from hushcov.answers.printing import AnswerPage
-    from hushcov.sums.transforms import Transform
+    from hushcov.kernel.records.transforms import Transform
 
 #: The label of what must be known before all else.
 WARNING = "warning"

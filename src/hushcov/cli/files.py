@@ -23,7 +23,7 @@ from hushcov.release.files import RELEASE_FILES, check_free, check_place
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.sums.records import Records
+    from hushcov.kernel.records.base import Records
 
 PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
 
@@ -44,7 +44,7 @@ def opened(
     `options` are those of `open_records`. The connection to a scheduler, if there is one, ends
     with the context.
     """
-    from hushcov.sums.records import source_of
+    from hushcov.kernel.records.base import source_of
     from hushcov.tables.sources import open_records
 
     records = open_records(
@@ -106,7 +106,7 @@ def chosen_columns(
 @contextmanager
 def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
     """Yield the records as the workers of a cluster read them."""
-    from hushcov.sums.records import source_of
+    from hushcov.kernel.records.base import source_of
     from hushcov.tables.cluster import DaskRecords
     from hushcov.tables.codebook import CodedRecords
     from hushcov.tables.files import FileRecords

@@ -16,8 +16,6 @@ from rich.console import Console
 
 from hushcov._charged import ledger_asked, stated_charges
 from hushcov._words import number
-from hushcov.accounting import Guarantee, is_counted
-from hushcov.accounting.ledger import Ledger
 from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
 from hushcov.cli.answers import show_pairs
 from hushcov.cli.files import (
@@ -45,14 +43,16 @@ from hushcov.cli.output import busy, console, echo_json, facts, heading, paragra
 from hushcov.cli.report import HEAT_MAP, REPORT
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.kernel.accounting import Guarantee, is_counted
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.grids import check_bounds
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.records.transforms import check_transforms
 from hushcov.options import ALLOWED, Taker
 from hushcov.planning import mechanisms
 from hushcov.postprocess import released_correlations
 from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report
-from hushcov.sums.grids import check_bounds
-from hushcov.sums.records import Records
-from hushcov.sums.transforms import check_transforms
 from hushcov.tables.codebook import Codebook, read_codebook
 from hushcov.tables.sources import WILDCARDS
 

@@ -14,8 +14,6 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._words import counted, memory, number, some_of
-from hushcov.accounting import ONE_REPLACED, RECORD, Guarantee
-from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
@@ -23,6 +21,17 @@ from hushcov.cli.plan import command_memory, detection, families_error, forecast
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
+from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
+from hushcov.kernel.accounting.guarantee import promise_words
+from hushcov.kernel.grids import Bounds, check_feature_scale
+from hushcov.kernel.records.base import (
+    CountedRecords,
+    PartitionedRecords,
+    Records,
+    check_enough,
+    default_block_rows,
+    source_of,
+)
 from hushcov.options import ESTIMANDS, Taker
 from hushcov.planning import (
     Caution,
@@ -44,15 +53,6 @@ from hushcov.release.description import (
     verdict,
 )
 from hushcov.steps.counting import Counted
-from hushcov.sums.grids import Bounds, check_feature_scale
-from hushcov.sums.records import (
-    CountedRecords,
-    PartitionedRecords,
-    Records,
-    check_enough,
-    default_block_rows,
-    source_of,
-)
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns

@@ -14,8 +14,6 @@ from rich.table import Table
 
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS, Approximate, Pure
-from hushcov.accounting.ledger import Ledger, Receipt, Statement
 from hushcov.cli.options import JSON, NUMBER, Command, Function
 from hushcov.cli.output import (
     clean,
@@ -27,6 +25,8 @@ from hushcov.cli.output import (
     plain_table,
     show,
 )
+from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS, Approximate, Pure
+from hushcov.kernel.accounting.ledger import Ledger, Receipt, Statement
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 _DATASET = click.option(

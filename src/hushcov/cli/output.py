@@ -40,7 +40,7 @@ from hushcov._printing import (  # the others are for commands
 )
 
 if TYPE_CHECKING:
-    from hushcov.sums.records import Records
+    from hushcov.kernel.records.base import Records
 
 _EVERY = 10.0  # seconds between lines of progress where there is no terminal
 
@@ -118,7 +118,7 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     Where their number is not public, the bar says that rows are read, and not how many: neither a
     count nor a share of the released number.
     """
-    from hushcov.sums.records import WatchedRecords
+    from hushcov.kernel.records.base import WatchedRecords
 
     total, passes, done = records.n_records if count_is_public else None, 0, 0
 

@@ -21,8 +21,6 @@ from rich.text import Text
 
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, counted, memory, number
-from hushcov.accounting import ONE_REPLACED, Neighbours
-from hushcov.accounting.guarantee import odds_of, promise_words
 from hushcov.cli.files import candidate_words, check_paths, known_pairs
 from hushcov.cli.options import (
     INTEGER,
@@ -48,6 +46,9 @@ from hushcov.cli.output import (
 )
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
+from hushcov.kernel.accounting.guarantee import odds_of, promise_words
+from hushcov.kernel.grids import Bounds, check_bounds
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.planning import (
     COMPARED_MODELS,
@@ -76,7 +77,6 @@ from hushcov.planning.comparison import (
 from hushcov.planning.registry import LARGEST_DENSE, PICTURES
 from hushcov.predicting import DENSE, FACTOR
 from hushcov.steps.counting import Counting
-from hushcov.sums.grids import Bounds, check_bounds
 from hushcov.tables.codebook import read_codebook
 
 # Slices that plan by themselves, by their name for --mechanism; one line each.

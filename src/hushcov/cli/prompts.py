@@ -22,12 +22,12 @@ from rich.console import Console
 
 from hushcov._validation import listed, meant, nearest, shown
 from hushcov._words import counted
-from hushcov.accounting import ONE_REMOVED, is_counted
 from hushcov.cli.files import free_path
 from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_number
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
 from hushcov.exceptions import HushcovError, ParameterError
-from hushcov.sums.transforms import Transform
+from hushcov.kernel.accounting import ONE_REMOVED, is_counted
+from hushcov.kernel.records.transforms import Transform
 from hushcov.tables import codebook as books
 from hushcov.tables.cells import NO, YES, folded
 from hushcov.tables.codebook import (

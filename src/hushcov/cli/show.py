@@ -16,7 +16,6 @@ from rich.console import Console
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
-from hushcov.accounting.guarantee import promise_words
 from hushcov.answers.tables import (
     MEAN_COLUMNS,
     MOST_ASKED,
@@ -51,6 +50,7 @@ from hushcov.cli.output import (
     text_table,
 )
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.release import Release
 from hushcov.release.description import (
     UNRESOLVED,

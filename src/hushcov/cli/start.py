@@ -15,9 +15,6 @@ from rich.console import Console
 from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._validation import check_real
 from hushcov._words import counted, number
-from hushcov.accounting import ONE_REPLACED, RECORD, RELATIONS
-from hushcov.accounting.guarantee import PRIORS, guess_words, highest_posterior, in_percent, odds_of
-from hushcov.accounting.ledger import Ledger
 from hushcov.cli.files import check_paths, free_path, refuse_taken, sign_of, stem_of
 from hushcov.cli.options import (
     DATA,
@@ -47,7 +44,16 @@ from hushcov.cli.prompts import (
 )
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.inputs import LARGEST_EPSILON, OF_COMPLETE
-from hushcov.sums.records import Records
+from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS
+from hushcov.kernel.accounting.guarantee import (
+    PRIORS,
+    guess_words,
+    highest_posterior,
+    in_percent,
+    odds_of,
+)
+from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.records.base import Records
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import Header, may_be_record, read_header
 from hushcov.tables.sources import DeclaredRecords

@@ -19,7 +19,6 @@ from hushcov._arrays import FloatArray
 from hushcov._charged import NOTHING_CHARGED, stated_charges
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import number
-from hushcov.accounting import ONE_REPLACED, Guarantee
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import (
@@ -30,17 +29,18 @@ from hushcov.exceptions import (
     TooFewCompleteError,
     own_errors,
 )
+from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
+from hushcov.kernel.grids import Bounds, check_bounds
+from hushcov.kernel.records.base import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.options import INVALID, RANK, check_parameters
 from hushcov.release import Release
 from hushcov.release.document import Kind
-from hushcov.sums.grids import Bounds, check_bounds
-from hushcov.sums.records import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 
 if TYPE_CHECKING:
+    from hushcov.kernel.records.transforms import Transforms
+    from hushcov.kernel.sums.statistics import RecordMap, Statistics
     from hushcov.planning import Caution
-    from hushcov.sums.statistics import RecordMap, Statistics
-    from hushcov.sums.transforms import Transforms
 
 # What a fit leaves beside public attributes.
 _PRIVATE = (
@@ -230,7 +230,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         ranks = getattr(self, "estimand", None) == RANK
         if self.transforms is None and not ranks:
             return None
-        from hushcov.sums.transforms import check_transforms
+        from hushcov.kernel.records.transforms import check_transforms
 
         names = getattr(self, "feature_names_in_", None)
         known: Any = (None if names is None else list(names), self._public_bounds(n_features))
@@ -305,7 +305,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         try:
             began = datetime.now(UTC).isoformat(timespec="seconds")
             if self.ledger is not None and self.dataset is not None:
-                from hushcov.accounting.ledger import Ledger
+                from hushcov.kernel.accounting.ledger import Ledger
 
                 ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
                 label = f"{type(self).__name__} of {self.n_features_in_} features"
@@ -388,7 +388,7 @@ class SummedCovariance(PrivateCovariance):
             clipped and rounded, which must be the same for all of them and fixed before any is
             read. See `fit_statistics` on what happens if it turns out to be another number.
         """
-        from hushcov.sums.gram import record_statistics
+        from hushcov.kernel.sums.gram import record_statistics
 
         if hasattr(self, "release_"):
             raise ParameterError(_AFTER.format(name=type(self).__name__))
@@ -470,7 +470,7 @@ class SummedCovariance(PrivateCovariance):
 
     def _held(self, statistics: object) -> Statistics:
         """Return the statistics to release: those given, or those of `partial_fit`."""
-        from hushcov.sums.statistics import Statistics
+        from hushcov.kernel.sums.statistics import Statistics
 
         check_parameters(self)
         self._check_sums()
@@ -484,7 +484,7 @@ class SummedCovariance(PrivateCovariance):
         if not isinstance(statistics, Statistics):
             raise DataError(
                 f"statistics must be Statistics, got {type(statistics).__name__}: use partial_fit, "
-                "Statistics.load or hushcov.sums.gram.second_moments."
+                "Statistics.load or hushcov.kernel.sums.gram.second_moments."
             )
         return statistics
 

@@ -14,6 +14,9 @@ from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     parameters_for_sums,
@@ -22,10 +25,7 @@ from hushcov.mechanisms.gaussian.mechanism import (
 from hushcov.mechanisms.gaussian.room import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
 from hushcov.mechanisms.room import MechanismPlan
 from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened, ScreenedPlan
-from hushcov.noise import entropy_source
 from hushcov.planning import Plan
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.statistics import RecordMap, Statistics
 
 
 @with_options

@@ -18,25 +18,25 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
-from hushcov.noise import entropy_source
+from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
+from hushcov.kernel.grids import check_feature_scale
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.records.base import PartitionedRecords, Records, source_of
 from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
 from hushcov.planning.registry import LARGEST_DENSE, check_memory
 from hushcov.release import Release
-from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.records import PartitionedRecords, Records, source_of
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.kernel.noise import Entropy
+    from hushcov.kernel.records.units import Units
     from hushcov.mechanisms.room import MechanismPlan
-    from hushcov.noise import Entropy
     from hushcov.planning import Plan, Request
     from hushcov.steps.counting import Counted, Counting
-    from hushcov.tables.units import Units
 
 _SPENT = "This is known after the release: its budget is spent"
 # Not proved for units of several rows, nor where the number of records is not public.
@@ -137,15 +137,16 @@ class Whose:
         return records, None if self.identifiers is None else self._units(records)
 
     def _units(self, records: Records) -> Units:
-        from hushcov.tables.units import Units
+        from hushcov.kernel.records.units import Units
+        from hushcov.tables.units import units_of
 
         made = self.identifiers() if callable(self.identifiers) else self.identifiers
-        return made if isinstance(made, Units) else Units.of(made, records.n_records)
+        return made if isinstance(made, Units) else units_of(made, records.n_records)
 
     def check_records(self, records: Records) -> None:
         """Refuse records that cannot be averaged, and others than there are identifiers for."""
         if self.estimand == ESTIMANDS[1]:
-            from hushcov.tables.units import check_means
+            from hushcov.kernel.records.units import check_means
 
             check_means(records, in_parts=isinstance(source_of(records), PartitionedRecords))
         for name, given in (("unit", self.identifiers), ("sample_weight", self.weights)):

@@ -16,9 +16,9 @@ from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.estimators.base import open_named
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.kernel.records.base import PartitionedRecords, is_tensor
 from hushcov.options import check_parameters
 from hushcov.postprocess import RULES, pseudo_inverse, shrink
-from hushcov.sums.records import PartitionedRecords, is_tensor
 
 _THRESHOLDS = ("universal", "adaptive")
 _MOST, _MOST_CONSTANTS = 1e100, 10**6  # products with them do not overflow

@@ -15,8 +15,6 @@ from rich.console import Console
 from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import counted, memory, number
-from hushcov.accounting import ONE_REPLACED, Guarantee, is_counted
-from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.files import output_folder, read_signing_key
 from hushcov.cli.fitting import (
     Job,
@@ -41,6 +39,8 @@ from hushcov.cli.output import (
 from hushcov.exceptions import ParameterError
 from hushcov.genotypes.estimator import CountedGenotypes, GenotypeCovariance
 from hushcov.genotypes.mechanism import NAME, GenotypeParameters
+from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, is_counted
+from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.options import ALLOWED, Option, Taker, shared_by
 from hushcov.planning import Caution
 from hushcov.release import Making

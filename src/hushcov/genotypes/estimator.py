@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, check_real, shown
-from hushcov.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.candidates import Candidates, read_candidates
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CandidateOptions, DeltaOptions, ForecastOptions, with_options
@@ -21,11 +20,12 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.genotypes.mechanism import GenotypeParameters, genotype_parameters, release_genotypes
 from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
-from hushcov.noise import Entropy, entropy_source
+from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
+from hushcov.kernel.noise import Entropy, entropy_source
+from hushcov.kernel.records.base import check_enough
 from hushcov.options import check_given, check_parameters
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.steps.counting import Counted, Counting
-from hushcov.sums.records import check_enough
 
 _HOPELESS = 0.5  # deviation of a correlation's noise: hardly any stands out
 _CALLER = 3  # whoever called `fit`, seen from what warns

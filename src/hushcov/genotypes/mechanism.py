@@ -15,17 +15,17 @@ import numpy as np
 from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer
 from hushcov._words import number
-from hushcov.accounting import WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import WITHIN, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.records.base import Progress
 from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
-from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps.norms import Mass
-from hushcov.sums.records import Progress
 
 #: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
 PAIR_WEIGHT, DIAGONAL_WEIGHT = 2, 1

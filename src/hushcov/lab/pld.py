@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting.events import Parts
+from hushcov.kernel.accounting.events import Parts
 
 # Rounding errors of the Fourier transforms, as an additive delta per composed step. The tests
 # measure errors a hundred times smaller against exact sums.

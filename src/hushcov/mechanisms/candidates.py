@@ -16,10 +16,14 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Budget
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.grids import check_feature_scale
+from hushcov.kernel.noise import Entropy, check_entropy
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.products import MOST_PRODUCTS
 from hushcov.mechanisms.adaptive.pairs import (
     DROPPED,
     FINE,
@@ -53,14 +57,10 @@ from hushcov.mechanisms.screened.values import (
     CentredSigns,
     SignScreen,
 )
-from hushcov.noise import Entropy, check_entropy
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 from hushcov.release import Making, Release, Structure, parts_of
 from hushcov.steps import Prepared
-from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.products import MOST_PRODUCTS
-from hushcov.sums.records import Records
 
 NAME = "candidates"
 # Shares of the time on the clock. Chosen on the families of benchmarks/studies/known_band.py.

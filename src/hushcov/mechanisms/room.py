@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from hushcov._compiled import threads
 from hushcov._words import number
-from hushcov.accounting import Budget
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
-from hushcov.noise import Entropy
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.noise import Entropy
 from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
@@ -141,7 +141,7 @@ class Mechanism(ABC):
         Places, sums of every thread and scores of pairs, and what a release holds of them; where
         the output is not sparse, the matrix, too.
         """
-        from hushcov.sums.signs import TILE_BYTES, TILE_ROWS
+        from hushcov.kernel.sums.signs import TILE_BYTES, TILE_ROWS
 
         listed = LISTED_BYTES * n_pairs + (threads() + 2) * 8 * (n_pairs + n_features)
         signs = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * n_features // 8 + 1))

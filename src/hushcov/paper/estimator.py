@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 from hushcov._validation import check_choice, check_real
-from hushcov.accounting import Guarantee
 from hushcov.estimators.base import SummedCovariance
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import CalibratedInputs, PublicInputs
-from hushcov.noise import Entropy, entropy_source
+from hushcov.kernel.accounting import Guarantee
+from hushcov.kernel.grids import IntegerGrid
+from hushcov.kernel.noise import Entropy, entropy_source
+from hushcov.kernel.sums.gram import second_moments
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.options import check_given, check_parameters
 from hushcov.paper.mechanism import (
     CalibratedParameters,
@@ -26,9 +29,6 @@ from hushcov.paper.room import MultiscalePlan, plan_multiscale
 from hushcov.paper.samplers import RECONSTRUCTIONS
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments
-from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.statistics import RecordMap, Statistics
 
 CONSTANTS = ("theorem", "calibrated")
 

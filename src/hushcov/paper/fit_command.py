@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from rich.console import Console
 
 from hushcov._words import number
-from hushcov.accounting import Guarantee
-from hushcov.accounting.guarantee import promise_words
 from hushcov.cli.fitting import Job, Settled, Slice
 from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import Guarantee
+from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.options import Taker, shared_by
 from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
 from hushcov.paper.mechanism import certify

@@ -17,7 +17,9 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov._validation import check_choice
-from hushcov.accounting import (
+from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
+from hushcov.inputs import CalibratedInputs
+from hushcov.kernel.accounting import (
     WITHIN,
     Approximate,
     BoundedRange,
@@ -28,9 +30,9 @@ from hushcov.accounting import (
     TotalVariation,
     calibrate,
 )
-from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
-from hushcov.inputs import CalibratedInputs
-from hushcov.noise import Entropy, check_entropy
+from hushcov.kernel.grids import IntegerGrid, check_number_of_records
+from hushcov.kernel.noise import Entropy, check_entropy
+from hushcov.kernel.sums.statistics import Statistics
 from hushcov.paper.parameters import (
     Level,
     Schedule,
@@ -49,8 +51,6 @@ from hushcov.paper.samplers import (
 )
 from hushcov.release import Making, Release, named_parts, parts_of
 from hushcov.simulate import SimulatedMoments
-from hushcov.sums.grids import IntegerGrid, check_number_of_records
-from hushcov.sums.statistics import Statistics
 
 # kappa corrects the mean of 1/(1 - Z); without a clip that mean does not exist, and the part of
 # the noise beyond a half is left out of it.

@@ -26,7 +26,7 @@ from hushcov._validation import check_integer, check_real, shown
 from hushcov._words import count, number
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
 from hushcov.inputs import LARGEST_N, PublicInputs
-from hushcov.sums.grids import DIGIT_BITS, IntegerGrid
+from hushcov.kernel.grids import DIGIT_BITS, IntegerGrid
 
 _CURE = "use theorem_parameters or calibrated_parameters."
 # Tests at the edge of a selection that doubles may not tell apart: the noise has a density of at

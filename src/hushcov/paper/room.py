@@ -25,9 +25,12 @@ from scipy import sparse, special
 from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix
 from hushcov._validation import check_choice
 from hushcov._words import count, number
-from hushcov.accounting import Budget
-from hushcov.accounting.composition import root
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.accounting.composition import root
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.records.base import ScaledRecords
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.mechanisms.room import (
     SCALES,
     Facts,
@@ -37,7 +40,6 @@ from hushcov.mechanisms.room import (
     budget_words,
     certified_words,
 )
-from hushcov.noise import Entropy
 from hushcov.paper import kernels
 from hushcov.paper.mechanism import (
     NAME,
@@ -63,8 +65,6 @@ from hushcov.predicting import (
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.gram import second_moments
-from hushcov.sums.records import ScaledRecords
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell

@@ -12,16 +12,16 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real, shown
-from hushcov.accounting import WITHIN, Budget
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import WITHIN, Budget
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy
+from hushcov.kernel.records.base import MappedRecords, Records, View, like
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import noise_sigmas, squared_sensitivity, symmetric_noise
-from hushcov.noise import LARGEST_SIGMA, Entropy
 from hushcov.peers.room import Peer, PeerParameters, allowed_for
 from hushcov.release import Release
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import MappedRecords, Records, View, like
 
 NAME = "coinpress"
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared

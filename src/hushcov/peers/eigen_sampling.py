@@ -32,20 +32,20 @@ import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy, discrete_laplace
+from hushcov.kernel.noise.entropy import LazyUniform
+from hushcov.kernel.noise.normal import LazyNormals, lazy_normals
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.noise import Entropy, discrete_laplace
-from hushcov.noise.entropy import LazyUniform
-from hushcov.noise.normal import LazyNormals, lazy_normals
 from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Records
 
 _LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
 #: Up to this product of rate, norm and number of rows, proposals lose nothing to rounding errors.

@@ -10,7 +10,9 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import (
+from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import (
     UP,
     WITHIN,
     BoundedRange,
@@ -20,17 +22,15 @@ from hushcov.accounting import (
     calibrate_near,
     smallest_sigma,
 )
-from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, Entropy, gumbel_top, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH
-from hushcov.noise import LARGEST_SCORE, LARGEST_SIGMA, Entropy, gumbel_top, rounded_normal
 from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
 from hushcov.peers.row_top_k import balanced_radius
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Records
 
 NAME = "pace"
 # Measured, see docs/proofs/pace.md: shares of the whole budget, and of that of the values.

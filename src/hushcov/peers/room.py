@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.noise import Entropy, check_entropy
+from hushcov.kernel.records.base import Records
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
-from hushcov.noise import Entropy, check_entropy
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
-from hushcov.sums.records import Records
 
 
 def allowed_for(inputs: ReleaseInputs) -> int:

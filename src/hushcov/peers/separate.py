@@ -11,18 +11,25 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
-from hushcov.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import (
+    EXACT,
+    ONE_REPLACED,
+    WITHIN,
+    Budget,
+    Neighbours,
+    smallest_sigma,
+)
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.counts import norm_histogram
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm, noise_sigmas, symmetric_noise
-from hushcov.noise import LARGEST_SIGMA, Entropy, rounded_normal
 from hushcov.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.counts import norm_histogram
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Records
 
 METHODS = ("gauss", "separate", "adaptive")
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
 from hushcov._words import number
-from hushcov.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.exceptions import (
     AccuracyWarning,
     HopelessError,
@@ -25,18 +24,19 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
+from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
+from hushcov.kernel.grids import Bounds
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.records.base import Records
 from hushcov.mechanisms.room import SCALES, MechanismPlan
-from hushcov.noise import Entropy
 from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared, Stage
-from hushcov.sums.grids import Bounds
-from hushcov.sums.records import Records
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.sums.transforms import Transforms
+    from hushcov.kernel.records.transforms import Transforms
 
 
 _USUAL_DELTA = 1e-6
@@ -248,8 +248,8 @@ class Request:
             elif len(transforms.by_quantiles):
                 located = True
             if located:
+                from hushcov.kernel.records.transforms import Transforms
                 from hushcov.steps.quantiles import Quantiles
-                from hushcov.sums.transforms import Transforms
 
                 told: Any = {"bounds": bounds, "neighbours": neighbours}
                 told["marginals"] = self.marginals

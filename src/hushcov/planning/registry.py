@@ -19,8 +19,8 @@ import numpy as np
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.records.base import default_block_rows
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
-from hushcov.sums.records import default_block_rows
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -197,8 +197,8 @@ def fit_memory(
     have the records, so that this process holds their sums alone, one at a time. `memory` are bytes
     that were given to the copy, of which as many rows as fit are kept.
     """
-    from hushcov.sums.bounded import early_signs
-    from hushcov.tables.compact import copy_bytes
+    from hushcov.kernel.records.compact import copy_bytes
+    from hushcov.kernel.sums.bounded import early_signs
 
     rows = default_block_rows(n_features)
     room = named(mechanism)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hushcov._words import counted, noise_level, number, some_of
-from hushcov.accounting.guarantee import promise_words
+from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.postprocess import KnownErrors, estimate_error, largest
 from hushcov.release.coverage import constant_mask, coverage
 from hushcov.release.document import Release, Structure

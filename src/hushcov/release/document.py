@@ -20,12 +20,12 @@ import numpy.typing as npt
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import NULL_CURES, number
 from hushcov._words import counted as number_of
-from hushcov.accounting import RECORD, Budget, Event, Guarantee
+from hushcov.kernel.accounting import RECORD, Budget, Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
 if TYPE_CHECKING:
+    from hushcov.kernel.records.transforms import Transform
     from hushcov.release.signature import PublicKey, SigningKey
-    from hushcov.sums.transforms import Transform
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import RELATIONS, Guarantee
 from hushcov.exceptions import DamagedReleaseError, HushcovError, ReleaseError
+from hushcov.kernel.accounting import RELATIONS, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, stored_above, symmetric_sparse, values_at
 from hushcov.release.document import (
     COLUMN_KINDS,
@@ -280,7 +280,7 @@ def _bounds(name: str, listed: Any, d: int) -> tuple[tuple[float | None, float |
 
 
 def _transforms(name: str, listed: Any, d: int) -> tuple[Any, ...]:
-    from hushcov.sums.transforms import NAMES, RANK, Transform
+    from hushcov.kernel.records.transforms import NAMES, RANK, Transform
 
     def numbers(name: str, value: Any, d: int) -> tuple[float, ...]:
         length = len(value) if isinstance(value, list) else 0

@@ -20,7 +20,10 @@ import numpy.typing as npt
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._version import __version__
 from hushcov._words import counted, digits_beside
-from hushcov.accounting import (
+from hushcov.candidates import Candidates
+from hushcov.exceptions import HushcovError
+from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.kernel.accounting import (
     RECORD,
     Approximate,
     BoundedRange,
@@ -31,16 +34,13 @@ from hushcov.accounting import (
     TotalVariation,
     compose,
 )
-from hushcov.accounting.guarantee import (
+from hushcov.kernel.accounting.guarantee import (
     change_words,
     fails_words,
     guess_words,
     in_percent,
     largest_factor,
 )
-from hushcov.candidates import Candidates
-from hushcov.exceptions import HushcovError
-from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.planning import Request, comparable, compare, forecast
 from hushcov.postprocess import Matrix, is_noise, is_sparse, multiply_outer, upper_pairs
 from hushcov.postprocess.structure import tridiagonals

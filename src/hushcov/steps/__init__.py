@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Budget
 from hushcov.inputs import Found
-from hushcov.noise import Entropy
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.noise import Entropy
 
 if TYPE_CHECKING:
+    from hushcov.kernel.records.base import Records
+    from hushcov.kernel.sums.rows import RowSums
     from hushcov.steps.location import Location
     from hushcov.steps.norms import NormBound
-    from hushcov.sums.records import Records
-    from hushcov.sums.rows import RowSums
 
 
 @dataclass(frozen=True, eq=False)

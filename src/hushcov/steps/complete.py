@@ -8,15 +8,15 @@ from typing import ClassVar
 
 from hushcov._arrays import IntArray
 from hushcov._validation import check_integer
-from hushcov.accounting import Budget
 from hushcov.exceptions import TooFewCompleteError
 from hushcov.inputs import OF_COMPLETE, ReleaseInputs
-from hushcov.noise import Entropy, check_entropy, rounded_normal
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.noise import Entropy, check_entropy, rounded_normal
+from hushcov.kernel.records.base import CompleteRecords, Records
+from hushcov.kernel.sums.counts import count_complete
+from hushcov.kernel.sums.rows import RowSums
 from hushcov.release.document import ALL_WITHIN, complete_words
 from hushcov.steps import Prepared, Stage
-from hushcov.sums.counts import count_complete
-from hushcov.sums.records import CompleteRecords, Records
-from hushcov.sums.rows import RowSums
 
 _FEWEST = 0.01  # a share of complete records below this is taken for it: it divides the estimate
 # Deviations of the noise that a count must have to be of use: 2 of what is found, which leaves it

@@ -14,13 +14,13 @@ import numpy as np
 
 from hushcov._arrays import IntArray
 from hushcov._words import number
-from hushcov.accounting import UP, Budget, Guarantee, Neighbours, Pure
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import LARGEST_CALIBRATED_N
-from hushcov.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.kernel.accounting import UP, Budget, Guarantee, Neighbours, Pure
+from hushcov.kernel.noise import Entropy, check_entropy, discrete_laplace
+from hushcov.kernel.records.base import CountedRecords, Records
+from hushcov.kernel.records.units import Units
 from hushcov.release import Part, parts_of
-from hushcov.sums.records import CountedRecords, Records
-from hushcov.tables.units import Units
 
 # Of epsilon: for the number of records, and for how many records units have.
 _COUNT, _SIZES = 0.02, 0.01

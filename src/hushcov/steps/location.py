@@ -18,16 +18,16 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import DataError
 from hushcov.inputs import LARGEST_CALIBRATED_N, Found
-from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.grids import Bounds
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.counts import cell_counts, signed_octaves, signed_octaves_of
+from hushcov.kernel.sums.rows import RowSums
 from hushcov.steps import octaves
 from hushcov.steps.octaves import ANYWHERE, Moments, deviations, moments
-from hushcov.sums.counts import cell_counts, signed_octaves, signed_octaves_of
-from hushcov.sums.grids import Bounds
-from hushcov.sums.records import Records
-from hushcov.sums.rows import RowSums
 
 MOST_LOOKS = 6
 

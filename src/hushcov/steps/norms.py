@@ -14,13 +14,13 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Budget, Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.kernel.accounting import Budget, Neighbours, smallest_sigma
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.postprocess import lost_beyond
-from hushcov.sums.counts import norm_histogram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Records
 
 # Coordinates are clipped at their reach, which is at most so many scales.
 WIDEST = 64.0
@@ -320,7 +320,7 @@ def release_unit_bound(
     -------
     Neighbours: those of the inputs; no precondition. See `release_counts`: a unit is in one bin.
     """
-    from hushcov.sums.gram import unit_norm_histogram
+    from hushcov.kernel.sums.gram import unit_norm_histogram
 
     d, together = inputs.n_features, inputs.neighbours.together
     counts, sigma = release_counts(

@@ -15,8 +15,8 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.kernel.sums.counts import LARGEST_EXPONENT, N_OCTAVES, SMALLEST_EXPONENT
 from hushcov.steps.scales import estimate_scales
-from hushcov.sums.counts import LARGEST_EXPONENT, N_OCTAVES, SMALLEST_EXPONENT
 
 #: Signed bins that can be evidence; one more counts what is nothing.
 N_SIGNED = 2 * N_OCTAVES

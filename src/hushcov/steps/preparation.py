@@ -16,20 +16,20 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import Found
-from hushcov.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.grids import Bounds, FeatureGrid, check_bounds
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.kernel.records.base import CentredRecords, Records
+from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
+from hushcov.kernel.sums.counts import norm_counts_of, sign_sums
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.rows import RowSums
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
 from hushcov.steps import Prepared, Stage
 from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_bins, release_norms
-from hushcov.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
-from hushcov.sums.counts import norm_counts_of, sign_sums
-from hushcov.sums.grids import Bounds, FeatureGrid, check_bounds
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import CentredRecords, Records
-from hushcov.sums.rows import RowSums
 
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
@@ -171,8 +171,8 @@ class Preparation(Stage):
         -------
         Each step is spent before its noise is drawn: `docs/proofs/preparation.md`.
         """
+        from hushcov.kernel.records.compact import CompactRecords
         from hushcov.steps.location import find_location
-        from hushcov.tables.compact import CompactRecords
 
         step = self if self.alone else replace(self, total=budget.mu_left)  # proof: step 1
         found = prepared.place
@@ -239,8 +239,8 @@ class Preparation(Stage):
         scales that were wrong, where heavy tails go on. It comes before the means, which skewed
         columns would lose to a bound in units of scales that are too small.
         """
+        from hushcov.kernel.sums.bounded import sum_together
         from hushcov.steps.location import inside
-        from hushcov.sums.bounded import sum_together
 
         share, n_found, n_scaled = prepared.share, found.found.sum(), np.count_nonzero(scale)
         mu = math.sqrt(centre_share(self.n_records, int(n_found), self.total)) * self.total
@@ -334,7 +334,7 @@ class Preparation(Stage):
 
         One reading where about the variance of a feature is known; else the norms say it first.
         """
-        from hushcov.sums.bounded import sum_and_keep_signs
+        from hushcov.kernel.sums.bounded import sum_and_keep_signs
 
         records, scale, share = prepared.records, prepared.feature_scale, prepared.share
         mu = math.sqrt(OF_TAILS) * self.total

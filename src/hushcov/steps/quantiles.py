@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
-from hushcov.noise import Entropy, rounded_normal
+from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.grids import Bounds
+from hushcov.kernel.noise import Entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.records.transforms import RANK, Transform, Transforms
+from hushcov.kernel.sums.counts import edge_counts
+from hushcov.kernel.sums.rows import RowSums
 from hushcov.steps import Prepared, Stage
 from hushcov.steps.location import Location, LocationParameters, find_location
-from hushcov.sums.counts import edge_counts
-from hushcov.sums.grids import Bounds
-from hushcov.sums.records import Records
-from hushcov.sums.rows import RowSums
-from hushcov.sums.transforms import RANK, Transform, Transforms
 
 # Shares of the budget in mu^2, and n / sigma that is aimed at: beyond it, what is left of the error
 # of scores is far below the sampling error of their correlations.

@@ -18,13 +18,13 @@ from scipy import special
 
 from hushcov._arrays import Float32Array, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N
-from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT, log2_histogram
 from hushcov.steps import Prepared, Stage
-from hushcov.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT, log2_histogram
-from hushcov.sums.records import Records
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
 # not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.

@@ -33,7 +33,7 @@ from hushcov.exceptions import (
     HushcovError,
     MissingPackageError,
 )
-from hushcov.sums.records import (
+from hushcov.kernel.records.base import (
     BlockFunction,
     CountedRecords,
     Held,
@@ -47,11 +47,12 @@ from hushcov.sums.records import (
     layers_of,
     source_of,
 )
+from hushcov.kernel.records.compact import KeptOfPiece
+from hushcov.kernel.records.units import Units
 from hushcov.tables.codebook import FrameRecords
-from hushcov.tables.compact import KeptOfPiece
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table
-from hushcov.tables.units import Units, check_identifiers, mixed_identifiers, number_identifiers
+from hushcov.tables.units import check_identifiers, mixed_identifiers, number_identifiers
 
 _FAN_IN = 8  # sums added up in one task
 # Rows of a file for one task, at most. Where that makes fewer tasks than this, a worker would often

@@ -27,8 +27,8 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
-from hushcov.sums.grids import refuse_name
-from hushcov.sums.records import (
+from hushcov.kernel.grids import refuse_name
+from hushcov.kernel.records.base import (
     Records,
     View,
     WrappedRecords,
@@ -37,7 +37,7 @@ from hushcov.sums.records import (
     default_block_rows,
     without_invalid,
 )
-from hushcov.sums.transforms import Transform
+from hushcov.kernel.records.transforms import Transform
 from hushcov.tables.cells import (
     FIRST_ROWS,
     MISSING_CODES,

@@ -27,17 +27,17 @@ from hushcov._arrays import FloatArray
 from hushcov._compiled import threads
 from hushcov._validation import check_real, listed, meant, nearest, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.sums.counts import Octaves
-from hushcov.sums.records import (
+from hushcov.kernel.records.base import (
     Records,
     check_block_rows,
     check_finite,
     default_block_rows,
     without_invalid,
 )
-from hushcov.sums.rows import MISSING, RowSums, turn_columns
+from hushcov.kernel.records.compact import Mapping, ToBins
+from hushcov.kernel.sums.counts import Octaves
+from hushcov.kernel.sums.rows import MISSING, RowSums, turn_columns
 from hushcov.tables.cells import PLAIN, FieldReader, is_text
-from hushcov.tables.compact import Mapping, ToBins
 from hushcov.tables.formats import (
     WRONG_TEXT,
     FileSpan,

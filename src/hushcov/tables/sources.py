@@ -28,7 +28,7 @@ from hushcov.exceptions import (
     own_errors,
     raise_alone,
 )
-from hushcov.sums.records import (
+from hushcov.kernel.records.base import (
     MISSING_CURE,
     Records,
     check_block_rows,
@@ -237,6 +237,8 @@ class ArrayRecords(TableRecords):
     layout; or a DataFrame. They are converted block by block, and objects are checked to be numbers
     then.
     """
+
+    in_memory = True
 
     def __init__(self, X: object, *, block_rows: int | None = None) -> None:
         super().__init__(numeric_table(X), block_rows)

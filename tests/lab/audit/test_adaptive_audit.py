@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from hushcov.accounting import Budget, Clocked, Gaussian, gaussian_delta
+from hushcov.kernel.accounting import Budget, Clocked, Gaussian, gaussian_delta
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.lab.audit.attack import promised
 from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import mechanism as adaptive
@@ -14,8 +16,6 @@ from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.adaptive.pairs import Ladder
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
-from hushcov.sums.counts import norm_histogram
-from hushcov.sums.grids import FeatureGrid
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 # Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.

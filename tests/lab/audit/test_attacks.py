@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.accounting import ONE_REPLACED, Gaussian, gaussian_epsilon
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.accounting import ONE_REPLACED, Gaussian, gaussian_epsilon
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.counts import log2_histogram
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.lab.audit.attack import Pair, changing_pairs, edge_of_selection
 from hushcov.lab.audit.run import (
     Promise,
@@ -28,10 +32,6 @@ from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.values import RADIUS, sum_sigma
 from hushcov.peers.coinpress import transformed_gram
 from hushcov.peers.row_top_k import value_sigma
-from hushcov.sums.counts import log2_histogram
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 

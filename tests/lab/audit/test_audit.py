@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.noise import rounded_normal
 from hushcov.lab.audit import run as attacks_module
 from hushcov.lab.audit.run import (
     ALARM_RATE,
@@ -22,7 +23,6 @@ from hushcov.lab.audit.run import (
     run_attack,
 )
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.noise import rounded_normal
 from hushcov.planning import mechanisms
 from statistics_helpers import FALSE_ALARM, short_and_long
 

@@ -15,8 +15,9 @@ from click.testing import CliRunner
 from scipy import stats
 
 import hushcov.lab.audit.command
-from hushcov.accounting import gaussian_delta, gaussian_epsilon
 from hushcov.cli.main import cli
+from hushcov.kernel.accounting import gaussian_delta, gaussian_epsilon
+from hushcov.kernel.noise import rounded_normal
 from hushcov.lab.audit.attack import Promise
 from hushcov.lab.audit.foreign import (
     TESTERS,
@@ -28,7 +29,6 @@ from hushcov.lab.audit.foreign import (
     mean_lower,
 )
 from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.noise import rounded_normal
 from statistics_helpers import FALSE_ALARM
 
 from .test_planted_bugs import attack_on, patch_everywhere

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import linalg, optimize, stats
 
-from hushcov.accounting import calibrate_gaussian
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.accounting import calibrate_gaussian
 from hushcov.lab.audit.tracing import (
     LARGEST_ERROR,
     BlockModel,

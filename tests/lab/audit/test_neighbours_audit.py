@@ -11,11 +11,11 @@ import hushcov.lab.audit.attack
 import hushcov.lab.audit.gaussian
 import hushcov.lab.audit.selection
 import hushcov.steps.counting
-from hushcov.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
+from hushcov.kernel.records.base import CountedRecords
 from hushcov.lab.audit.attack import KINDS, UNITS, Pair, removed, sign_flips
 from hushcov.lab.audit.run import attacks_on, audit, audited, run_attack
-from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
 from statistics_helpers import FALSE_ALARM
 

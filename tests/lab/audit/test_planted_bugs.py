@@ -16,19 +16,19 @@ import hushcov.lab.audit.attack as common
 import hushcov.lab.audit.gaussian
 import hushcov.lab.audit.selection
 from hushcov.genotypes import mechanism as genotypes
+from hushcov.kernel.noise import rounded_normal
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.lab.audit.gaussian import EigenSamplingTarget, all_steps
 from hushcov.lab.audit.run import attacks_on, run_attack
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
-from hushcov.noise import rounded_normal
 from hushcov.paper.parameters import Schedule
 from hushcov.peers import coinpress, eigen_sampling, pace, row_top_k, separate
 from hushcov.peers.coinpress import coinpress_parameters
 from hushcov.steps import norms, preparation, quantiles, scales
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.products import ProductMap
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 # Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.accounting import Pure, compose
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import PublicInputs
+from hushcov.kernel.accounting import Pure, compose
 from hushcov.lab.benchmark.results import (
     fitted_slope,
     kumar_smallest_n,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.accounting import (
+from hushcov.kernel.accounting import (
     BoundedRange,
     Gaussian,
     calibrate_gaussian,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.accounting import Gaussian, Pure, compose
 from hushcov.exceptions import ParameterError
+from hushcov.kernel.accounting import Gaussian, Pure, compose
 from hushcov.lab.rivals import correlations as rivals
 from hushcov.lab.rivals.correlations_study import STUDY
 from statistics_helpers import FALSE_ALARM, variance_p_value

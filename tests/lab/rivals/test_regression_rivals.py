@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from hushcov.accounting import Gaussian, Pure, compose
+from hushcov.kernel.accounting import Gaussian, Pure, compose
 from hushcov.lab.rivals import binagg, bounds, sufficient, tukey
 from hushcov.lab.rivals.regression import RIVALS, ColumnBounds, RivalSilent
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, variance_p_value

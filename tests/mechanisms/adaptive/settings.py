@@ -9,9 +9,9 @@ import numpy as np
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.noise import Entropy
 from hushcov.mechanisms.adaptive.mechanism import release_adaptive
 from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
-from hushcov.noise import Entropy
 from hushcov.simulate import sparse_covariance
 from hushcov.steps import Prepared
 from hushcov.tables.sources import ArrayRecords

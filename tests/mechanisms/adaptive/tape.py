@@ -16,7 +16,7 @@ import hushcov.steps.location
 import hushcov.steps.norms
 import hushcov.steps.preparation
 import hushcov.steps.scales
-from hushcov.noise import gumbel_top, rounded_normal
+from hushcov.kernel.noise import gumbel_top, rounded_normal
 
 #: Modules in which noise is added to arrays, and those in which it is added to a number.
 ARRAYS = (

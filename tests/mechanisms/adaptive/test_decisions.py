@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy, gumbel_top
+from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive import pairs as module
 from hushcov.mechanisms.adaptive.pairs import Ladder
 from hushcov.mechanisms.screened.values import SignScreen
-from hushcov.noise import Entropy, gumbel_top
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
-from hushcov.sums.counts import norm_histogram
-from hushcov.sums.grids import FeatureGrid
 from mechanisms.adaptive.settings import blocks, dense, drawn, fit, one_factor
 from mechanisms.adaptive.tape import others, replayed
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hushcov.accounting import Clocked, Gaussian, compose
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Clocked, Gaussian, compose
+from hushcov.kernel.noise import entropy_source
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
-from hushcov.noise import entropy_source
 from mechanisms.adaptive.settings import (
     blocks,
     correlations,

@@ -8,17 +8,17 @@ import math
 import numpy as np
 import pytest
 
-from hushcov.accounting import ADD_REMOVE, ONE_REPLACED, Budget, Neighbours
 from hushcov.candidates import Candidates
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ADD_REMOVE, ONE_REPLACED, Budget, Neighbours
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.records.base import CountedRecords
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
 from hushcov.mechanisms.screened import values
 from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
-from hushcov.noise import Entropy
 from hushcov.steps import Prepared, norms
-from hushcov.sums.records import CountedRecords
 from hushcov.tables.sources import ArrayRecords
-from hushcov.tables.units import Units
+from hushcov.tables.units import units_of
 from movements import Played
 
 D = 3
@@ -63,7 +63,7 @@ def played(monkeypatch, case, relation):
         taken.clear()
         records = ArrayRecords(rows)
         if most > 1:
-            records = Units.of(np.arange(len(rows)) // most, len(rows)).bounded(records, most)
+            records = units_of(np.arange(len(rows)) // most, len(rows)).bounded(records, most)
         prepared = Prepared(CountedRecords(records, n), np.full(D, 0.5))
         return release_candidates(prepared, parameters, parameters.budget(), entropy)
 

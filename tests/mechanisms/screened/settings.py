@@ -9,10 +9,10 @@ import pytest
 
 from hushcov.exceptions import SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.records.base import Records
 from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import ScreenedDesign, screened_parameters
-from hushcov.noise import entropy_source
-from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords
 
 DESIGN = ScreenedDesign(0.4, 1.2, 2, 0.5, 0.6, 1.0, 3.0)

@@ -14,8 +14,8 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose
 from hushcov.mechanisms.screened.values import (
     ScreenedDesign,
     ScreenLevel,

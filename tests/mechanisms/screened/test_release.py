@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.accounting import ONE_REPLACED, BoundedRange, Gaussian
 from hushcov.exceptions import CapacityError, DataError, ForeignError, PrivacyConditionError
+from hushcov.kernel.accounting import ONE_REPLACED, BoundedRange, Gaussian
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import TAKEN, Entropy
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.mechanisms.screened import mechanism, values
 from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import (
@@ -19,11 +23,7 @@ from hushcov.mechanisms.screened.values import (
     ScreenedParameters,
     sum_sigma,
 )
-from hushcov.noise import TAKEN, Entropy
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of, released, seeded
 from statistics_helpers import FALSE_ALARM, normal_p_value

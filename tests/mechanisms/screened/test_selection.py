@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hushcov.accounting import ONE_REPLACED
 from hushcov.candidates import Candidates
+from hushcov.kernel.accounting import ONE_REPLACED
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.signs import sign_gram
 from hushcov.mechanisms.gaussian.mechanism import RADIUS
 from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
@@ -25,8 +27,6 @@ from hushcov.mechanisms.screened.values import (
     screened_parameters,
     squared_sum_sensitivity,
 )
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from statistics_helpers import FALSE_ALARM, chi_square_p_value

@@ -22,7 +22,9 @@ import numpy as np
 from scipy.linalg import hadamard
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import (
+from hushcov.exceptions import ParameterError
+from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import (
     ONE_REMOVED,
     ONE_REPLACED,
     Budget,
@@ -31,15 +33,13 @@ from hushcov.accounting import (
     Gaussian,
     Neighbours,
 )
-from hushcov.exceptions import ParameterError
-from hushcov.inputs import ReleaseInputs
-from hushcov.noise import Entropy
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.records.base import CountedRecords, Records
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.steps import Prepared
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import CountedRecords, Records
 from hushcov.tables.sources import ArrayRecords
 
 HUGE = 1e9  # beyond every clipping radius

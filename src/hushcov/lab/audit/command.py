@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from hushcov._words import counted, number
-from hushcov.accounting import ONE_REPLACED
 from hushcov.cli import CHECK_FAILED
 from hushcov.cli.files import check_paths
 from hushcov.cli.options import INTEGER, JSON, NUMBER, SEED, Command, figure_option
 from hushcov.cli.output import console, facts, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.kernel.accounting import ONE_REPLACED
 from hushcov.lab.audit.attack import KINDS
 from hushcov.lab.audit.foreign import DEFAULT_RUNS as FOREIGN_RUNS
 from hushcov.lab.audit.foreign import FOREIGN, Finding, examine_attack

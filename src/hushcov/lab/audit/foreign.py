@@ -29,8 +29,8 @@ from sklearn.preprocessing import StandardScaler
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
-from hushcov.accounting import calibrate_gaussian, gaussian_delta
-from hushcov.accounting.composition import pure_divergence
+from hushcov.kernel.accounting import calibrate_gaussian, gaussian_delta
+from hushcov.kernel.accounting.composition import pure_divergence
 from hushcov.lab.audit.attack import Attack, Promise
 from hushcov.lab.audit.run import Progress, draw_outputs, rate_upper
 

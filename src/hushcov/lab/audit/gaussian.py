@@ -14,8 +14,18 @@ from functools import partial
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
-from hushcov.accounting import ONE_REPLACED, Budget, Neighbours, gaussian_epsilon, smallest_sigma
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import (
+    ONE_REPLACED,
+    Budget,
+    Neighbours,
+    gaussian_epsilon,
+    smallest_sigma,
+)
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy, rounded_normal
+from hushcov.kernel.sums.bounded import bounded_sums
+from hushcov.kernel.sums.counts import log2_histogram, norm_histogram, signed_octaves
 from hushcov.lab.audit.attack import (
     DELTA,
     EPSILON,
@@ -57,7 +67,6 @@ from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
 )
-from hushcov.noise import Entropy, rounded_normal
 from hushcov.peers import coinpress, separate
 from hushcov.peers import eigen_sampling as sampling
 from hushcov.peers.separate import SeparateChoice, SeparateParameters, separate_parameters
@@ -66,9 +75,6 @@ from hushcov.steps.norms import HALF_WIDTH, WIDEST, release_norms, squared_norms
 from hushcov.steps.preparation import centre_bound, release_centre
 from hushcov.steps.quantiles import bin_edges, count_square, level_counts, release_counts
 from hushcov.steps.scales import ScaleParameters, release_scales, scale_parameters
-from hushcov.sums.bounded import bounded_sums
-from hushcov.sums.counts import log2_histogram, norm_histogram, signed_octaves
-from hushcov.sums.grids import FeatureGrid
 from hushcov.tables.sources import ArrayRecords
 
 

@@ -25,11 +25,12 @@ from unittest import mock
 
 import numpy as np
 
-from hushcov.accounting import ADD_REMOVE, REPLACE
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import DataError, TooFewCompleteError
 from hushcov.genotypes.estimator import GenotypeCovariance
 from hushcov.genotypes.reading import write_bed
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE
+from hushcov.kernel.records import compact
 from hushcov.lab.audit.odd_records import (
     CELLS,
     LINES,
@@ -44,7 +45,6 @@ from hushcov.lab.audit.odd_records import (
 )
 from hushcov.lab.audit.replay import Compared, Recorder, Trace, compare, files_of, observe
 from hushcov.paper.estimator import MultiscaleCovariance
-from hushcov.tables import compact
 from hushcov.tables import text as text_files
 from hushcov.tables.codebook import Codebook, CodebookColumn
 from hushcov.tables.sources import open_records

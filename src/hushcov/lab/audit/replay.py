@@ -4,9 +4,9 @@ On one table noise is drawn as usual, and every charge, draw and noisy number is
 neighbour the noise is what is left to the same noisy numbers. Then whatever can be observed must be
 equal, and each exact number may have moved by no more than what was charged for it: one pair of
 neighbours shows that a sensitivity is too small, or that something depends on a record and not on
-released numbers. Noise is watched where it is drawn (`hushcov.noise`), charges where they are spent
-(`Budget`), passes where records are read, files where they are opened. Noise is added, or decides
-in a selection; directions on a sphere (eigen-sampling) and tests of the paper (multiscale) are
+released numbers. Noise is watched where it is drawn (`hushcov.kernel.noise`), charges where
+they are spent (`Budget`), passes where records are read, files where they are opened. Noise is
+added, or decides in a selection; directions on a sphere (eigen-sampling) and tests of the paper (multiscale) are
 drawn once, and are the same in the replay.
 """
 
@@ -36,14 +36,14 @@ from scipy import special
 import hushcov.mechanisms.adaptive.mechanism
 import hushcov.peers.coinpress
 import hushcov.peers.separate  # so that all that draws a matrix of noise is loaded  # noqa: F401
-from hushcov.accounting import ONE_REPLACED, BoundedRange, Budget, Gaussian, Neighbours, Pure
 from hushcov.estimators import base
 from hushcov.exceptions import ForeignError, HushcovError, TooFewCompleteError
 from hushcov.genotypes.reading import GenotypeRecords
-from hushcov.noise import TAKEN, gumbel, laplace, normal
+from hushcov.kernel.accounting import ONE_REPLACED, BoundedRange, Budget, Gaussian, Neighbours, Pure
+from hushcov.kernel.noise import TAKEN, gumbel, laplace, normal
+from hushcov.kernel.records.base import PartitionedRecords, Records
 from hushcov.paper import mechanism as multiscale
 from hushcov.peers.eigen_sampling import Bingham
-from hushcov.sums.records import PartitionedRecords, Records
 from hushcov.tables import cluster
 from hushcov.tables.codebook import FrameRecords
 from hushcov.tables.files import FileRecords

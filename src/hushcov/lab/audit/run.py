@@ -26,8 +26,9 @@ from scipy import special
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer
-from hushcov.accounting import ONE_REPLACED, gaussian_epsilon
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ONE_REPLACED, gaussian_epsilon
+from hushcov.kernel.noise import Entropy
 from hushcov.lab.audit import gaussian, selection
 from hushcov.lab.audit.attack import (
     FEATURES,
@@ -51,7 +52,6 @@ from hushcov.lab.audit.attack import (
     weighted_sums,
 )
 from hushcov.mechanisms.room import MechanismPlan
-from hushcov.noise import Entropy
 from hushcov.planning import mechanisms
 from hushcov.release import Release
 from hushcov.steps import Prepared

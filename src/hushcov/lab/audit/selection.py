@@ -19,11 +19,15 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Budget
 from hushcov.candidates import Candidates
 from hushcov.genotypes import mechanism as genotypes
 from hushcov.genotypes.reading import GenotypeBlock, GenotypeRecords, open_genotypes
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.lab.audit.attack import (
     DELTA,
     EPSILON,
@@ -79,7 +83,6 @@ from hushcov.mechanisms.screened.values import (
     screened_parameters,
     sum_sigma,
 )
-from hushcov.noise import Entropy, rounded_normal
 from hushcov.paper import mechanism as multiscale
 from hushcov.paper.parameters import TheoremParameters, theorem_parameters
 from hushcov.peers import pace, row_top_k
@@ -88,9 +91,6 @@ from hushcov.peers.row_top_k import RowTopKParameters, row_top_k_parameters
 from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
 from hushcov.steps.norms import NormBound
-from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Records
 from hushcov.tables.sources import ArrayRecords
 
 _SCREENED = ScreenedDesign(

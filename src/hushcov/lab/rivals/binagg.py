@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from hushcov._arrays import FloatArray, IndexArray
-from hushcov.accounting import WITHIN, Pure, calibrate_gaussian
+from hushcov.kernel.accounting import WITHIN, Pure, calibrate_gaussian
 from hushcov.lab.rivals.bounds import ColumnBounds, release_scaling, standardise, total_mu
 from hushcov.lab.rivals.coefficients import Coefficients, RivalSilent
 

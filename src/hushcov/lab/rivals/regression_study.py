@@ -21,8 +21,8 @@ import numpy as np
 
 from hushcov import PrivateSparseCovariance
 from hushcov._arrays import FloatArray
-from hushcov.accounting import calibrate_gaussian, gaussian_epsilon
 from hushcov.exceptions import HushcovError
+from hushcov.kernel.accounting import calibrate_gaussian, gaussian_epsilon
 from hushcov.lab.rivals.bounds import ColumnBounds
 from hushcov.lab.rivals.regression import RIVALS, Coefficients, RivalSilent
 from hushcov.lab.rivals.study import Study, Summary

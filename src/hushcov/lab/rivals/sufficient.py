@@ -15,7 +15,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from scipy.stats import chi2
 
 from hushcov._arrays import FloatArray
-from hushcov.accounting import WITHIN
+from hushcov.kernel.accounting import WITHIN
 from hushcov.lab.rivals.bounds import ColumnBounds, ScaledRows, scale_rows, total_mu
 from hushcov.lab.rivals.coefficients import Coefficients
 

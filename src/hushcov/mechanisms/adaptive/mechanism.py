@@ -16,9 +16,13 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray, Matrix
 from hushcov._triangle import mirror, pairs_beyond, spread_pairs
 from hushcov._words import number
-from hushcov.accounting import Budget, smallest_sigma
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Budget, smallest_sigma
+from hushcov.kernel.grids import FeatureGrid, check_feature_scale
+from hushcov.kernel.noise import Entropy, check_entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.adaptive.pairs import (
     FINE,
     FIRST_LOOK,
@@ -47,7 +51,6 @@ from hushcov.mechanisms.gaussian.mechanism import (
 )
 from hushcov.mechanisms.screened.mechanism import pair_of
 from hushcov.mechanisms.screened.values import TO_CORRELATION, CentredSigns, SignScreen
-from hushcov.noise import Entropy, check_entropy, rounded_normal
 from hushcov.postprocess import (
     Candidate,
     beside,
@@ -74,9 +77,6 @@ from hushcov.steps.norms import (
     release_norms,
     release_unit_bound,
 )
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import Records
 
 #: Of the clock, for which noise must fit into integers.
 LEAST_SHARE = 1e-3
@@ -112,7 +112,7 @@ class WholeMatrix:
             self._bound = norm_in_steps(norm, d, radius, half_width)
             self._gram = row_bounded_gram(records, grid, self._bound)  # proof: step 4
         else:
-            from hushcov.sums.gram import unit_bounded_gram
+            from hushcov.kernel.sums.gram import unit_bounded_gram
 
             self._bound = max(1, math.floor(units.norm / grid.step**2))
             self._gram = unit_bounded_gram(records, grid, self._bound, together)  # proof: step 8

@@ -14,8 +14,12 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov.accounting import UP, Budget, Neighbours, smallest_sigma
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import UP, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import TAKEN, Entropy, gumbel_top, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.products import ProductMap
 from hushcov.mechanisms.screened.mechanism import pair_of
 from hushcov.mechanisms.screened.values import (
     PAIR_WEIGHT,
@@ -34,7 +38,6 @@ from hushcov.mechanisms.screened.values import (
     usual_of_units,
     widest_norm,
 )
-from hushcov.noise import TAKEN, Entropy, gumbel_top, rounded_normal
 from hushcov.postprocess import KnownErrors, detection_deviation, estimate_error, multiply_outer
 from hushcov.release import Structure
 from hushcov.release.coverage import (
@@ -47,9 +50,6 @@ from hushcov.release.coverage import (
 )
 from hushcov.steps import Prepared
 from hushcov.steps.norms import release_counts
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import ProductMap
-from hushcov.sums.records import Records
 
 NAME = "adaptive"
 # Shares of the time on the clock. Chosen on the families of docs/mechanisms.md.

@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.noise import Entropy
 from hushcov.mechanisms.adaptive.mechanism import release_adaptive
 from hushcov.mechanisms.adaptive.pairs import MOST_LADDER, NAME, PROBE, AdaptiveParameters
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
@@ -22,7 +23,6 @@ from hushcov.mechanisms.room import (
     certified_words,
 )
 from hushcov.mechanisms.screened.room import SCREENED, plan_screened
-from hushcov.noise import Entropy
 from hushcov.predicting import DENSE, FACTOR, Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared

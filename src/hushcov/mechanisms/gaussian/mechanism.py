@@ -17,16 +17,16 @@ from scipy import special
 from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.exceptions import CapacityError, DataError
 from hushcov.inputs import ReleaseInputs
-from hushcov.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps.norms import release_unit_bound
-from hushcov.sums.gram import row_bounded_gram
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.records import Records
-from hushcov.sums.statistics import RecordMap, Statistics
 
 NAME = "gaussian"
 RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
@@ -336,7 +336,7 @@ def _of_units(
     entropy: Entropy,
 ) -> Release:
     """Release where units are bounded as one, at a bound that takes a part of the budget."""
-    from hushcov.sums.gram import unit_bounded_gram
+    from hushcov.kernel.sums.gram import unit_bounded_gram
 
     inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
     for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)

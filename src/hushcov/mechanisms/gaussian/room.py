@@ -23,8 +23,9 @@ from scipy import special
 
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.noise import Entropy
 from hushcov.mechanisms.gaussian.mechanism import (
     NAME,
     GaussianParameters,
@@ -39,7 +40,6 @@ from hushcov.mechanisms.room import (
     budget_words,
     certified_words,
 )
-from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.predicting import (
     NINE_OF_TEN,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import Budget
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.grids import FeatureGrid, check_feature_scale
+from hushcov.kernel.noise import TAKEN, Entropy, check_entropy, gumbel_top
+from hushcov.kernel.records.base import Records
 from hushcov.mechanisms.screened.values import (
     RADIUS,
     ScreenedParameters,
@@ -17,11 +20,8 @@ from hushcov.mechanisms.screened.values import (
     release_values,
     shrunk_part,
 )
-from hushcov.noise import TAKEN, Entropy, check_entropy, gumbel_top
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
-from hushcov.sums.grids import FeatureGrid, check_feature_scale
-from hushcov.sums.records import Records
 
 NAME = "screened"
 

@@ -19,8 +19,11 @@ from scipy import special
 
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._words import noise_level, number
-from hushcov.accounting import Budget
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.sums.gram import PANEL_BYTES
+from hushcov.kernel.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
     SCALES,
@@ -44,7 +47,6 @@ from hushcov.mechanisms.screened.values import (
     screened_parameters,
     shrunk_part,
 )
-from hushcov.noise import Entropy
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import (
     REFERENCE_MODELS,
@@ -58,8 +60,6 @@ from hushcov.predicting import (
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov.sums.gram import PANEL_BYTES
-from hushcov.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40

@@ -18,7 +18,10 @@ from scipy import special
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting import (
+from hushcov.candidates import Candidates
+from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import (
     UP,
     WITHIN,
     BoundedRange,
@@ -29,16 +32,13 @@ from hushcov.accounting import (
     calibrate_near,
     smallest_sigma,
 )
-from hushcov.candidates import Candidates
-from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.inputs import ReleaseInputs
-from hushcov.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.kernel.records.base import Records, is_tensor
+from hushcov.kernel.sums.products import ProductMap, finest_half_width
+from hushcov.kernel.sums.signs import candidate_sign_sums, sign_scores
 from hushcov.steps.norms import Mass, release_counts
 from hushcov.steps.preparation import TILT_UNIT
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import ProductMap, finest_half_width
-from hushcov.sums.records import Records, is_tensor
-from hushcov.sums.signs import candidate_sign_sums, sign_scores
 
 
 @dataclass(frozen=True)
@@ -456,7 +456,7 @@ class CentredSigns(SignScreen):
 
         def score(products: IntArray, sums: IntArray, start: int, stop: int) -> Any:
             if is_tensor(products):
-                from hushcov.sums.device import score_pairs
+                from hushcov.engines.device import score_pairs
 
                 size = n, self.resolution
                 return score_pairs(products, sums, tilt[start:], most[start:], TILT_UNIT, size)

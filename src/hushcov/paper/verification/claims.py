@@ -20,8 +20,10 @@ from numpy.typing import NDArray
 from scipy import integrate, optimize, special, stats
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.accounting import OneShotLaplace, compose, gaussian_delta
 from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting import OneShotLaplace, compose, gaussian_delta
+from hushcov.kernel.grids import IntegerGrid
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper.kernels import gate_masses
 from hushcov.paper.mechanism import certify, grid_for
 from hushcov.paper.parameters import ROUNDING_SHARE, Level, rounding_inflation
@@ -58,8 +60,6 @@ from hushcov.paper.verification.simulation import (
     simulate_runs,
     unwatched,
 )
-from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import IntegerGrid
 from hushcov.tables.sources import open_records
 
 # With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds

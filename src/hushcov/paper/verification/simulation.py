@@ -30,14 +30,14 @@ from scipy import integrate, linalg, special
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.inputs import PublicInputs
+from hushcov.kernel.grids import IntegerGrid
+from hushcov.kernel.sums.gram import second_moments
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.paper.mechanism import grid_for, statistic_of, symmetric
 from hushcov.paper.parameters import Level, Schedule, TheoremParameters, theorem_parameters
 from hushcov.paper.samplers import sample_exact
 from hushcov.simulate import SimulatedMoments, sparse_covariance, wishart_moments
-from hushcov.sums.gram import second_moments
-from hushcov.sums.grids import IntegerGrid
-from hushcov.sums.statistics import RecordMap, Statistics
 from hushcov.tables.sources import open_records
 
 _WIDEST = 12.0  # standard deviations; P(|g| > 12) = 4e-33

@@ -26,7 +26,7 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts
 from hushcov._validation import check_integer
-from hushcov.noise.entropy import (
+from hushcov.kernel.noise.entropy import (
     GROUP,
     Key,
     LazyUniform,

@@ -14,8 +14,8 @@ from scipy import special
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_real, shown
 from hushcov.exceptions import ParameterError
-from hushcov.sums.grids import LARGEST_BOUND, Bounds, check_bounds, place_of
-from hushcov.sums.records import MappedRecords, Records, View, like
+from hushcov.kernel.grids import LARGEST_BOUND, Bounds, check_bounds, place_of
+from hushcov.kernel.records.base import MappedRecords, Records, View, like
 
 LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
 SQUARE = "square"

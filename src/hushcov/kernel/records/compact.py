@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov.exceptions import RecordsFileError
-from hushcov.sums.counts import fill_bins
-from hushcov.sums.grids import check_feature_scale
-from hushcov.sums.records import (
+from hushcov.kernel.grids import check_feature_scale
+from hushcov.kernel.records.base import (
     BlockFunction,
     Held,
     PartitionedRecords,
@@ -38,8 +37,8 @@ from hushcov.sums.records import (
     like,
     source_of,
 )
-from hushcov.sums.rows import MISSING, About, RowSums, finite_row, row_parts, turn_columns
-from hushcov.tables.sources import ArrayRecords
+from hushcov.kernel.sums.counts import fill_bins
+from hushcov.kernel.sums.rows import MISSING, About, RowSums, finite_row, row_parts, turn_columns
 
 Int16Array = NDArray[np.int16]
 
@@ -109,7 +108,7 @@ class CompactRecords(WrappedRecords):
         np.divide(UNITS, self._scale, out=self._per_unit, where=self._scale > 0)
         source = source_of(records)
         # By the number of records that is public or released: how often they are read tells it.
-        size, in_memory = 2 * records.n_records * d, isinstance(source, ArrayRecords)
+        size, in_memory = 2 * records.n_records * d, source.in_memory
         most = copy_bytes(records.n_records, d, in_memory=in_memory, memory=source.memory)
         allowed, elsewhere = keep and not self.on_device, isinstance(source, PartitionedRecords)
         folder = source.scratch if allowed and most < size else None
@@ -199,7 +198,7 @@ class CompactRecords(WrappedRecords):
 
     def _on_device(self) -> Any:
         """Return the integers on a device, features by records; None without rows."""
-        from hushcov.sums import device
+        from hushcov.engines import device
 
         records, kept, filled = self._records.unfilled(), None, 0
         for block in records._blocks():
@@ -311,7 +310,7 @@ class ToBins(Mapping):
 
 def _device_keeps(records: Records) -> bool:
     """Return whether the device of records has room for a copy: a public number."""
-    from hushcov.sums import device
+    from hushcov.engines import device
 
     size = 2 * records.n_records * records.n_features
     names = [str(layer.device) for layer in layers_of(records) if hasattr(layer, "device")]

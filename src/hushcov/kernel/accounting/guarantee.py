@@ -12,7 +12,8 @@ from scipy.special import ndtr, ndtri
 
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov._words import number
-from hushcov.accounting.events import (
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.events import (
     Clocked,
     Event,
     Gaussian,
@@ -21,8 +22,7 @@ from hushcov.accounting.events import (
     event_to_dict,
     exact_fields,
 )
-from hushcov.accounting.neighbours import ADD_REMOVE, RECORD, RELATIONS, REPLACE, check_unit
-from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.neighbours import ADD_REMOVE, RECORD, RELATIONS, REPLACE, check_unit
 
 _MOST_EPSILON = 700.0  # larger ones overflow the exponential
 _RARE = 1e-10  # chances below are written in scientific notation

@@ -18,14 +18,14 @@ import numpy as np
 import torch
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT
-from hushcov.sums.counts import N_BINS, N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
-from hushcov.sums.grids import shortening
-from hushcov.sums.products import EXACT_ROWS, N_NORM_BINS
-from hushcov.sums.records import device_block_rows
-from hushcov.sums.rows import MISSING, ROOT_HALF, RowSums
+from hushcov.kernel.grids import shortening
+from hushcov.kernel.records.base import device_block_rows
+from hushcov.kernel.sums.counts import N_BINS, N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
+from hushcov.kernel.sums.products import EXACT_ROWS, N_NORM_BINS
+from hushcov.kernel.sums.rows import MISSING, ROOT_HALF, RowSums
 
 try:
-    from hushcov.sums import fused
+    from hushcov.engines import fused
 except ImportError:  # no Triton: the same integers, in more readings
     fused = None  # type: ignore[assignment]
 

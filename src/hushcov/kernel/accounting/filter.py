@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hushcov.accounting.composition import (
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting.composition import (
     CLOCK_ROUNDING,
     ROUNDING,
     SMALLEST_MU,
@@ -23,8 +24,7 @@ from hushcov.accounting.composition import (
     log_exit_moment,
     renyi_epsilon,
 )
-from hushcov.accounting.events import Event, Parts, fixed_reading
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting.events import Event, Parts, fixed_reading
 
 # proof: step 23
 # Shares of delta; multiples of 1/64 that add up to 1.

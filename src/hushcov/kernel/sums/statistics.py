@@ -31,8 +31,8 @@ from hushcov.exceptions import (
     StatisticsError,
     raise_alone,
 )
-from hushcov.sums.grids import FeatureGrid, IntegerGrid, check_number_of_records
-from hushcov.sums.records import Records
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_number_of_records
+from hushcov.kernel.records.base import Records
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ import torch
 import triton
 import triton.language as tl
 
-from hushcov.sums.counts import N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
-from hushcov.sums.grids import shortening
-from hushcov.sums.products import N_NORM_BINS
-from hushcov.sums.rows import MISSING, ROOT_HALF, About
+from hushcov.kernel.grids import shortening
+from hushcov.kernel.sums.counts import N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
+from hushcov.kernel.sums.products import N_NORM_BINS
+from hushcov.kernel.sums.rows import MISSING, ROOT_HALF, About
 
 Tensor = Any
 _MISSING, _SHIFT = tl.constexpr(MISSING), tl.constexpr(OCTAVE_SHIFT)

@@ -15,12 +15,19 @@ from hushcov._compiled import compiled, run_parts
 from hushcov._triangle import mirror
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.sums import int16
-from hushcov.sums.bounded import bounded_rows, fill_rows
-from hushcov.sums.grids import DIGIT_BITS, FeatureGrid, IntegerGrid
-from hushcov.sums.records import Records, namespace
-from hushcov.sums.rows import Multipliers, Reaches, RowSums, SumsSoFar, exact_reduction, norm_bin
-from hushcov.sums.statistics import RecordMap, Statistics
+from hushcov.kernel.grids import DIGIT_BITS, FeatureGrid, IntegerGrid
+from hushcov.kernel.records.base import Records, namespace
+from hushcov.kernel.sums import int16
+from hushcov.kernel.sums.bounded import bounded_rows, fill_rows
+from hushcov.kernel.sums.rows import (
+    Multipliers,
+    Reaches,
+    RowSums,
+    SumsSoFar,
+    exact_reduction,
+    norm_bin,
+)
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
 #: Sums of products of features start..stop-1 (rows) with features from start on (columns).
 Panel = Callable[[int, int], IntArray]

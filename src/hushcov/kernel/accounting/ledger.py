@@ -32,8 +32,14 @@ from hushcov._charged import (
 from hushcov._validation import check_choice, check_real, shown
 from hushcov._version import __version__
 from hushcov._words import number
-from hushcov.accounting.composition import Bound, calibrate_gaussian, compose, gaussian_epsilon
-from hushcov.accounting.events import (
+from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.composition import (
+    Bound,
+    calibrate_gaussian,
+    compose,
+    gaussian_epsilon,
+)
+from hushcov.kernel.accounting.events import (
     Approximate,
     Event,
     Gaussian,
@@ -42,10 +48,9 @@ from hushcov.accounting.events import (
     event_from_dict,
     event_to_dict,
 )
-from hushcov.accounting.filter import spent_adaptively
-from hushcov.accounting.guarantee import Guarantee, change_words, largest_factor
-from hushcov.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
-from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.filter import spent_adaptively
+from hushcov.kernel.accounting.guarantee import Guarantee, change_words, largest_factor
+from hushcov.kernel.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
 
 __all__ = ["Ledger", "Receipt", "Remaining", "Statement", "TotalBudget"]
 
@@ -335,7 +340,7 @@ def as_charge(cost: object) -> Charge:
     if not events or not all(isinstance(event, get_args(Event)) for event in events):
         raise ParameterError(
             "cost must be a Guarantee, an event or a sequence of events, got "
-            f"{type(cost).__name__}: see hushcov.accounting for the events there are."
+            f"{type(cost).__name__}: see hushcov.kernel.accounting for the events there are."
         )
     given = tuple(cast("Sequence[Event]", events))
     promise = given[0] if len(given) == 1 and isinstance(given[0], Pure | Approximate) else None
@@ -614,8 +619,8 @@ class Ledger:
     Examples
     --------
     >>> import tempfile
-    >>> from hushcov.accounting import Gaussian
-    >>> from hushcov.accounting.ledger import Ledger
+    >>> from hushcov.kernel.accounting import Gaussian
+    >>> from hushcov.kernel.accounting.ledger import Ledger
     >>> ledger = Ledger(tempfile.mkdtemp() + "/budget.db")
     >>> budget = ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
     >>> receipt = ledger.charge("patients", Gaussian(mu=0.1), label="first look")

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from hushcov._validation import check_integer, check_real
-from hushcov.accounting.composition import (
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting.composition import (
     CLOCK_ROUNDING,
     MOST_NOISE,
     WIDEST_ANGLE,
@@ -27,10 +28,9 @@ from hushcov.accounting.composition import (
     compose,
     log_exit_moment,
 )
-from hushcov.accounting.events import BoundedRange, Clocked, Event, Gaussian, Pure
-from hushcov.accounting.guarantee import Guarantee
-from hushcov.accounting.neighbours import ONE_REPLACED, Neighbours
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel.accounting.events import BoundedRange, Clocked, Event, Gaussian, Pure
+from hushcov.kernel.accounting.guarantee import Guarantee
+from hushcov.kernel.accounting.neighbours import ONE_REPLACED, Neighbours
 
 #: A budget is met with this to spare, far more than the roundings of mu.
 WITHIN = 1 - 2.0**-40

@@ -29,8 +29,8 @@ from hushcov.exceptions import (
     own_errors,
     raise_alone,
 )
-from hushcov.sums.grids import Bounds, check_bounds, check_feature_scale, check_numbers
-from hushcov.sums.rows import About, RowSums, mark_finite, row_parts
+from hushcov.kernel.grids import Bounds, check_bounds, check_feature_scale, check_numbers
+from hushcov.kernel.sums.rows import About, RowSums, mark_finite, row_parts
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
 BlockFunction = Callable[[FloatArray], IntArray]
@@ -129,6 +129,8 @@ class Records(ABC):
     strict: bool = False
     #: Whether blocks come to this process, as arrays of NumPy.
     in_arrays: ClassVar[bool] = True
+    #: Whether the rows are in the memory of this process already.
+    in_memory: ClassVar[bool] = False
     #: Names of the features, where they have any.
     feature_names: tuple[str, ...] | None = None
     #: What a codebook says of features, by name: a kind, and words for the values of a binary one.

@@ -14,11 +14,16 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArr
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.sums.counts import add_signs, count_norms
-from hushcov.sums.grids import FeatureGrid
-from hushcov.sums.products import EXACT_ROWS, MOST_PRODUCTS, add_contributions, shorten_squares
-from hushcov.sums.records import Records, hands_out_arrays, layers_of, namespace
-from hushcov.sums.rows import (
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.base import Records, hands_out_arrays, layers_of, namespace
+from hushcov.kernel.sums.counts import add_signs, count_norms
+from hushcov.kernel.sums.products import (
+    EXACT_ROWS,
+    MOST_PRODUCTS,
+    add_contributions,
+    shorten_squares,
+)
+from hushcov.kernel.sums.rows import (
     About,
     Multipliers,
     Reaches,
@@ -425,7 +430,7 @@ def sum_and_keep_signs(
     As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
     signs are scored.
     """
-    from hushcov.sums.signs import PackedSigns
+    from hushcov.kernel.sums.signs import PackedSigns
 
     copied = any(layer.keeps_copy for layer in layers_of(records))
     size = early_signs(records.n_records, records.n_features)

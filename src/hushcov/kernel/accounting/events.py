@@ -1,8 +1,8 @@
 """Privacy events: the steps of a mechanism as frozen data, for the accountant to charge.
 
 Every sensitivity is already that of one record, replaced or removed as neighbours are
-(`hushcov.accounting.neighbours`). An event records the mechanism that ran, not
-what it costs; the cost follows from all events together (`hushcov.accounting.composition`).
+(`hushcov.kernel.accounting.neighbours`). An event records the mechanism that ran, not
+what it costs; the cost follows from all events together (`hushcov.kernel.accounting.composition`).
 `Parts` are the events of one composition, sorted by the kind of bound they obey.
 """
 

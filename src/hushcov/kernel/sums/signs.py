@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._compiled import popcount as _popcount
-from hushcov.sums import gram
-from hushcov.sums.gram import PANEL_BYTES, pair_sums
-from hushcov.sums.records import PartitionedRecords, Records, hands_out_arrays, source_of
-from hushcov.sums.rows import MISSING, RowSums, finite_row, row_parts
+from hushcov.kernel.records.base import PartitionedRecords, Records, hands_out_arrays, source_of
+from hushcov.kernel.sums import gram
+from hushcov.kernel.sums.gram import PANEL_BYTES, pair_sums
+from hushcov.kernel.sums.rows import MISSING, RowSums, finite_row, row_parts
 
 WordArray = npt.NDArray[np.uint64]
 Eight = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
@@ -506,7 +506,7 @@ class _Scored(RowSums):
     largest: int = 0
 
     def on_host(self, sums: Any) -> Any:
-        from hushcov.sums import device
+        from hushcov.engines import device
 
         scores = self.score(sums[1:], sums[0], *self.arguments)
         return device.to_host(device.pairs_above(scores, self.largest))

@@ -11,9 +11,9 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
-from hushcov.sums.grids import FeatureGrid, check_numbers
-from hushcov.sums.records import Records
-from hushcov.sums.rows import (
+from hushcov.kernel.grids import FeatureGrid, check_numbers
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.rows import (
     MISSING,
     Multipliers,
     Reaches,

@@ -8,7 +8,8 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from hushcov._validation import check_choice, check_integer, shown
-from hushcov.accounting.events import (
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.events import (
     BoundedRange,
     Clocked,
     DiscreteGaussian,
@@ -17,7 +18,6 @@ from hushcov.accounting.events import (
     OneShotLaplace,
     Pure,
 )
-from hushcov.exceptions import ParameterError, PrivacyConditionError
 
 Number = TypeVar("Number", int, float, Fraction)
 

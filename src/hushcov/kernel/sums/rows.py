@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, intrinsic, run_parts, threads
-from hushcov.sums.grids import INSIDE
+from hushcov.kernel.grids import INSIDE
 
 # Only numbers that are not finite carry into the sign's place when one is added to the exponent.
 _EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
@@ -68,7 +68,7 @@ class About:
 
     def of_tensor(self, block: Any) -> Any:
         """Return rows on a device, centred."""
-        from hushcov.sums import device
+        from hushcov.engines import device
 
         return device.centre_rows(block, self.centre, self.reach, self.unit)
 
@@ -123,7 +123,7 @@ class RowSums:
     Without `centring` it takes no centre and reach, which are those of `about`, and adds nothing
     of rows that are not finite: `takes_gaps` then leaves out records with nulls. Where units have
     up to `most_rows` rows, `starts` follow the rows: where units start, and the last one ends.
-    `hushcov.sums.device` has a function of the same name, which returns the sums of a tensor.
+    `hushcov.engines.device` has a function of the same name, which returns the sums of a tensor.
     """
 
     kernel: Any
@@ -138,7 +138,7 @@ class RowSums:
     def __call__(self, block: Any) -> Any:
         """Return the sums of a block, which is finite; see `BlockFunction`."""
         if not isinstance(block, np.ndarray):
-            from hushcov.sums import device
+            from hushcov.engines import device
 
             return device.sums_of(self, block)
         sums = self.begin()
@@ -200,13 +200,13 @@ class RowSums:
 
     def of_tensor(self, block: Any) -> Any:
         """Return the sums of a block on a device."""
-        from hushcov.sums import device
+        from hushcov.engines import device
 
         return device.kernel_for(self.kernel.__name__, block)(block, *self.arguments)
 
     def on_host(self, sums: Any) -> Any:
         """Return the sums over all blocks on a device, as an array."""
-        from hushcov.sums import device
+        from hushcov.engines import device
 
         return device.to_host(sums)
 

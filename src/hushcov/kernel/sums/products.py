@@ -14,9 +14,9 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArr
 from hushcov._compiled import compiled, threads
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.sums.grids import INSIDE, FeatureGrid
-from hushcov.sums.records import Records, hands_out_arrays, layers_of
-from hushcov.sums.rows import (
+from hushcov.kernel.grids import INSIDE, FeatureGrid
+from hushcov.kernel.records.base import Records, hands_out_arrays, layers_of
+from hushcov.kernel.sums.rows import (
     LARGEST_LANE,
     Lanes,
     Multipliers,

@@ -1,12 +1,12 @@
 """Privacy accounting: events, their composition, calibration, and the guarantee they support.
 
-The ledger of a dataset's budget is `hushcov.accounting.ledger`.
+The ledger of a dataset's budget is `hushcov.kernel.accounting.ledger`.
 """
 
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.accounting.composition import (
+from hushcov.kernel.accounting.composition import (
     Bound,
     all_bounds,
     calibrate,
@@ -18,7 +18,7 @@ from hushcov.accounting.composition import (
     gaussian_epsilon,
     smallest_sigma,
 )
-from hushcov.accounting.events import (
+from hushcov.kernel.accounting.events import (
     Approximate,
     BoundedRange,
     Clocked,
@@ -30,8 +30,8 @@ from hushcov.accounting.events import (
     TotalVariation,
     event_to_dict,
 )
-from hushcov.accounting.guarantee import Guarantee
-from hushcov.accounting.neighbours import (
+from hushcov.kernel.accounting.guarantee import Guarantee
+from hushcov.kernel.accounting.neighbours import (
     ADD_REMOVE,
     ONE_REMOVED,
     ONE_REPLACED,
@@ -45,6 +45,6 @@ from hushcov.accounting.neighbours import (
 )
 
 if TYPE_CHECKING:
-    from hushcov.accounting.budget import EXACT, UNSPENT, WITHIN, Budget, largest_mu
+    from hushcov.kernel.accounting.budget import EXACT, UNSPENT, WITHIN, Budget, largest_mu
 
 __getattr__ = lazy(__name__, budget="EXACT UNSPENT WITHIN Budget largest_mu")

@@ -25,7 +25,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts, threads
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
-from hushcov.noise.entropy import (
+from hushcov.kernel.noise.entropy import (
     GROUP,
     Key,
     LazyUniform,

@@ -31,8 +31,8 @@ from scipy.special import erfcx, log_ndtr
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
-from hushcov.accounting.events import Event, Gaussian, Parts, readings
 from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel.accounting.events import Event, Gaussian, Parts, readings
 
 # proof: step 16
 # Added to every delta, relative to it (and growing with mu, whose size limits the accuracy of
