@@ -17,9 +17,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from hushcov import noise, steps
+from hushcov import steps
 from hushcov.exceptions import LedgerError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
+from hushcov.kernel import noise
 from hushcov.kernel.accounting import (
     REPLACE,
     Approximate,

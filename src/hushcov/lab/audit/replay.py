@@ -6,8 +6,8 @@ equal, and each exact number may have moved by no more than what was charged for
 neighbours shows that a sensitivity is too small, or that something depends on a record and not on
 released numbers. Noise is watched where it is drawn (`hushcov.kernel.noise`), charges where
 they are spent (`Budget`), passes where records are read, files where they are opened. Noise is
-added, or decides in a selection; directions on a sphere (eigen-sampling) and tests of the paper (multiscale) are
-drawn once, and are the same in the replay.
+added, or decides in a selection; directions on a sphere (eigen-sampling) and tests of the paper
+(multiscale) are drawn once, and are the same in the replay.
 """
 
 from __future__ import annotations
