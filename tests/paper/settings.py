@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+from hushcov.paper import run_algorithm_on_moments
+from hushcov.paper.mechanism import symmetric
 from hushcov.paper.parameters import Level, Schedule
 
 # Ten entries (d = 4) in units of t_0: zero, the edges 3t/4, t and 2t of several levels, entries
@@ -65,35 +67,12 @@ def sample_literal(statistic, schedule, generator):
 
     `statistic` is the upper triangle of S, row by row, in units of the smallest threshold.
     """
-    # The numbers are the lines of Algorithm 1. Lines 1-2, clipping and S, came before.
-    return np.stack(
-        [
-            _sample_level(statistic, 2.0**ell, level, schedule, generator)
-            for ell, level in enumerate(schedule.levels)
-        ]
-    )
-
-
-def _sample_level(statistic, t, level, schedule, generator):
-    entry = np.repeat(np.arange(len(statistic)), level.repetitions)
-    S = statistic[entry]
-    U = generator.random(len(entry)) < level.activation  # line 4
-    T = generator.uniform(t, 2 * t, len(entry))  # line 4
-    if level.selection_scale is not None:  # line 7
-        draw = generator.gumbel if schedule.gumbel else generator.laplace
-        zeta = draw(scale=level.selection_scale, size=len(entry))  # line 9
-        q = np.where(U, np.abs(S) / T - 1, -2.0)  # line 10
-        J = np.argsort(-(q + zeta))[: level.quota]  # line 12
-    else:
-        J = np.arange(len(entry))  # line 14
-    selected = J[U[J]]  # line 19
-    Z = generator.normal(scale=schedule.gate_noise, size=len(selected))  # line 20
-    Z = np.clip(Z, -schedule.gate_clip, schedule.gate_clip)  # line 20
-    V = S[selected] / T[selected] + Z
-    psi = (V > 1).astype(np.int64) - (V < -1)  # line 21; the public weight is applied later
-    gates = np.zeros(len(statistic), dtype=np.int64)
-    np.add.at(gates, entry[selected], psi)
-    return gates
+    position = symmetric(np.arange(len(statistic)), schedule.n_features)
+    S = symmetric(statistic, schedule.n_features)
+    run = run_algorithm_on_moments(S, schedule, generator)
+    counts = np.zeros((len(schedule.levels), schedule.n_entries), dtype=np.int64)
+    np.add.at(counts, (run.level[run.J], position[run.row, run.column][run.J]), run.gate)
+    return counts
 
 
 def gate_counts(transcript, schedule):

@@ -384,8 +384,24 @@ class TheoremParameters:
         return found | {name: getattr(self, name) for name in conditions}
 
 
-def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
-    """Evaluate Section 3 for the given public inputs."""
+def theorem_parameters(
+    inputs: PublicInputs,
+    *,
+    quota_constant: float = QUOTA_CONSTANT,
+    rate_constant: float = RATE_CONSTANT,
+) -> TheoremParameters:
+    """Evaluate Section 3 for the given public inputs.
+
+    Parameters
+    ----------
+    inputs : PublicInputs
+    quota_constant, rate_constant : float
+        C_s and C_rho. The proofs are about the paper's values, 64 and 4096: parameters with other
+        ones are for study, are not `private`, and every release refuses them.
+    """
+    cure = "it is a constant of the paper; leave it out for the paper's value."
+    C_s = Decimal(check_real("quota_constant", quota_constant, above=0, cure=cure))
+    C_rho = Decimal(check_real("rate_constant", rate_constant, above=0, cure=cure))
     d, k, n = inputs.n_features, inputs.row_sparsity, inputs.n_records
     # L = ceil(log2(512 k / alpha)), without rounding at the exact powers of two.
     n_levels = (math.ceil(512 * k / Fraction(inputs.target_error)) - 1).bit_length()
@@ -393,14 +409,14 @@ def theorem_parameters(inputs: PublicInputs) -> TheoremParameters:
         sigma2 = Decimal(inputs.scale) ** 2
         alpha = Decimal(inputs.target_error)
         log_factor = (80 * d * n_levels / Decimal(inputs.failure_probability)).ln()
-        test_rate = RATE_CONSTANT * n_levels * k * log_factor / (alpha * sigma2) ** 2
+        test_rate = C_rho * n_levels * k * log_factor / (alpha * sigma2) ** 2
         t = [alpha * sigma2 / (256 * k) * 2**level for level in range(n_levels + 1)]
         expected = [test_rate * t_ell**2 for t_ell in t[:-1]]  # mu_ell
         m = [_ceil(mu) for mu in expected]
         p = [mu / m_ell for mu, m_ell in zip(expected, m, strict=True)]
         M = [d * (d + 1) // 2 * m_ell for m_ell in m]
         relevant = [d * test_rate * min(k * t_ell**2, sigma2**2) + log_factor for t_ell in t[:-1]]
-        s = [min(M_ell, _ceil(QUOTA_CONSTANT * x)) for M_ell, x in zip(M, relevant, strict=True)]
+        s = [min(M_ell, _ceil(C_s * x)) for M_ell, x in zip(M, relevant, strict=True)]
         spent = [s_ell / t_ell**2 for s_ell, t_ell in zip(s, t[:-1], strict=True)]
         query_budget = sum(spent, Decimal(0))  # proof: step 3
         allowed = Decimal(inputs.failure_probability) * Decimal(inputs.delta)
