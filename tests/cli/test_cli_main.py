@@ -56,10 +56,10 @@ def test_help_imports_no_command_and_nothing_heavy():
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Make `hushcov params` do something else."""
+    """Make `hushcov paper` do something else."""
 
     def install(action):
-        command = click.Command("params", callback=action)
+        command = click.Command("paper", callback=action)
         monkeypatch.setattr(cli, "get_command", lambda ctx, name: command)
 
     return install
@@ -89,7 +89,7 @@ def _raiser(error):
 )
 def test_errors_become_one_line_and_a_code(refused, failing, error, code):
     failing(_raiser(error))
-    line = refused(code, "params")
+    line = refused(code, "paper")
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     assert text.rstrip(".") in line
     assert "Traceback" not in line
@@ -97,27 +97,27 @@ def test_errors_become_one_line_and_a_code(refused, failing, error, code):
 
 def test_a_message_of_several_lines_becomes_one(refused, failing):
     failing(_raiser(DataError("first\n  second")))
-    assert refused(3, "params") == "first second"
+    assert refused(3, "paper") == "first second"
     failing(_raiser(FileNotFoundError(2, "No such file or directory", "here.npy")))
-    assert refused(6, "params").startswith("here.npy: No such file or directory. Check the path")
+    assert refused(6, "paper").startswith("here.npy: No such file or directory. Check the path")
 
 
 def test_other_exit_codes(run, failing):
     failing(_raiser(KeyboardInterrupt()))
-    result = run("params")
+    result = run("paper")
     assert result.exit_code == 130
     assert result.stderr.strip() == "hushcov: interrupted"
     failing(lambda: click.get_current_context().exit(1))
-    result = run("params")
+    result = run("paper")
     assert (result.exit_code, result.stderr) == (1, "")
     failing(lambda: 3)
-    assert run("params").exit_code == 0
+    assert run("paper").exit_code == 0
 
 
 def test_bugs_keep_their_traceback_and_warnings_are_one_line(failing, run):
     failing(_raiser(ZeroDivisionError("a bug")))
     with pytest.raises(ZeroDivisionError):
-        cli.main(["params"], prog_name="hushcov")
+        cli.main(["paper"], prog_name="hushcov")
 
     def warn():
         with warnings.catch_warnings():
@@ -125,17 +125,18 @@ def test_bugs_keep_their_traceback_and_warnings_are_one_line(failing, run):
             warnings.warn("the noise is\npredictable", UserWarning, stacklevel=1)
 
     failing(warn)
-    assert run("params").stderr == "hushcov: warning: the noise is predictable\n"
+    assert run("paper").stderr == "hushcov: warning: the noise is predictable\n"
 
 
 def test_unknown_command_and_option(refused, program):
     line = refused(2, "parms")
     assert "'parms'" in line
     assert all(name in line for name in COMMANDS)
+    assert "did you mean 'hushcov paper verify'?" in refused(2, "verify")
     assert "--version" in refused(2, "--verson")
-    line = refused(2, "params", "--recods", 5)
+    line = refused(2, "paper", "params", "--recods", 5)
     assert "--records" in line
-    assert line.endswith("See 'hushcov params --help'.")
+    assert line.endswith("See 'hushcov paper params --help'.")
     budget = ("--epsilon", "1", "--delta", "1e-6")
     answer = program("fit", "nowhere.npy", *budget, "--row-sparsity", "2")
     assert answer.returncode == 6
@@ -149,8 +150,8 @@ SIZE = ("--row-sparsity", "2", "--scale", "1")
 
 def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
     command = (
-        f"'{sys.executable}' -m hushcov.cli.main params --records 1e16 --features 20 --epsilon 1 "
-        f"--delta 1e-6 {' '.join(SIZE)} | true; echo ${{PIPESTATUS[0]}}"
+        f"'{sys.executable}' -m hushcov.cli.main paper params --records 1e16 --features 20 "
+        f"--epsilon 1 --delta 1e-6 {' '.join(SIZE)} | true; echo ${{PIPESTATUS[0]}}"
     )
     answer = subprocess.run(
         ["bash", "-c", command], text=True, capture_output=True, timeout=PATIENCE, check=True
@@ -229,7 +230,7 @@ def _completed(words: str) -> list[str]:
 @pytest.mark.slow
 def test_shells_complete_commands_and_options():
     assert _completed("fit --no-n") == ["--no-nulls"]
-    assert _completed("verify --row") == ["--row-sparsity"]  # of the laboratory
+    assert _completed("paper verify --row") == ["--row-sparsity"]  # of the laboratory
 
 
 def test_completing_a_command_imports_none():

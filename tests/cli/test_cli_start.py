@@ -556,7 +556,7 @@ def test_as_a_newcomer_runs_it(program, tmp_path):
         "$ hushcov ask regression demo/release weight --on height,age",
         "The true ones are 1 kg for a cm of height",
         "What to see: demo/release/report.html, in a browser, and demo/release/heatmap.png",
-        "$ hushcov verify --features 20 --runs 1 33 of the 33 claims",
+        "$ hushcov paper verify --features 20 --runs 1 33 of the 33 claims",
         "Algorithm 1 is MultiscaleCovariance, exact, and needs 1e9 records or more",
         "made by the default, an adaptive mechanism of our own",
         "'hushcov start DATA'",

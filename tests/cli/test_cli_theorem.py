@@ -155,7 +155,7 @@ def _arguments(**changes):
 
 
 def _json(run, **changes):
-    result = run("params", *_arguments(**changes), "--json")
+    result = run("paper", "params", *_arguments(**changes), "--json")
     assert result.exit_code == 0, result.stderr
     assert result.stderr == ""
     return json.loads(result.stdout)
@@ -202,21 +202,21 @@ def test_json_is_the_library_object_with_exact_integers(run):
     assert all(isinstance(value, int) for key in ("m", "M", "s") for value in found[key])
     assert {len(found[key]) for key in PER_LEVEL} == {found["L"]}
     assert len(found["t"]) == found["L"] + 1
-    text = " ".join(run("params", *_arguments(scale=3)).stdout.split())
+    text = " ".join(run("paper", "params", *_arguments(scale=3)).stdout.split())
     assert "error at most 2.25 " in text
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_reads_well_in_a_pipe(run, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    lines = run("params", *_arguments(records="1e18", features=1000)).stdout.splitlines()
+    lines = run("paper", "params", *_arguments(records="1e18", features=1000)).stdout.splitlines()
     assert max(map(len, lines)) <= min(width, 100)
     assert not [line for line in lines if line != line.rstrip()]
     assert not [line for line in lines if "\x1b" in line]
 
 
 def test_tables_show_names_symbols_and_values(run):
-    text = run("params", *_arguments()).stdout
+    text = run("paper", "params", *_arguments()).stdout
     rows = {tuple(line.split()[:3]) for line in text.splitlines() if len(line.split()) >= 3}
     for row in (
         ("n_records", "n", "1,460,676,662,127,354"),
@@ -239,7 +239,7 @@ def test_tables_show_names_symbols_and_values(run):
     [("1e4", "no", "no"), ("1e12", "yes", "no"), ("1e16", "yes", "yes")],
 )
 def test_says_in_words_what_n_would_do(run, records, private, accurate):
-    text = " ".join(run("params", *_arguments(records=records)).stdout.split())
+    text = " ".join(run("paper", "params", *_arguments(records=records)).stdout.split())
     assert f"private {private}." in text
     assert f"accurate {accurate}." in text
     assert "398,797,944,288 (about 3.99e11)" in text
@@ -262,7 +262,7 @@ def test_says_in_words_what_n_would_do(run, records, private, accurate):
 )
 def test_out_of_range(refused, option, value, constraint):
     name = option.removeprefix("--").replace("-", "_")
-    line = refused(2, "params", *_arguments(**{name: value}))
+    line = refused(2, "paper", "params", *_arguments(**{name: value}))
     assert line.startswith(f"{option} must be {constraint}")
     assert f", got {value}: " in line
     assert len(line.split(": ", 1)[1]) > 10  # the cure
@@ -273,7 +273,9 @@ def test_out_of_range(refused, option, value, constraint):
 )
 def test_required_by_params(refused, option):
     name = option.removeprefix("--").replace("-", "_")
-    assert f"Missing option '{option}'" in refused(2, "params", *_arguments(**{name: None}))
+    assert f"Missing option '{option}'" in refused(
+        2, "paper", "params", *_arguments(**{name: None})
+    )
 
 
 @pytest.mark.parametrize(
@@ -286,4 +288,4 @@ def test_required_by_params(refused, option):
     ],
 )
 def test_inputs_beyond_doubles_are_refused(refused, changes, message):
-    assert message in refused(5, "params", *_arguments(**changes))
+    assert message in refused(5, "paper", "params", *_arguments(**changes))

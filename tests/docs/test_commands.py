@@ -30,7 +30,7 @@ from hushcov.tables.sources import open_records
 N = 4000
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
 # Minutes each, and run at small sizes by tests of their own: they are only parsed here.
-LONG = re.compile(r"hushcov (audit|bench|verify|demo)\b")
+LONG = re.compile(r"hushcov (audit|bench|paper verify|demo)\b")
 FENCED = re.compile(r"^```\w*\n.*?^```$", re.DOTALL | re.MULTILINE)
 
 

@@ -59,8 +59,8 @@ def arguments(rng: random.Random) -> list[str]:
         words.append(sub)
         found = found.commands[sub]
     words += _options(rng, found)
-    if name in _MUST_FAIL:
-        words.append(rng.choice(_MUST_FAIL[name]))
+    if found.name in _MUST_FAIL:
+        words.append(rng.choice(_MUST_FAIL[found.name]))
     if rng.random() < 0.1:
         words[rng.randrange(1, len(words) + 1) : 0] = _noise(rng)
     return words

@@ -8,7 +8,7 @@ import pytest
 from hushcov import MultiscaleCovariance
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.inputs import PublicInputs
-from hushcov.noise import Entropy
+from hushcov.kernel.noise import Entropy
 from hushcov.paper import (
     clipped_moments,
     run_algorithm,

@@ -16,7 +16,7 @@ KEYS |= {"detail", "logarithmic", "vacuous"}
 
 
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(cli, ["verify", *arguments])
+    return CliRunner().invoke(cli, ["paper", "verify", *arguments])
 
 
 def test_json() -> None:

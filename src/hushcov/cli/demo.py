@@ -20,7 +20,7 @@ from hushcov.cli.report import HEAT_MAP, REPORT
 
 _RECORDS = 20_000
 _BUDGET = ("--epsilon", "1", "--delta", "1e-6")
-_THEOREM = ("verify", "--features", "20", "--runs", "1")
+_THEOREM = ("paper", "verify", "--features", "20", "--runs", "1")
 
 
 @click.command(cls=Command, name="demo")

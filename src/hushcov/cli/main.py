@@ -79,17 +79,15 @@ COMMANDS = {
     "report": "Write a release on disk up as one HTML page, for a browser.",
     "export": "Write a release on disk for other programs: files, lavaan, psych, ...",
     "synthesize": "Draw synthetic rows from a release on disk; a text says what they keep.",
-    "params": "Every public quantity of the paper's theorem, and how many records it needs.",
+    "paper": "Compute the parameters of the paper's theorem, or check its claims.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
-    "verify": "Check the theorem, claim by claim, at its own constants.",
     "audit": "Attack every mechanism, and compare what leaks with what it claims.",
     "bench": "Measure estimators and their rivals on the same records, and draw the figures.",
     "completion": "Print the script by which a shell completes commands and options.",
 }
 # Commands of the laboratory, which nothing else imports, by their module.
 _LABORATORY = {
-    "params": "hushcov.paper.params_command",
-    "verify": "hushcov.paper.verification.command",
+    "paper": "hushcov.paper.command",
     "audit": "hushcov.lab.audit.command",
     "bench": "hushcov.lab.benchmark.command",
 }
@@ -126,10 +124,11 @@ class CommandGroup(click.Group):
         """Find the command, or say which ones there are."""
         if args[0] not in COMMANDS and not args[0].startswith("-"):
             known = ", ".join(COMMANDS)
-            if args[0] in importlib.import_module("hushcov.cli.ask").command.commands:
-                raise click.UsageError(
-                    f"no command is named {args[0]!r}: did you mean 'hushcov ask {args[0]}'?", ctx
-                )
+            for group in ("ask", "paper"):
+                found = self.get_command(ctx, group)
+                if isinstance(found, click.Group) and args[0] in found.commands:
+                    hint = f"did you mean 'hushcov {group} {args[0]}'?"
+                    raise click.UsageError(f"no command is named {args[0]!r}: {hint}", ctx)
             close = difflib.get_close_matches(args[0], COMMANDS, 1, 0.5)
             hint = f"did you mean {close[0]!r}? The commands are" if close else "choose one of"
             raise click.UsageError(f"no command is named {args[0]!r}: {hint} {known}", ctx)

@@ -1,4 +1,4 @@
-"""`hushcov params`: every public quantity of the mechanism, without any data."""
+"""`hushcov paper params`: every public quantity of the mechanism, without any data."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def command(as_json: bool, **inputs: Any) -> None:
 
     \b
     Example:
-      hushcov params --records 1e16 --features 100 --row-sparsity 5 \\
+      hushcov paper params --records 1e16 --features 100 --row-sparsity 5 \\
           --epsilon 1 --delta 1e-6 --scale 1
     """
     parameters = _evaluate(PublicInputs(**inputs))

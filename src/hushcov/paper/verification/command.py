@@ -1,4 +1,4 @@
-"""`hushcov verify`: Theorem 1 and every lemma at the paper's own constants, and its figure."""
+"""`hushcov paper verify`: Theorem 1 and every lemma at the paper's own constants."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def command(
 
     \b
     Example:
-      hushcov verify --features 20,100 --runs 20 --figure verify.png
+      hushcov paper verify --features 20,100 --runs 20 --figure verify.png
     """
     check_integer("runs", runs, at_least=1, cure="30 runs show a frequency of 0.9.")
     check_integer("seed", seed, at_least=0, cure="leave it out for the default.")
