@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushcov.genotypes import mechanism as genotypes
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
-from hushcov.peers import coinpress, eigen_sampling, pace, row_top_k, separate
 from hushcov.steps import complete, location, norms, preparation, quantiles, scales
+from hushcov_genotypes import mechanism as genotypes
+from hushcov_lab.peers import coinpress, eigen_sampling, pace, row_top_k, separate
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (

@@ -20,13 +20,13 @@ from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
 from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify
 from hushcov.paper.parameters import theorem_parameters
-from hushcov.peers.coinpress import coinpress_parameters
-from hushcov.peers.eigen_sampling import eigen_sampling_parameters, pure_inputs
-from hushcov.peers.pace import pace_parameters
-from hushcov.peers.row_top_k import row_top_k_parameters
-from hushcov.peers.separate import separate_parameters
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.scales import scale_parameters
+from hushcov_lab.peers.coinpress import coinpress_parameters
+from hushcov_lab.peers.eigen_sampling import eigen_sampling_parameters, pure_inputs
+from hushcov_lab.peers.pace import pace_parameters
+from hushcov_lab.peers.row_top_k import row_top_k_parameters
+from hushcov_lab.peers.separate import separate_parameters
 from mechanisms.screened.settings import DESIGN
 
 INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, 0.02)

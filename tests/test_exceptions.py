@@ -29,21 +29,22 @@ from hushcov.exceptions import (
     StatisticsError,
     raise_alone,
 )
-from hushcov.genotypes.estimator import GenotypeCovariance
-from hushcov.genotypes.reading import GenotypeRecords, open_genotypes
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import DeviceRecords
 from hushcov.kernel.sums.statistics import Statistics
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 from hushcov.tables.units import units_of
+from hushcov_genotypes.estimator import GenotypeCovariance
+from hushcov_genotypes.reading import GenotypeRecords, open_genotypes
+from project import PACKAGES
 
 SOURCE = Path(hushcov.__file__).parent
 #: Modules that see records, or what is computed from them before a release.
 FOLDERS = ("kernel/sums", "kernel/records", "engines", "tables")
 SEEING = [path for each in FOLDERS for path in sorted((SOURCE / each).glob("*.py"))]
 SEEING += [SOURCE / "kernel" / "grids.py"]
-SEEING += [SOURCE / "_files.py", SOURCE / "genotypes" / "reading.py"]
+SEEING += [SOURCE / "_files.py", PACKAGES["hushcov_genotypes"] / "reading.py"]
 SEEING += [SOURCE / "answers" / "regression.py"]
 SECRET = "s3cret-7731"
 KINDS = [

@@ -6,26 +6,27 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from functools import cache
-from pathlib import Path
 
 from hushcov.planning import mechanisms
+from project import FOLDERS, PACKAGES, ROOT, modules
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "hushcov"
-MOST_MODULES = 43  # of ours, for the estimator to start with
+MOST_MODULES = 44  # of ours, for the estimator to start with
 LONGEST_MODULE, LONGEST_FUNCTION = 900, 60
 # The benchmark sets two theorems side by side, one of which has the name of its mechanism. An audit
 # tries the methods of SeparateCovariance, one of which has the name of another mechanism.
 SAME_NAME = {
-    "adaptive": ("lab/audit/gaussian.py",),
-    "multiscale": ("lab/benchmark/results.py", "lab/benchmark/figures.py"),
+    "adaptive": ("hushcov_lab/audit/gaussian.py",),
+    "multiscale": ("hushcov_lab/benchmark/results.py", "hushcov_lab/benchmark/figures.py"),
 }
 
 
 @cache
-def trees(root: Path = SOURCE) -> dict[str, ast.Module]:
+def trees() -> dict[str, ast.Module]:
+    """Modules of all distributions by their path from the folder that holds the package."""
     return {
-        str(path.relative_to(root)): ast.parse(path.read_text())
-        for path in sorted(root.rglob("*.py"))
+        path.relative_to(folder.parent).as_posix(): ast.parse(path.read_text())
+        for folder in PACKAGES.values()
+        for path in sorted(folder.rglob("*.py"))
     }
 
 
@@ -125,8 +126,6 @@ WEIGHT = {
     "words of documentation": 82_204,
     "lines of tests": 60_200,
 }
-SLICES = ("paper", "peers", "genotypes", "lab")  # not in the core
-ROOT = SOURCE.parents[1]
 
 
 def weigh() -> dict[str, int]:
@@ -136,9 +135,10 @@ def weigh() -> dict[str, int]:
     def lines(paths) -> int:
         return sum(len(path.read_text().splitlines()) for path in paths)
 
-    paths = sorted(SOURCE.rglob("*.py"))
-    scripts = list(SOURCE.rglob("*.txt"))
-    core = [path for path in paths if path.relative_to(SOURCE).parts[0] not in SLICES]
+    own = PACKAGES["hushcov"]
+    paths = [path for folder in PACKAGES.values() for path in folder.rglob("*.py")]
+    scripts = list(own.rglob("*.txt"))
+    core = [path for path in own.rglob("*.py") if path.relative_to(own).parts[0] != "paper"]
     pages = list((ROOT / "docs").rglob("*.md"))
     nodes = [node for tree in trees().values() for node in ast.walk(tree)]
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -151,7 +151,7 @@ def weigh() -> dict[str, int]:
         sum(bool(re.match(r"(What|The same|Whose|That)\b", text)) for text in docs),
         sum(1 for each in command.params if each.param_type_name == "option") + 1,  # --help
         *(len(pages), sum(len(page.read_text().split()) for page in pages)),
-        lines((ROOT / "tests").rglob("*.py")),
+        lines(path for each in FOLDERS.values() for path in (ROOT / each / "tests").rglob("*.py")),
     ]
     return dict(zip(WEIGHT, values, strict=True))
 
@@ -174,7 +174,8 @@ def test_the_house_does_not_get_heavier():
 
 
 def test_nothing_outside_a_room_decides_by_the_name_of_a_mechanism():
-    rooms = ("mechanisms/", *(f"{each}/" for each in SLICES[:3]))
+    rooms = ("hushcov/mechanisms/", "hushcov/paper/", "hushcov_lab/peers/", "hushcov_genotypes/")
+    rooms += ("hushcov/_plugins.py",)  # says which distribution has which
     found = [
         (path, name)
         for path, name in decided_by(set(mechanisms()), trees())
@@ -194,8 +195,8 @@ def test_no_constant_is_written_twice_and_no_private_name_crosses_a_module():
 
 def test_modules_and_functions_are_short():
     long = {
-        str(path.relative_to(SOURCE)): n
-        for path in SOURCE.rglob("*.py")
+        name: n
+        for name, path in modules()
         if (n := len(path.read_text().splitlines())) > LONGEST_MODULE
     }
     assert long == {}

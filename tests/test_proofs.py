@@ -14,19 +14,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PROVED = ("steps", "mechanisms", "peers")
+PACKAGE, LAB = "src/hushcov", "lab/src/hushcov_lab"
+PROVED = (f"{PACKAGE}/steps", f"{PACKAGE}/mechanisms", f"{LAB}/peers")
 # A sampler has a law, which its tests hold it to, and the page of the mechanism rests on it.
 NOT_PROVED = {"__init__", "estimators", "room", "stage", "bingham"}
 NOT_PROVED |= {"octaves"}  # reads noisy counts: post-processing
-SLICES = {"multiscale": "paper", "genotypes": "genotypes"}  # a page for a whole folder
+# A page for a whole folder.
+SLICES = {"multiscale": f"{PACKAGE}/paper", "genotypes": "genotypes/src/hushcov_genotypes"}
 # Pages about code in several places, which count for no other page.
 SHARED = {
     "neighbours": (
-        "kernel/accounting/neighbours.py",
-        "kernel/records/units.py",
-        "steps/counting.py",
+        f"{PACKAGE}/kernel/accounting/neighbours.py",
+        f"{PACKAGE}/kernel/records/units.py",
+        f"{PACKAGE}/steps/counting.py",
     ),
-    "lower_bound": ("lab/audit/tracing.py",),
+    "lower_bound": (f"{LAB}/audit/tracing.py",),
 }
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
@@ -35,19 +37,18 @@ COMMENT = re.compile(r"^# proof: step (\d+)$")
 
 def proved_code(root: Path) -> dict[str, list[Path]]:
     """Everything that needs a proof page: name of the page, and its modules."""
-    package = root / "src" / "hushcov"
     found = {
-        name: [package / place for place in places if (package / place).exists()]
+        name: [root / place for place in places if (root / place).exists()]
         for name, places in SHARED.items()
     }
     shared = {path for paths in found.values() for path in paths}
-    listed = [path for folder in PROVED for path in sorted((package / folder).glob("*"))]
-    for path in (package / "kernel" / "accounting", *listed):
+    listed = [path for folder in PROVED for path in sorted((root / folder).glob("*"))]
+    for path in (root / PACKAGE / "kernel" / "accounting", *listed):
         is_module = path.suffix == ".py" or (path / "__init__.py").exists()
         if is_module and path.stem not in NOT_PROVED and path not in shared:
             found[path.stem] = [module for module in modules(path) if module not in shared]
     for name, folder in SLICES.items():
-        found[name] = modules(package / folder)
+        found[name] = modules(root / folder)
     return {name: paths for name, paths in found.items() if paths}
 
 
@@ -106,9 +107,8 @@ def proof_problems(root: Path) -> list[str]:
 def docstring_problems(root: Path) -> list[str]:
     """Functions `release_*` of steps and mechanisms whose docstring has no Privacy section."""
     problems = []
-    package = root / "src" / "hushcov"
     for module in (
-        path for folder in (*PROVED, *SLICES.values()) for path in modules(package / folder)
+        path for folder in (*PROVED, *SLICES.values()) for path in modules(root / folder)
     ):
         for node in ast.walk(ast.parse(module.read_text())):
             if isinstance(node, ast.FunctionDef) and node.name.startswith("release_"):
@@ -125,7 +125,7 @@ def test_code_and_proof_pages_agree():
     assert {"accounting", "multiscale", "neighbours"} <= set(proved_code(ROOT))
     for paths in proved_code(ROOT).values():
         assert steps_in_code(paths)[0]
-    sources = [module.read_text() for module in modules(ROOT / "src" / "hushcov" / "mechanisms")]
+    sources = [module.read_text() for module in modules(ROOT / PACKAGE / "mechanisms")]
     assert any("\ndef release_" in source for source in sources)
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hushcov.cli.main import cli
-from hushcov.lab.rivals.study import installed_studies
+from hushcov_lab.rivals.study import installed_studies
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -19,12 +19,12 @@ import numpy as np
 from rich.progress import Progress
 
 import hushcov
-from hushcov.lab.benchmark.cells import DELTA, PRESETS, Point, SizeLadder
-from hushcov.lab.benchmark.contenders import CONTENDERS, ZERO, ContenderSetting
-from hushcov.lab.benchmark.work import predict
 from hushcov.metrics import operator_norm_error
 from hushcov.report.style import caption, log_ticks, new_figure, write_png
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov_lab.benchmark.cells import DELTA, PRESETS, Point, SizeLadder
+from hushcov_lab.benchmark.contenders import CONTENDERS, ZERO, ContenderSetting
+from hushcov_lab.benchmark.work import predict
 
 DEFAULT = "adaptive"
 TOLD = ("screened", "gaussian-threshold", "gaussian", "separate")

@@ -23,7 +23,7 @@ from statistics import median
 
 import numpy as np
 
-from hushcov.genotypes.reading import GenotypeRecords, open_genotypes, write_packed, write_tables
+from hushcov_genotypes.reading import GenotypeRecords, open_genotypes, write_packed, write_tables
 
 BLOCK = 1000
 READ_BYTES = 2**24

@@ -819,7 +819,7 @@ def _set_constants(fault: Fault, source: bytes) -> set[str]:
 def clear_caches(packages: Iterable[str] = ("",)) -> None:
     """Empty the caches of functions."""
     for name, module in list(sys.modules.items()):
-        if any(name.startswith(f"hushcov.{each}") for each in packages):
+        if any(name.startswith(f"hushcov.{each}" if each else "hushcov") for each in packages):
             for value in list(vars(module).values()):
                 own = vars(value).values() if isinstance(value, type) else ()
                 for each in (value, *own):
@@ -837,11 +837,11 @@ PAIRS, MOST_ANEW = 60, 40
 WARM = 15  # pairs that load kernels
 STILL = 8.0  # seconds after which a copy that sleeps is ended
 TESTS = (
-    *("noise", "accounting", "steps", "sums", "tables", "mechanisms", "lab/audit"),
-    *("mutation", "estimators/test_units_sources.py"),
+    *(f"tests/{each}" for each in ("noise", "accounting", "steps", "sums", "tables", "mechanisms")),
+    *("lab/tests/audit", "tests/mutation", "tests/estimators/test_units_sources.py"),
 )
 #: Tests of laws, sensitivities, accounts and attacks: by folder, or by what they import.
-_OF_PRIVACY = ("noise/", "accounting/", "lab/audit/", "mutation/", "test_neighbours")
+_OF_PRIVACY = ("noise/", "accounting/", "lab/tests/audit/", "mutation/", "test_neighbours")
 _HELPERS = ("coupling", "movements", "moved", "statistics_helpers")
 
 
@@ -859,7 +859,7 @@ def tier_of(path: Path) -> str:
 def pytest_generate_tests(metafunc: Any) -> None:
     """Give `test_pair` its pairs."""
     if "case" in metafunc.fixturenames:
-        from hushcov.lab.audit.neighbours import some_cases
+        from hushcov_lab.audit.neighbours import some_cases
 
         cases = list(some_cases(4000, 7))
         random.Random(0).shuffle(cases)
@@ -868,7 +868,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
 
 def test_pair(case: Any, tmp_path: Path) -> None:
     """Replay one pair of `hushcov audit replay`."""
-    from hushcov.lab.audit.neighbours import replay_case
+    from hushcov_lab.audit.neighbours import replay_case
 
     assert not replay_case(case, tmp_path / "case").faults
 
@@ -1259,7 +1259,7 @@ def main() -> None:
     parser.add_argument(
         "--module", action="append", help="such as kernel/noise/normal.py; may be repeated"
     )
-    parser.add_argument("--tests", action="append", help="folders or files of tests/")
+    parser.add_argument("--tests", action="append", help="folders or files of tests")
     parser.add_argument("--sample", type=int, help="try so many, of every module and kind")
     parser.add_argument("--new-to", type=Path, action="append", default=[],
                         help="leave out what a file of results has; may be repeated")  # fmt: skip
@@ -1294,7 +1294,7 @@ def main() -> None:
     most = {REPLAY: options.most / 3, PRIVACY: options.most, OTHER: options.most}
     how = (options.longest, options.again, options.cases, options.slow)
     server = Server(sampled(faults, options.sample, options.seed), options.output, most, *how)
-    tests = [str(ROOT / "tests" / each) for each in options.tests or TESTS]
+    tests = [str(ROOT / each) for each in options.tests or TESTS]
     with tempfile.TemporaryDirectory() as folder:
         arguments = ["-q", "-n0", "-pno:cacheprovider", "--capture=sys", f"--basetemp={folder}"]
         pytest.main([*arguments, __file__, *tests], plugins=[server])

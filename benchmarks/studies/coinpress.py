@@ -26,7 +26,7 @@ from scipy import stats
 
 from hushcov import CoinPressCovariance, __version__
 from hushcov.kernel.accounting import gaussian_epsilon
-from hushcov.peers.coinpress import budget_shares, row_norm
+from hushcov_lab.peers.coinpress import budget_shares, row_norm
 
 D, RHO, DELTA = 10, 0.5, 1e-6
 HIGH = 10 * math.sqrt(D)

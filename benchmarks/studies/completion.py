@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from hushcov import PrivateSparseCovariance
-from hushcov.lab.rivals import covariance_study
-from hushcov.peers.pace import Completion
 from hushcov.simulate import FAMILIES, gaussian_records, structured_covariance
+from hushcov_lab.peers.pace import Completion
+from hushcov_lab.rivals import covariance_study
 
 SIZES = ((20, 10_000), (60, 10_000), (60, 100_000), (200, 30_000))
 LEAST_NOISE = 1e-8

@@ -29,7 +29,8 @@ from hushcov._version import __version__
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import gaussian_epsilon
 from hushcov.kernel.noise import entropy_source
-from hushcov.peers.separate import (
+from hushcov.tables.sources import open_records
+from hushcov_lab.peers.separate import (
     SeparateChoice,
     draw_transcript,
     matrix_noise,
@@ -37,7 +38,6 @@ from hushcov.peers.separate import (
     release_separate,
     separate_parameters,
 )
-from hushcov.tables.sources import open_records
 
 N_RECORDS, RHO, DELTA = 50_000, 0.1, 1e-6
 ZIPF = [(200, 1), (200, 2), (200, 4), (200, 8), (1000, 1)]

@@ -21,7 +21,6 @@ import numpy.typing as npt
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget, calibrate_gaussian
 from hushcov.kernel.noise import Entropy
-from hushcov.lab.benchmark.results import fitted_slope
 from hushcov.mechanisms.adaptive.mechanism import Readers, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import (
     DROPPED,
@@ -37,6 +36,7 @@ from hushcov.release.estimate import estimate
 from hushcov.simulate import wishart_moments
 from hushcov.steps import Prepared
 from hushcov.steps.norms import NormBound
+from hushcov_lab.benchmark.results import fitted_slope
 
 Matrix = npt.NDArray[np.float64]
 EPSILON, DELTA = 0.1, 1e-6  # so little that sampling errors do not matter below 1e7 records

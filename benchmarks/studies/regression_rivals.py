@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov.lab.rivals.bounds import total_mu
-from hushcov.lab.rivals.regression import RIVALS, Coefficients, ColumnBounds, RivalSilent
-from hushcov.lab.rivals.sufficient import symmetric_noise
+from hushcov_lab.rivals.bounds import total_mu
+from hushcov_lab.rivals.regression import RIVALS, Coefficients, ColumnBounds, RivalSilent
+from hushcov_lab.rivals.sufficient import symmetric_noise
 
 PUBLISHED = "AdaSSP as published"
 

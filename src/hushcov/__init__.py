@@ -8,16 +8,10 @@ from hushcov._version import __version__
 if TYPE_CHECKING:
     from hushcov.candidates import pairs_within
     from hushcov.estimators import (
-        CoinPressCovariance,
-        EigenSamplingCovariance,
         GaussianCovariance,
-        GenotypeCovariance,
         MultiscaleCovariance,
-        PaceCovariance,
         PrivateSparseCovariance,
-        RowTopKCovariance,
         ScreenedCovariance,
-        SeparateCovariance,
         ThresholdedCovariance,
     )
     from hushcov.estimators.answering import load
@@ -27,17 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Codebook",
-    "CoinPressCovariance",
-    "EigenSamplingCovariance",
     "GaussianCovariance",
-    "GenotypeCovariance",
     "Ledger",
     "MultiscaleCovariance",
-    "PaceCovariance",
     "PrivateSparseCovariance",
-    "RowTopKCovariance",
     "ScreenedCovariance",
-    "SeparateCovariance",
     "Statistics",
     "ThresholdedCovariance",
     "__version__",
@@ -61,8 +49,16 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         module = _ELSEWHERE.get(name, "hushcov.estimators")
         return getattr(import_module(module), name)
+    if not name.startswith("_"):  # other distributions add estimators
+        from hushcov._plugins import installed_plugins, load_plugin, require_plugin
+
+        require_plugin("estimators", name, name)
+        if name in installed_plugins("estimators"):
+            return load_plugin("estimators", name)
     raise AttributeError(f"module 'hushcov' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    from hushcov._plugins import installed_plugins
+
+    return sorted({*globals(), *__all__, *installed_plugins("estimators")})

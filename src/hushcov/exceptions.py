@@ -120,15 +120,17 @@ class CapacityError(HushcovError, ValueError):
 
 
 class MissingPackageError(HushcovError, ImportError):
-    """An optional package is needed and not installed."""
+    """An optional package is needed and not installed.
 
-    def __init__(self, what: str, package: str, extra: str) -> None:
+    `extra` is the extra of hushcov that installs it, if there is one.
+    """
+
+    def __init__(self, what: str, package: str, extra: str | None = None) -> None:
         self._parts = what, package, extra
-        super().__init__(
-            f"{what} need {package}, which is not installed: pip install 'hushcov[{extra}]'"
-        )
+        needs, wanted = ("needs", package) if extra is None else ("need", f"'hushcov[{extra}]'")
+        super().__init__(f"{what} {needs} {package}, which is not installed: pip install {wanted}")
 
-    def __reduce__(self) -> tuple[type[MissingPackageError], tuple[str, str, str]]:
+    def __reduce__(self) -> tuple[type[MissingPackageError], tuple[str, str, str | None]]:
         # It comes back from workers of a cluster, and exceptions pickle their message alone.
         return type(self), self._parts
 
@@ -209,7 +211,7 @@ def _place(trace: TracebackType | None) -> str:
     found = "an unknown place"
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__", ""))
-        if module.startswith("hushcov.") and module != __name__:
+        if module.startswith(("hushcov.", "hushcov_")) and module != __name__:
             found = f"line {trace.tb_lineno} of {module}"
         trace = trace.tb_next
     return found

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from hushcov.kernel.accounting import BoundedRange, all_bounds
 from hushcov.kernel.accounting.composition import bounded_range_divergence
 from hushcov.kernel.accounting.events import Parts
-from hushcov.lab.pld import LossDistributionCurve
+from hushcov_lab.pld import LossDistributionCurve
 
 SENSITIVITY = 1.0
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from genotypes.literal import linked_genotypes
 from hushcov import load
-from hushcov.genotypes.reading import write_bed
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov_genotypes.reading import write_bed
+from literal_genotypes import linked_genotypes
 
 D = 8
 BUDGET = ("--epsilon", 2, "--delta", 1e-6)

@@ -98,7 +98,7 @@ COMMANDS = """
 import sys
 from click.testing import CliRunner
 from hushcov.cli.main import cli
-from hushcov.lab.benchmark.contenders import CONTENDERS
+from hushcov_lab.benchmark.contenders import CONTENDERS
 for line in sys.argv[1:]:
     done = CliRunner().invoke(cli, line.split())
     assert done.exit_code == 0, done.output

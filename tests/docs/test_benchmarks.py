@@ -13,6 +13,7 @@ import pytest
 
 from docs.pages import DOCS
 from hushcov.cli.main import COMMANDS
+from project import PACKAGES
 
 ROOT = DOCS.parent
 BENCHMARKS = ROOT / "benchmarks"
@@ -20,7 +21,10 @@ SCRIPTS = sorted(BENCHMARKS.rglob("*.py"))
 # Where scripts are named by their path, generated pages and results aside.
 TEXTS = sorted(
     path
-    for top in ("README.md", "CONTRIBUTING.md", "benchmarks", "docs", "examples", "src", "tests")
+    for top in (
+        *("README.md", "CONTRIBUTING.md", "benchmarks", "docs", "examples", "src", "tests"),
+        *("lab", "genotypes"),
+    )
     for path in ((ROOT / top).rglob("*") if (ROOT / top).is_dir() else [ROOT / top])
     if path.suffix in (".md", ".py") and path != Path(__file__).resolve()
 )
@@ -29,7 +33,9 @@ SCRIPT = re.compile(r"\b(?:benchmarks|examples)/[\w/]*\w\.py\b")
 # Text in which a command is one: fenced, indented, or between backticks.
 _CODE = re.compile(r"^```.*?^```|^ {4}.*?$|`[^`]+`", re.DOTALL | re.MULTILINE)
 # What a table of numbers may come from.
-ORIGIN = re.compile(r"\b(?:benchmarks|examples|tests)/[\w/]*\w\.py\b|\bhushcov [a-z]+\b")
+ORIGIN = re.compile(
+    r"\b(?:benchmarks|examples|(?:lab/|genotypes/)?tests)/[\w/]*\w\.py\b|\bhushcov [a-z]+\b"
+)
 _RULE = re.compile(r"^\s*\|[\s:|-]*---[\s:|-]*\|$")
 _NUMBER = re.compile(r"^\W*\d")
 
@@ -83,7 +89,7 @@ def without_origin(page: str) -> list[str]:
 def imported(script: Path) -> Iterator[tuple[str, str | None]]:
     """Modules of hushcov that a script imports, and the name it takes from each."""
     for node in ast.walk(ast.parse(script.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "hushcov":
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES:
             yield from ((str(node.module), alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (

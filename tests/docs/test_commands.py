@@ -24,8 +24,8 @@ from docs.pages import DOCS, blocks
 from docs.test_pages import ANSWER, TRANSCRIPT
 from hushcov import read_codebook
 from hushcov.cli.main import cli
-from hushcov.genotypes.reading import write_bed
 from hushcov.tables.sources import open_records
+from hushcov_genotypes.reading import write_bed
 
 N = 4000
 PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]

@@ -17,6 +17,7 @@ from hushcov.cli.main import cli
 from hushcov.kernel.accounting import Gaussian, calibrate_gaussian
 from hushcov.kernel.accounting.guarantee import odds_of
 from hushcov.planning import forecast
+from project import modules
 
 ELSEWHERE = {"add-a-mechanism.md"}  # run by a test of its own
 PAGES = sorted(
@@ -85,12 +86,7 @@ def test_a_wrong_command_line_is_noticed(text):
         run_console(text)
 
 
-SOURCE = Path(hushcov.__file__).parent
-MODULES = sorted(
-    ".".join(("hushcov", *path.relative_to(SOURCE).with_suffix("").parts))
-    for path in SOURCE.rglob("*.py")
-    if ">>> " in path.read_text()
-)
+MODULES = [name for name, path in modules() if ">>> " in path.read_text()]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -102,7 +98,7 @@ def test_examples_in_docstrings_run(name, tmp_path, monkeypatch):
 
 
 def test_every_estimator_has_an_example():
-    estimators = [name for name in hushcov.__all__ if name.endswith("Covariance")]
+    estimators = [name for name in dir(hushcov) if name.endswith("Covariance")]
     assert len(estimators) >= 9
     for name in estimators:
         assert ">>> " in getattr(hushcov, name).__doc__, name

@@ -9,6 +9,7 @@ import pytest
 from estimators.settings import D, make
 from estimators.stand_ins import UntouchableRecords
 from hushcov import (
+    CoinPressCovariance,
     GaussianCovariance,
     MultiscaleCovariance,
     PaceCovariance,
@@ -17,7 +18,6 @@ from hushcov import (
     ScreenedCovariance,
     SeparateCovariance,
 )
-from hushcov.estimators import CoinPressCovariance
 from hushcov.exceptions import (
     AccuracyWarning,
     DataError,

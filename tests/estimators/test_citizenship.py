@@ -30,7 +30,7 @@ CALIBRATED = {"scale": 1.0, "constants": "calibrated", "reconstruction": "value"
 PARAMETERS = {"EigenSamplingCovariance": PURE, "MultiscaleCovariance": BUDGET | CALIBRATED}
 PRIVATE = [
     name
-    for name in hushcov.__all__
+    for name in dir(hushcov)
     if name.endswith("Covariance")
     # The one is not private, the other has other records, and tests of its own.
     and name not in ("ThresholdedCovariance", "GenotypeCovariance")

@@ -8,13 +8,11 @@ import json
 import re
 import warnings
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-import hushcov
 from coupling import ADDED, coupled
 from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
@@ -30,12 +28,13 @@ from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.values import screened_parameters
-from hushcov.peers import room as peers_room
-from hushcov.peers import row_top_k
 from hushcov.release import Release
 from hushcov.steps import complete
 from hushcov.tables.sources import ArrayRecords
+from hushcov_lab.peers import room as peers_room
+from hushcov_lab.peers import row_top_k
 from mechanisms.screened.settings import DESIGN
+from project import modules
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
@@ -228,12 +227,14 @@ def test_an_exact_number_in_the_document_is_noticed(name, leak, monkeypatch):
 def test_all_noise_is_watched():
     """Every module of a mechanism or a stage that draws noise, but for the one whose count is."""
     watched = {module.__name__ for module, _ in ADDED} | {complete.__name__}
-    root = Path(hushcov.__file__).parent
+    folders = ("hushcov.mechanisms.", "hushcov.steps.", "hushcov_lab.peers.", "hushcov_genotypes.")
     drawing = {
-        ".".join(("hushcov", *path.relative_to(root).with_suffix("").parts))
-        for folder in ("mechanisms", "steps")
-        for path in (root / folder).rglob("*.py")
-        if re.search(r"\b(rounded_normal|symmetric_noise)\((entropy\.)?generator", path.read_text())
+        name
+        for name, path in modules()
+        if name.startswith(folders)
+        and re.search(
+            r"\b(rounded_normal|symmetric_noise)\((entropy\.)?generator", path.read_text()
+        )
     }
     assert drawing
     assert drawing <= watched

@@ -49,7 +49,6 @@ from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import select_pairs
 from hushcov.mechanisms.screened.values import release_unit_values, release_values
 from hushcov.paper.mechanism import grid_for
-from hushcov.peers.coinpress import transformed_gram
 from hushcov.steps import Prepared
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.location import LocationParameters, find_location
@@ -66,6 +65,7 @@ from hushcov.steps.quantiles import bin_edges, level_counts, release_counts
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import units_of
+from hushcov_lab.peers.coinpress import transformed_gram
 
 pytestmark = pytest.mark.usefixtures("no_search")
 

@@ -159,12 +159,13 @@ READING = {
     "multiscale": lambda: MultiscaleCovariance(**BUDGET | {"row_sparsity": 1}, scale=1.0),
 }
 SAMPLERS = (
-    "steps.complete.rounded_normal",
-    *("steps.scales.rounded_normal", "mechanisms.gaussian.mechanism.rounded_normal"),
-    *("mechanisms.screened.values.rounded_normal", "peers.separate.rounded_normal"),
-    *(f"peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
-    *(f"peers.pace.{name}" for name in ("gumbel_top", "rounded_normal")),
-    *(f"peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
+    *(f"hushcov.steps.{module}.rounded_normal" for module in ("complete", "scales")),
+    "hushcov.mechanisms.gaussian.mechanism.rounded_normal",
+    "hushcov.mechanisms.screened.values.rounded_normal",
+    "hushcov_lab.peers.separate.rounded_normal",
+    *(f"hushcov_lab.peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
+    *(f"hushcov_lab.peers.pace.{name}" for name in ("gumbel_top", "rounded_normal")),
+    *(f"hushcov_lab.peers.eigen_sampling.{name}" for name in ("discrete_laplace", "Bingham")),
 )
 
 
@@ -173,7 +174,7 @@ SAMPLERS = (
 def test_bad_data_are_refused_without_a_value_and_nothing_is_drawn(monkeypatch, name):
     """Noise is drawn after the first pass over the records, which is what finds NaN."""
     for sampler in SAMPLERS:
-        monkeypatch.setattr(f"hushcov.{sampler}", None)
+        monkeypatch.setattr(sampler, None)
     # The theorem of the paper refuses so few records before it reads them.
     for what, X in (BAD_DATA | ({} if name == "multiscale" else NOT_FINITE)).items():
         estimator = READING[name]()

@@ -20,7 +20,7 @@ from hushcov.estimators.options import documented, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import HushcovError, ParameterError
 
-CLASSES = {name: getattr(hushcov, name) for name in hushcov.__all__ if name.endswith("Covariance")}
+CLASSES = {name: getattr(hushcov, name) for name in dir(hushcov) if name.endswith("Covariance")}
 PRIVATE = {name: cls for name, cls in CLASSES.items() if issubclass(cls, PrivateCovariance)}
 each_class = pytest.mark.parametrize("cls", CLASSES.values(), ids=CLASSES)
 UNREAD = UntouchableRecords(*RECORDS.shape)
@@ -176,7 +176,7 @@ OWN = {
     ("GaussianCovariance", "threshold"): ["auto"],
     ("ScreenedCovariance", "threshold"): [101, "universal"],
 }
-# Tests of their own: test_ledger_fit.py, the tensors of sums, and tests/genotypes.
+# Tests of their own: test_ledger_fit.py, the tensors of sums, and genotypes/tests.
 ELSEWHERE = {"device", "ledger", "dataset"}
 REFUSING = {
     **{name: BUDGET for name in PRIVATE if name != "GenotypeCovariance"},

@@ -49,7 +49,7 @@ PARTIAL_FIT = {
 
 
 def test_every_class_is_checked():
-    exported = {name for name in hushcov.__all__ if name.endswith("Covariance")}
+    exported = {name for name in dir(hushcov) if name.endswith("Covariance")}
     exported -= {"GenotypeCovariance"}  # it takes 0, 1 and 2 alone, and the checks take any numbers
     assert {type(estimator).__name__ for estimator in ESTIMATORS + OTHERS} == exported
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from hushcov.exceptions import HushcovError
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.lab.audit.odd_records import Table, quoted, replaced, table
 from hushcov.tables import text as text_files
+from hushcov_lab.audit.odd_records import Table, quoted, replaced, table
 
 from .cases import Finding, bounded, judged, messages
 from .ways_in import WAYS, How, Sums, Way, quietly

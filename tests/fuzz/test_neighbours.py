@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError
-from hushcov.lab.audit.odd_records import KINDS, quoted
 from hushcov.tables.sources import ArrayRecords, open_records
+from hushcov_lab.audit.odd_records import KINDS, quoted
 
 from .cases import Finding
 from .neighbours import run_case

@@ -33,7 +33,11 @@ from hushcov.kernel.sums.counts import count_complete, log2_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.signs import sign_gram
 from hushcov.kernel.sums.statistics import Statistics
-from hushcov.lab.audit.odd_records import (
+from hushcov.tables import cluster
+from hushcov.tables.cluster import DaskRecords
+from hushcov.tables.files import FileRecords
+from hushcov.tables.sources import open_records
+from hushcov_lab.audit.odd_records import (
     LINES,
     NOTES,
     NULL_WORDS,
@@ -43,10 +47,6 @@ from hushcov.lab.audit.odd_records import (
     Line,
     Table,
 )
-from hushcov.tables import cluster
-from hushcov.tables.cluster import DaskRecords
-from hushcov.tables.files import FileRecords
-from hushcov.tables.sources import open_records
 
 SCALE, RADIUS, HALF_WIDTH, NORM_BOUND = 1e3, 4.0, 1000, 1500
 

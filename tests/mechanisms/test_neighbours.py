@@ -17,13 +17,13 @@ from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import screened_parameters
-from hushcov.peers.coinpress import coinpress_parameters, release_coinpress
-from hushcov.peers.pace import pace_parameters, release_pace
-from hushcov.peers.row_top_k import release_row_top_k, row_top_k_parameters
-from hushcov.peers.separate import release_separate, separate_parameters
 from hushcov.steps import Prepared, norms
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
+from hushcov_lab.peers.coinpress import coinpress_parameters, release_coinpress
+from hushcov_lab.peers.pace import pace_parameters, release_pace
+from hushcov_lab.peers.row_top_k import release_row_top_k, row_top_k_parameters
+from hushcov_lab.peers.separate import release_separate, separate_parameters
 from mechanisms.screened.settings import DESIGN
 from moved import Recorder, shares
 from statistics_helpers import mostly_slow

@@ -9,6 +9,7 @@ import ast
 import copy
 import os
 import pickle
+import re
 import secrets
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.paper.mechanism import release_multiscale
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.tables.sources import ArrayRecords
+from project import PACKAGES
 
 # RFC 8439, appendix A.1: (key, block number, start of the keystream), nonce zero.
 CHACHA20_VECTORS = [
@@ -119,7 +121,8 @@ def test_other_values_are_refused(bad):
 
 
 SOURCE = Path(hushcov.__file__).parent
-PRIVATE = ("mechanisms", "steps", "kernel", "engines", "tables", "estimators", "paper", "peers")
+PRIVATE = ("mechanisms", "steps", "kernel", "engines", "tables", "estimators", "paper")
+PRIVATE += ("hushcov_lab/peers", "hushcov_genotypes")
 # The only place where a private release may get random bits.
 ORIGIN = "kernel/noise/entropy.py"
 # Random names of temporary folders and of sums, which are not noise.
@@ -127,7 +130,8 @@ NAMES_ONLY = ("release/files.py", "kernel/sums/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
 # What is made of a release starts iterations, stands in for its noise, and is drawn from seeds.
-SEEDED = ("simulate.py", "predicting.py", "postprocess/structure.py", "cli/", "lab/")
+SEEDED = ("simulate.py", "predicting.py", "postprocess/structure.py", "cli/")
+SEEDED += ("hushcov_lab/audit/", "hushcov_lab/benchmark/", "hushcov_lab/rivals/")
 SEEDED += ("answers/components.py", "answers/synthetic.py", "paper/verification/")
 # Predictions of one mechanism lie in its room, beside what releases, which knows nothing of them.
 PREDICTIONS = {"mechanisms/gaussian/room.py", "paper/room.py", "mechanisms/screened/room.py"}
@@ -159,8 +163,11 @@ def generators_made(tree):
 
 
 def modules():
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text())
+    """Modules of hushcov by their path in it, and those of other distributions with its name."""
+    for package, folder in PACKAGES.items():
+        root = folder if package == "hushcov" else folder.parent
+        for path in sorted(folder.rglob("*.py")):
+            yield path.relative_to(root).as_posix(), ast.parse(path.read_text())
 
 
 def test_one_module_makes_the_generators_of_private_releases():
@@ -202,7 +209,7 @@ def test_private_code_takes_nothing_that_draws_from_seeded_modules():
         if name.startswith(PRIVATE) and not name.startswith(SEEDED)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
-        and (node.module or "").startswith(("hushcov.simulate", "hushcov.lab"))
+        and re.match(r"hushcov\.simulate|hushcov_lab\.(?!peers)", node.module or "")
         for alias in node.names
     }
     assert taken == TAKEN

@@ -21,7 +21,7 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
-import hushcov.lab.audit.command
+import hushcov_lab.audit.command
 from hushcov import PrivateSparseCovariance
 from hushcov.cli import output
 from hushcov.cli.main import cli
@@ -33,7 +33,15 @@ from hushcov.kernel.records.base import CountedRecords, GroupedRecords, Partitio
 from hushcov.kernel.records.units import Units
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.lab.audit.neighbours import (
+from hushcov.mechanisms.adaptive import pairs
+from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.mechanisms.screened import mechanism as screened
+from hushcov.mechanisms.screened import values
+from hushcov.paper import mechanism as multiscale
+from hushcov.steps.counting import Counting
+from hushcov.tables import cluster, codebook, units
+from hushcov.tables.sources import ArrayRecords, TableRecords
+from hushcov_lab.audit.neighbours import (
     MECHANISMS,
     PLACES,
     WAYS,
@@ -45,16 +53,8 @@ from hushcov.lab.audit.neighbours import (
     some_cases,
     tables_of,
 )
-from hushcov.lab.audit.replay import Compared, Recorder, Trace, compare, observe
-from hushcov.mechanisms.adaptive import pairs
-from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import values
-from hushcov.paper import mechanism as multiscale
-from hushcov.peers import eigen_sampling
-from hushcov.steps.counting import Counting
-from hushcov.tables import cluster, codebook, units
-from hushcov.tables.sources import ArrayRecords, TableRecords
+from hushcov_lab.audit.replay import Compared, Recorder, Trace, compare, observe
+from hushcov_lab.peers import eigen_sampling
 from mechanisms.adaptive.settings import blocks, drawn
 
 IN_MEMORY = ("array", "frame", "npy", "calls in an array")
@@ -457,7 +457,7 @@ def test_the_command(monkeypatch):
         tally.add(Case("gaussian", "array"), Compared(["a statistic moves"], {"selections": 2.0}))
         return tally
 
-    monkeypatch.setattr(hushcov.lab.audit.command, "replay_pairs", broken)
+    monkeypatch.setattr(hushcov_lab.audit.command, "replay_pairs", broken)
     result = run()
     assert result.exit_code == 1
     assert "1 pair: 1 finding" in result.stdout

@@ -18,7 +18,6 @@ from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure, cal
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.sums.counts import count_complete
-from hushcov.peers import eigen_sampling, separate
 from hushcov.steps import complete
 from hushcov.steps.complete import (
     CompleteCount,
@@ -29,6 +28,7 @@ from hushcov.steps.complete import (
 from hushcov.steps.counting import Counting, most_rows
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
+from hushcov_lab.peers import eigen_sampling, separate
 from mechanisms.settings import seeded
 
 SIZES = (1, 2, 3, 5, 8)

@@ -29,11 +29,11 @@ from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import Records, layers_of, on_processor
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.records.transforms import Transform, Transforms
-from hushcov.peers import coinpress
 from hushcov.tables import cluster
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import split_columns, units_of, weighted
+from hushcov_lab.peers import coinpress
 
 BLOCK = 3
 N = 11
@@ -454,7 +454,7 @@ def test_every_class_of_records_is_tried():
 
     for view in VIEWS:
         others_of(view, TABLE, 3.0)
-    own = {each for each in below(Records) if each.__module__.startswith("hushcov.")}
+    own = {each for each in below(Records) if each.__module__.startswith(("hushcov.", "hushcov_"))}
     read = {"ArrayRecords", "NpyRecords", "TensorRecords", "FileRecords", "FrameRecords"}
     dasks = {"DaskRecords", "UnitPartitions", "PartRecords", "WithinPartitions"}
     bases = {"Records", "WrappedRecords", "MappedRecords", "TableRecords", "PartitionedRecords"}

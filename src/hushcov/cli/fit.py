@@ -15,6 +15,13 @@ import click
 from rich.console import Console
 
 from hushcov._charged import ledger_asked, stated_charges
+from hushcov._plugins import (
+    SUFFIXES,
+    installed_plugins,
+    load_plugin,
+    missing_plugins,
+    require_plugin,
+)
 from hushcov._words import number
 from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
 from hushcov.cli.answers import show_pairs
@@ -49,16 +56,18 @@ from hushcov.kernel.grids import check_bounds
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.records.transforms import check_transforms
 from hushcov.options import ALLOWED, Taker
-from hushcov.planning import mechanisms
+from hushcov.planning import check_installed, mechanisms
 from hushcov.postprocess import released_correlations
 from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report
 from hushcov.tables.codebook import Codebook, read_codebook
 from hushcov.tables.sources import WILDCARDS
 
-# Slices with a way to fit of their own, by their name for --mechanism; one line each.
-_MODULES = {"genotypes": "hushcov.genotypes.commands", "theorem": "hushcov.paper.fit_command"}
-SLICES: dict[str, Slice] = {name: import_module(module).SLICE for name, module in _MODULES.items()}
+# Slices with a way to fit of their own, by their name for --mechanism.
+SLICES: dict[str, Slice] = {
+    **{name: load_plugin("slices", name) for name in installed_plugins("slices")},
+    "theorem": import_module("hushcov.paper.fit_command").SLICE,
+}
 _AUTO = "auto"
 _SUBTRACT = "Subtract means that are public from the records."
 _NO_DELTA = "its guarantee has no delta, which"
@@ -78,7 +87,10 @@ _PURE_NEEDED = {
 @options_of(
     "fit",
     *(entry for each in SLICES.values() for entry in each.taker.own),
-    mechanism=(_AUTO, *mechanisms(), *SLICES),
+    mechanism=(
+        *(_AUTO, *mechanisms(), *missing_plugins("mechanisms")),
+        *(*missing_plugins("slices"), *SLICES),
+    ),
     tables=FORMATS,
 )
 def command(**options: Any) -> None:
@@ -140,6 +152,9 @@ def prepare(
     `open_data` is `opened`, or opens records that are only declared, to plan with.
     """
     name, suffix = options["mechanism"], Path(options["file"]).suffix
+    check_installed(name)
+    require_plugin("slices", name, f"--mechanism {name}")
+    require_plugin("slices", SUFFIXES.get(suffix, ""), f"a file that ends in {suffix}")
     for each, other in SLICES.items():
         if suffix == other.suffix and name not in (_AUTO, each):
             raise ParameterError(f"--mechanism must be auto or {each} for {other.reads % name}")

@@ -471,9 +471,13 @@ class Slice:
         Makes the job from the options, a function that settles them for a table, and a console.
     suffix, reads : str
         Files that only it reads, and what to say where another mechanism is asked for.
+    plan : callable, optional
+        Plans for `hushcov plan`, from numbers of features and of records, whether to print JSON,
+        and the options.
     """
 
     taker: Taker
     prepare: Callable[[dict[str, Any], Callable[[], Settled], Console | None], Job]
     suffix: str | None = None
     reads: str = ""
+    plan: Callable[[int, tuple[int, ...], bool, dict[str, Any]], None] | None = None

@@ -22,6 +22,13 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from hushcov import exceptions
 from hushcov._charged import stated_charges
+from hushcov._plugins import (
+    PROVIDERS,
+    installed_plugins,
+    load_plugin,
+    missing_plugins,
+    require_plugin,
+)
 from hushcov._version import __version__
 from hushcov.cli import CHECK_FAILED
 from hushcov.exceptions import printable
@@ -68,7 +75,8 @@ _IN_PYTHON = re.compile(
 # Errors that are answered with one line. Any other exception is a bug and keeps its traceback.
 _ANSWERED = tuple(kind for kinds, _ in _CODES for kind in kinds)
 
-# The help of the group is written here, so that showing it imports no command.
+# The help of the group is written here, so that showing it imports no command, nor the other
+# distributions of this project.
 COMMANDS = {
     "start": "Be asked for all that a first release needs, and make it.",
     "demo": "From a table to a release, a regression and a report, in under twenty seconds.",
@@ -85,15 +93,23 @@ COMMANDS = {
     "bench": "Measure estimators and their rivals on the same records, and draw the figures.",
     "completion": "Print the script by which a shell completes commands and options.",
 }
-# Commands of the laboratory, which nothing else imports, by their module.
-_LABORATORY = {
-    "paper": "hushcov.paper.command",
-    "audit": "hushcov.lab.audit.command",
-    "bench": "hushcov.lab.benchmark.command",
-}
+# The command of the paper, which nothing else imports, by its module.
+_PAPER = {"paper": "hushcov.paper.command"}
 _EPILOG = "\b\nExit codes:\n" + "\n".join(
     f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()
 )
+
+
+def commands() -> dict[str, str]:
+    """Return the help of every command by name, plug-ins included."""
+    others = {
+        name: f"Provided by {each.dist.name if each.dist else each.module}."
+        for name, each in installed_plugins("commands").items()
+        if name not in COMMANDS
+    }
+    needed = {name: PROVIDERS["commands"][name] for name in missing_plugins("commands")}
+    notes = {name: f"{COMMANDS[name]} Needs {package}." for name, package in needed.items()}
+    return COMMANDS | notes | others
 
 
 class CommandGroup(click.Group):
@@ -101,35 +117,40 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands, in the order of the help."""
-        return list(COMMANDS)
+        return list(commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of a command and return its click object."""
-        if cmd_name in self.commands or cmd_name not in COMMANDS:
-            return self.commands.get(cmd_name)
-        module = _LABORATORY.get(cmd_name, f"hushcov.cli.{cmd_name}")
-        command: click.Command = importlib.import_module(module).command
+        require_plugin("commands", cmd_name, f"'hushcov {cmd_name}'")
+        if cmd_name in self.commands:
+            return self.commands[cmd_name]
+        command: click.Command | None = None
+        if cmd_name in COMMANDS and cmd_name not in PROVIDERS["commands"]:
+            module = _PAPER.get(cmd_name, f"hushcov.cli.{cmd_name}")
+            command = importlib.import_module(module).command
+        elif cmd_name in installed_plugins("commands"):
+            command = load_plugin("commands", cmd_name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names of commands without importing them, and options as usual."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        found = (item for item in COMMANDS.items() if item[0].startswith(incomplete))
+        found = (item for item in commands().items() if item[0].startswith(incomplete))
         return [CompletionItem(name, help=meaning) for name, meaning in found]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command, or say which ones there are."""
-        if args[0] not in COMMANDS and not args[0].startswith("-"):
-            known = ", ".join(COMMANDS)
+        if args[0] not in COMMANDS and args[0] not in commands() and args[0][:1] != "-":
+            known = ", ".join(commands())
             for group in ("ask", "paper"):
                 found = self.get_command(ctx, group)
                 if isinstance(found, click.Group) and args[0] in found.commands:
                     hint = f"did you mean 'hushcov {group} {args[0]}'?"
                     raise click.UsageError(f"no command is named {args[0]!r}: {hint}", ctx)
-            close = difflib.get_close_matches(args[0], COMMANDS, 1, 0.5)
+            close = difflib.get_close_matches(args[0], commands(), 1, 0.5)
             hint = f"did you mean {close[0]!r}? The commands are" if close else "choose one of"
             raise click.UsageError(f"no command is named {args[0]!r}: {hint} {known}", ctx)
         return super().resolve_command(ctx, args)
@@ -137,7 +158,7 @@ class CommandGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(commands().items()))
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Read the options; help that nobody reads ends quietly, too."""

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hushcov._plugins import installed_plugins, load_plugin, missing_plugins, require_plugin
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, counted, memory, number
 from hushcov.cli.files import candidate_words, check_paths, known_pairs
@@ -79,8 +79,8 @@ from hushcov.predicting import DENSE, FACTOR
 from hushcov.steps.counting import Counting
 from hushcov.tables.codebook import read_codebook
 
-# Slices that plan by themselves, by their name for --mechanism; one line each.
-_SLICES = {"genotypes": "hushcov.genotypes.commands"}
+# Slices, which plan by themselves, by their name for --mechanism.
+_SLICES = (*installed_plugins("slices"), *missing_plugins("slices"))
 # Smallest number of records by mechanism and reference model; None where there is none.
 Smallest = dict[str, dict[str, int | None]]
 _MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
@@ -166,8 +166,9 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
         options[name] for name in ("mechanisms", "target_error", "figure")
     )
     for name in mechanisms:
+        require_plugin("slices", name, f"--mechanism {name}")
         if name in _SLICES:
-            import_module(_SLICES[name]).plan(n_features, n_records, as_json, options)
+            load_plugin("slices", name).plan(n_features, n_records, as_json, options)
             return
     candidates, k = known_pairs(options, n_features, names), options["row_sparsity"]
     if candidates is not None:  # which say what it is at most

@@ -11,25 +11,12 @@ if TYPE_CHECKING:
     from hushcov.estimators.gaussian import GaussianCovariance, ScreenedCovariance
     from hushcov.estimators.sparse import PrivateSparseCovariance
     from hushcov.estimators.thresholded import ThresholdedCovariance
-    from hushcov.genotypes.estimator import GenotypeCovariance
     from hushcov.paper.estimator import MultiscaleCovariance
-    from hushcov.peers.estimators import (
-        CoinPressCovariance,
-        EigenSamplingCovariance,
-        PaceCovariance,
-        RowTopKCovariance,
-        SeparateCovariance,
-    )
 
 __getattr__ = lazy(
     __name__,
     gaussian="GaussianCovariance ScreenedCovariance",
     sparse="PrivateSparseCovariance",
     thresholded="ThresholdedCovariance",
-    **{
-        ".genotypes.estimator": "GenotypeCovariance",
-        ".paper.estimator": "MultiscaleCovariance",
-        ".peers.estimators": "CoinPressCovariance EigenSamplingCovariance PaceCovariance "
-        "RowTopKCovariance SeparateCovariance",
-    },
+    **{".paper.estimator": "MultiscaleCovariance"},
 )

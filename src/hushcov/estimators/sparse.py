@@ -14,7 +14,7 @@ from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning import default_mechanism, mechanisms, told
+from hushcov.planning import check_installed, default_mechanism, mechanisms, told
 from hushcov.release import Structure
 from hushcov.release.estimate import factors_of
 
@@ -119,7 +119,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
 
     def chosen_mechanism(self, n_features: int) -> str:
         """Return which mechanism is run for so many features."""
-        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
+        self._check_mechanism()
         if self.mechanism == "auto":
             return default_mechanism(known=self._told).name
         if self._told and self.mechanism not in told():
@@ -158,8 +158,12 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     @property
     def _pure(self) -> bool:
         """Whether what runs has no delta."""
-        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
+        self._check_mechanism()
         return self.mechanism != "auto" and mechanisms()[self.mechanism].pure
+
+    def _check_mechanism(self) -> None:
+        check_installed(self.mechanism)
+        check_choice("mechanism", self.mechanism, ("auto", *mechanisms()), _CURE)
 
     def _keep(self, plan: Plan) -> None:
         self._compared = plan.inputs

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from hushcov.planning.plan import Caution, Plan, Request, hopeless_because, large_delta
     from hushcov.planning.registry import (
+        check_installed,
         check_memory,
         check_told,
         comparable,
@@ -33,6 +34,6 @@ __getattr__ = lazy(
     __name__,
     comparison="Comparison Families Family compare forecast_families smallest_n",
     plan="Caution Plan Request hopeless_because large_delta",
-    registry="check_memory check_told comparable default_mechanism fit_memory forecast mechanisms "
-    "named predicted told total_memory",
+    registry="check_installed check_memory check_told comparable default_mechanism fit_memory "
+    "forecast mechanisms named predicted told total_memory",
 )

@@ -1,6 +1,7 @@
 """Every mechanism, once. `fit`, `plan`, `bench`, `audit` and the report read this list.
 
-A new mechanism is one more line here. Mechanisms are loaded when they are first asked for.
+A new mechanism of the core is one more line here; other distributions add theirs as entry points.
+Mechanisms are loaded when they are first asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hushcov._plugins import installed_plugins, load_plugin, require_plugin
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -28,21 +30,14 @@ if TYPE_CHECKING:
 
 
 _MAX_REFERENCE_FEATURES = 200  # above this, references stand in whose features may be lost
-# Name, module below `hushcov` and object there, in the order of tables; first the default. Those
-# whose error is predicted, and the others.
+# Name, module below `hushcov` and object there, in the order of tables; first the default. Their
+# errors are predicted; those of mechanisms from other distributions are not.
 _PREDICTED = (
     "adaptive = mechanisms.adaptive.room:ADAPTIVE",
     "screened = mechanisms.screened.room:SCREENED",
     "gaussian-threshold = mechanisms.gaussian.room:GAUSSIAN_THRESHOLD",
     "gaussian = mechanisms.gaussian.room:GAUSSIAN",
     "multiscale = paper.room:MULTISCALE",
-)
-_OTHERS = (
-    "row-top-k = peers.row_top_k:ROW_TOP_K",
-    "pace = peers.pace:PACE",
-    "separate = peers.separate:SEPARATE",
-    "coinpress = peers.coinpress:COINPRESS",
-    "eigen-sampling = peers.eigen_sampling:EIGEN_SAMPLING",
 )
 # Those that can be told which pairs may covary; first the default where that is known, which makes
 # nothing of the whole table otherwise.
@@ -54,33 +49,48 @@ _TOLD = (
 
 
 class _Listed(Mapping[str, "Mechanism"]):
-    """Mechanisms by their names, each loaded when it is first asked for."""
+    """Mechanisms by their names, each loaded when it is first asked for.
 
-    def __init__(self, *lines: str) -> None:
-        self._places = dict(line.split(" = ") for line in lines)
+    `others` says that mechanisms of other distributions are listed, too, after those of the core.
+    """
+
+    def __init__(self, *lines: str, others: bool = False) -> None:
+        self._places, self._others = dict(line.split(" = ") for line in lines), others
 
     def __getitem__(self, name: str) -> Mechanism:
+        if name not in self._places and self._others:
+            check_installed(name)
+            other: Mechanism = load_plugin("mechanisms", name)
+            return other
         module, variable = self._places[name].split(":")
         found: Mechanism = getattr(import_module(f"hushcov.{module}"), variable)
         return found
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._names()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._names())
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._names())
+
+    def _names(self) -> Mapping[str, object]:
+        return self._places | (installed_plugins("mechanisms") if self._others else {})
 
 
-_ALL, _ERROR_PREDICTED = _Listed(*_PREDICTED, *_OTHERS), _Listed(*_PREDICTED)
-_CANDIDATES_TOLD, _ANY = _Listed(*_TOLD), _Listed(*_PREDICTED, *_OTHERS, *_TOLD)
+_ALL, _ERROR_PREDICTED = _Listed(*_PREDICTED, others=True), _Listed(*_PREDICTED)
+_CANDIDATES_TOLD, _ANY = _Listed(*_TOLD), _Listed(*_PREDICTED, *_TOLD, others=True)
 
 
 def mechanisms() -> Mapping[str, Mechanism]:
-    """Every mechanism by its name."""
+    """Every mechanism that is installed, by its name."""
     return _ALL
+
+
+def check_installed(mechanism: str) -> None:
+    """Refuse a mechanism of another distribution that is not installed, and name that."""
+    require_plugin("mechanisms", str(mechanism), f"the mechanism {mechanism!r}")
 
 
 def predicted() -> Mapping[str, Mechanism]:

@@ -1,0 +1,603 @@
+"""Release of genotypes: one pass over blocks of variants, each noisy before the next is read.
+
+Every number of it is certified from public inputs before data is touched.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hushcov._arrays import LARGEST_SUM, BoolArray, FloatArray, IntArray
+from hushcov._validation import check_integer
+from hushcov._words import number
+from hushcov.candidates import Candidates
+from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import WITHIN, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
+from hushcov.kernel.records.base import Progress
+from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
+from hushcov.postprocess import symmetric_sparse
+from hushcov.release import Making, Release, parts_of
+from hushcov.steps.norms import Mass
+from hushcov_genotypes.reading import GenotypeBlock, GenotypeRecords
+
+#: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.
+PAIR_WEIGHT, DIAGONAL_WEIGHT = 2, 1
+#: One Hardy-Weinberg deviation of a genotype, in integers.
+SCALE = 2**5
+# Squared norms of records in a block are counted on a grid about their usual size.
+_PER_OCTAVE, _OCTAVES_BELOW, _OCTAVES_ABOVE = 8, 6, 10
+# Packed bytes of a block, and how many variants it has at least and at most.
+_BLOCK_BYTES, _FEWEST, _MOST = 2**28, 1024, 16384
+_REACHES = 4  # of a window, that a block has at least
+# Shares of the squared mu: norms; counts where frequencies are public, and the range elsewhere.
+_NORMS, _CALLS, _LEAST_COUNTS, _MOST_COUNTS = 0.01, 0.01, 0.02, 0.25
+_STRAIN = 32.0  # what errors of means do to pairs: 2 over the fourth power of a usual deviation
+# A bound on the norms of records over their usual size; measured on simulated genotypes.
+_USUAL_BOUND = 1.5
+# Of the bound on norms that the number of records kept weighs, where a record is removed.
+_LIGHT = 4
+_LARGE = 2**20  # a bound at which rounding is nothing
+# Standard deviations that a correlation must have, to be told from noise nine times out of ten.
+_SEEN = 3.2
+# Bytes for each pair: its sum, places, value, and the matrix while it is made; for each variant.
+_PAIR_BYTES, _VARIANT_BYTES = 120, 400
+_BLOCKS = 3  # packed, that are there at the same time
+
+
+@dataclass(frozen=True)
+class GenotypeParameters:
+    """Every public quantity of a release of genotypes.
+
+    Parameters
+    ----------
+    inputs : ReleaseInputs
+        Public inputs, with windows of variants as candidates.
+    block : int
+        Variants of a block.
+    known : bool
+        Whether allele frequencies are public, so that only calls are counted.
+    count_mu, norm_mu, value_mu : float
+        What counts of alleles and calls, norms of records, and sums of products spend, all blocks
+        together.
+    """
+
+    inputs: ReleaseInputs
+    block: int
+    known: bool
+    count_mu: float
+    norm_mu: float
+    value_mu: float
+
+    @property
+    def candidates(self) -> Candidates:
+        """The windows."""
+        assert self.inputs.candidates is not None
+        return self.inputs.candidates
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """The variant after the last one that each variant is paired with."""
+        return self.candidates.ends
+
+    @property
+    def n_blocks(self) -> int:
+        """How many blocks there are."""
+        return -(-self.inputs.n_features // self.block)
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Return the first variant of a block, and the one after its last."""
+        start = number * self.block
+        return start, min(start + self.block, self.inputs.n_features)
+
+    def size(self, number: int) -> int:
+        """Return how many pairs and variances a block has."""
+        start, stop = self.span(number)
+        starts = self.candidates.starts
+        return int(starts[stop] - starts[start]) + stop - start
+
+    def share(self, number: int) -> float:
+        """Return the root of a block's share of what norms, or sums, spend."""
+        total = self.candidates.n_pairs + self.inputs.n_features
+        return math.sqrt(self.size(number) / total) * WITHIN  # proof: step 6
+
+    @property
+    def count_sigma(self) -> int:
+        """The noise of each number of alleles and of calls."""
+        each = self.inputs.neighbours.moved(replaced=4, removed=2)  # proof: step 1
+        if self.known:
+            each = self.inputs.neighbours.moved(replaced=1, removed=1)
+        return smallest_sigma(each * self.inputs.n_features, self.count_mu)
+
+    def norm_sigma(self, number: int) -> int:
+        """Return the noise of counts of records by their norm in a block."""
+        square = self.inputs.neighbours.moved(replaced=2, removed=1)  # proof: step 3
+        return smallest_sigma(square, self.norm_mu * self.share(number))
+
+    def sum_sigma(self, number: int, bound: int) -> int:
+        """Return the noise of a block's sums, for records of at most this norm."""
+        square = squared_movement(bound, self.inputs.neighbours)
+        return smallest_sigma(square, self.value_mu * self.share(number))  # proof: step 5
+
+    def edges(self, number: int) -> IntArray:
+        """Return upper ends of the bins of squared norms in a block; longer records are cut."""
+        steps = np.arange((_OCTAVES_BELOW + _OCTAVES_ABOVE) * _PER_OCTAVE + 1) / _PER_OCTAVE
+        usual = float(usual_square(self.size(number)))
+        ends = np.minimum(np.ceil(usual * 2.0 ** (steps - _OCTAVES_BELOW)), LARGEST_SUM)
+        return np.asarray(ends, dtype=np.int64)  # proof: step 4
+
+    def budget(self, *, private: bool = True) -> Budget:
+        """Certify the whole budget; each kind of number is spent before its noise is drawn.
+
+        Privacy
+        -------
+        Neighbours: those of the inputs; no precondition. Every number that is released is an
+        integer with exact Gaussian noise; `docs/proofs/genotypes.md`.
+        """
+        return self.inputs.budget(private=private)  # proof: step 6
+
+    @property
+    def part_names(self) -> tuple[str, str, str]:
+        """Names of what each own event released."""
+        counts = "calls of the variants" if self.known else "allele frequencies and calls"
+        return counts, "norms of records, block by block", "products of variants in windows"
+
+    @property
+    def noise(self) -> float:
+        """About the deviation of the noise of a correlation, before any record is read."""
+        inputs = self.inputs
+        size = self.candidates.n_pairs + inputs.n_features
+        moved = _USUAL_BOUND * relative_movement(inputs.neighbours) * math.sqrt(size)
+        return moved / (inputs.n_records * self.value_mu)
+
+    @property
+    def detection_limit(self) -> float:
+        """About the smallest correlation that is told from noise nine times out of ten."""
+        sampling = 1 / math.sqrt(self.inputs.n_records)
+        return min(1.0, _SEEN * math.hypot(self.noise, sampling))
+
+    @property
+    def memory(self) -> int:
+        """About the bytes that a fit takes beside what is there before it."""
+        windows = self.candidates
+        packed = _BLOCKS * (self.block + windows.reach) * self.inputs.n_records // 4
+        return packed + _PAIR_BYTES * windows.n_pairs + _VARIANT_BYTES * self.inputs.n_features
+
+    def facts(self) -> Facts:
+        """Return the design in words."""
+        total = sum(mu**2 for mu in (self.count_mu, self.norm_mu, self.value_mu))
+        counts, norms, products = self.part_names
+        shares = {counts: self.count_mu**2 / total, norms: self.norm_mu**2 / total}
+        pairs = f"{self.candidates.n_pairs:,} pairs ({self.candidates.words})"
+        blocks = f"{self.n_blocks:,} of {self.block:,} variants"
+        return [
+            ("budget", budget_words(self.inputs, SCALES, shares, products)),
+            ("pairs", f"{pairs}, all of which are released"),
+            ("blocks", f"{blocks}; in each, the longest records are left out"),
+            ("noise", f"about {number(self.noise, 2)} for each correlation"),
+            ("certified", certified_words(self.budget())),
+        ]
+
+    def expected(self) -> dict[str, Any]:
+        """Return the parameters and what to expect of them, as plain data."""
+        expected = {"noise": self.noise, "detection_limit": self.detection_limit}
+        return self.to_dict() | expected | {"memory_bytes": self.memory}
+
+    def to_dict(self) -> dict[str, object]:
+        """Return inputs and parameters as plain, JSON-ready data."""
+        names = ("block", "n_blocks", "known", "count_mu", "norm_mu", "value_mu", "count_sigma")
+        weights = {"pair_weight": PAIR_WEIGHT, "diagonal_weight": DIAGONAL_WEIGHT, "scale": SCALE}
+        return {"inputs": self.inputs.to_dict()} | {n: getattr(self, n) for n in names} | weights
+
+
+def usual_square(size: int) -> int:
+    """Return the usual squared norm of what a record adds, for so many pairs and variances."""
+    return PAIR_WEIGHT**2 * SCALE**4 * size
+
+
+def count_weight(bound: int, neighbours: Neighbours) -> int:
+    """Return the weight of one in the count, beside sums of at most this norm.
+
+    Where a record is replaced, by one that is kept as well or by one that is not, it is free.
+    """
+    return neighbours.moved(replaced=bound, removed=max(1, bound // _LIGHT))
+
+
+def squared_movement(bound: int, neighbours: Neighbours) -> int:
+    """Return how far one record moves sums and number of the records kept, squared, at most."""
+    square, weight = bound**2, count_weight(bound, neighbours)
+    one = square + weight**2  # a record that is kept, beside one that is not
+    return neighbours.moved(replaced=max(4 * square, one), removed=one)  # proof: step 5
+
+
+def relative_movement(neighbours: Neighbours) -> float:
+    """Return how far one record moves them over the bound on norms, about."""
+    return math.sqrt(squared_movement(_LARGE, neighbours)) / _LARGE
+
+
+def genotype_parameters(
+    inputs: ReleaseInputs, *, known: bool = False, block: int | None = None
+) -> GenotypeParameters:
+    """Divide the budget and the variants, from public inputs alone.
+
+    `known`: allele frequencies are public. `block`: variants of a block, if not as many as
+    memory allows.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. Nothing here depends on records. The events
+    of the answer compose to at most (epsilon, delta); `docs/proofs/genotypes.md`, step 6.
+    """
+    windows = inputs.candidates
+    if windows is None or not windows.contiguous or np.any(np.diff(windows.ends) < 0):
+        raise ParameterError(
+            "candidate_pairs must be windows: each variant with all those after it up to some "
+            "other, which never comes earlier again. Pass bandwidth, or window_bp with known "
+            "positions."
+        )
+    if block is None:  # as many variants as fit, so that blocks are about alike
+        most = min(_MOST, 4 * _BLOCK_BYTES // inputs.n_records)
+        most = max(_FEWEST, _REACHES * windows.reach, most)
+        block = -(-inputs.n_features // -(-inputs.n_features // most))
+    block = check_integer("block", block, at_least=1, cure="it is how many variants a block has.")
+    mu = inputs.largest_mu()
+    counts = _CALLS if known else _count_share(inputs, mu)
+    shares = (counts, _NORMS, 1 - counts - _NORMS)
+    mus = (mu * math.sqrt(share) * WITHIN for share in shares)  # proof: step 6
+    parameters = GenotypeParameters(inputs, min(block, inputs.n_features), known, *mus)
+    _check_room(parameters)
+    return parameters
+
+
+def _count_share(inputs: ReleaseInputs, mu: float) -> float:
+    """Return the share at which errors of means and the noise of pairs do the same harm, about."""
+    assert inputs.candidates is not None
+    d = inputs.n_features
+    noise = float(inputs.neighbours.moved(replaced=4, removed=2)) * d / (inputs.n_records * mu) ** 2
+    width = (inputs.candidates.n_pairs + d) / d
+    return min(_MOST_COUNTS, max(_LEAST_COUNTS, math.cbrt(_STRAIN * noise / width)))
+
+
+def _check_room(parameters: GenotypeParameters) -> None:
+    """Refuse noise that is larger than what can be drawn, whatever bound is chosen."""
+    sizes = {parameters.size(place): place for place in range(parameters.n_blocks)}
+    for place in sizes.values():
+        widest = math.isqrt(int(parameters.edges(place)[-1]))
+        needed = parameters.sum_sigma(place, widest), parameters.norm_sigma(place)
+        if max(*needed, parameters.count_sigma) > LARGEST_SIGMA:
+            raise CapacityError(
+                f"{parameters.inputs.n_features:,} variants at epsilon "
+                f"{parameters.inputs.epsilon:g} and delta {parameters.inputs.delta:g} need more "
+                "noise than can be drawn: use fewer variants, or a larger budget."
+            )
+
+
+# Calls, frequencies and integers of variants, from released counts; and the bound on norms.
+
+
+#: Frequencies of the rarer allele below this have its scale: values stay below 2**10.
+LEAST_FREQUENCY = 0.005
+_LEAST_SHARE = 0.05  # of records that have a call
+_NOISY = 2.0  # deviations of its noise, which a frequency counts as at least
+_LARGEST_SPOILT = 0.5  # of a variance, that noise of its mean is taken to have added
+_SPREAD_EVIDENCE = 2.0  # deviations by which calls must spread more than noise does
+_LEAST_KEPT = 0.5  # of the records seen
+_HARM = 2.0  # what shorter records on average do, over noise: they shift all pairs alike
+_UNSEEN = 2.0  # squared bound over the usual squared norm, where nothing is seen
+
+
+@dataclass(eq=False)
+class Variants:
+    """Released or public frequencies of the variants, filled in block by block.
+
+    `shares` are those of records with a call, `means` those of genotypes. A value of genotype g is
+    the integer slope * g - offset. `mean_noise` is the deviation of a mean for a share of 1.
+    """
+
+    shares: FloatArray
+    means: FloatArray
+    slopes: IntArray
+    offsets: IntArray
+    mean_noise: float
+    filled: int = 0
+
+    @classmethod
+    def unknown(cls, n_features: int, mean_noise: float) -> Variants:
+        """Return variants of which nothing is known yet."""
+        shares, means = np.zeros((2, n_features))
+        slopes, offsets = np.zeros((2, n_features), dtype=np.int64)
+        return cls(shares, means, slopes, offsets, mean_noise)
+
+    def fill(self, shares: FloatArray, means: FloatArray) -> None:
+        """Keep what is known of the next variants."""
+        part = slice(self.filled, self.filled + len(shares))
+        self.shares[part], self.means[part] = shares, means
+        least = min(0.5, max(LEAST_FREQUENCY, _NOISY * self.mean_noise / 2))
+        frequency = np.clip(means / 2, least, 1 - least)
+        scale = np.sqrt(2 * frequency * (1 - frequency))
+        self.slopes[part] = np.rint(SCALE / scale)
+        self.offsets[part] = np.rint(self.slopes[part] * means)
+        self.filled = part.stop
+
+    @property
+    def shift(self) -> FloatArray:
+        """How far the integers' centre is from the means, in units of `SCALE`."""
+        return np.asarray((self.slopes * self.means - self.offsets) / SCALE)
+
+    @property
+    def spoilt(self) -> FloatArray:
+        """Return the part of the variances that is noise of the means, in squared units."""
+        added = (self.slopes * self.mean_noise / (SCALE * self.shares)) ** 2
+        return np.minimum(added, _LARGEST_SPOILT)
+
+
+def call_shares(noisy_calls: IntArray, sigma: int, n_records: int) -> FloatArray:
+    """Return the share of records with a call by variant, drawn to the mean as noise asks."""
+    raw, noise = noisy_calls / n_records, (sigma / n_records) ** 2
+    mean, d = float(raw.mean()), len(raw)
+    spread = float(np.mean((raw - mean) ** 2)) - noise
+    if spread <= _SPREAD_EVIDENCE * noise * math.sqrt(2 / d):
+        spread = 0.0
+    weight = spread / (spread + noise)
+    return np.clip(mean + weight * (raw - mean), _LEAST_SHARE, 1.0)
+
+
+def chosen_bin(
+    noisy_counts: IntArray, sigma: int, edges: IntArray, usual: int, noise_per_bound: float
+) -> int:
+    """Choose the bin up to which records are kept, where noise and what is left out are least.
+
+    `noise_per_bound` is the deviation of a correlation for a bound of 1 on norms.
+    """
+    bounds = np.sqrt(edges.astype(np.float64))
+    mass = Mass.of(noisy_counts[: len(edges)], sigma, bounds)  # the last one is never kept
+    if mass is None:
+        return int(np.searchsorted(edges, _UNSEEN * usual))
+    kept, size = np.cumsum(mass.shares), np.cumsum(mass.shares * bounds)
+    there = np.maximum(kept, _LEAST_KEPT)
+    noise = noise_per_bound * bounds / there
+    lost = _HARM * (1 - size / (there * size[-1]))
+    harm = np.where(kept >= _LEAST_KEPT, noise**2 + lost**2, np.inf)
+    return int(np.argmin(harm))
+
+
+NAME = "genotypes"
+_FEWEST_KEPT = 0.05  # of the records, where noise says fewer
+_STEPS = 2**8  # of a released integer, for one deviation of noise
+
+
+@dataclass(eq=False)
+class Sums:
+    """Noisy sums of the blocks so far: of pairs, of squares, and what each block kept.
+
+    `kept` is about how many records a block kept, `sigma` its noise.
+    """
+
+    pairs: IntArray
+    squares: IntArray
+    kept: list[float]
+    sigma: list[int]
+
+    @classmethod
+    def none(cls, parameters: GenotypeParameters) -> Sums:
+        """Return sums of no blocks yet."""
+        sizes = parameters.candidates.n_pairs, parameters.inputs.n_features
+        pairs, squares = (np.zeros(size, dtype=np.int64) for size in sizes)
+        return cls(pairs, squares, [], [])
+
+
+def release_genotypes(
+    records: GenotypeRecords,
+    parameters: GenotypeParameters,
+    entropy: Entropy,
+    *,
+    frequencies: FloatArray | None = None,
+    budget: Budget | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """Pass over the variants once, and release covariances within windows.
+
+    `frequencies` are public allele frequencies, if the parameters say that they are known.
+    `progress` is told how many variants are done.
+
+    Privacy
+    -------
+    See `GenotypeParameters.budget`, which is the budget if none is given. Frequencies, if given,
+    must be public.
+    """
+    check_entropy(entropy)
+    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    _check_size(records, parameters)
+    if parameters.known != (frequencies is not None):
+        raise ParameterError(
+            "frequencies must be given where the parameters say that they are known, and only "
+            "then: make the parameters for them."
+        )
+    mus = parameters.count_mu, parameters.norm_mu, parameters.value_mu
+    for mu, part in zip(mus, parameters.part_names, strict=True):
+        budget.gaussian(mu, part)  # proof: step 6
+    variants, sums = run_blocks(records, parameters, entropy, frequencies, progress)
+    return document(variants, sums, parameters, budget)  # proof: step 7
+
+
+def run_blocks(
+    records: GenotypeRecords,
+    parameters: GenotypeParameters,
+    entropy: Entropy,
+    frequencies: FloatArray | None = None,
+    progress: Progress | None = None,
+) -> tuple[Variants, Sums]:
+    """Release all noisy numbers, block by block; `release_genotypes` spends them first."""
+    n, sums = parameters.inputs.n_records, Sums.none(parameters)
+    noise = 0.0 if parameters.known else parameters.count_sigma / n
+    variants = Variants.unknown(parameters.inputs.n_features, noise)
+    blocks = records.blocks(parameters.block, parameters.candidates.reach)
+    for place, block in enumerate(blocks):
+        _check_block(block, place, parameters)
+        release_counts(block, variants, parameters, entropy, frequencies)
+        release_block(block, place, variants, sums, parameters, entropy)
+        if progress is not None:
+            progress(block.stop - block.start)
+    if len(sums.kept) != parameters.n_blocks:
+        raise DataError("the genotypes ended before the last variant: check the file.")
+    return variants, sums
+
+
+def release_counts(
+    block: GenotypeBlock,
+    variants: Variants,
+    parameters: GenotypeParameters,
+    entropy: Entropy,
+    frequencies: FloatArray | None = None,
+) -> None:
+    """Release alleles and calls of the variants of a block of which nothing is known yet.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. Every variant is counted once, and all counts
+    of all blocks move together by no more than the noise is for.
+    """
+    new, done = slice(variants.filled, block.end), variants.filled - block.start
+    if new.start >= new.stop:
+        return
+    sigma, n = parameters.count_sigma, parameters.inputs.n_records
+    sums, calls = (each[done:] for each in block.counts())  # proof: step 1
+    calls = calls + rounded_normal(entropy.generator, sigma, len(calls))  # proof: step 2
+    shares = call_shares(calls, sigma, n)
+    if frequencies is not None:
+        variants.fill(shares, 2 * frequencies[new])
+        return
+    sums = sums + rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 2
+    variants.fill(shares, np.clip(1 + sums / (n * shares), 0.0, 2.0))  # of genotypes less 1
+
+
+def release_block(
+    block: GenotypeBlock,
+    number: int,
+    variants: Variants,
+    sums: Sums,
+    parameters: GenotypeParameters,
+    entropy: Entropy,
+) -> None:
+    """Choose a bound on norms, leave longer records out, and release sums of what is left.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. Integers of the variants were released or
+    are public; the bound follows from noisy counts.
+    """
+    here = slice(block.start, block.end)
+    maps = variants.slopes[here], variants.offsets[here], parameters.ends[block.start : block.stop]
+    norms = block.squared_norms(*maps, PAIR_WEIGHT, DIAGONAL_WEIGHT)  # proof: step 4
+    bound = release_bound(norms, number, parameters, entropy)
+    kept: BoolArray = norms <= bound**2  # proof: step 4
+    n_kept, weight = int(kept.sum()), count_weight(bound, parameters.inputs.neighbours)
+    pairs, squares = block.products(kept, *maps)
+    exact = np.concatenate([PAIR_WEIGHT * pairs, DIAGONAL_WEIGHT * squares, [weight * n_kept]])
+    sigma = parameters.sum_sigma(number, bound)  # proof: step 5
+    noisy = exact + rounded_normal(entropy.generator, sigma, len(exact))  # proof: step 5
+    least = _FEWEST_KEPT * parameters.inputs.n_records
+    about = max(least, float(noisy[-1]) / weight)
+    first = int(parameters.candidates.starts[block.start])
+    sums.pairs[first : first + len(pairs)] = noisy[: len(pairs)]
+    sums.squares[block.start : block.stop] = noisy[len(pairs) : -1]
+    sums.kept.append(about)
+    sums.sigma.append(sigma)
+
+
+def release_bound(
+    norms: IntArray, number: int, parameters: GenotypeParameters, entropy: Entropy
+) -> int:
+    """Return a bound on the norms of records in a block, from their noisy histogram.
+
+    Privacy
+    -------
+    Neighbours: those of the inputs; no precondition. A record is in one bin.
+    """
+    edges, sigma = parameters.edges(number), parameters.norm_sigma(number)  # proof: step 3
+    bins = np.searchsorted(edges, norms)
+    counts = np.bincount(bins, minlength=len(edges) + 1)
+    counts = counts + rounded_normal(entropy.generator, sigma, len(counts))  # proof: step 3
+    inputs, usual = parameters.inputs, usual_square(parameters.size(number))
+    mu = parameters.value_mu * parameters.share(number)
+    noise = relative_movement(inputs.neighbours) / mu / (PAIR_WEIGHT * SCALE**2 * inputs.n_records)
+    return math.isqrt(int(edges[chosen_bin(counts, sigma, edges, usual, noise)]))
+
+
+def _check_size(records: GenotypeRecords, parameters: GenotypeParameters) -> None:
+    """Refuse other variants than planned for, and, where it is public, another number of people."""
+    inputs = parameters.inputs
+    public = inputs.neighbours.public_size
+    sizes = [("variants", records.n_features, inputs.n_features)]
+    sizes += [("records", records.n_records, inputs.n_records)] if public else []
+    for what, found, declared in sizes:
+        if found != declared:
+            raise DataError(
+                f"genotypes must have {declared:,} {what} as declared, got {found:,}: declare "
+                "their true size."
+            )
+
+
+def _check_block(block: GenotypeBlock, number: int, parameters: GenotypeParameters) -> None:
+    """Refuse blocks that are not those for which the budget was divided."""
+    start, stop = parameters.span(number) if number < parameters.n_blocks else (-1, -1)
+    last = int(parameters.ends[start:stop].max(initial=0))
+    if (block.start, block.stop) != (start, stop) or block.end < last:
+        raise PrivacyConditionError(  # proof: step 6
+            f"blocks must be of {parameters.block:,} variants, one after the other, with the "
+            "windows of all of them: noise was divided among these."
+        )
+
+
+def document(
+    variants: Variants, sums: Sums, parameters: GenotypeParameters, budget: Budget
+) -> Release:
+    """Return the document of noisy sums: covariances, in units in which all have one noise."""
+    inputs, shares = parameters.inputs, variants.shares
+    kept = _by_variant(np.array(sums.kept), parameters)
+    # The deviation of each block's noise, in units of the scales.
+    level = np.array(sums.sigma) / (SCALE**2 * np.array(sums.kept))
+    usual = float(np.median(level))
+    # What brings the noise of each block to that of the others.
+    even = _by_variant(np.sqrt(level / usual), parameters)
+    noise_sd = usual / PAIR_WEIGHT, usual / DIAGONAL_WEIGHT
+    unit = noise_sd[0] / _STEPS
+    rows, columns = parameters.candidates.pairs
+    shift = variants.shift * shares / even
+    pairs = sums.pairs / (PAIR_WEIGHT * SCALE**2 * kept * even)[rows]
+    pairs /= even[columns]
+    pairs -= shift[rows] * shift[columns]
+    own = shares * sums.squares / (DIAGONAL_WEIGHT * SCALE**2 * kept * even**2)
+    own -= shift**2 + variants.spoilt * (shares / even) ** 2
+    values = (np.rint(each / unit).astype(np.int64) for each in (pairs, own))
+    left_out = 1 - float(np.mean(sums.kept)) / inputs.n_records
+    made = {"kept": sums.kept, "sigma": sums.sigma}
+    return Release(
+        mechanism=NAME,
+        integers=symmetric_sparse((rows, columns), *values),
+        unit=unit,
+        guarantee=budget.guarantee,
+        parameters=parameters.to_dict() | made,
+        feature_scale=SCALE * even / (variants.slopes * shares),
+        location=variants.means,
+        noise_sd=noise_sd,
+        selected=np.stack([rows, columns]),
+        making=Making(
+            n_records=inputs.n_records,
+            scales="given" if parameters.known else "released",
+            shrunk=min(1.0, max(0.0, left_out)),
+            parts=parts_of(budget),
+        ),
+    )
+
+
+def _by_variant(of_blocks: FloatArray, parameters: GenotypeParameters) -> FloatArray:
+    """Return a number for each variant, which is that of its block."""
+    every = np.repeat(of_blocks, parameters.block)
+    return np.asarray(every[: parameters.inputs.n_features])

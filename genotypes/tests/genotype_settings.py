@@ -1,0 +1,17 @@
+"""What tests of genotypes share."""
+
+from __future__ import annotations
+
+from hushcov.candidates import Candidates
+from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting import ADD_REMOVE, ONE_REPLACED, Neighbours
+from hushcov_genotypes.mechanism import genotype_parameters
+
+KINDS = {"replace": ONE_REPLACED, "add-remove": Neighbours(ADD_REMOVE)}
+
+
+def planned(n, d, width, *, epsilon=3.0, neighbours=ONE_REPLACED, **options):
+    band = Candidates.band(d, width)
+    k = min(d, 2 * width + 1)
+    inputs = ReleaseInputs(n, d, k, epsilon, 1e-6, neighbours=neighbours, candidates=band)
+    return genotype_parameters(inputs, **options)

@@ -1,0 +1,138 @@
+"""Attacks on the adaptive release: mistakes in its parts, and in what decides, are found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hushcov.kernel.accounting import Budget, Clocked, Gaussian, gaussian_delta
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.counts import norm_histogram
+from hushcov.mechanisms.adaptive import mechanism as adaptive
+from hushcov.mechanisms.adaptive import pairs
+from hushcov.mechanisms.adaptive.pairs import Ladder
+from hushcov.steps.norms import choose_norm, squared_norms
+from hushcov.steps.preparation import HALF_WIDTH, WIDEST
+from hushcov_lab.audit.attack import promised
+from hushcov_lab.audit.run import attacks_on, run_attack
+from statistics_helpers import FALSE_ALARM, short_and_long
+
+# Audits need many runs; a fault of each kind is found by one pair of neighbours in tests/replay.
+pytestmark = pytest.mark.slow
+
+
+def attacked(mechanism, pair, runs):
+    """A claim that is kept survives, but for one time in a million."""
+    attack = next(each for each in attacks_on(mechanism) if each.name == pair)
+    return run_attack(replace(attack, slowness=1), runs, FALSE_ALARM, seed=4)
+
+
+def test_the_claim_is_a_gaussian_curve_and_being_late():
+    promise = promised(4.0, 1e-5, (Gaussian(0.3), Clocked(0.8, 1e-7), Clocked(0.1, 1e-8)))
+    assert promise.gaussian
+    assert promise.late == 1e-7 + 1e-8
+    assert promised(4.0, 1e-5, (Gaussian(0.3),)).late == 0
+    for attack in attacks_on("adaptive-looks"):
+        (event,) = attack.target.parameters.budget().certificate.events
+        assert gaussian_delta(event.mu, 4.0) + event.late <= 1e-5
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "pair", "runs", "least"),
+    [
+        ("adaptive-looks", "sign flips", 500, 0.1),
+        ("adaptive-signs", "sign flips", 1_000, 0.1),
+        ("adaptive-tilted-signs", "sign flips", 1_000, 0.0),
+        pytest.param("adaptive-signs", "sign flips", 10_000, 0.6, marks=pytest.mark.slow),
+        pytest.param("adaptive-looks", "axes", 10_000, 0.7, marks=pytest.mark.slow),
+        pytest.param(
+            "adaptive-values", "pair among real ones", 10_000, 0.6, marks=pytest.mark.slow
+        ),
+        pytest.param("adaptive-ladder", "tied pairs", 6_000, 0.3, marks=pytest.mark.slow),
+        pytest.param("adaptive-ladder", "all scores", 2_000, 0.0, marks=pytest.mark.slow),
+        pytest.param("adaptive", "sign flips", 1_000, 0.1, marks=pytest.mark.slow),
+    ],
+)
+def test_claims_survive_and_a_fair_share_of_them_is_measured(mechanism, pair, runs, least):
+    result = attacked(mechanism, pair, runs)
+    assert result.survives
+    assert result.ratio >= least
+
+
+def test_noise_of_the_last_look_is_too_small(monkeypatch):
+    correct = adaptive.WholeMatrix.look
+    sigmas = adaptive.noise_sigmas
+
+    def look(self, mu, budget, entropy):
+        with monkeypatch.context() as patch:
+            if self.mean.any():
+                patch.setattr(
+                    adaptive, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)]
+                )
+            correct(self, mu, budget, entropy)
+
+    monkeypatch.setattr(adaptive.WholeMatrix, "look", look)
+    assert not attacked("adaptive-looks", "sign flips", 300).survives
+
+
+def test_noise_of_the_look_at_signs_is_too_small(monkeypatch):
+    correct = adaptive.smallest_sigma
+    monkeypatch.setattr(adaptive, "smallest_sigma", lambda square, mu: correct(square // 9, mu))
+    assert not attacked("adaptive-signs", "sign flips", 1_000).survives
+
+
+@short_and_long("times", 4, 2)
+def test_noise_of_the_second_values_is_too_small(monkeypatch, times):
+    correct, calls, runs = pairs.release_values, [], {4: 250, 2: 4000}[times]
+
+    def values(records, products, mu, *others):
+        calls.append(mu)
+        return correct(records, products, mu * (times if len(calls) % 2 == 0 else 1), *others)
+
+    monkeypatch.setattr(pairs, "release_values", values)
+    assert not attacked("adaptive-values", "pair among real ones", runs).survives
+
+
+def test_rungs_are_not_charged(monkeypatch):
+    """The ladder goes on until its noise is small, and every pick shows which record it was."""
+    monkeypatch.setattr(Budget, "step_time", lambda *_: 1e-9)
+    assert not attacked("adaptive-ladder", "tied, few records", 240).survives
+
+
+@short_and_long("times", 8, 3)
+def test_noise_of_selections_is_too_small(monkeypatch, times):
+    correct, runs = pairs.gumbel_top, {8: 160, 3: 2000}[times]
+
+    def top(generator, scores, rate, count):
+        return correct(generator, scores, times * rate, count)
+
+    monkeypatch.setattr(pairs, "gumbel_top", top)
+    assert not attacked("adaptive-ladder", "tied pairs", runs).survives
+
+
+def test_a_rung_decides_by_its_true_scores(monkeypatch):
+    correct = Ladder._note
+
+    def note(self, size, mean):
+        best = max(int(score) for score in self._scores)
+        correct(self, size, float(best))
+
+    monkeypatch.setattr(Ladder, "_note", note)
+    assert not attacked("adaptive-ladder", "all scores", 150).survives
+
+
+@pytest.mark.slow
+def test_the_last_look_is_bounded_by_the_true_norms(monkeypatch):
+    """All others are zero, so that the largest norm is that of the replaced record, or none."""
+
+    def look(run, probe):
+        grid = FeatureGrid(run.scale, WIDEST, HALF_WIDTH)
+        counts = norm_histogram(run.records, grid, squared_norms(grid, run.d))
+        run.norm = choose_norm(100 * counts, 1, run.records.n_records, run.d, run.budget.mu_left)
+        whole = adaptive._whole(run)
+        whole.look(run.budget.mu_left, run.budget, run.entropy)
+        return whole
+
+    monkeypatch.setattr(adaptive, "_released", look)
+    assert not attacked("adaptive", "huge or zero", 200).survives
