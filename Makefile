@@ -11,11 +11,12 @@ install: .venv/installed
 
 # What the demo needs is a small part of what the tests need, and comes first or together with it.
 .venv/demo .venv/installed: pyproject.toml src/hushcov/_version.py $(LOCK)
-.venv/demo: EXTRAS := files,report
-.venv/installed: EXTRAS := dev
+.venv/installed: lab/pyproject.toml genotypes/pyproject.toml
+.venv/demo: WANTED := '.[files,report]'
+.venv/installed: WANTED := '.[dev]' --editable genotypes --editable lab
 .venv/demo .venv/installed:
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python $(PIP) install --editable '.[$(EXTRAS)]' --constraint $(LOCK)
+	$(BIN)/python $(PIP) install --editable $(WANTED) --constraint $(LOCK)
 	touch .venv/demo $@
 
 build/uv/bin/uv:
@@ -90,16 +91,20 @@ lowest: build/uv/bin/uv
 	$(LOWEST) --resolution lowest-direct .
 	build/lowest/bin/python tests/distribution/smoke.py
 	$(LOWEST) --resolution lowest-direct \
-	  --editable '.[dask,files,pandas,polars,report,signing,torch,zarr]'
+	  --editable '.[dask,files,pandas,polars,report,signing,torch,zarr]' \
+	  --editable genotypes --editable lab
 	$(LOWEST) $$(grep -E '^($(LOWEST_TOOLS))==' requirements/dev.txt)
 	build/lowest/bin/python -m pytest -W ignore::DeprecationWarning $(LOWEST_TESTS:%=tests/%)
 
-# Wheel and sdist in dist/, and the wheel installed into an empty environment and tried there.
+# Wheels and sdists of all distributions in dist/. The wheels are installed into an empty environment,
+# that of the core first, and tried there.
 package: install
 	$(BIN)/python tests/distribution/building.py dist
 	rm -rf build/package && $(PYTHON) -m venv build/package
-	build/package/bin/python $(PIP) install dist/*.whl
+	build/package/bin/python $(PIP) install dist/hushcov-*.whl
 	build/package/bin/python tests/distribution/smoke.py
+	build/package/bin/python $(PIP) install dist/*.whl
+	build/package/bin/python tests/distribution/smoke.py --all
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -1,6 +1,6 @@
 """Private linkage-disequilibrium (LD) matrices, and what they are good for.
 
-    pip install hushcov[examples]      # brings msprime, which simulates genotypes
+    pip install 'hushcov-genotypes[examples]'    # brings msprime, which simulates genotypes
     python examples/ld.py              # 20,000 people, about a minute
     python examples/ld.py --people 2000 20000 200000 --epsilon 0.3 1 3 10 --figures docs/figures
 

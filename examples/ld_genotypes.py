@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-HOW_TO_INSTALL = "msprime is needed: pip install msprime, or pip install hushcov[examples]"
+HOW_TO_INSTALL = "msprime is needed: pip install 'hushcov-genotypes[examples]'"
 FOUNDERS, PANEL = 10_000, 500
 RATE = 1e-8  # of recombination and of mutation, by base pair and generation
 GENERATIONS = 30  # since the founders

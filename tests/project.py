@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-#: The folder of each distribution, and of the package in it.
-FOLDERS = {"hushcov": "", "hushcov-lab": "lab/", "hushcov-genotypes": "genotypes/"}
+from distribution.building import DISTRIBUTIONS, ROOT
+
+#: The folder of each package.
 PACKAGES = {
-    name.replace("-", "_"): ROOT / f"{folder}src" / name.replace("-", "_")
-    for name, folder in FOLDERS.items()
+    name.replace("-", "_"): ROOT / folder / "src" / name.replace("-", "_")
+    for name, folder in DISTRIBUTIONS.items()
 }
 
 

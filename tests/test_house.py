@@ -7,8 +7,9 @@ import sys
 from collections import Counter, defaultdict
 from functools import cache
 
+from distribution.building import DISTRIBUTIONS, ROOT
 from hushcov.planning import mechanisms
-from project import FOLDERS, PACKAGES, ROOT, modules
+from project import PACKAGES, modules
 
 MOST_MODULES = 44  # of ours, for the estimator to start with
 LONGEST_MODULE, LONGEST_FUNCTION = 900, 60
@@ -151,7 +152,11 @@ def weigh() -> dict[str, int]:
         sum(bool(re.match(r"(What|The same|Whose|That)\b", text)) for text in docs),
         sum(1 for each in command.params if each.param_type_name == "option") + 1,  # --help
         *(len(pages), sum(len(page.read_text().split()) for page in pages)),
-        lines(path for each in FOLDERS.values() for path in (ROOT / each / "tests").rglob("*.py")),
+        lines(
+            path
+            for each in DISTRIBUTIONS.values()
+            for path in (ROOT / each / "tests").rglob("*.py")
+        ),
     ]
     return dict(zip(WEIGHT, values, strict=True))
 

@@ -122,15 +122,21 @@ class CapacityError(HushcovError, ValueError):
 class MissingPackageError(HushcovError, ImportError):
     """An optional package is needed and not installed.
 
-    `extra` is the extra of hushcov that installs it, if there is one.
+    `extra` installs it, if there is one, of `distribution`.
     """
 
-    def __init__(self, what: str, package: str, extra: str | None = None) -> None:
-        self._parts = what, package, extra
-        needs, wanted = ("needs", package) if extra is None else ("need", f"'hushcov[{extra}]'")
+    def __init__(
+        self, what: str, package: str, extra: str | None = None, distribution: str = "hushcov"
+    ) -> None:
+        self._parts = what, package, extra, distribution
+        needs, wanted = "need", f"'{distribution}[{extra}]'"
+        if extra is None:
+            needs, wanted = "needs", package
         super().__init__(f"{what} {needs} {package}, which is not installed: pip install {wanted}")
 
-    def __reduce__(self) -> tuple[type[MissingPackageError], tuple[str, str, str | None]]:
+    def __reduce__(
+        self,
+    ) -> tuple[type[MissingPackageError], tuple[str, str, str | None, str]]:
         # It comes back from workers of a cluster, and exceptions pickle their message alone.
         return type(self), self._parts
 

@@ -1,4 +1,4 @@
-"""An environment that holds the core dependencies of hushcov and nothing else, in a second.
+"""An environment that holds wheels of ours, what they need and nothing else, in a second.
 
 Installing them afresh takes half a minute. Here the folders of exactly those distributions are
 linked into an empty environment; anything else, optional packages above all, cannot be imported.
@@ -15,19 +15,27 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from distribution.building import ROOT
+from distribution.building import DISTRIBUTIONS, ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECTS = {
+    name: tomllib.loads((ROOT / folder / "pyproject.toml").read_text())["project"]
+    for name, folder in DISTRIBUTIONS.items()
+}
 
 
-def requirements_of(extras: str | None) -> list[str]:
-    """What `hushcov[extras]` asks for, with the extras that these name and the core."""
-    found = list(PROJECT["dependencies"])
-    for extra in filter(None, (extras or "").split(",")):
-        for each in PROJECT["optional-dependencies"][extra]:
-            own = Requirement(each).name == "hushcov"
-            found += requirements_of(",".join(Requirement(each).extras)) if own else [each]
-    return found
+def requirements_of(wanted: str) -> tuple[set[str], list[str]]:
+    """Our distributions that `hushcov-lab[extras]` brings, and the others that all of them need."""
+    own = Requirement(wanted)
+    project = PROJECTS[own.name]
+    listed = [project["dependencies"], *map(project["optional-dependencies"].get, own.extras)]
+    ours, others = {own.name}, list[str]()
+    for each in (each for part in listed for each in part):
+        if Requirement(each).name in PROJECTS:
+            more, needs = requirements_of(each)
+            ours, others = ours | more, others + needs
+        else:
+            others.append(each)
+    return ours, others
 
 
 def needed(requirements: list[str]) -> set[str]:
@@ -53,17 +61,17 @@ def top_level(name: str) -> set[Path]:
     return places
 
 
-def core_environment(folder: Path, wheel: Path, requirements: list[str]) -> Path:
-    """Make the environment, install the wheel in it, and return the folder of its programs."""
+def core_environment(folder: Path, wheels: list[Path], requirements: list[str]) -> Path:
+    """Make the environment, install the wheels in it, and return the folder of its programs."""
     venv.create(folder, symlinks=True, with_pip=False)
     (packages,) = folder.glob("lib/python*/site-packages")
     for name in needed(requirements):
         for place in top_level(name):
             (packages / place.name).symlink_to(place)
     python = str(folder / "bin" / "python")
-    # Offline, pip fails if the wheel asks for anything that is not there.
+    # Offline, pip fails if a wheel asks for anything that is not there.
     pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-    for command in (["install", "--no-index", "--quiet", str(wheel)], ["check"]):
+    for command in (["install", "--no-index", "--quiet", *map(str, wheels)], ["check"]):
         done = subprocess.run(
             [*pip, *command], capture_output=True, text=True, timeout=600, check=False
         )

@@ -1,6 +1,7 @@
 """What must work right after `pip install hushcov`: run by the Python of such an environment.
 
-It needs nothing but hushcov, and stops at the first thing that is wrong.
+It needs nothing but hushcov, and stops at the first thing that is wrong. With `--all` it tries the
+other distributions, too, which must not be there without it.
 """
 
 from __future__ import annotations
@@ -98,10 +99,46 @@ def check_program(rows: Path) -> None:
     assert "pip install 'hushcov[files]'" in said
 
 
+def check_missing(rows: Path) -> None:
+    """What is said where another distribution is missing, by every way to it."""
+    import hushcov as package
+
+    lab, genotypes = "pip install hushcov-lab", "pip install hushcov-genotypes"
+    assert lab in refusal(lambda: package.RowTopKCovariance)
+    assert genotypes in refusal(lambda: package.GenotypeCovariance)
+    with_peer = package.PrivateSparseCovariance(epsilon=1, delta=1e-6, mechanism="row-top-k")
+    assert lab in refusal(lambda: with_peer.fit(rows))
+    assert lab in hushcov("audit", fails=True)
+    assert lab in hushcov("fit", str(rows), *BUDGET, "--mechanism", "row-top-k", fails=True)
+    assert genotypes in hushcov("fit", "cohort.bed", *BUDGET, fails=True)
+    plan = ("plan", "--mechanism", "genotypes", "--features", "9", "--bandwidth", "2", *BUDGET[:4])
+    assert genotypes in hushcov(*plan, fails=True)
+
+
+def check_others(rows: Path) -> None:
+    """The commands, mechanisms and estimators of the other distributions."""
+    assert "pace" in hushcov("audit", "--list")
+    release = rows.with_name("peer")
+    fit = ("fit", str(rows), "--mechanism", "row-top-k", *BUDGET, "-o", str(release))
+    assert "row-top-k" in hushcov(*fit)
+    import numpy as np
+
+    from hushcov import GenotypeCovariance, RowTopKCovariance
+    from hushcov_genotypes.reading import write_bed
+
+    assert RowTopKCovariance(epsilon=1.0, delta=1e-6, row_sparsity=2).fit(rows).release_
+    calls = np.random.default_rng(0).integers(0, 3, (2000, 6), dtype=np.int8)
+    write_bed("cohort.bed", calls)
+    assert GenotypeCovariance(epsilon=1.0, delta=1e-6, bandwidth=2).fit("cohort.bed").release_
+    hushcov("fit", "cohort.bed", "--bandwidth", "2", "--epsilon", "1", "--delta", "1e-6")
+
+
 if __name__ == "__main__":
+    everything = sys.argv[1:] == ["--all"]
     check_import()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         check_fit(Path("rows.npy"))
         check_program(Path("rows.npy"))
-    print("hushcov works, with its core dependencies alone")
+        (check_others if everything else check_missing)(Path("rows.npy"))
+    print(f"hushcov works, {'with all distributions' if everything else 'the core alone'}")

@@ -8,17 +8,18 @@ import re
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from distribution.building import FILES, FOLDERS, NOT_SOURCE, ROOT, build
-from distribution.environment import core_environment, needed
+from distribution.building import DISTRIBUTIONS, FILES, FOLDERS, NOT_SOURCE, ROOT, build
+from distribution.environment import PROJECTS, core_environment, needed, requirements_of
 from hushcov import __version__
+from hushcov._plugins import PROVIDERS
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = PROJECTS["hushcov"]
+OTHERS = [name for name in DISTRIBUTIONS if name != "hushcov"]
 PAGE_PARTS = (".css", ".j2", ".js")
 LEFTOVER = re.compile(r"\.py[co]$|__pycache__|(^|/)results/")
 # Of this machine: no business of those who unpack an archive.
@@ -39,8 +40,12 @@ def source(*folders: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory):
-    """Every file of wheel and sdist by its path, and the wheel."""
-    wheel, sdist = build(tmp_path_factory.mktemp("dist"))
+    """Every file of wheel and sdist of the core by its path, and the wheel."""
+    return archives_of("hushcov", tmp_path_factory.mktemp("dist"))
+
+
+def archives_of(name, folder):
+    wheel, sdist = build(folder, name)
     with zipfile.ZipFile(wheel) as opened:
         in_wheel = {name: opened.read(name) for name in opened.namelist()}
     with tarfile.open(sdist) as opened:
@@ -111,13 +116,49 @@ def test_the_core_needs_no_optional_package():
     assert not needed(PROJECT["dependencies"]) & extras
 
 
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_distribution_holds_its_package_and_says_what_it_adds(name, tmp_path):
+    wheel, held, in_sdist = archives_of(name, tmp_path)
+    folder, stem = DISTRIBUTIONS[name], name.replace("-", "_")
+    assert wheel.name == f"{stem}-{__version__}-py3-none-any.whl"
+    information = {each for each in held if each.startswith(f"{stem}-{__version__}.dist-info/")}
+    assert any(each.endswith("/licenses/LICENSE") for each in information)
+    package = {each.removeprefix(f"{folder}/src/") for each in source(f"{folder}/src")}
+    assert set(held) - information == package
+    assert f"{stem}/py.typed" in package
+    assert {f"src/{each}" for each in package} <= set(in_sdist)
+    assert (ROOT / folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    metadata = email.message_from_bytes(held[f"{stem}-{__version__}.dist-info/METADATA"])
+    assert (metadata["Name"], metadata["Version"]) == (name, __version__)
+    same = ("requires-python", "authors", "license")
+    assert [PROJECTS[name][each] for each in same] == [PROJECT[each] for each in same]
+    assert f"hushcov=={__version__}" in metadata.get_all("Requires-Dist")
+
+
+def test_errors_name_what_the_other_distributions_add():
+    """What is said of a plug-in that is missing is what the distributions register."""
+    found = {
+        group: {
+            each: name
+            for name in OTHERS
+            for each in PROJECTS[name]["entry-points"].get(f"hushcov.{group}", {})
+        }
+        for group in PROVIDERS
+    }
+    assert found == PROVIDERS
+
+
 @pytest.mark.slow
-def test_it_works_with_its_core_dependencies_alone(archives, tmp_path):
-    wheel, *_ = archives
-    programs = core_environment(tmp_path / "environment", wheel, PROJECT["dependencies"])
+@pytest.mark.parametrize("wanted", ["hushcov", "hushcov-lab"])
+def test_it_works_with_what_it_depends_on_alone(wanted, tmp_path):
+    """The core, and all distributions."""
+    ours, others = requirements_of(wanted)
+    wheels = [build(tmp_path / "dist", name)[0] for name in ours]
+    programs = core_environment(tmp_path / "environment", wheels, others)
+    everything = ["--all"] if wanted == "hushcov-lab" else []
     kept = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
     done = subprocess.run(
-        [programs / "python", Path(__file__).with_name("smoke.py")],
+        [programs / "python", Path(__file__).with_name("smoke.py"), *everything],
         cwd=tmp_path,
         env={**kept, "PATH": os.defpath, "OPENBLAS_NUM_THREADS": "1"},
         capture_output=True,
@@ -126,4 +167,4 @@ def test_it_works_with_its_core_dependencies_alone(archives, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.endswith("with its core dependencies alone\n")
+    assert done.stdout.startswith("hushcov works")

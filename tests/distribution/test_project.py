@@ -13,14 +13,15 @@ from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from distribution.building import ROOT
+from distribution.building import DISTRIBUTIONS, ROOT
+from distribution.environment import PROJECTS
 from hushcov import __version__
 from hushcov.kernel.accounting import ledger
 from hushcov.kernel.sums import statistics
 from hushcov.release import schema as release_schema
 from hushcov.release import signature as release_signature
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PROJECT = PROJECTS["hushcov"]
 PYTHONS = [
     name.rpartition(" ")[2]
     for name in PROJECT["classifiers"]
@@ -57,6 +58,10 @@ def test_the_citation_has_the_version_and_the_authors():
     assert str(citation["version"]) == __version__
     assert citation["license"] == PROJECT["license"]
     assert citation["authors"] == PROJECT["authors"]
+    for project in PROJECTS.values():
+        own = [each for each in project["dependencies"] if each.startswith("hushcov")]
+        assert project.get("version", __version__) == __version__
+        assert {each.partition("==")[2] for each in own} <= {__version__}
     assert citation["keywords"] == PROJECT["keywords"]
 
 
@@ -139,7 +144,8 @@ def test_addresses_are_placeholders_until_there_is_one():
 
 def make(folder, *targets: str, **environment: str) -> str:
     """What make says in a folder that has what its targets depend on."""
-    for name in ("Makefile", "pyproject.toml", "requirements/dev.txt", "src/hushcov/_version.py"):
+    projects = [f"{each}/pyproject.toml" for each in DISTRIBUTIONS.values()]
+    for name in ("Makefile", *projects, "requirements/dev.txt", "src/hushcov/_version.py"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, folder / name)
     command = [shutil.which("make"), "--no-print-directory", *targets]
@@ -155,7 +161,7 @@ def test_the_demo_installs_what_it_needs_and_nothing_again(tmp_path):
         (tmp_path / ".venv").mkdir()
         for target in order:
             told = make(tmp_path, "--dry-run", target)
-            assert "'.[dev]'" in told or target == "demo"
+            assert "'.[dev]' --editable genotypes --editable lab" in told or target == "demo"
             assert told.count("pip ") == 1
             for stamp in re.findall(r"^touch (.+)$", told, re.MULTILINE)[0].split():
                 (tmp_path / stamp).touch()

@@ -19,7 +19,6 @@ from hushcov.cli.files import output_folder, read_signing_key
 from hushcov.cli.fitting import (
     Job,
     Settled,
-    Slice,
     Source,
     check_count,
     check_size,
@@ -39,29 +38,13 @@ from hushcov.cli.output import (
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, is_counted
 from hushcov.kernel.accounting.guarantee import promise_words
-from hushcov.options import ALLOWED, Option, Taker, shared_by
+from hushcov.options import ALLOWED, shared_by
 from hushcov.planning import Caution
 from hushcov.release import Making
 from hushcov.tables.sources import DeclaredRecords
 from hushcov_genotypes.estimator import CountedGenotypes, GenotypeCovariance
 from hushcov_genotypes.mechanism import NAME, GenotypeParameters
-
-# Options that mean something for genotypes, beside those that mean the same for all.
-_KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "neighbours", "frequencies")
-_REFUSED = {
-    "columns": "all variants of a file are read. Write one with these alone.",
-    "device": "they are summed on the processor, two bits each.",
-    "positive_semidefinite": "the projection fills in zeros. 'hushcov export' makes a matrix "
-    "positive semidefinite.",
-}
-_FREQUENCIES = Option(
-    "frequencies",
-    "path",
-    "--frequencies",
-    "Genotypes: public frequencies of the counted allele, one for each variant. Without it they "
-    "are estimated from a part of the budget.",
-    metavar="FILE.npy",
-)
+from hushcov_genotypes.slice import KNOWN
 
 
 @dataclass(frozen=True)
@@ -124,14 +107,14 @@ class GenotypeJob(Job):
         self.estimator.fit_counted(self.opened, records)
 
 
-def _prepare(
+def prepare(
     options: dict[str, Any], settle: Callable[[], Settled], out: Console | None
 ) -> GenotypeJob:
     """Settle every public number of the release; no record is read.
 
     Where the number of records is not public, it is released first.
     """
-    known = {name: options[name] for name in _KNOWN if options[name] is not None}
+    known = {name: options[name] for name in KNOWN if options[name] is not None}
     known |= {name: options[name] for name in shared_by(GenotypeCovariance)}
     known |= {ALLOWED[each]: "warn" for each in options["allow"]}
     if isinstance(known.get("bandwidth"), str):
@@ -177,7 +160,7 @@ _PLANNED = ("epsilon", "delta", "bandwidth", "candidate_pairs", "neighbours")
 _TITLES = ("records", "noise of r", "smallest r found", "memory")
 
 
-def _plan(
+def plan(
     n_features: int, n_records: tuple[int, ...], as_json: bool, options: dict[str, Any]
 ) -> None:
     """Say what noise correlations would have; options that mean nothing are refused."""
@@ -216,20 +199,3 @@ def _plan(
     if len(plans) == 1:
         heading(out, "Design")
         facts(out, plans[0].facts())
-
-
-SLICE = Slice(
-    Taker(
-        "genotypes",
-        own=(_FREQUENCIES,),
-        taken=(*_KNOWN, "header"),
-        refused=_REFUSED,
-        otherwise="every record is one person, and means, scales and bounds are known from allele "
-        "frequencies.",
-        absent=f"pass --mechanism {NAME} for a table of them.",
-    ),
-    _prepare,
-    suffix=".bed",
-    reads="a PLINK file, got %s: genotypes are read by variants, and no other mechanism does.",
-    plan=_plan,
-)

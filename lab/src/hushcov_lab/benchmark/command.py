@@ -66,7 +66,7 @@ STUDIES = (_MECHANISMS, *installed_studies(), _ALL)
     type=click.Path(path_type=Path),
     metavar="FOLDER",
     help="Public tables for the other studies: .npz files with arrays X and y.  [default: "
-    "simulated ones, and those of packages that are installed: pip install 'hushcov[tables]']",
+    "simulated ones, and those of packages that are installed: pip install 'hushcov-lab[tables]']",
 )
 @click.option(
     "--workers", type=INTEGER, metavar="N", help="Processes to use.  [default: one for each core]"

@@ -162,7 +162,7 @@ def _read_package(table: PackageTable) -> tuple[FloatArray, FloatArray]:
             warnings.simplefilter("ignore")  # of columns of mixed types, which are left out
             frame = table.frame()
     except ModuleNotFoundError:
-        raise MissingPackageError("public tables", table.package, _EXTRA) from None
+        raise MissingPackageError("public tables", table.package, _EXTRA, "hushcov-lab") from None
     frame = frame.drop(columns=list(table.dropped)).select_dtypes(["number", "bool"]).astype(float)
     frame = frame.loc[:, frame.isna().mean() <= _MOST_MISSING].dropna()
     y = frame.pop(table.target).to_numpy()
