@@ -13,6 +13,7 @@ from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, calibrat
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
     from hushcov.kernel.records.base import Records
+    from hushcov.kernel.session import Session
     from hushcov.kernel.sums.statistics import Statistics
 
 LARGEST_N = 10**100  # far beyond any data, and safe in doubles
@@ -158,7 +159,7 @@ class ReleaseInputs(_ZcdpBudget):
         known = {} if self.candidates is None else self.candidates.to_dict()
         return {name: getattr(self, name) for name in names} | known
 
-    def check_size(self, records: Records | Statistics) -> None:
+    def check_size(self, records: Records | Statistics | Session) -> None:
         """Refuse records that are not as many, or not as wide, as was declared."""
         if (records.n_records, records.n_features) != (self.n_records, self.n_features):
             raise DataError(

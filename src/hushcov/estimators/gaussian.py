@@ -16,6 +16,7 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
@@ -143,7 +144,8 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
             budget = plan.budget(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
             with self._charged(budget.certificate):
-                release = release_gaussian_sums(statistics, parameters, entropy, budget=budget)
+                session = Session(statistics, budget, entropy)
+                release = release_gaussian_sums(session, record_map, parameters)
                 making = replace(
                     release.making, threshold=chosen.threshold(release), scales="given"
                 )

@@ -25,7 +25,8 @@ from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, Rele
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.noise import entropy_source
-from hushcov.kernel.records.base import PartitionedRecords, Records, source_of
+from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
+from hushcov.kernel.session import Session, unwrap
 from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
 from hushcov.planning.registry import LARGEST_DENSE, check_memory
 from hushcov.release import Release
@@ -335,10 +336,11 @@ class ScaledCovariance(PrivateCovariance):
         entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         budget = counting.budget(private=entropy.private)
         with self._charged(budget.certificate, counting.epsilon):
-            found = counting.run(*whose.prepared(records), budget, entropy)
-        self.counted_ = found.alone()
-        request = replace(request, neighbours=found.neighbours)
-        return OpenedRecords(found.records, request, self.counted_, entropy, self._fitted())
+            rows, units = whose.prepared(records)
+            self.counted_, session = counting.run(Session(rows, budget, entropy, units))
+            records = CountedRecords(unwrap(session)[0], self.counted_.released)
+        request = replace(request, neighbours=self.counted_.neighbours)
+        return OpenedRecords(records, request, self.counted_, entropy, self._fitted())
 
     def fit_plan(self, n_records: int, n_features: int, *, whose: Whose | None = None) -> Plan:
         """Settle everything that a fit of this size settles before it reads a record.
@@ -407,7 +409,7 @@ class ScaledCovariance(PrivateCovariance):
         # Nothing but a count has been read from the records, and all that follows is certified.
         # Charge first, then release.
         with self._charged(budget.certificate):
-            release = plan.release(opened.records, budget, entropy)
+            release = plan.release(Session(opened.records, budget, entropy))
             before = opened.counted
             self._estimate(release if before is None else completed(release, before))
         making, sentences = self.release_.making, []

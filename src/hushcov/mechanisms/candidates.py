@@ -19,10 +19,9 @@ from hushcov._words import noise_level, number
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import check_feature_scale
-from hushcov.kernel.noise import Entropy, check_entropy
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.queries import PairSigns
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.products import MOST_PRODUCTS
 from hushcov.mechanisms.adaptive.pairs import (
     DROPPED,
@@ -54,8 +53,6 @@ from hushcov.mechanisms.room import (
 from hushcov.mechanisms.screened.values import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
-    CentredSigns,
-    SignScreen,
 )
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
@@ -355,11 +352,9 @@ _FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 class _CandidateRun:
     """One release under way: what is fixed, and what is known of its ladder."""
 
-    records: Records
+    session: Session
     scale: FloatArray
     parameters: CandidateParameters
-    entropy: Entropy
-    budget: Budget
     given: Prepared
     ladder: Ladder | None = None
     hidden: float = 0.0  # about the norm of what a ladder did not select
@@ -378,12 +373,7 @@ class _CandidateRun:
 
 
 def release_candidates(
-    prepared: Prepared,
-    parameters: CandidateParameters,
-    budget: Budget,
-    entropy: Entropy,
-    *,
-    sparse: bool = True,
+    prepared: Prepared, parameters: CandidateParameters, *, sparse: bool = True
 ) -> Release:
     """Look at the candidates, and release; nothing of size n_features^2 is made.
 
@@ -392,18 +382,17 @@ def release_candidates(
     See `CandidateParameters.budget` and `docs/proofs/candidates.md`. Scales and tilts are public,
     or were released by steps on the same budget.
     """
-    check_entropy(entropy)
-    inputs, known = parameters.inputs, parameters.candidates
-    inputs.check_size(prepared.records)
+    session, inputs, known = prepared.session, parameters.inputs, parameters.candidates
+    inputs.check_size(session)
     scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
-    budget.part = parameters.part  # proof: step 1
+    session.name_parts(parameters.part)  # proof: step 1
     if parameters.selects:
-        parameters.expect(budget)
-    run = _CandidateRun(prepared.records, scale, parameters, entropy, budget, prepared)
+        parameters.expect(session)
+    run = _CandidateRun(session, scale, parameters, prepared)
     size = float(known.n_pairs), math.sqrt(1 + parameters.partners)
-    values = release_narrowed(  # proof: step 2
-        prepared.records, scale, inputs, known.pairs, _steps(run), size, budget, entropy
-    )
+    values = release_narrowed(
+        session, scale, inputs, known.pairs, _steps(run), size
+    )  # proof: step 2
     return _document(run, values, sparse=sparse)
 
 
@@ -438,7 +427,7 @@ def _up_to_a_width(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
     def keep(first: PairValues) -> BoolArray:
         width = run.parameters.candidates.reach
         lags = Lags.of(first, run.deviation(first), width)
-        inputs, mu = run.parameters.inputs, run.budget.mu_left
+        inputs, mu = run.parameters.inputs, run.session.mu_left
         last = [value_noise(lag * run.d, inputs, mu) for lag in range(width + 1)]
         both = 1 / np.hypot(1 / np.array(last), 1 / first.noise_sd[0])
         noise = np.array([detection_deviation(each, run.sampled) for each in both])
@@ -476,11 +465,10 @@ def _that_matter(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
 def _climbed(run: _CandidateRun, places: tuple[IntArray, IntArray]) -> Ladder:
     """A ladder over the signs of the candidates, climbed to its end."""
     inputs, tilt = run.parameters.inputs, run.given.tilt
-    screen = SignScreen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
-    sums = screen.sums_of(run.records, *places)  # proof: step 4
+    scores = PairSigns(run.d, None if tilt is None else tuple(tilt.tolist()), places)
     first = run.d * max(1, inputs.row_sparsity - 1) // _FIRST_RUNG
-    ladder = Ladder(np.abs(sums, out=sums), screen, inputs, first)
-    while ladder.climb(run.budget, run.entropy, WEAKEST * _noise_norm(run, ladder.real)):
+    ladder = Ladder(run.session, scores, inputs, first)  # proof: step 4
+    while ladder.climb(WEAKEST * _noise_norm(run, ladder.real)):
         pass
     return ladder
 
@@ -488,7 +476,9 @@ def _climbed(run: _CandidateRun, places: tuple[IntArray, IntArray]) -> Ladder:
 def _noise_norm(run: _CandidateRun, real: float) -> float:
     """The norm of the noise if so many pairs got most of what is left."""
     real = max(real, run.d / 4)
-    noise = value_noise(round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.budget.left))
+    noise = value_noise(
+        round(1.3 * real), run.parameters.inputs, math.sqrt(0.8 * run.session.remaining)
+    )
     return band_norm(2 * real / run.d + 1, run.d) * detection_deviation(noise, run.sampled)
 
 
@@ -512,8 +502,8 @@ def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Releas
         mechanism=NAME,
         integers=matrix if sparse else matrix.toarray(),
         unit=unit,
-        guarantee=run.budget.guarantee,
-        parameters=run.parameters.to_dict() | clock_dict(run.budget, run.given) | made,
+        guarantee=run.session.guarantee,
+        parameters=run.parameters.to_dict() | clock_dict(run.given) | made,
         feature_scale=run.scale,
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
@@ -521,7 +511,7 @@ def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Releas
             n_records=run.parameters.inputs.n_records,
             threshold=threshold,
             structure=structure,
-            parts=parts_of(run.budget),
+            parts=parts_of(run.session),
         ),
     )
 
@@ -600,9 +590,9 @@ class PlannedCandidates(PlannedAdaptive):
     universal: bool = False
     detection_limit: ClassVar[float | None] = None  # no pair need stand out
 
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared) -> Release:
         """See `release_candidates`."""
-        return release_candidates(prepared, self.parameters, budget, entropy, sparse=self.sparse)
+        return release_candidates(prepared, self.parameters, sparse=self.sparse)
 
     @property
     def tilts(self) -> bool:

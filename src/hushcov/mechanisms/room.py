@@ -11,7 +11,6 @@ from hushcov._compiled import threads
 from hushcov._words import number
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy
 from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared
@@ -46,7 +45,7 @@ class MechanismPlan(ABC, Generic[Parameters]):
         return found
 
     @abstractmethod
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared) -> Release:
         """Release, with what steps before it left of the budget."""
 
     @property

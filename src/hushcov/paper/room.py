@@ -28,8 +28,8 @@ from hushcov._words import count, number
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.accounting.composition import root
-from hushcov.kernel.noise import Entropy
 from hushcov.kernel.records.base import ScaledRecords
+from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.gram import second_moments
 from hushcov.mechanisms.room import (
     SCALES,
@@ -572,9 +572,10 @@ class PlannedMultiscale(MechanismPlan[CalibratedParameters]):
         """See `calibrated_budget`."""
         return calibrated_budget(self.parameters, private=private)
 
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared) -> Release:
         """See `release_multiscale`, which knows one scale for all features."""
-        scaled = ScaledRecords(prepared.records, prepared.feature_scale)
+        records, budget, entropy = unwrap(prepared.session)
+        scaled = ScaledRecords(records, prepared.feature_scale)
         moments = second_moments(scaled, grid_for(self.parameters))
         release = release_multiscale(moments, self.parameters, entropy, budget=budget)
         return replace(release, feature_scale=prepared.feature_scale)

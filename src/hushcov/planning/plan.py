@@ -26,8 +26,7 @@ from hushcov.exceptions import (
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.kernel.grids import Bounds
-from hushcov.kernel.noise import Entropy
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import Session
 from hushcov.mechanisms.room import SCALES, MechanismPlan
 from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
@@ -351,53 +350,53 @@ class Plan:
         """Certify the budget of stages and mechanism, or raise; before any record is read."""
         return self.chosen.budget(private=private)
 
-    def _indicators(self, records: Records) -> tuple[int, ...]:
+    def _indicators(self, session: Session) -> tuple[int, ...]:
         """Return places of columns that hold 0 and 1 alone, by public knowledge.
 
         They lie between 0 and 1, and are binary or of a category by a codebook, or boolean by their
         type. A name such as region=north does not say so.
         """
         bounds, transforms = self.request.bounds, self.request.transforms
-        if bounds is None or records.feature_names is None:
+        names = session.feature_names
+        if bounds is None or names is None:
             return ()
         kept = range(len(bounds)) if transforms is None else transforms.as_they_are
         return tuple(
             i
             for i in kept
-            if (bounds.low[i], bounds.high[i]) == (0.0, 1.0)
-            and records.feature_names[i] in records.indicators
+            if (bounds.low[i], bounds.high[i]) == (0.0, 1.0) and names[i] in session.indicators
         )
 
-    def release(self, records: Records, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, session: Session) -> Release:
         """Run the stages, then the mechanism, and complete the document.
 
         Privacy
         -------
-        Stages and mechanism spend the same budget, each step before its noise is drawn, and the
-        mechanism has what the stages leave: `docs/proofs/preparation.md`.
+        Stages and mechanism spend the budget of the session, and the mechanism has what the stages
+        leave: `docs/proofs/preparation.md`.
         """
         transforms = self.request.transforms
         prepared = Prepared(
-            records,
+            session,
             self.feature_scale,
-            indicators=self._indicators(records),
+            indicators=self._indicators(session),
             making={"scales": "given"},
         )
         for stage, following in itertools.zip_longest(self.stages, self.stages[1:]):
             wanted = None if following is None else following.first_octaves
-            prepared = stage.run(replace(prepared, wanted=wanted), budget, entropy)
-        release = self.chosen.release(prepared, budget, entropy)
+            prepared = stage.run(replace(prepared, wanted=wanted))
+        release = self.chosen.release(prepared)
         if prepared.share != 1.0:  # of the complete records alone: all others counted as zeros
             share, noise_sd, making = prepared.share, release.noise_sd, release.making
             if noise_sd is not None:  # variances, about 1, have that of the share, too
-                doubt = prepared.making["complete"]["noise_sd"] / (share * records.n_records)
+                doubt = prepared.making["complete"]["noise_sd"] / (share * session.n_records)
                 noise_sd = noise_sd[0] / share, math.hypot(noise_sd[1] / share, doubt)
             making = replace(making, threshold=making.threshold / share)
             unit = release.unit / share
             release = replace(release, unit=unit, noise_sd=noise_sd, making=making)
         making = replace(
             release.making,
-            n_records=records.n_records,
+            n_records=session.n_records,
             threshold=self.chosen.threshold(release),
             bounds=None if self.request.bounds is None else self.request.bounds.plain(),
             indicators=prepared.indicators,

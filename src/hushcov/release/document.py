@@ -25,6 +25,7 @@ from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_spa
 
 if TYPE_CHECKING:
     from hushcov.kernel.records.transforms import Transform
+    from hushcov.kernel.session import Session
     from hushcov.release.signature import PublicKey, SigningKey
 
 
@@ -54,9 +55,9 @@ def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ..
     return tuple(Part(name, (event,)) for name, event in listed)
 
 
-def parts_of(budget: Budget) -> tuple[Part, ...]:
+def parts_of(spent: Budget | Session) -> tuple[Part, ...]:
     """List the parts of a release as they were spent."""
-    return tuple(Part(name, events) for name, events in budget.parts)
+    return tuple(Part(name, events) for name, events in spent.parts)
 
 
 #: What is said of a released number of rows.

@@ -14,24 +14,22 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.inputs import Found
-from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy
 
 if TYPE_CHECKING:
-    from hushcov.kernel.records.base import Records
-    from hushcov.kernel.sums.rows import RowSums
+    from hushcov.kernel.queries import SignedOctaves
+    from hushcov.kernel.session import Session
     from hushcov.steps.location import Location
     from hushcov.steps.norms import NormBound
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Input of a step or a mechanism: records, and what was released before.
+    """Input of a step or a mechanism: a session, and what was released before.
 
     Parameters
     ----------
-    records : Records
-        As they are to be read.
+    session : Session
+        Access to the records as they are to be read, and to the budget.
     feature_scale : ndarray
         Scales of the features, public or released; ones before they are known.
     share : float
@@ -48,13 +46,13 @@ class Prepared:
         Features that hold 0 and 1 alone, by public knowledge.
     making : mapping
         What the document of the release is to say of it, see `hushcov.release.Making`.
-    wanted : RowSums, optional
-        `Stage.first_octaves` of the next step: one that reads the records may sum them meanwhile.
-    octaves : ndarray of int, optional
-        Those sums, for the next step alone, where they were made; nothing of them is released yet.
+    wanted : SignedOctaves, optional
+        `Stage.first_octaves` of the next step: one that reads the records may read them meanwhile.
+    first : SignedOctaves, optional
+        The same of this step, which the session may hold.
     """
 
-    records: Records
+    session: Session
     feature_scale: FloatArray
     share: float = 1.0
     location: FloatArray | None = None
@@ -63,8 +61,8 @@ class Prepared:
     tilt: IntArray | None = None
     indicators: tuple[int, ...] = ()
     making: Mapping[str, Any] = field(default_factory=dict)
-    wanted: RowSums | None = None
-    octaves: IntArray | None = None
+    wanted: SignedOctaves | None = None
+    first: SignedOctaves | None = None
 
 
 class Stage(ABC):
@@ -102,10 +100,10 @@ class Stage(ABC):
         return self
 
     @property
-    def first_octaves(self) -> RowSums | None:
+    def first_octaves(self) -> SignedOctaves | None:
         """The counts of complete records that it begins with, where public numbers say which."""
         return None
 
     @abstractmethod
-    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
+    def run(self, prepared: Prepared) -> Prepared:
         """Release, and hand on what the next step starts with."""

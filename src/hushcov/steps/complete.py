@@ -6,15 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hushcov._arrays import IntArray
 from hushcov._validation import check_integer
 from hushcov.exceptions import TooFewCompleteError
 from hushcov.inputs import OF_COMPLETE, ReleaseInputs
-from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy, check_entropy, rounded_normal
-from hushcov.kernel.records.base import CompleteRecords, Records
-from hushcov.kernel.sums.counts import count_complete
-from hushcov.kernel.sums.rows import RowSums
+from hushcov.kernel import queries, views
 from hushcov.release.document import ALL_WITHIN, complete_words
 from hushcov.steps import Prepared, Stage
 
@@ -47,25 +42,28 @@ class CompleteParameters(Stage):
         """See `Stage.cost`."""
         return 1 / self.sigma if self.sigma else 0.0  # proof: step 1
 
-    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
-        """Release the count, and hand on the complete records alone."""
-        count, octaves = CompleteCount(self.n_records, self), None
+    def run(self, prepared: Prepared) -> Prepared:
+        """Release the count, and hand on the complete records alone.
+
+        Privacy
+        -------
+        See `CompleteCount`; the count moves by at most 1: `docs/proofs/complete.md`.
+        """
+        session, count = prepared.session.view(views.complete()), self.n_records
         if self.sigma:
-            budget.gaussian(self.cost, self.released)
-            args = (prepared.records, self, entropy, prepared.wanted)
-            count, octaves = _count_and_octaves(*args)
-        found = count.to_dict()
-        if not count.enough:
+            query, noise = queries.CompleteCount(prepared.wanted), (self.sigma,)
+            noisy = session.measure(query, self.cost, self.released, deviations=noise)
+            count = int(noisy.integers[0])  # proof: step 1
+        released = CompleteCount(count, self)
+        found = released.to_dict()
+        if not released.enough:
             raise TooFewCompleteError(
                 f"{complete_words(found)}. These are too few to release anything useful. The count "
                 "is a release by itself, and it is paid for."
             )
+        making = {**prepared.making, "complete": found}
         return replace(
-            prepared,
-            records=CompleteRecords(prepared.records),
-            share=count.share,
-            octaves=octaves,
-            making={**prepared.making, "complete": found},
+            prepared, session=session, share=released.share, first=prepared.wanted, making=making
         )
 
 
@@ -111,39 +109,3 @@ def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:
     sigma = math.ceil(1 / math.sqrt(2 * rho))
     enough = inputs.n_records >= _FEWEST_POSSIBLE * sigma
     return CompleteParameters(inputs.n_records, sigma if enough else 0)
-
-
-def release_complete_count(
-    records: Records, parameters: CompleteParameters, entropy: Entropy
-) -> CompleteCount:
-    """Return about how many of the records are complete.
-
-    Privacy
-    -------
-    Neighbours: replace one record; no precondition. The count moves by at most 1, and its noise is
-    a rounded normal: a Gaussian step of `parameters.cost`. See `docs/proofs/complete.md`.
-    """
-    return _count_and_octaves(records, parameters, entropy)[0]
-
-
-def _count_and_octaves(
-    records: Records,
-    parameters: CompleteParameters,
-    entropy: Entropy,
-    wanted: RowSums | None = None,
-) -> tuple[CompleteCount, IntArray | None]:
-    """Return what `release_complete_count` does, and octaves that are `wanted`, of one reading.
-
-    Privacy
-    -------
-    See `release_complete_count`. The octaves are exact: the next step releases them.
-    """
-    check_entropy(entropy)
-    octaves = None
-    if wanted is None:
-        count = count_complete(records)  # proof: step 1
-    else:  # each complete record is counted once in every row
-        octaves = CompleteRecords(records).map_sum_complete(wanted)
-        count = int(octaves[0].sum())
-    noisy = count + rounded_normal(entropy.generator, parameters.sigma, 1)
-    return CompleteCount(int(noisy[0]), parameters), octaves  # proof: step 1

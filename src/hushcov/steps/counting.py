@@ -7,19 +7,17 @@ left of the budget.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import IntArray
 from hushcov._words import number
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.kernel.accounting import UP, Budget, Guarantee, Neighbours, Pure
-from hushcov.kernel.noise import Entropy, check_entropy, discrete_laplace
-from hushcov.kernel.records.base import CountedRecords, Records
-from hushcov.kernel.records.units import Units
+from hushcov.kernel.queries import RowCount, UnitSizes
+from hushcov.kernel.session import Session
 from hushcov.release import Part, parts_of
 
 # Of epsilon: for the number of records, and for how many records units have.
@@ -90,43 +88,36 @@ class Counting:
             private=private,
         )
 
-    def run(
-        self, records: Records, units: Units | None, budget: Budget, entropy: Entropy
-    ) -> CountedHere:
-        """Release how many records there are, of units that are bounded.
+    def run(self, session: Session) -> tuple[Counted, Session]:
+        """Release how many records there are, and return access to those that are counted.
+
+        `session` knows the units of the records, where these are of several; those of each are
+        bounded.
 
         Privacy
         -------
         Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, steps 3 and 4.
         """
-        check_entropy(entropy)
         neighbours = self.neighbours
-        if units is not None:
+        if session.has_units:
             if self.chooses:
-                budget.fixed(Pure(self.sizes_epsilon), _SIZES_PART)
-                most = release_most_rows(units.sizes, neighbours, self.sizes_epsilon, entropy)
+                most = release_most_rows(session, self.sizes_epsilon)
                 most = min(most, self.most_rows_allowed)
                 neighbours = replace(neighbours, most_rows=most)
-            records = units.bounded(records, neighbours.most_rows)  # proof: step 3
-        found = self.number(records.n_rows, neighbours, budget, entropy)
-        return CountedHere(**vars(found), records=CountedRecords(records, found.released))
+            session = session.bounded(neighbours.most_rows)  # proof: step 3
+        return self.number(session, neighbours), session
 
-    def number(
-        self, n_rows: int, neighbours: Neighbours, budget: Budget, entropy: Entropy
-    ) -> Counted:
+    def number(self, session: Session, neighbours: Neighbours) -> Counted:
         """Release how many records there are, of which each unit has at most so many.
 
         Privacy
         -------
         Neighbours: those given; no precondition. See `docs/proofs/neighbours.md`, step 4.
         """
-        check_entropy(entropy)
-        scale = math.ceil(neighbours.most_rows / self.count_epsilon)
-        budget.fixed(Pure(self.count_epsilon), _COUNT_PART)
-        noise = discrete_laplace(entropy.generator, scale, 1)[0]
-        count = min(max(1, n_rows + noise), LARGEST_CALIBRATED_N)  # proof: step 4
-        guarantee = replace(budget.guarantee, **neighbours.guaranteed())
-        return Counted(count, scale, neighbours, guarantee, self.left, parts_of(budget))
+        noisy = session.count(RowCount(neighbours.most_rows), self.count_epsilon, _COUNT_PART)
+        count = min(max(1, noisy.integers[0]), LARGEST_CALIBRATED_N)  # proof: step 4
+        guarantee = replace(session.guarantee, **neighbours.guaranteed())
+        return Counted(count, noisy.sd, neighbours, guarantee, self.left, parts_of(session))
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,37 +151,17 @@ class Counted:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class CountedHere(Counted):
-    """A count with the records themselves, which are not to be kept with it."""
-
-    records: CountedRecords = field(kw_only=True)
-
-    def alone(self) -> Counted:
-        """Released count alone."""
-        kept = {name: value for name, value in vars(self).items() if name != "records"}
-        return Counted(**kept)
-
-
-def release_most_rows(
-    sizes: IntArray, neighbours: Neighbours, epsilon: float, entropy: Entropy
-) -> int:
+def release_most_rows(session: Session, epsilon: float) -> int:
     """How many records of a unit to sum, at most: the larger, the more of them units have.
-
-    `sizes` are the numbers of records of all units.
 
     Privacy
     -------
-    Neighbours: those given; no precondition. A unit is in one bin, so that the counts move by 2 in
-    sum where it is replaced, and by 1 where it is removed. All else is computed from them.
+    Neighbours: those of the session; no precondition. A unit is in one bin, so that the counts move
+    by 2 in sum where it is replaced, and by 1 where it is removed. All else is computed from them.
     """
-    octave = np.minimum(np.frexp(sizes.astype(np.float64))[1] - 1, _OCTAVES - 1)
-    counts = np.bincount(octave, minlength=_OCTAVES)
-    moved = neighbours.moved(replaced=2, removed=1)
-    scale = math.ceil(moved / epsilon)
-    noise = discrete_laplace(entropy.generator, scale, _OCTAVES)
-    noisy = [count + each for count, each in zip(counts.tolist(), noise, strict=True)]
-    return most_rows(np.array(noisy, dtype=np.float64), math.sqrt(2) * scale)  # proof: step 4
+    noisy = session.count(UnitSizes(_OCTAVES), epsilon, _SIZES_PART)
+    counts = noisy.integers.astype(np.float64)
+    return most_rows(counts, math.sqrt(2) * noisy.sd)  # proof: step 4
 
 
 def most_rows(noisy_counts: Any, noise_sd: float) -> int:

@@ -20,12 +20,10 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import DataError
 from hushcov.inputs import LARGEST_CALIBRATED_N, Found
-from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.accounting import ONE_REPLACED, Neighbours, smallest_sigma
 from hushcov.kernel.grids import Bounds
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.counts import cell_counts, signed_octaves, signed_octaves_of
-from hushcov.kernel.sums.rows import RowSums
+from hushcov.kernel.queries import LARGEST_SIGMA, CellCounts, Query, SignedOctaves, histograms
+from hushcov.kernel.session import Reserve, Session
 from hushcov.steps import octaves
 from hushcov.steps.octaves import ANYWHERE, Moments, deviations, moments
 
@@ -137,18 +135,17 @@ class LocationParameters:
 
     def sigma(self, units: LookUnits, mu: float) -> int:
         """The noise of the counts of a look."""
-        moved = self.neighbours.moved(replaced=2, removed=1)  # a histogram, by a record; squared
-        return smallest_sigma(moved * units.histograms, mu)  # proof: step 1
+        return smallest_sigma(histograms(units.histograms, self.neighbours), mu)  # proof: step 1
 
-    def first_octaves(self, bounds: Bounds | None) -> RowSums | None:
+    def first_octaves(self, bounds: Bounds | None) -> SignedOctaves | None:
         """Return the counts of the first look, by public numbers; None where none is made."""
         columns = [each for each in start_columns(self.n_features, bounds) if each.way is not None]
         units = LookUnits(octaves=len(columns))
         made = columns and self.look_mu(0, units, ()) is not None
-        return signed_octaves_of(self.n_features, *_about(columns)) if made else None
+        return SignedOctaves(*_about(columns)) if made else None
 
     def _share(self, look: int, units: LookUnits) -> float:
-        square = self.neighbours.moved(replaced=2, removed=1) * units.histograms
+        square = histograms(units.histograms, self.neighbours)
 
         def needed(ratio: float) -> float:
             """Share at which n / sigma is `ratio`."""
@@ -276,15 +273,14 @@ class Column:
 class Look:
     """One look: the columns that are not settled, the noise, and how much is evidence."""
 
-    records: Records
+    reserve: Reserve
     parameters: LocationParameters
-    generator: np.random.Generator
     columns: tuple[Column, ...]
     sigma: int
     n: int  # complete records, about
     low_reach: float
     popular: tuple[tuple[int, int], ...]
-    octaves: IntArray | None = None  # counts of the columns, where they are known
+    first: SignedOctaves | None = None  # of the columns, where it may have been read before
 
     @property
     def level(self) -> float:
@@ -295,10 +291,9 @@ class Look:
         """How many deviations show that a column is not in one place."""
         return deviations(tests, _OFFSET_LEVEL / (MOST_LOOKS * _KINDS))
 
-    def noisy(self, counts: IntArray) -> FloatArray:
+    def noisy(self, counts: Query) -> FloatArray:
         """Counts with the noise of this look."""
-        noise = rounded_normal(self.generator, self.sigma, counts.size)
-        return (counts + noise.reshape(counts.shape)).astype(np.float64)  # proof: step 2
+        return np.asarray(self.reserve.measure(counts).integers, dtype=np.float64)  # proof: step 2
 
 
 # What public bounds add to a search: where to count from, and what to take where nothing is found.
@@ -448,9 +443,7 @@ class _Level:
         index = np.array([column.index for column in columns], dtype=np.int64)
         self.starts = np.array([column.window.start for column in columns])
         self.widths = np.array([column.window.width / octaves.N_CELLS**depth for column in columns])
-        self.counts = look.noisy(
-            cell_counts(look.records, index, self.starts, self.widths, firsts, n_cells)
-        )
+        self.counts = look.noisy(CellCounts(index, self.starts, self.widths, firsts, n_cells))
 
     def take_spreads(self) -> list[int]:
         """Take in columns that spread over more than two cells; return the places of others."""
@@ -525,22 +518,20 @@ _LOW_REACH, _LOW_REACH_SEEN, _SEEN = 6.0, 16.0, 60.0
 
 
 def find_location(
-    records: Records,
+    session: Session,
     parameters: LocationParameters,
-    budget: Budget,
-    entropy: Entropy,
     *,
     share: float = 1.0,
     bounds: Bounds | None = None,
-    octaves: IntArray | None = None,
+    first: SignedOctaves | None = None,
 ) -> Location:
     """Find centre, scale and reach of every column, in at most six looks.
 
     `share` is about which share of the records is complete, if that was released: others count
     nowhere. A column with public `bounds` is always found: it is counted about its possible value
     nearest to zero, and where a look sees nothing in it, its noisy counts and bounds say how much
-    it can spread. `octaves` are the counts of `LocationParameters.first_octaves`, where they are
-    known from another pass.
+    it can spread. `first` is `LocationParameters.first_octaves`, where the session may hold it from
+    another pass.
 
     Privacy
     -------
@@ -548,17 +539,16 @@ def find_location(
     mechanism that is spent before it, and the sum of the squares of their mu is at most that of
     `parameters.largest_mu` whatever is seen. See `docs/proofs/location.md`.
     """
-    if (records.n_records, records.n_features) != (parameters.n_records, parameters.n_features):
+    if (session.n_records, session.n_features) != (parameters.n_records, parameters.n_features):
         raise DataError(
             f"records must be {parameters.n_records:,} with {parameters.n_features} features as "
-            f"declared, got {records.n_records:,} with {records.n_features}: declare their true "
+            f"declared, got {session.n_records:,} with {session.n_features}: declare their true "
             "size."
         )
-    check_entropy(entropy)
-    columns = start_columns(records.n_features, bounds)
+    columns = start_columns(session.n_features, bounds)
     spent: list[float] = []
     popular: Counter[int] = Counter()
-    low_reach, n = _LOW_REACH, max(1, round(share * records.n_records))
+    low_reach, n = _LOW_REACH, max(1, round(share * session.n_records))
     for number in range(MOST_LOOKS):
         unsettled = tuple(column for column in columns if column.way is not None)
         ways = Counter(column.way for column in unsettled)
@@ -567,13 +557,14 @@ def find_location(
         if mu is None:
             break
         spent.append(mu)
-        budget.gaussian(mu, f"{parameters.released}, look {len(spent)}")
         sigma = parameters.sigma(units, mu)  # proof: step 1
+        reserve = session.reserve(mu, sigma, f"{parameters.released}, look {len(spent)}")
         if number == 0 and n > _SEEN * sigma:
             low_reach = _LOW_REACH_SEEN
         common = tuple((b, k) for b, k in popular.most_common(_MOST_POPULAR) if k >= _POPULAR)
-        args = (records, parameters, entropy.generator, unsettled, sigma, n, low_reach, common)
-        popular += _take_look(Look(*args, octaves if number == 0 else None))
+        known = first if number == 0 else None
+        look = Look(reserve, parameters, unsettled, sigma, n, low_reach, common, known)
+        popular += _take_look(look)
         settle_columns(columns, n, last=False)
     settle_columns(columns, n, last=True)  # proof: step 5
     settle_by_others(columns, popular, n)  # proof: step 4
@@ -613,10 +604,7 @@ def _take_look(look: Look) -> Counter[int]:
 
 
 def _look_at_octaves(look: Look, columns: Sequence[Column]) -> Counter[int]:
-    counts = look.octaves
-    if counts is None:
-        counts = signed_octaves(look.records, *_about(columns))
-    noisy = look.noisy(counts)
+    noisy = look.noisy(look.first or SignedOctaves(*_about(columns)))
     more = float(look.sigma) ** -2.0
     for column, counts in zip(columns, noisy, strict=True):  # averaged by precision
         before = 0.0 if column.counts is None else column.counts * column.precision

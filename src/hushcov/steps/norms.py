@@ -1,8 +1,8 @@
 """Norms of records or of units: noisy counts of them, and the bound that is chosen from these.
 
 What a record adds to a sum is bounded, and where the bound lies decides between noise and bias. A
-histogram of norms costs little and tells it. Counts are released once in this package, by
-`release_counts`; all else here is computed from noisy counts and public numbers.
+histogram of norms costs little and tells it. All else here is computed from noisy counts and public
+numbers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import Budget, Neighbours, smallest_sigma
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import Entropy, rounded_normal
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.counts import norm_histogram
+from hushcov.kernel.queries import NormCounts, UnitNormCounts
+from hushcov.kernel.session import Session
 from hushcov.postprocess import lost_beyond
 
 # Coordinates are clipped at their reach, which is at most so many scales.
@@ -40,60 +38,15 @@ _FEWEST = 1_000  # normal records that stand for those whose norms are not seen
 _USUAL = 3.0  # the norm of a covariance, over a typical variance
 
 
-def release_counts(
-    counts: IntArray,
-    mu: float,
-    neighbours: Neighbours,
-    budget: Budget,
-    entropy: Entropy,
-    *,
-    together: bool = True,
-    part: str | None = None,
-) -> tuple[IntArray, int]:
-    """Spend `mu` on counts of norms, and return them with their noise and its deviation.
-
-    `together` says that records of a unit that are bounded as one are in one bin.
-
-    Privacy
-    -------
-    Neighbours: as given; no precondition. A record, or a unit, adds one to one count, so that they
-    move by at most sqrt(2), or by 1 where it is removed; the noise makes that `mu` deviations.
-    """
-    budget.gaussian(mu, part)
-    square = neighbours.moved(replaced=2, removed=1)
-    sigma = smallest_sigma(neighbours.shared(square) if together else square, mu)  # proof: step 1
-    return counts + rounded_normal(entropy.generator, sigma, len(counts)), sigma
-
-
 def norm_bins(scale: FloatArray) -> tuple[FeatureGrid, tuple[int, ...]]:
     """Return the grid on which norms are counted, and the edges between bins."""
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     return grid, squared_norms(grid, int(np.count_nonzero(scale)))
 
 
-def release_norms(
-    records: Records,
-    scale: FloatArray,
-    mu: float,
-    neighbours: Neighbours,
-    budget: Budget,
-    entropy: Entropy,
-    *,
-    counts: IntArray | None = None,
-    part: str | None = None,
-) -> tuple[IntArray, int]:
-    """Release counts of records by squared norm.
-
-    `counts` are those without noise, where they are known from another pass.
-
-    Privacy
-    -------
-    See `release_counts`; records are counted one by one.
-    """
-    if counts is None:
-        counts = norm_histogram(records, *norm_bins(scale))
-    args = (counts, mu, neighbours, budget, entropy)
-    return release_counts(*args, together=False, part=part)  # proof: step 1
+def norm_counts(scale: FloatArray) -> NormCounts:
+    """Return the query that counts records by norm; a record is in one bin."""
+    return NormCounts(*norm_bins(scale))  # proof: step 1
 
 
 @dataclass(frozen=True)
@@ -304,13 +257,12 @@ class UnitBound:
 
 
 def release_unit_bound(
-    records: Records,
+    session: Session,
     grid: FeatureGrid,
     inputs: ReleaseInputs,
     typical: float,
     mu: float,
-    budget: Budget,
-    entropy: Entropy,
+    name: str | None = None,
 ) -> UnitBound:
     """Release a bound on what a unit adds to the matrix, for `mu`.
 
@@ -318,20 +270,17 @@ def release_unit_bound(
 
     Privacy
     -------
-    Neighbours: those of the inputs; no precondition. See `release_counts`: a unit is in one bin.
+    Neighbours: those of the session; no precondition. A unit is in one bin.
     """
-    from hushcov.kernel.sums.gram import unit_norm_histogram
-
     d, together = inputs.n_features, inputs.neighbours.together
-    counts, sigma = release_counts(
-        unit_norm_histogram(records, grid, together), mu, inputs.neighbours, budget, entropy
-    )  # proof: step 2
+    noisy = session.measure(UnitNormCounts(grid, together), mu, name)  # proof: step 2
+    counts, sigma = noisy.integers, noisy.sd
     middle = grid.step**2 * 2.0 ** ((np.arange(len(counts)) - 1.5) / 4)
     mass = Mass.of(counts, sigma, middle, tail=True)
     if mass is None:
         return UnitBound(typical * d * math.sqrt(together), 0.0)
     noise = 2 * math.sqrt(d) * inputs.neighbours.outer_product
-    noise /= inputs.n_records * together * budget.mu_left
+    noise /= inputs.n_records * together * session.mu_left
     norm, mean = mass.best(noise, _USUAL * typical, several=True)
     edges = grid.step**2 * 2.0 ** ((np.arange(len(counts) - 1) - 1) / 4)
     lost = lost_beyond(counts.astype(np.float64), sigma, edges, middle, norm)

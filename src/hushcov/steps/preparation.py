@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,18 +18,26 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import Found
-from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.kernel import views
+from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.grids import Bounds, FeatureGrid, check_bounds
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, rounded_normal
-from hushcov.kernel.records.base import CentredRecords, Records
-from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
-from hushcov.kernel.sums.counts import norm_counts_of, sign_sums
-from hushcov.kernel.sums.products import ProductMap
-from hushcov.kernel.sums.rows import RowSums
+from hushcov.kernel.queries import (
+    LARGEST_SIGMA,
+    TILT_UNIT,
+    BoundedSums,
+    FourthPowers,
+    ProductMap,
+    Products,
+    Query,
+    SignedOctaves,
+    SignSums,
+    UnitSums,
+)
+from hushcov.kernel.session import Session
 from hushcov.release import FOURTH_POWERS, Tails
 from hushcov.release.document import MEANS
 from hushcov.steps import Prepared, Stage
-from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_bins, release_norms
+from hushcov.steps.norms import HALF_WIDTH, WIDEST, NormBound, choose_norm, norm_counts
 
 if TYPE_CHECKING:
     from hushcov.steps.location import Location, LocationParameters
@@ -65,6 +73,8 @@ _CENTRE_BOUNDS, _CENTRE_NOISE = (2.0, 16.0), 3.0
 # records of a rare flag are within the bounds on norms.
 _FLAG_SQUARE = 0.75
 _NORMS, _NORMS_RATIO = (0.01, 0.1), 3e-4
+_FACTOR_PART = 4  # norm bound over the range of the number that says how far a unit was shrunk
+_LEAST_KEPT = 0.02  # of units on average, for means
 #: Of tilts, of tails and of mean squares.
 OF_TILTS, OF_TAILS, OF_SQUARES = 0.01, 0.01, 0.03
 #: Bounds on the norms of squares, over typical ones.
@@ -76,8 +86,6 @@ _FACTORS, _SQUARE_DOUBT, _USUALLY_OFF = (0.3, 4.0), 2.0, (0.35, 0.25)
 SQUARES = "scales of the features, refined"
 NORMS = "bound on the norms of records"
 TILTS = "how often features lie above their centre"
-#: What a tilt is counted in.
-TILT_UNIT = 2**10
 
 
 @dataclass(frozen=True)
@@ -160,26 +168,30 @@ class Preparation(Stage):
         return LocationParameters(*size, self.total, neighbours=self.neighbours)
 
     @property
-    def first_octaves(self) -> RowSums | None:
+    def first_octaves(self) -> SignedOctaves | None:
         """See `Stage.first_octaves`."""
         return None if self.located else self._looks.first_octaves(self.bounds)
 
-    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
+    def run(self, prepared: Prepared) -> Prepared:
         """Find centres, scales and norms, and hand on records that are centred and clipped.
 
         Privacy
         -------
-        Each step is spent before its noise is drawn: `docs/proofs/preparation.md`.
+        Everything is measured by the session: `docs/proofs/preparation.md`.
         """
-        from hushcov.kernel.records.compact import CompactRecords
         from hushcov.steps.location import find_location
 
-        step = self if self.alone else replace(self, total=budget.mu_left)  # proof: step 1
+        session = prepared.session
+        step = self if self.alone else replace(self, total=session.mu_left)  # proof: step 1
         found = prepared.place
         if found is None:
-            looked: Any = {"share": prepared.share, "bounds": self.bounds}
-            looked["octaves"] = prepared.octaves
-            found = find_location(prepared.records, step._looks, budget, entropy, **looked)
+            found = find_location(
+                session,
+                step._looks,
+                share=prepared.share,
+                bounds=self.bounds,
+                first=prepared.first,
+            )
         scale = prepared.feature_scale if self.known_scale else found.scale
         scale = np.where(found.found, scale, 0.0)
         flags = np.zeros(len(scale), dtype=bool)
@@ -188,16 +200,16 @@ class Preparation(Stage):
         reach = np.minimum(found.reach, WIDEST * scale) if self.known_scale else found.reach
         some = bool(scale.any())
         wide = np.maximum(reach, WIDEST * scale)
-        compact = CompactRecords(prepared.records, found.centre, wide, scale)  # proof: step 9
-        records, centre = CentredRecords(compact, np.zeros_like(scale), reach), found.centre
+        compact = session.view(views.compact(found.centre, wide, scale))  # proof: step 9
+        ready, centre = compact.view(views.centred(np.zeros_like(scale), reach)), found.centre
         bound = tilt = typical = means_sd = None
         if some:
-            args = (compact, found, scale, flags, prepared, budget, entropy)
-            centre, means_sd, moved, typical, stretch = step._refined(*args)
+            refined = step._refined(replace(prepared, session=compact), found, scale, flags)
+            centre, means_sd, moved, typical, stretch = refined
             moved = step._limited(moved, flags)
             grown = np.divide(moved, scale, out=np.ones_like(scale), where=scale > 0)
             scale, reach = moved, np.minimum(reach * np.maximum(grown, 1.0), wide)
-            records = CentredRecords(compact, centre - found.centre, reach)
+            ready = compact.view(views.centred(centre - found.centre, reach))
         unresolved = tuple(np.flatnonzero(~found.found).tolist())
         making = {**prepared.making, "unresolved": unresolved}
         if means_sd is not None:
@@ -205,31 +217,25 @@ class Preparation(Stage):
         if not self.known_scale:
             making["scales"] = "released"
         if some:
-            ready = replace(prepared, records=records, feature_scale=scale)
-            bound, tilt, tails = step._measured(ready, typical, budget, entropy)
+            bound, tilt, tails = step._measured(
+                replace(prepared, session=ready, feature_scale=scale), typical
+            )
             if (stretch != 1).any():
                 tails = replace(tails, stretch=tuple(stretch.tolist()))
             making |= {"shrunk": bound.shrunk, "tails": tails}
         return replace(
             prepared,
-            records=records,
+            session=ready,
             feature_scale=scale,
             location=centre,
             norm=bound,
             tilt=tilt,
             making=making,
-            octaves=None,
+            first=None,
         )
 
     def _refined(
-        self,
-        compact: Records,
-        found: Location,
-        scale: FloatArray,
-        flags: BoolArray,
-        prepared: Prepared,
-        budget: Budget,
-        entropy: Entropy,
+        self, prepared: Prepared, found: Location, scale: FloatArray, flags: BoolArray
     ) -> tuple[FloatArray, FloatArray | None, FloatArray, float | None, FloatArray]:
         """Return centres and scales nearer to means and deviations, from one or two readings.
 
@@ -239,31 +245,27 @@ class Preparation(Stage):
         scales that were wrong, where heavy tails go on. It comes before the means, which skewed
         columns would lose to a bound in units of scales that are too small.
         """
-        from hushcov.kernel.sums.bounded import sum_together
         from hushcov.steps.location import inside
 
-        share, n_found, n_scaled = prepared.share, found.found.sum(), np.count_nonzero(scale)
+        session, share = prepared.session, prepared.share
+        n_found, n_scaled = found.found.sum(), np.count_nonzero(scale)
         mu = math.sqrt(centre_share(self.n_records, int(n_found), self.total)) * self.total
         looks, square_mu = self._square_looks(share, int(n_scaled))
         first, now = np.ones_like(scale), scale
         if looks == _SQUARE_LOOKS:
-            budget.gaussian(square_mu, SQUARES)
-            squares, doubt = release_squares(compact, now, square_mu, self.neighbours, entropy)
+            squares, doubt = release_squares(
+                session, squares_of(session, now, square_mu), square_mu
+            )
             far = _farthest(found, found.centre, scale, self.bounds)
             first = self._factor(squares / share, doubt / share, far, now, square_mu, look=0)
             now = self._limited(now * first, flags)
-        of_units = self.neighbours.together > 1
-        wanted = [] if of_units else [centre_sums(compact, now, mu)]
+        sums = centre_sums(session, now, mu)
+        wanted: list[Query] = [sums] if isinstance(sums, BoundedSums) else []
         if looks:
-            wanted.append(_square_map(compact, now, square_mu).sums_of(compact))
-        sums = sum_together(compact, wanted) if wanted else []
-        budget.gaussian(mu, MEANS)
-        if of_units:
-            grid = FeatureGrid(now, WIDEST, HALF_WIDTH)
-            bound = centre_bound(grid, int(n_scaled), self.n_records, mu)
-            mean, noise = release_unit_centre(compact, grid, bound, mu, self.neighbours, entropy)
-        else:
-            mean, noise = release_centre(compact, now, mu, self.neighbours, entropy, sums=sums[0])
+            products = squares_of(session, now, square_mu)
+            wanted.append(products)
+        session.read(*wanted)
+        mean, noise = release_centre(session, sums, mu)
         mean, noise = mean / share, noise / share  # missing ones count as zeros
         counted = prepared.making.get("complete", {}).get("noise_sd", 0) / (share * self.n_records)
         means_sd: FloatArray | None = np.hypot(noise * now, np.abs(mean) * counted)
@@ -272,10 +274,7 @@ class Preparation(Stage):
         centre = inside(found.centre + mean, self.bounds)
         if not looks:
             return centre, means_sd, scale, None, first
-        budget.gaussian(square_mu, SQUARES)
-        squares, doubt = release_squares(
-            compact, now, square_mu, self.neighbours, entropy, sums=sums[-1]
-        )
+        squares, doubt = release_squares(session, products, square_mu)
         # About the mean rather than the centre of the looks; its noise has a square too.
         off = np.divide(mean, now, out=np.zeros_like(mean), where=now > 0)
         squares = squares / share - np.maximum(off**2 - noise**2, 0.0)
@@ -328,91 +327,85 @@ class Preparation(Stage):
         return np.where(half > 0, np.minimum(scale, half), scale)
 
     def _measured(
-        self, prepared: Prepared, typical: float | None, budget: Budget, entropy: Entropy
+        self, prepared: Prepared, typical: float | None
     ) -> tuple[NormBound, IntArray | None, Tails]:
         """Norms, tilts if asked for, and tails of centred records.
 
         One reading where about the variance of a feature is known; else the norms say it first.
         """
-        from hushcov.kernel.sums.bounded import sum_and_keep_signs
-
-        records, scale, share = prepared.records, prepared.feature_scale, prepared.share
+        session, scale, share = prepared.session, prepared.feature_scale, prepared.share
         mu = math.sqrt(OF_TAILS) * self.total
-        tilt, signs = None, 0
-        wanted = [norm_counts_of(records, *norm_bins(scale), signs=self.tilts)]
+        norms, signs = norm_counts(scale), SignSums(len(scale))
+        wanted: list[Query] = [signs, norms] if self.tilts else [norms]
         if typical is not None:
-            wanted.append(fourth_sums_of(records, *_fourth_map(records, scale, typical, mu)))
-        counts, fourths, *_ = [*sum_and_keep_signs(records, wanted, keep=self.tilts), None]
+            fourths = fourths_of(session, scale, typical, mu)
+            wanted.append(fourths)
+        session.read(*wanted, keep_signs=self.tilts)
+        tilt = None
         if self.tilts:
-            signs = len(scale)
-            tilt_mu = math.sqrt(OF_TILTS) * self.total
-            budget.gaussian(tilt_mu, TILTS)
-            tilt = release_tilts(records, tilt_mu, self.neighbours, entropy, sums=counts[:signs])
+            tilt = release_tilts(session, signs, math.sqrt(OF_TILTS) * self.total)
         norm_mu = math.sqrt(norm_share(self.n_records, self.n_features, self.total)) * self.total
-        args = (records, scale, norm_mu, self.neighbours, budget, entropy)
-        counts, sigma = release_norms(*args, counts=counts[signs:], part=NORMS)  # proof: step 3
+        noisy = session.measure(norms, norm_mu, NORMS)  # proof: step 3
+        counts = noisy.integers
         counts[0] -= round(self.n_records * (1 - share))  # zeros that stand for missing ones
-        rest = budget.left - OF_TAILS * self.total**2
+        rest = session.remaining - OF_TAILS * self.total**2
         rest = math.sqrt(max(rest, 1e-6 * self.total**2)) / self.neighbours.outer_product
         n_found = int(np.count_nonzero(scale))
-        bound = choose_norm(counts, sigma, self.n_records, n_found, rest)  # proof: step 4
-        budget.gaussian(mu, FOURTH_POWERS)
-        typical = bound.typical if typical is None else typical
-        fourth, noise = release_tails(
-            records, scale, typical, mu, self.neighbours, entropy, sums=fourths
-        )
+        bound = choose_norm(counts, noisy.sd, self.n_records, n_found, rest)  # proof: step 4
+        if typical is None:
+            fourths = fourths_of(session, scale, bound.typical, mu)
+        powers, noise = release_tails(session, fourths, mu)
+        fourth = np.where(scale > 0, powers, 0.0)
         tails = Tails(tuple((fourth / share).tolist()), noise / share, *bound.lost)
         return bound, tilt, tails
 
 
-def centre_sums(records: Records, scale: FloatArray, mu: float) -> RowSums:
-    """Return the sums that the centre is released from."""
+def centre_sums(session: Session, scale: FloatArray, mu: float) -> BoundedSums | UnitSums:
+    """Return the sums that the centre is released from; see `release_centre`.
+
+    Where units are bounded as one, the bound is what independent records add up to. Those of a unit
+    that are alike are shrunk, and means divided by what the mean record is shrunk by, so that they
+    have the noise of one record.
+    """
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    bound = centre_bound(grid, int(np.count_nonzero(scale)), records.n_records, mu)
-    return bounded_sums_of(records, grid, bound)
+    bound = centre_bound(grid, int(np.count_nonzero(scale)), session.n_records, mu)
+    together = session.relation.together
+    if together == 1:
+        return BoundedSums(grid, bound)  # proof: step 2
+    bound = max(_FACTOR_PART, math.floor(bound * math.sqrt(together)))
+    return UnitSums(grid, bound, bound // _FACTOR_PART, together)  # proof: step 10
 
 
 def release_centre(
-    records: Records,
-    scale: FloatArray,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-    *,
-    sums: IntArray | None = None,
+    session: Session, sums: BoundedSums | UnitSums, mu: float
 ) -> tuple[FloatArray, float]:
     """Means of records, each with its norm bounded; and their noise in units of the scales.
 
-    `sums` are those of `centre_sums`, where they are known from another pass.
-
     Privacy
     -------
-    Neighbours: as given; no precondition. A record adds an integer vector of norm at
-    most B to the sums, so they move by at most 2 B; the noise makes that `mu` deviations.
+    Neighbours: those of the session; no precondition. A record, or a unit, adds an integer vector
+    of norm at most B to the sums, so they move by at most 2 B.
     """
-    n, d = records.n_records, int(np.count_nonzero(scale))
-    grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
-    bound = centre_bound(grid, d, n, mu)
-    sums = records.map_sum(centre_sums(records, scale, mu)) if sums is None else sums
-    # proof: step 2
-    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2)
-    sigma = smallest_sigma(square, mu)  # proof: step 2
-    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
-    step = grid.step / n
-    return noisy * step * scale, sigma * step
+    noisy = session.measure(sums, mu, MEANS)
+    numbers, n = noisy.integers, float(session.n_records)
+    if isinstance(sums, UnitSums):  # proof: step 11
+        kept = numbers[-1] * sums.most_rows / (session.n_records * sums.factor_range)
+        n, numbers = n * min(1.0, max(_LEAST_KEPT, kept)), numbers[:-1]
+    step = noisy.unit / n
+    return np.asarray(numbers * step * sums.grid.feature_scale), noisy.sd * step
 
 
-def _square_map(records: Records, scale: FloatArray, mu: float) -> ProductMap:
-    """Return the map that squares are released from; its bound follows from the noise."""
+def squares_of(session: Session, scale: FloatArray, mu: float) -> Products:
+    """Return the query that squares are released from; its bound follows from the noise."""
     d = int(np.count_nonzero(scale))
     width = min(_SQUARE_WIDTH, math.floor((LARGEST_EXACT_FLOAT / len(scale)) ** 0.25) - 1)
     grid = FeatureGrid(scale, _SQUARE_RADIUS, width)  # sums of fourth powers are exact
     unit = round(1 / grid.step**2)
-    bound = min(_square_norm(records.n_records, d, mu) * unit, LARGEST_SIGMA * mu / 4)
+    bound = min(_square_norm(session.n_records, d, mu) * unit, LARGEST_SIGMA * mu / 4)
     bound = max(1, math.floor(bound))
     nowhere = np.empty(0, dtype=np.int64)
-    return ProductMap(
-        grid, nowhere, nowhere, 1, 1, unit, bound, factor_range=bound // 4, size_range=1, size_cap=1
+    return Products(
+        ProductMap(grid, nowhere, nowhere, 1, 1, unit, bound, bound // 4, size_range=1, size_cap=1)
     )
 
 
@@ -433,110 +426,67 @@ def _square_norm(n_records: int, n_found: int, mu: float) -> float:
     return min(SQUARE_NORMS[1], max(SQUARE_NORMS[0], factor)) * math.sqrt(2 * n_found)
 
 
-def release_squares(
-    records: Records,
-    scale: FloatArray,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-    *,
-    sums: IntArray | None = None,
-) -> tuple[FloatArray, float]:
+def release_squares(session: Session, query: Products, mu: float) -> tuple[FloatArray, float]:
     """Mean squares of centred records in squared scales, and their noise.
-
-    `sums` are those without noise, where they are known from another pass.
 
     Privacy
     -------
-    Neighbours: as given; no precondition. What a record adds has norm at most B but for
-    two numbers of a smaller range, so that the sums move by at most what step 8 of the proof
-    says; the noise makes that `mu` deviations.
+    Neighbours: those of the session; no precondition. What a record adds has norm at most B but for
+    two numbers of a smaller range, so that the sums move by at most what step 8 of the proof says.
     """
-    products = _square_map(records, scale, mu)
-    n, unit, bound = records.n_records, products.centre, products.norm_bound
-    sums = products.sum(records) if sums is None else sums  # proof: step 8
-    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2)
-    sigma = smallest_sigma(square + (bound // 4) ** 2 + 1, mu)  # proof: step 8
-    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
-    kept = min(1.0, max(0.1, noisy[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
-    return 1 + noisy[:-2] / (n * unit * kept), sigma / (n * unit * kept)
+    noisy = session.measure(query, mu, SQUARES)  # proof: step 8
+    sums, n = noisy.integers, session.n_records
+    unit, bound = query.products.centre, query.products.norm_bound
+    kept = min(1.0, max(0.1, sums[-2] / (n * (bound // 4)))) if bound >= 4 else 1.0
+    return 1 + sums[:-2] / (n * unit * kept), noisy.sd / (n * unit * kept)
 
 
-def release_tilts(
-    records: Records,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-    *,
-    sums: IntArray | None = None,
-) -> IntArray:
+def release_tilts(session: Session, query: SignSums, mu: float) -> IntArray:
     """The means of the signs of centred records, in units of 1 / `TILT_UNIT`.
 
     Those that noise may have made are zero: the noise of two tilts would stand in for a pair.
-    `sums` are `sign_sums(records)`, where they are known from another pass.
 
     Privacy
     -------
-    Neighbours: as given; no precondition. Each of the d sums moves by at most 2, all of
-    them by at most 2 sqrt(d); the noise makes that `mu` deviations.
+    Neighbours: those of the session; no precondition. Each of the d sums moves by at most 2, all of
+    them by at most 2 sqrt(d).
     """
-    sums = sign_sums(records) if sums is None else sums  # proof: step 5
-    d = len(sums)
-    square = neighbours.moved(replaced=4 * d, removed=d)
-    sigma = smallest_sigma(square, mu)  # proof: step 5
-    noisy = sums + rounded_normal(entropy.generator, sigma, d)
-    noisy[np.abs(noisy) < _TILT_EVIDENCE * sigma] = 0
-    tilt = np.rint(TILT_UNIT * noisy / records.n_records)
+    noisy = session.measure(query, mu, TILTS)  # proof: step 5
+    sums = noisy.integers
+    sums[np.abs(sums) < _TILT_EVIDENCE * noisy.sd] = 0
+    tilt = np.rint(TILT_UNIT * sums / session.n_records)
     return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
 
 
-def _fourth_map(
-    records: Records, scale: FloatArray, typical: float, mu: float
-) -> tuple[FeatureGrid, int, int]:
-    """Return grid, bits of the unit, and bound of the fourth powers that tails are released from.
+def fourths_of(session: Session, scale: FloatArray, typical: float, mu: float) -> FourthPowers:
+    """Return the query of fourth powers that tails are released from.
 
-    The bound follows from the noise that it brings, within bounds.
+    `typical` is about the variance of a feature, in scales. The bound follows from the noise that
+    it brings, within bounds.
     """
-    n, d = records.n_records, int(np.count_nonzero(scale))
+    n, d = session.n_records, int(np.count_nonzero(scale))
     grid = FeatureGrid(scale, WIDEST, HALF_WIDTH)
     bits = _TAIL_BITS + round(2 * math.log2(typical))
     bits = min(_MOST_BITS, max(_FEWEST_BITS, bits))
     unit = 2.0**bits * grid.step**4
     largest = min(_MOST_TAIL, max(_LEAST_TAIL, _TAIL_NOISE * n * mu / math.sqrt(2 * d)))
-    exact = min(2 ** (52 - bits), math.isqrt(2**52 // records.n_features))
+    exact = min(2 ** (52 - bits), math.isqrt(2**52 // session.n_features))
     exact = min(exact, math.floor(LARGEST_SIGMA * mu / 2))  # its noise can be drawn
     bound = max(1, min(exact, math.floor(largest * typical**2 * math.sqrt(d) / unit)))
-    return grid, bits, bound
+    return FourthPowers(grid, bits, bound)
 
 
-def release_tails(
-    records: Records,
-    scale: FloatArray,
-    typical: float,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-    *,
-    sums: IntArray | None = None,
-) -> tuple[FloatArray, float]:
+def release_tails(session: Session, query: FourthPowers, mu: float) -> tuple[FloatArray, float]:
     """Means of fourth powers of centred features, in scales, and the deviation of their noise.
-
-    `typical` is about the variance of a feature, in scales. `sums` are those without noise, where
-    they are known from another pass.
 
     Privacy
     -------
-    Neighbours: as given; no precondition. A record adds integers that are not negative,
-    of norm at most B, so the sums move by at most sqrt(2) B; the noise makes that `mu` deviations.
+    Neighbours: those of the session; no precondition. A record adds integers that are not negative,
+    of norm at most B, so the sums move by at most sqrt(2) B.
     """
-    grid, bits, bound = _fourth_map(records, scale, typical, mu)
-    if sums is None:
-        sums = records.map_sum(fourth_sums_of(records, grid, bits, bound))  # proof: step 6
-    square = neighbours.moved(replaced=2 * bound**2, removed=bound**2)
-    sigma = smallest_sigma(square, mu)  # proof: step 6
-    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
-    unit = 2.0**bits * grid.step**4 / records.n_records
-    return np.where(scale > 0, noisy * unit, 0.0), sigma * unit
+    noisy = session.measure(query, mu, FOURTH_POWERS)  # proof: step 6
+    unit = noisy.unit / session.n_records
+    return np.asarray(noisy.integers * unit), noisy.sd * unit
 
 
 def centre_bound(grid: FeatureGrid, n_found: int, n_records: int, mu: float) -> int:
@@ -574,42 +524,3 @@ def norm_share(n_records: int, n_features: int, total: float) -> float:
 def square_noise(n_records: float, n_found: int, mu: float) -> float:
     """About the noise of mean squares, in squared scales."""
     return 2 * SQUARE_NORMS[0] * math.sqrt(2 * n_found) / (n_records * mu)
-
-
-# Means of records whose units are bounded as one: what a unit's records add up to is shorter.
-
-
-_FACTOR_PART = 4  # norm bound over the range of the number that says how far a unit was shrunk
-_LEAST_KEPT = 0.02
-
-
-def release_unit_centre(
-    records: Records,
-    grid: FeatureGrid,
-    row_bound: int,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-) -> tuple[FloatArray, float]:
-    """Means of records, and their noise in units of the scales.
-
-    `row_bound` is what the norm of one record is bounded by elsewhere, in steps of the grid.
-
-    The bound is what independent records add up to. Those of a unit that are alike are shrunk, and
-    means divided by what the mean record is shrunk by, so that they have the noise of one record.
-
-    Privacy
-    -------
-    Neighbours: as given; no precondition. A unit adds integers of norm at most B, and a number of
-    a smaller range: `docs/proofs/preparation.md`, step 10.
-    """
-    n, together = records.n_records, neighbours.together
-    bound = max(_FACTOR_PART, math.floor(row_bound * math.sqrt(together)))
-    factor_range = bound // _FACTOR_PART
-    sums = unit_means(records, grid, bound, factor_range, together)  # proof: step 10
-    square = neighbours.moved(replaced=4 * bound**2, removed=bound**2) + factor_range**2
-    sigma = smallest_sigma(neighbours.shared(square), mu)  # proof: step 11
-    noisy = sums + rounded_normal(entropy.generator, sigma, len(sums))
-    kept = min(1.0, max(_LEAST_KEPT, noisy[-1] * together / (n * factor_range)))
-    step = grid.step / (n * kept)
-    return np.asarray(noisy[:-1] * step * grid.feature_scale), sigma * step

@@ -9,13 +9,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
+from hushcov.kernel import views
+from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.grids import Bounds
-from hushcov.kernel.noise import Entropy, rounded_normal
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.records.transforms import RANK, Transform, Transforms
-from hushcov.kernel.sums.counts import edge_counts
-from hushcov.kernel.sums.rows import RowSums
+from hushcov.kernel.queries import LevelCounts, SignedOctaves
+from hushcov.kernel.views import RANK, Transform, Transforms
 from hushcov.steps import Prepared, Stage
 from hushcov.steps.location import Location, LocationParameters, find_location
 
@@ -85,29 +83,32 @@ class Quantiles(Stage):
         return math.sqrt(max(bought, needed)) * self.total
 
     @property
-    def first_octaves(self) -> RowSums | None:
+    def first_octaves(self) -> SignedOctaves | None:
         """See `Stage.first_octaves`."""
         return self._looks.first_octaves(self.bounds)
 
-    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
+    def run(self, prepared: Prepared) -> Prepared:
         """Find centres and scales, then release counts, and hand on capped and scored records.
 
         Privacy
         -------
-        Each step is spent before its noise is drawn: `docs/proofs/quantiles.md`.
+        Everything is measured by the session: `docs/proofs/quantiles.md`.
         """
-        step = self if self.alone else replace(self, total=budget.mu_left)
-        records, share = prepared.records, prepared.share
-        known: Any = {"share": share, "bounds": self.bounds, "octaves": prepared.octaves}
-        place = find_location(records, step._looks, budget, entropy, **known)
+        session, share = prepared.session, prepared.share
+        step = self if self.alone else replace(self, total=session.mu_left)
+        place = find_location(
+            session, step._looks, share=share, bounds=self.bounds, first=prepared.first
+        )
         every, mapped = self.marginals is not None, set(self.transforms.by_quantiles.tolist())
         columns = np.arange(self.n_features) if every else self.transforms.by_quantiles
         centre, scale = place.centre[columns], place.scale[columns]
         edges = bin_edges(centre, scale)
-        budget.gaussian(step._mu, self.released)  # proof: step 3
-        counts, sigma = release_counts(records, columns, edges, step._mu, self.neighbours, entropy)
+        noisy = session.measure(
+            level_counts(columns, edges), step._mu, self.released
+        )  # proof: step 3
+        counts, sigma = noisy.integers.astype(np.float64), noisy.sd  # proof: step 2
         likely = reference_shares(edges, centre, scale)
-        n = share * records.n_records
+        n = share * session.n_records
         shares = read_shares(counts, sigma, n, likely)  # proof: step 4
         clear = read_shares(counts, sigma, n, likely, _CLEAR) if every else shares
         made: list[Any] = list(self.transforms.columns)
@@ -129,10 +130,10 @@ class Quantiles(Stage):
             making["marginals"] = tuple(marginals)
         return replace(
             prepared,
-            records=Transforms(tuple(applied)).view(records),  # proof: step 5
+            session=session.view(views.transformed(Transforms(tuple(applied)))),  # proof: step 5
             place=Location(*moments),
             making=making,
-            octaves=None,
+            first=None,
         )
 
 
@@ -156,34 +157,14 @@ def reference_shares(edges: FloatArray, centre: FloatArray, scale: FloatArray) -
     return np.maximum(np.diff(below, axis=1), 1e-12)
 
 
-def level_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntArray:
-    """Count columns (rows) between edges: in 8, then in 64, then in 512 bins."""
-    counts = edge_counts(records, columns, edges)
-    sizes = [_CHILDREN**level for level in range(1, _LEVELS + 1)]
-    levels = [counts.reshape(len(counts), size, -1).sum(axis=2) for size in sizes]
-    return np.concatenate(levels, axis=1)
+def level_counts(columns: IntArray, edges: FloatArray) -> LevelCounts:
+    """Return the query that counts columns (rows) between edges: in 8, then in 64 and 512 bins.
 
-
-def release_counts(
-    records: Records,
-    columns: IntArray,
-    edges: FloatArray,
-    mu: float,
-    neighbours: Neighbours,
-    entropy: Entropy,
-) -> tuple[FloatArray, int]:
-    """Return noisy counts of columns between edges at all levels, and their deviation.
-
-    Privacy
-    -------
-    Neighbours: as given; no precondition. A record adds one count to each level of a column, so
-    that k columns move by at most sqrt(6 k) where it is replaced, and by sqrt(3 k) where it is
-    removed; the noise makes that `mu` deviations.
+    A record adds one count to each level of a column, so that k columns move by at most sqrt(6 k)
+    where it is replaced, and by sqrt(3 k) where it is removed.
     """
-    counts = level_counts(records, columns, edges)  # proof: step 1
-    sigma = smallest_sigma(count_square(len(columns), neighbours), mu)  # proof: step 1
-    noise = rounded_normal(entropy.generator, sigma, counts.size).reshape(counts.shape)
-    return (counts + noise).astype(np.float64), sigma  # proof: step 2
+    sizes = tuple(_CHILDREN**level for level in range(1, _LEVELS + 1))
+    return LevelCounts(columns, edges, sizes)  # proof: step 1
 
 
 def read_shares(

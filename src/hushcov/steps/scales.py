@@ -20,10 +20,14 @@ from hushcov._arrays import Float32Array, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import LARGEST_CALIBRATED_N
-from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, smallest_sigma
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.counts import LARGEST_EXPONENT, SMALLEST_EXPONENT, log2_histogram
+from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
+from hushcov.kernel.queries import (
+    LARGEST_EXPONENT,
+    LARGEST_SIGMA,
+    SMALLEST_EXPONENT,
+    ScaleCounts,
+)
+from hushcov.kernel.session import Session
 from hushcov.steps import Prepared, Stage
 
 # The laws that counts are compared with: eight to an octave, and these shares of values that are
@@ -93,10 +97,9 @@ class ScaleParameters(Stage):
         """See `Stage.drowns`."""
         return self.sigma > _LARGEST_NOISE * self.n_records
 
-    def run(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Prepared:
+    def run(self, prepared: Prepared) -> Prepared:
         """Release the scales, and hand them on."""
-        budget.gaussian(self.mu, self.released)  # proof: step 2
-        scale = trusted_scale(release_scales(prepared.records, self, entropy))
+        scale = trusted_scale(release_scales(prepared.session, self))
         # The zeros of records that miss a value made scales smaller than complete ones have.
         scale = scale / math.sqrt(prepared.share)
         making = {**prepared.making, "scales": "released"}
@@ -127,13 +130,11 @@ def scale_parameters(
 
 
 def _sigma(n_features: int, mu: float, neighbours: Neighbours) -> int:
-    square = neighbours.moved(replaced=2 * n_features, removed=n_features)
-    return smallest_sigma(square, mu)  # proof: step 1
+    (sigma,) = ScaleCounts(n_features).deviations(mu, neighbours)  # proof: step 1
+    return sigma
 
 
-def release_scales(
-    records: Records, parameters: ScaleParameters, entropy: Entropy
-) -> FeatureScales:
+def release_scales(session: Session, parameters: ScaleParameters) -> FeatureScales:
     """Release the scale of every feature of records whose mean is zero.
 
     The noisy counts of a feature are compared with those that a normal law would have, with any
@@ -151,16 +152,15 @@ def release_scales(
     arithmetic, and the scales are computed from them: `parameters.mu` is all that is spent.
     See `docs/proofs/scales.md`.
     """
-    if (records.n_records, records.n_features) != (parameters.n_records, parameters.n_features):
+    if (session.n_records, session.n_features) != (parameters.n_records, parameters.n_features):
         raise DataError(
             f"records must be {parameters.n_records:,} with {parameters.n_features} features as "
-            f"declared, got {records.n_records:,} with {records.n_features}: declare their true "
+            f"declared, got {session.n_records:,} with {session.n_features}: declare their true "
             "size."
         )
-    check_entropy(entropy)
-    counts = log2_histogram(records)
-    noise = rounded_normal(entropy.generator, parameters.sigma, counts.size)
-    counts += noise.reshape(counts.shape)  # proof: step 2
+    query, noise = ScaleCounts(parameters.n_features), (parameters.sigma,)
+    noisy = session.measure(query, parameters.mu, parameters.released, deviations=noise)
+    counts = noisy.integers  # proof: step 2
     scale, uncertain = estimate_scales(
         counts, parameters.n_records, parameters.sigma
     )  # proof: step 3

@@ -17,9 +17,10 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SIGMA, Entropy
+from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.queries import noise_sigmas, squared_sensitivity
 from hushcov.kernel.records.base import MappedRecords, Records, View, like
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.mechanisms.gaussian.mechanism import noise_sigmas, squared_sensitivity, symmetric_noise
 from hushcov.release import Release
 from hushcov_lab.peers.room import Peer, PeerParameters, allowed_for
 

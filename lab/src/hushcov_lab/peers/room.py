@@ -11,6 +11,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.noise import Entropy, check_entropy
 from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import unwrap
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
@@ -80,13 +81,14 @@ class PeerPlan(MechanismPlan[Any]):
 
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared) -> Release:
         """Release with numbers for the budget that steps before it left."""
         peer = self.mechanism
         assert isinstance(peer, Peer)
+        records, budget, entropy = unwrap(prepared.session)
         parameters = peer.renew(self, prepared, budget)
         scale = prepared.feature_scale
-        return type(peer).release_by(prepared.records, scale, parameters, entropy, budget)
+        return type(peer).release_by(records, scale, parameters, entropy, budget)
 
 
 class Peer(Mechanism):

@@ -27,9 +27,10 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, Entropy, gumbel_top, rounded_normal
+from hushcov.kernel.queries import squared_sensitivity
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, squared_sensitivity
+from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov_lab.peers.room import Peer, PeerParameters, PeerPlan, allowed_for

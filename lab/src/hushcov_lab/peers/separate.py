@@ -23,10 +23,12 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.queries import noise_sigmas
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm, noise_sigmas, symmetric_noise
+from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm
 from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov_lab.peers.room import Peer, PeerParameters, PeerPlan, allowed_for

@@ -95,7 +95,8 @@ class Budget:
         self.part = UNSPENT  # what steps release that say nothing of it
         self._taken, self._started = 0.0, False
         self._fixed = list(fixed)
-        self._spent: dict[str, float | Event] = {}  # times on the clock, and fixed events
+        #: Everything that was spent, in order: its part, with the time on the clock or the event.
+        self.charges: list[tuple[str, float | Event]] = []
         clock = () if self.mu == 0 else (self._clocked(self.mu * _ABOVE),)
         events = relation.charged((*fixed, *clock))
         allowed = delta if numerical_delta == 0 else (delta - numerical_delta) * (1 - 2.0**-50)
@@ -188,23 +189,20 @@ class Budget:
                 "the mechanism, and nothing more was released."
             )
         self._taken += time
-        part = self.part if part is None else part
-        before = self._spent.get(part, 0.0)
-        assert isinstance(before, float), "a part is on the clock, or fixed"
-        self._spent[part] = before + time
+        self.charges.append((self.part if part is None else part, time))
 
     def fixed(self, event: Event, part: str) -> None:
         """Take the next of the fixed events, or raise; before it is run.
 
         It may be smaller than what was certified.
         """
-        if not self._fixed or not _covers(self._fixed[0], event) or part in self._spent:
+        if not self._fixed or not _covers(self._fixed[0], event) or part in dict(self.charges):
             raise PrivacyConditionError(
                 f"the budget of a release was not certified for {event!r}: this is a mistake in "
                 "the mechanism, and nothing more was released."
             )
         del self._fixed[0]
-        self._spent[part] = event
+        self.charges.append((part, event))
 
     @property
     def parts(self) -> tuple[tuple[str, tuple[Event, ...]], ...]:
@@ -213,7 +211,13 @@ class Budget:
         What was certified and not spent is a part, too: how much that is may depend on the records,
         so that nobody gets it back.
         """
-        listed: list[tuple[str, float | Event]] = list(self._spent.items())
+        spent: dict[str, float | Event] = {}
+        for part, cost in self.charges:
+            before = spent.get(part, 0.0)
+            on_clock = isinstance(before, float) and isinstance(cost, float)
+            assert on_clock or part not in spent, "a part is on the clock, or fixed"
+            spent[part] = before + cost if on_clock else cost  # type: ignore[operator]
+        listed = list(spent.items())
         if self.left > _NEGLIGIBLE * self.mu**2:
             listed.append((UNSPENT, self.left))
         times = [place for place, (_, cost) in enumerate(listed) if isinstance(cost, float)]

@@ -18,11 +18,9 @@ from hushcov._triangle import mirror, pairs_beyond, spread_pairs
 from hushcov._words import number
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import Budget, smallest_sigma
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
-from hushcov.kernel.noise import Entropy, check_entropy, rounded_normal
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.kernel.queries import Gram, PairSigns, UnitGram
+from hushcov.kernel.session import Session
 from hushcov.mechanisms.adaptive.pairs import (
     FINE,
     FIRST_LOOK,
@@ -41,16 +39,12 @@ from hushcov.mechanisms.adaptive.pairs import (
     with_errors,
 )
 from hushcov.mechanisms.gaussian.mechanism import (
-    NOISE_STRIP,
     RADIUS,
     exact_half_width,
-    noise_sigmas,
     norm_in_steps,
-    symmetric_noise,
-    unit_sigmas,
 )
 from hushcov.mechanisms.screened.mechanism import pair_of
-from hushcov.mechanisms.screened.values import TO_CORRELATION, CentredSigns, SignScreen
+from hushcov.mechanisms.screened.values import TO_CORRELATION
 from hushcov.postprocess import (
     Candidate,
     beside,
@@ -74,7 +68,7 @@ from hushcov.steps.norms import (
     NormBound,
     UnitBound,
     choose_norm,
-    release_norms,
+    norm_counts,
     release_unit_bound,
 )
 
@@ -92,11 +86,10 @@ class WholeMatrix:
 
     def __init__(
         self,
-        records: Records,
+        session: Session,
         feature_scale: FloatArray,
         inputs: ReleaseInputs,
         bound: NormBound,
-        time: float,
         *,
         widest: bool,
         units: UnitBound | None = None,
@@ -105,44 +98,32 @@ class WholeMatrix:
         d, n, together = inputs.n_features, inputs.n_records, inputs.neighbours.together
         norm = bound.norm if units is None else math.sqrt(units.norm / together)
         norm = min(norm, radius * math.sqrt(d))
-        half_width = exact_half_width(inputs, radius, norm, math.sqrt(LEAST_SHARE * time))
+        least = math.sqrt(LEAST_SHARE * session.remaining)
+        half_width = exact_half_width(inputs, radius, norm, least)
         grid = FeatureGrid(feature_scale, radius, half_width)
-        self._of_units = units is not None
-        if units is None:
-            self._bound = norm_in_steps(norm, d, radius, half_width)
-            self._gram = row_bounded_gram(records, grid, self._bound)  # proof: step 4
-        else:
-            from hushcov.kernel.sums.gram import unit_bounded_gram
-
-            self._bound = max(1, math.floor(units.norm / grid.step**2))
-            self._gram = unit_bounded_gram(records, grid, self._bound, together)  # proof: step 8
-        self._neighbours = inputs.neighbours
+        self._session, self._query = session, _matrix_of(grid, norm, units, together)
         cut = bound.cut if units is None else units.cut
-        self._half_width, self._unit = half_width, grid.step**2 / n / (1 - cut)
+        self._unit = grid.step**2 / n / (1 - cut)
         self._precision: FloatArray = np.zeros(2)
         self.mean: FloatArray = np.zeros((d, d))
 
     def after(self, before: WholeMatrix, trust: float) -> WholeMatrix:
-        """Take looks at another bound, with what the error of that bound leaves of their weight."""
+        """Reuse earlier looks at another bound, down-weighted for their bias."""
         self._precision, self.mean = trust * before._precision, before.mean
         return self
 
-    def look(self, mu: float, budget: Budget, entropy: Entropy) -> None:
+    def look(self, mu: float) -> None:
         """Release the matrix once more.
 
         Privacy
         -------
-        Neighbours: those of the inputs; no precondition. The upper triangle moves by at most `mu`
-        deviations of its noise, whose time is taken before it is drawn.
+        Neighbours: those of the session; no precondition. The upper triangle moves by at most `mu`
+        deviations of its noise.
         """
-        budget.gaussian(mu)  # proof: step 4
-        d = len(self._gram)
-        if self._of_units:
-            sigmas = unit_sigmas(self._bound, mu, self._neighbours)  # proof: step 8
-        else:
-            sigmas = noise_sigmas(d, self._half_width, self._bound, mu, self._neighbours)
-        drawn = self._gram + symmetric_noise(entropy.generator, d, *sigmas)
-        weights = 1 / (np.array(sigmas, dtype=np.float64) * self._unit) ** 2
+        self._session.read(self._query)  # once for all looks
+        noisy = self._session.measure(self._query, mu)  # proof: step 4
+        drawn, d = noisy.integers, len(noisy.integers)
+        weights = 1 / (np.array(noisy.deviations, dtype=np.float64) * self._unit) ** 2
         share = weights / (self._precision + weights)
         before, unit = self.mean, self._unit
         fresh = drawn.diagonal() * unit
@@ -162,6 +143,16 @@ class WholeMatrix:
         """Deviations of the noise of the mean off and on the diagonal."""
         off, on = 1 / np.sqrt(self._precision)
         return float(off), float(on)
+
+
+def _matrix_of(
+    grid: FeatureGrid, norm: float, units: UnitBound | None, together: int
+) -> Gram | UnitGram:
+    """Return the query of the matrix of records, or of units that are bounded as one."""
+    if units is None:
+        bound = norm_in_steps(norm, grid.n_features, grid.radius, grid.half_width)
+        return Gram(grid, bound)  # proof: step 4
+    return UnitGram(grid, max(1, math.floor(units.norm / grid.step**2)), together)  # proof: step 8
 
 
 # A first look at all pairs: by their signs, which is cheap, or by their products.
@@ -186,20 +177,14 @@ class Probe:
         return float(np.vdot(self.mean, self.mean))
 
 
-def look_at_matrix(whole: WholeMatrix, mu: float, budget: Budget, entropy: Entropy) -> Probe:
+def look_at_matrix(whole: WholeMatrix, mu: float) -> Probe:
     """A look at the matrix itself; see `WholeMatrix.look`."""
-    whole.look(mu, budget, entropy)
+    whole.look(mu)
     return Probe(whole.mean, whole.noise_sd[0], whole)
 
 
 def look_at_signs(
-    sums: IntArray,
-    screen: SignScreen,
-    inputs: ReleaseInputs,
-    typical: float,
-    mu: float,
-    budget: Budget,
-    entropy: Entropy,
+    session: Session, scores: PairSigns, inputs: ReleaseInputs, typical: float, mu: float
 ) -> Probe:
     """Release the sums of products of signs of all pairs, and make a covariance of them.
 
@@ -207,31 +192,23 @@ def look_at_signs(
 
     Privacy
     -------
-    Neighbours: those of the inputs; no precondition. What a record adds to all pairs has a norm of
-    at most sqrt(d (d - 1) / 2) and a distance of at most d from what another adds, and rounding a
-    sum moves it by less than 1.
-    The noise makes that `mu` deviations, whose time is taken before it is drawn.
+    Neighbours: those of the session; no precondition. See `PairSigns.squared_distance`.
     """
     n, d = inputs.n_records, inputs.n_features
-    root = math.isqrt(d * (d - 1) // 2) + 1
-    moved = inputs.neighbours.moved(replaced=d, removed=min(d, root))
-    sensitivity = screen.resolution * moved + screen.rounding * root
-    budget.gaussian(mu)  # proof: step 7
-    sigma = smallest_sigma(sensitivity**2, mu)  # proof: step 7
-    variances = screen.variances(d)
+    variances = scores.variances()
     unit = typical / float(variances.mean())
-    in_scales = TO_CORRELATION * unit / (n * screen.resolution)
+    in_scales = TO_CORRELATION * unit / (n * scores.resolution)
     mean = np.empty((d, d))
-    for start in range(0, len(sums), NOISE_STRIP):
-        part = sums[start : start + NOISE_STRIP]
-        noisy = rounded_normal(entropy.generator, sigma, len(part))
-        noisy += part
+
+    def take(start: int, noisy: IntArray) -> None:
         spread_pairs(start, noisy, mean, in_scales)
+
+    noisy = session.measure_in_strips(scores, mu, take)  # proof: step 7
     mirror(mean)
     np.fill_diagonal(mean, variances * unit)
     # Sampling errors are larger by the same factor as scores.
     sampling = typical * math.sqrt((TO_CORRELATION**2 - 1) / inputs.n_sampled)
-    return Probe(mean, math.hypot(sigma * in_scales, sampling))
+    return Probe(mean, math.hypot(noisy.sd * in_scales, sampling))
 
 
 def missing_share(seen: Probe, norm: NormBound) -> float:
@@ -270,7 +247,7 @@ class Readers:
 
     matrix: Callable[..., WholeMatrix] = WholeMatrix
     pairs: Callable[..., PairValues] = release_pairs
-    screen: Callable[[], SignScreen] = SignScreen
+    signs: Callable[..., PairSigns] = PairSigns
 
 
 _READERS = Readers()
@@ -280,11 +257,9 @@ _READERS = Readers()
 class _Run:
     """One release under way: what is fixed, and what was released so far."""
 
-    records: Records
+    session: Session
     scale: FloatArray
     parameters: AdaptiveParameters
-    entropy: Entropy
-    budget: Budget
     norm: NormBound
     given: Prepared
     readers: Readers
@@ -294,7 +269,7 @@ class _Run:
     def sampled(self) -> int:
         if self.units is None:
             return self.parameters.inputs.n_sampled
-        return max(1, round(self.records.n_records / (self.alike or 1.0)))
+        return max(1, round(self.session.n_records / (self.alike or 1.0)))
 
     @property
     def alike(self) -> float | None:
@@ -312,8 +287,6 @@ class _Run:
 def release_adaptive(
     prepared: Prepared,
     parameters: AdaptiveParameters,
-    budget: Budget,
-    entropy: Entropy,
     *,
     sparse: bool = False,
     readers: Readers = _READERS,
@@ -328,23 +301,22 @@ def release_adaptive(
     See `AdaptiveParameters.budget`. Scales, norms and tilts are public, or were released by steps
     on the same budget.
     """
-    check_entropy(entropy)
-    if readers is not _READERS and entropy.private:
+    session, inputs = prepared.session, parameters.inputs
+    if readers is not _READERS and session.private:
         raise PrivacyConditionError(
             "other readers than the default's promise nothing: pass a seeded source of noise."
         )
-    records, inputs = prepared.records, parameters.inputs
-    inputs.check_size(records)
+    inputs.check_size(session)
     scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
-    budget.part = parameters.part
-    parameters.expect(budget)
-    norm = prepared.norm or _released_norm(records, scale, inputs, budget, entropy)
-    run = _Run(records, scale, parameters, entropy, budget, norm, prepared, readers)
+    session.name_parts(parameters.part)
+    parameters.expect(session)
+    norm = prepared.norm or _released_norm(session, scale, inputs)
+    run = _Run(session, scale, parameters, norm, prepared, readers)
     if inputs.neighbours.together > 1 and not sparse:
         run.units = _unit_bound(run)
     # Whether few pairs would have much less noise than all; from released and public numbers.
-    all_pairs = _entry_noise(run, budget.mu_left)
-    few = value_noise(run.d, inputs, 0.6 * budget.mu_left, run.alike)
+    all_pairs = _entry_noise(run, session.mu_left)
+    few = value_noise(run.d, inputs, 0.6 * session.mu_left, run.alike)
     all_pairs, few = (detection_deviation(noise, run.sampled) for noise in (all_pairs, few))
     heavy = norm.norm**2 > _HEAVY * run.d * norm.typical
     if not sparse and all_pairs <= (_WORTH_HEAVY if heavy else _WORTH) * few:
@@ -362,37 +334,31 @@ def release_adaptive(
     if probe is not None and math.hypot(hidden, noise) > _LEAN * _whole_noise(run):
         return _of_whole(run, probe)
     norm_of = 1.0 if probe is None else largest(_taken(probe, ladder.pairs))
-    values = readers.pairs(
-        records, scale, inputs, ladder.pairs, ladder.real, norm_of, budget, entropy
-    )
+    values = readers.pairs(session, scale, inputs, ladder.pairs, ladder.real, norm_of)
     return _of_pairs(run, ladder, values, hidden, sparse=sparse)
 
 
-def _released_norm(
-    records: Records, scale: FloatArray, inputs: ReleaseInputs, budget: Budget, entropy: Entropy
-) -> NormBound:
+def _released_norm(session: Session, scale: FloatArray, inputs: ReleaseInputs) -> NormBound:
     """A bound on the norm of records, where no step before released one."""
-    mu = math.sqrt(NORMS * budget.left)
+    mu = math.sqrt(NORMS * session.remaining)
     found = int(np.count_nonzero(scale))
     if found == 0:
         return NormBound(1.0, 0.0, 1.0)
-    args = (records, scale, mu, inputs.neighbours, budget, entropy)
-    counts, sigma = release_norms(*args)  # proof: step 5
-    mu = budget.mu_left / inputs.neighbours.outer_product
-    return choose_norm(counts, sigma, inputs.n_records, found, mu)
+    noisy = session.measure(norm_counts(scale), mu)  # proof: step 5
+    mu = session.mu_left / inputs.neighbours.outer_product
+    return choose_norm(noisy.integers, noisy.sd, inputs.n_records, found, mu)
 
 
 def _unit_bound(run: _Run) -> UnitBound:
     """A bound on what a unit adds to the whole matrix."""
-    inputs, budget = run.parameters.inputs, run.budget
+    inputs, session = run.parameters.inputs, run.session
     radius = RADIUS if run.given.norm is None else WIDEST
-    least = math.sqrt(LEAST_SHARE * budget.left)
+    least = math.sqrt(LEAST_SHARE * session.remaining)
     grid = FeatureGrid(
         run.scale, radius, exact_half_width(inputs, radius, radius * math.sqrt(run.d), least)
     )
-    mu = math.sqrt(NORMS * budget.left)
-    args = (run.records, grid, inputs, run.norm.typical, mu, budget, run.entropy)
-    return release_unit_bound(*args)  # proof: step 8
+    mu = math.sqrt(NORMS * session.remaining)
+    return release_unit_bound(session, grid, inputs, run.norm.typical, mu)  # proof: step 8
 
 
 def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
@@ -400,21 +366,20 @@ def _scored(run: _Run, *, probed: bool) -> tuple[Ladder, Probe | None]:
 
     With `probed`, a noisy look at all of them before.
     """
-    tilt, d = run.given.tilt, run.d
-    screen = run.readers.screen() if tilt is None else CentredSigns(tuple(tilt.tolist()))
-    sums = screen.sums(run.records)  # proof: step 2
+    tilt, d, inputs = run.given.tilt, run.d, run.parameters.inputs
+    scores = run.readers.signs(d, None if tilt is None else tuple(tilt.tolist()))
+    run.session.read(scores)  # proof: step 2
     probe = None
     if probed:
-        mu = math.sqrt(PROBE * run.budget.left)
+        mu = math.sqrt(PROBE * run.session.remaining)
         # Signs show nearly as much as products, unless features are skewed: those hardly differ.
-        seen = float(screen.variances(d).mean()) > _LEAST_VARIANCE
+        seen = float(scores.variances().mean()) > _LEAST_VARIANCE
         if seen and run.units is None:
-            inputs, typical = run.parameters.inputs, run.norm.typical
-            probe = look_at_signs(sums, screen, inputs, typical, mu, run.budget, run.entropy)
+            probe = look_at_signs(run.session, scores, inputs, run.norm.typical, mu)
         else:
-            probe = look_at_matrix(_whole(run), mu, run.budget, run.entropy)
-    first = d * max(1, run.parameters.inputs.row_sparsity - 1) // 16
-    return Ladder(np.abs(sums, out=sums), screen, run.parameters.inputs, first), probe
+            probe = look_at_matrix(_whole(run), mu)
+    first = d * max(1, inputs.row_sparsity - 1) // 16
+    return Ladder(run.session, scores, inputs, first), probe
 
 
 def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
@@ -422,7 +387,7 @@ def _climb(run: _Run, ladder: Ladder, probe: Probe | None) -> bool:
 
     That is asked once: afterwards less is beside the pairs, and the whole matrix has more noise.
     """
-    while ladder.climb(run.budget, run.entropy, WEAKEST * _pair_noise(run, ladder)):
+    while ladder.climb(WEAKEST * _pair_noise(run, ladder)):
         enough = ladder.narrowed >= _NARROWED or ladder.spent_share > _FULL_LADDER
         if probe is not None and enough and ladder.next_share > _DEAR:
             deviation = entry_deviation(probe.mean, probe.noise_sd, run.sampled)
@@ -458,7 +423,7 @@ def _taken(probe: Probe, pairs: tuple[IntArray, IntArray]) -> Matrix:
 
 def _whole_noise(run: _Run) -> float:
     """The norm of the noise if the whole matrix got all that is left."""
-    noise = _entry_noise(run, run.budget.mu_left)
+    noise = _entry_noise(run, run.session.mu_left)
     return 2 * math.sqrt(run.d) * math.hypot(noise, run.norm.typical / math.sqrt(run.sampled))
 
 
@@ -466,13 +431,13 @@ def _entry_noise(run: _Run, mu: float) -> float:
     """About the noise of an entry of the whole matrix."""
     neighbours = run.parameters.inputs.neighbours
     square = run.norm.norm**2 if run.units is None else run.units.norm / neighbours.together
-    return square * neighbours.outer_product / (run.records.n_records * mu)
+    return square * neighbours.outer_product / (run.session.n_records * mu)
 
 
 def _pair_noise(run: _Run, ladder: Ladder) -> float:
     """The norm of the noise if the selected pairs got all that is left."""
     real = max(ladder.real, run.d / 4)
-    mu = math.sqrt(0.8 * run.budget.left)
+    mu = math.sqrt(0.8 * run.session.remaining)
     noise = value_noise(round(1.3 * real), run.parameters.inputs, mu, run.alike)
     return 2 * math.sqrt(2 * real / run.d + 1) * detection_deviation(noise, run.sampled)
 
@@ -480,11 +445,10 @@ def _pair_noise(run: _Run, ladder: Ladder) -> float:
 def _whole(run: _Run) -> WholeMatrix:
     """Exact sums of records with the bound on their norms."""
     return run.readers.matrix(
-        run.records,
+        run.session,
         run.scale,
         run.parameters.inputs,
         run.norm,
-        run.budget.left,
         widest=run.given.norm is not None,
         units=run.units,
     )
@@ -498,17 +462,17 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
     probe there is a first look at the matrix itself.
     """
     if probe is None:
-        mu = math.sqrt(FIRST_LOOK * run.budget.left)
-        probe = look_at_matrix(_whole(run), mu, run.budget, run.entropy)
+        mu = math.sqrt(FIRST_LOOK * run.session.remaining)
+        probe = look_at_matrix(_whole(run), mu)
     if run.units is not None:
         assert probe.whole is not None
-        probe.whole.look(run.budget.mu_left, run.budget, run.entropy)
+        probe.whole.look(run.session.mu_left)
         return probe.whole
     found = best_candidate(probe.mean, probe.noise_sd, run.sampled, rough=True)
     all_of_it = 2 * math.sqrt(run.d) * entry_deviation(probe.mean, probe.noise_sd, run.sampled)
     cleaned = min(1.0, max(_CLEANEST, found.noise / all_of_it))
     counted = missing_share(probe, run.norm)
-    noise = 2 * math.sqrt(run.d) / (run.records.n_records * run.budget.mu_left) * cleaned
+    noise = 2 * math.sqrt(run.d) / (run.session.n_records * run.session.mu_left) * cleaned
     noise *= run.parameters.inputs.neighbours.outer_product
     norm, whole = run.norm.moved(noise, counted), probe.whole
     if _FARTHER * run.norm.norm < norm.norm:
@@ -520,7 +484,7 @@ def _released(run: _Run, probe: Probe | None) -> WholeMatrix:
             trust = (found.noise / max(math.hypot(found.noise, bias), 1e-300)) ** 2
             whole = _whole(run).after(whole, trust)
     whole = whole or _whole(run)
-    whole.look(run.budget.mu_left, run.budget, run.entropy)
+    whole.look(run.session.mu_left)
     return whole
 
 
@@ -652,21 +616,21 @@ def _document(
     structure: Structure,
     unexplained: float,
 ) -> Release:
-    described = run.parameters.to_dict() | clock_dict(run.budget, run.given)
+    described = run.parameters.to_dict() | clock_dict(run.given)
     return Release(
         mechanism=NAME,
         integers=integers,
         unit=noise_sd[0] / FINE,
-        guarantee=run.budget.guarantee,
+        guarantee=run.session.guarantee,
         parameters=described | {"unexplained": unexplained},
         feature_scale=run.scale,
         noise_sd=noise_sd,
         selected=selected,
         making=Making(
-            n_records=run.records.n_records,
+            n_records=run.session.n_records,
             threshold=threshold,
             shrunk=run.norm.shrunk,
             structure=structure,
-            parts=parts_of(run.budget),
+            parts=parts_of(run.session),
         ),
     )

@@ -15,17 +15,15 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import UP, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import TAKEN, Entropy, gumbel_top, rounded_normal
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.queries import PairSigns, ProductMap, ProductNormCounts
+from hushcov.kernel.session import Session
 from hushcov.mechanisms.screened.mechanism import pair_of
 from hushcov.mechanisms.screened.values import (
     PAIR_WEIGHT,
     RADIUS,
     TO_CORRELATION,
-    SignScreen,
     Values,
     check_exact,
     chosen_bound,
@@ -49,7 +47,6 @@ from hushcov.release.coverage import (
     missing_logarithm,
 )
 from hushcov.steps import Prepared
-from hushcov.steps.norms import release_counts
 
 NAME = "adaptive"
 # Shares of the time on the clock. Chosen on the families of docs/mechanisms.md.
@@ -100,23 +97,21 @@ class AdaptiveParameters:
         check_exact(self.inputs.n_records)  # scores and sums, as in the screened release
         return self.inputs.budget(selects=self.selects, private=private)  # proof: step 1
 
-    def expect(self, budget: Budget) -> None:
+    def expect(self, session: Session) -> None:
         """Choose the rate of the clock for a ladder."""
         steps = max(_FEWEST_STEPS, math.ceil(_STEPS_PER_FEATURE * self.inputs.n_features))
-        budget.expect(steps, _LADDER_SHARE)
+        session.expect(steps, _LADDER_SHARE)
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
         return {"inputs": self.inputs.to_dict()}
 
 
-def clock_dict(budget: Budget, prepared: Prepared) -> dict[str, object]:
+def clock_dict(prepared: Prepared) -> dict[str, object]:
     """Return the clock of a release and what it started with, as plain data."""
     norm, tilt = prepared.norm, prepared.tilt
     return {
-        "mu": budget.mu,
-        "late": budget.late,
-        "rate": budget.rate,
+        **prepared.session.clock,
         "norm": None if norm is None else asdict(norm),
         "tilt": None if tilt is None else tilt.tolist(),
     }
@@ -212,14 +207,14 @@ class Rung:
 
 
 class Ladder:
-    """Scores of all pairs, and what was selected so far.
+    """Scores of pairs, and what was selected so far.
 
     Parameters
     ----------
-    scores : ndarray of int
-        Sizes of scores of all pairs, row by row; used up by the selections.
-    screen : SignScreen
-        How they were scored.
+    session : Session
+        Access to the records; selections use its scores up.
+    scores : PairSigns
+        How pairs are scored.
     inputs : ReleaseInputs
         The size, and whose privacy it is.
     first : int
@@ -227,13 +222,12 @@ class Ladder:
     """
 
     def __init__(
-        self, scores: IntArray, screen: SignScreen, inputs: ReleaseInputs, first: int
+        self, session: Session, scores: PairSigns, inputs: ReleaseInputs, first: int
     ) -> None:
-        self._scores, self._screen = scores, screen
-        self._n, self._d = inputs.n_records, inputs.n_features
-        self._neighbours = inputs.neighbours
+        self._session, self._scores = session, scores
+        self._n, self._d, self._n_pairs = inputs.n_records, inputs.n_features, scores.n_pairs
         self._moved = inputs.neighbours.moved(replaced=2, removed=1)  # scores, by one record
-        self._size = min(max(_FEWEST, first), len(scores))
+        self._size = min(max(_FEWEST, first), self._n_pairs)
         self._selected = np.empty(0, dtype=np.int64)
         self._spent = self._unit = 0.0
         self.rungs: list[Rung] = []
@@ -262,7 +256,7 @@ class Ladder:
 
     def finds(self) -> float:
         """The weakest correlation that the next rung finds, about."""
-        edge = math.log(max(2.0, len(self._scores) / max(1, self._size))) / self._rate
+        edge = math.log(max(2.0, self._n_pairs / max(1, self._size))) / self._rate
         return TO_CORRELATION * edge / self._n
 
     @property
@@ -270,48 +264,40 @@ class Ladder:
         """Share of the clock that the next rung takes, about."""
         return self._size * (self._moved * self._rate) ** 2 / self._unit if self._unit else 0.0
 
-    def climb(self, budget: Budget, entropy: Entropy, weakest: float) -> bool:
+    def climb(self, weakest: float) -> bool:
         """Select one more rung, or say that the ladder has ended.
 
         `weakest` is the correlation below which a pair matters less than noise.
 
         Privacy
         -------
-        Neighbours: those of the inputs; no precondition. No score moves by more than the
-        sensitivity of the screen, so a rung is `size` bounded-range steps, and the sum of the
-        selected scores moves by at most `size` times that. Sizes and rates follow from released
-        numbers and the clock, which takes their time beforehand.
+        Neighbours: those of the session; no precondition. A rung is `size` bounded-range steps, and
+        the sum of the selected scores moves by at most `size` times what one of them does. Sizes
+        and rates follow from released numbers and the clock.
         """
+        session = self._session
         if not self._unit:
-            self._unit = budget.left
+            self._unit = session.remaining
             # The share that d / 2 steps of range 2 moved rate take: each takes (moved rate)^2.
             self._rate = math.sqrt(2 * _FIRST_SHARE * self._unit / self._d) / self._moved
         if self._ended(weakest):
             return False
-        sensitivity = self._screen.sensitivity(self._neighbours)
-        resolution = self._screen.resolution
+        resolution = self._scores.resolution
         rate = self._rate / resolution
-        eta = 2 * sensitivity * rate * UP
-        before = budget.left
-        room = MOST_LADDER * self._unit - self._spent
-        size = min(self._size, budget.steps_left(eta, min(1.0, max(0.0, room) / before)))
-        if size < min(max(_FEWEST, self._d // 20), max(1, len(self._scores))):
+        before = session.remaining
+        share = min(1.0, max(0.0, MOST_LADDER * self._unit - self._spent) / before)
+        size = min(self._size, session.selections_left(self._scores, rate, share))
+        if size < min(max(_FEWEST, self._d // 20), max(1, self._n_pairs)):
             return False
-        budget.select(eta, size)  # proof: step 2
-        best = gumbel_top(entropy.generator, self._scores, rate, size)  # proof: step 2
-        mu = math.sqrt(TEST * self._unit)
-        budget.gaussian(mu)  # proof: step 3
-        sigma = smallest_sigma((sensitivity * size) ** 2, mu)  # proof: step 3
-        total = self._scores[best].sum(dtype=np.int64, keepdims=True)
-        total = total + rounded_normal(entropy.generator, sigma, 1)
-        self._scores[best] = TAKEN
+        best = session.select(self._scores, size, rate)  # proof: step 2
+        total = session.total(math.sqrt(TEST * self._unit))  # proof: step 3
         self._selected = np.concatenate([self._selected, best])
-        self._spent += before - budget.left
-        self._note(size, int(total[0]) / size / resolution)
+        self._spent += before - session.remaining
+        self._note(size, int(total.integers[0]) / size / resolution)
         return True
 
     def _ended(self, weakest: float) -> bool:
-        if len(self._selected) + self._size > _MOST_PAIRS * len(self._scores):
+        if len(self._selected) + self._size > _MOST_PAIRS * self._n_pairs:
             return bool(self.rungs)
         if self._rate * math.sqrt(self._n) > _FINEST:
             return True
@@ -321,7 +307,7 @@ class Ladder:
     def _note(self, size: int, mean: float) -> None:
         """Say how much a rung found, and choose the next one; all from released numbers."""
         n, root = self._n, math.sqrt(self._n)
-        edge = math.log(max(2.0, len(self._scores) / size)) / self._rate
+        edge = math.log(max(2.0, self._n_pairs / size)) / self._rate
         null = root * (math.sqrt(2 / math.pi) + _TILTED * self._rate * root)
         real = (mean - null) / max(_REAL * edge, 3 * root)
         real = size * min(1.0, max(0.0, real))
@@ -332,7 +318,7 @@ class Ladder:
             self.narrowed += 1
             self._rate *= _LESS_NOISE
             self._size = max(int(_ROOM * real), self._d // _LEAST_ROWS, _FEWEST)
-        self._size = min(self._size, len(self._scores) - len(self._selected))
+        self._size = min(self._size, self._n_pairs - len(self._selected))
 
 
 # Values of the pairs that a ladder selected: a first look drops those that are noise.
@@ -385,14 +371,12 @@ class Narrowing:
 
 
 def release_pairs(
-    records: Records,
+    session: Session,
     feature_scale: FloatArray,
     inputs: ReleaseInputs,
     places: tuple[IntArray, IntArray],
     n_real: float,
     norm: float,
-    budget: Budget,
-    entropy: Entropy,
 ) -> PairValues:
     """Release the values of pairs, drop what looks like noise, and release the rest once more.
 
@@ -409,18 +393,16 @@ def release_pairs(
 
     share = FIRST_VALUES if inputs.neighbours.together == 1 else FIRST_OF_UNITS
     steps, size = [Narrowing(share, keep)], (n_real, norm)
-    return release_narrowed(records, feature_scale, inputs, places, steps, size, budget, entropy)
+    return release_narrowed(session, feature_scale, inputs, places, steps, size)
 
 
 def release_narrowed(
-    records: Records,
+    session: Session,
     feature_scale: FloatArray,
     inputs: ReleaseInputs,
     places: tuple[IntArray, IntArray],
     steps: Sequence[Narrowing],
     size: tuple[float, float],
-    budget: Budget,
-    entropy: Entropy,
 ) -> PairValues:
     """Release the values of pairs in looks, each at those that the one before left; averaged.
 
@@ -429,27 +411,26 @@ def release_narrowed(
 
     Privacy
     -------
-    Neighbours: those of the inputs; no precondition. The histogram of norms moves by at most
+    Neighbours: those of the session; no precondition. The histogram of norms moves by at most
     sqrt(2), the sums by what `release_values` says. Which pairs are dropped, and where records are
     bounded, follows from what was released before.
     """
     rows, columns = places
     together, d = inputs.neighbours.together, inputs.n_features
     share = steps[0].share if steps else 1 - PRODUCT_NORMS
-    mu = math.sqrt(share * budget.left)
+    mu = math.sqrt(share * session.remaining)
     half_width = product_half_width(inputs, len(rows), mu)
     grid = FeatureGrid(feature_scale, RADIUS, half_width)
     widest = int(together * widest_norm(len(rows), grid.n_features) * half_width**2)
     products = product_map(grid, rows, columns, widest, together)
-    bound = _norm_bound(records, products, size, inputs.neighbours, budget, entropy)
+    bound = _norm_bound(session, products, size)
     found: PairValues | None = None
     means = None
     for step in steps:
         # Its share was of what there was before the first bound was chosen.
-        mu = mu if found is None else math.sqrt(step.share * budget.left)
-        budget.gaussian(mu)  # proof: step 6
+        mu = mu if found is None else math.sqrt(step.share * session.remaining)
         products = product_map(grid, rows, columns, bound, together, means)
-        looked = release_values(records, products, mu, inputs.neighbours, entropy)
+        looked = release_values(session, products, mu)  # proof: step 6
         found = _averaged(found, looked)
         kept = step.keep(found)
         found, before = found.only(kept), len(rows)
@@ -458,13 +439,11 @@ def release_narrowed(
             means = mean_products(found.pairs, found.diagonal, products)
         if together > 1 or step.norms:
             products = product_map(grid, rows, columns, widest, together, means)
-            bound = _norm_bound(records, products, size, inputs.neighbours, budget, entropy)
+            bound = _norm_bound(session, products, size)
         else:
             bound = max(1, int(bound * root_square(len(rows), d) / root_square(before, d)))
-    mu = budget.mu_left
-    budget.gaussian(mu)  # proof: step 6
     products = product_map(grid, rows, columns, bound, together, means)
-    return _averaged(found, release_values(records, products, mu, inputs.neighbours, entropy))
+    return _averaged(found, release_values(session, products, session.mu_left))  # proof: step 6
 
 
 def _averaged(found: PairValues | None, looked: Values) -> PairValues:
@@ -488,22 +467,14 @@ def _averaged(found: PairValues | None, looked: Values) -> PairValues:
     )
 
 
-def _norm_bound(
-    records: Records,
-    products: ProductMap,
-    size: tuple[float, float],
-    neighbours: Neighbours,
-    budget: Budget,
-    entropy: Entropy,
-) -> int:
+def _norm_bound(session: Session, products: ProductMap, size: tuple[float, float]) -> int:
     """The bound at which the noise of values and what shrinking leaves of a bias are least.
 
     Records beyond the bound are scaled down, and values divided by the mean shrinkage. What that
     does not restore is the part of the large records beyond their number.
     """
-    n = records.n_records
-    mu = math.sqrt(PRODUCT_NORMS * budget.left)
-    counts = products.norm_histogram(records)
-    noisy = release_counts(counts, mu, neighbours, budget, entropy)  # proof: step 6
-    moved = sum_movement(neighbours) / neighbours.together
-    return chosen_bound(*noisy, products, n, size, budget.mu_left / moved)
+    mu = math.sqrt(PRODUCT_NORMS * session.remaining)
+    noisy = session.measure(ProductNormCounts(products), mu)  # proof: step 6
+    moved = sum_movement(session.relation) / session.relation.together
+    counts, left = (noisy.integers, noisy.sd), session.mu_left / moved
+    return chosen_bound(*counts, products, session.n_records, size, left)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy
 from hushcov.mechanisms.adaptive.mechanism import release_adaptive
 from hushcov.mechanisms.adaptive.pairs import MOST_LADDER, NAME, PROBE, AdaptiveParameters
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
@@ -89,9 +87,9 @@ class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
 
     sparse: bool = False
 
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared) -> Release:
         """See `release_adaptive`."""
-        return release_adaptive(prepared, self.parameters, budget, entropy, sparse=self.sparse)
+        return release_adaptive(prepared, self.parameters, sparse=self.sparse)
 
     @property
     def tilts(self) -> bool:

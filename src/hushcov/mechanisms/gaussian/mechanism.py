@@ -9,31 +9,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
-import numpy as np
 from scipy import special
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
-from hushcov._triangle import mirror, spread_pairs
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, DataError
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import ONE_REPLACED, WITHIN, Budget, Neighbours, smallest_sigma
+from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.kernel.sums.statistics import RecordMap, Statistics
+from hushcov.kernel.queries import (
+    LARGEST_SIGMA,
+    Gram,
+    RecordMap,
+    SummedGram,
+    UnitGram,
+    noise_sigmas,
+    squared_sensitivity,
+)
+from hushcov.kernel.session import Noisy, Session
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps.norms import release_unit_bound
 
 NAME = "gaussian"
 RADIUS = 6.0  # a Gaussian coordinate of scale 1 passes it once in 5e8, one of scale 1.5 in 16,000
 LARGEST_HALF_WIDTH = 32767
-# From this ratio of norm bound to half width on, diagonal noise as small as the rest costs the
-# rest 3 % at most. Below it the ratio sqrt(2), which costs nothing, is as good or better.
-_EQUAL_NOISE_FROM = 4
 _UNIT_NORMS = 0.02  # of the budget, for where units are bounded as one
 
 
@@ -119,33 +119,6 @@ class GaussianParameters:
             "noise_sd": self.noise_sd,
             "diagonal_noise_sd": self.diagonal_noise_sd,
         }
-
-
-def squared_sensitivity(
-    n_features: int,
-    half_width: int,
-    norm_bound: int | None,
-    sigma: int,
-    diagonal_sigma: int,
-    neighbours: Neighbours = ONE_REPLACED,
-) -> Fraction:
-    """The most that one record moves the upper triangle, squared, each entry over its sd.
-
-    For integer records with coordinates of at most `half_width` and norm at most `norm_bound`;
-    `diagonal_sigma` must be at least `sigma`.
-    """
-    d, h, B = n_features, half_width, norm_bound
-    h = h if B is None else min(h, B)
-    # proof: step 3
-    odd = d % 2 == 1 and d > 1
-    moved = neighbours.moved(replaced=d**2 - odd, removed=d * (d + 1) // 2)
-    coordinates = Fraction(h**4 * moved, sigma**2)
-    if B is None:
-        return coordinates
-    # proof: step 2
-    excess = max(Fraction(2, diagonal_sigma**2) - Fraction(1, sigma**2), Fraction(0))
-    replaced = Fraction(B**4, sigma**2) + h**2 * B**2 * excess
-    return min(coordinates, neighbours.moved(replaced=replaced, removed=replaced / 2))
 
 
 def gaussian_parameters(
@@ -284,164 +257,94 @@ def exact_half_width(inputs: ReleaseInputs, radius: float, norm: float, mu: floa
     return finest
 
 
-def noise_sigmas(
-    n_features: int,
-    half_width: int,
-    norm_bound: int,
-    mu: float,
-    neighbours: Neighbours = ONE_REPLACED,
-) -> tuple[int, int]:
-    """The smallest noise off and on the diagonal whose mu is at most the given one."""
-    d = n_features
-    equal = d == 1 or norm_bound >= _EQUAL_NOISE_FROM * half_width
-    square = squared_sensitivity(d, half_width, norm_bound, 1, 1 if equal else 2, neighbours)
-    sigma = math.isqrt(math.floor(square / Fraction(mu) ** 2)) + 1
-    return sigma, sigma if equal else math.isqrt(2 * sigma**2) + 1
-
-
 def release_gaussian(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: GaussianParameters,
-    entropy: Entropy,
-    *,
-    budget: Budget | None = None,
+    session: Session, feature_scale: FloatArray, parameters: GaussianParameters
 ) -> Release:
     """Sum the bounded records, and return their noisy Gram matrix.
 
     Privacy
     -------
-    Neighbours: those of the inputs; no precondition. The release is post-processing of one
+    Neighbours: those of the session; no precondition. The release is post-processing of one
     Gaussian mechanism, whose noise is drawn exactly, and which is spent before that;
     `docs/proofs/gaussian.md`. `feature_scale` must be public, or released by steps on the same
-    budget; without one it is a budget of its own.
+    budget.
     """
-    inputs = parameters.inputs
-    inputs.check_size(records)
-    check_entropy(entropy)
-    budget = parameters.budget(private=entropy.private) if budget is None else budget
+    parameters.inputs.check_size(session)
+    if parameters.inputs.neighbours.together > 1:
+        return _of_units(session, feature_scale, parameters)
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
-    if inputs.neighbours.together > 1:
-        return _of_units(records, feature_scale, parameters, budget, entropy)
-    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
-    gram = row_bounded_gram(records, grid, parameters.norm_bound)  # proof: step 1
-    return _noisy(gram, grid.feature_scale, parameters, budget, entropy)
+    return _noisy(session, Gram(grid, parameters.norm_bound), parameters)  # proof: step 1
 
 
 def _of_units(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: GaussianParameters,
-    budget: Budget,
-    entropy: Entropy,
+    session: Session, feature_scale: FloatArray, parameters: GaussianParameters
 ) -> Release:
     """Release where units are bounded as one, at a bound that takes a part of the budget."""
-    from hushcov.kernel.sums.gram import unit_bounded_gram
-
     inputs, mu, radius = parameters.inputs, parameters.mu * WITHIN, parameters.radius
     for_norms, for_values = mu * math.sqrt(_UNIT_NORMS), mu * math.sqrt(1 - _UNIT_NORMS)
     widest = radius * math.sqrt(inputs.n_features)
     grid = FeatureGrid(feature_scale, radius, exact_half_width(inputs, radius, widest, for_values))
-    budget.part = "norms of units"
-    args = (records, grid, inputs, 1.0, for_norms, budget, entropy)
-    found = release_unit_bound(*args)  # proof: step 7
+    found = release_unit_bound(
+        session, grid, inputs, 1.0, for_norms, "norms of units"
+    )  # proof: step 7
     bound = max(1, math.floor(found.norm / grid.step**2))
-    together = inputs.neighbours.together
-    gram = unit_bounded_gram(records, grid, bound, together)
-    sigmas = unit_sigmas(bound, for_values, inputs.neighbours)  # proof: step 7
-    budget.gaussian(for_values, parameters.part)
-    gram += symmetric_noise(entropy.generator, len(gram), *sigmas)
-    unit = grid.step**2 / inputs.n_records / (1 - found.cut)
-    noise = sigmas[0] * unit, sigmas[1] * unit
+    query = UnitGram(grid, bound, inputs.neighbours.together)
+    noisy = session.measure(query, for_values, parameters.part)
+    unit = noisy.unit / inputs.n_records / (1 - found.cut)
+    sigma, diagonal_sigma = noisy.deviations
+    noise = sigma * unit, diagonal_sigma * unit
     made: dict[str, object] = {
         "half_width": grid.half_width,
         "unit_bound": bound,
-        "sigma": sigmas[0],
-        "diagonal_sigma": sigmas[1],
+        "sigma": sigma,
+        "diagonal_sigma": diagonal_sigma,
         "noise_sd": noise[0],
         "diagonal_noise_sd": noise[1],
     }
-    release = _document(gram, grid.feature_scale, parameters, budget)
+    release = _document(session, noisy, grid.feature_scale, parameters)
     return replace(release, unit=unit, noise_sd=noise, parameters=parameters.to_dict() | made)
 
 
 def release_gaussian_sums(
-    statistics: Statistics,
-    parameters: GaussianParameters,
-    entropy: Entropy,
-    *,
-    budget: Budget | None = None,
+    session: Session, record_map: RecordMap, parameters: GaussianParameters
 ) -> Release:
-    """Return the noisy sums of one or more sites.
+    """Return the noisy sums of one or more sites, of records that were summed by `record_map`.
 
     Privacy
     -------
     See `release_gaussian` and `docs/proofs/gaussian.md`, step 6. The map of the statistics must
     have been fixed before any record was read, and every record must have been summed once.
     """
-    parameters.inputs.check_size(statistics)
-    check_entropy(entropy)
-    budget = parameters.budget(private=entropy.private) if budget is None else budget
-    grid, bound = statistics.grid, statistics.record_map.norm_bound
+    parameters.inputs.check_size(session)
+    grid, bound = record_map.grid, record_map.norm_bound
     declared = parameters.radius, parameters.half_width, parameters.norm_bound
     if not isinstance(grid, FeatureGrid) or (grid.radius, grid.half_width, bound) != declared:
         raise DataError(  # proof: step 6
             f"statistics must be clipped with radius, half_width and norm_bound {declared}, got "
             f"{(grid.radius, grid.half_width, bound)}: use parameters_for_sums."
         )
-    budget.gaussian(parameters.mu, parameters.part)  # proof: step 4
-    return _noisy(statistics.gram.copy(), grid.feature_scale, parameters, budget, entropy)
+    return _noisy(session, SummedGram(grid, parameters.norm_bound), parameters)
 
 
-#: Pairs that get noise at a time.
-NOISE_STRIP = 2**22
-
-
-def _noisy(
-    gram: IntArray,
-    feature_scale: FloatArray,
-    parameters: GaussianParameters,
-    budget: Budget,
-    entropy: Entropy,
-) -> Release:
-    """Add the noise to the exact sums, in place."""
-    gram += symmetric_noise(
-        entropy.generator, len(gram), parameters.sigma, parameters.diagonal_sigma
+def _noisy(session: Session, query: Gram, parameters: GaussianParameters) -> Release:
+    """Release the matrix with the noise that was settled."""
+    noise = parameters.sigma, parameters.diagonal_sigma
+    noisy = session.measure(
+        query, parameters.mu, parameters.part, deviations=noise
     )  # proof: step 4
-    return _document(gram, feature_scale, parameters, budget)
+    return _document(session, noisy, query.grid.feature_scale, parameters)
 
 
 def _document(
-    gram: IntArray, feature_scale: FloatArray, parameters: GaussianParameters, budget: Budget
+    session: Session, noisy: Noisy, feature_scale: FloatArray, parameters: GaussianParameters
 ) -> Release:
     return Release(
         mechanism=NAME,
-        integers=gram,
+        integers=noisy.integers,
         unit=parameters.unit,
-        guarantee=budget.guarantee,
+        guarantee=session.guarantee,
         parameters=parameters.to_dict(),
         feature_scale=feature_scale,
         noise_sd=(parameters.noise_sd, parameters.diagonal_noise_sd),
-        making=Making(n_records=parameters.inputs.n_records, parts=parts_of(budget)),
+        making=Making(n_records=parameters.inputs.n_records, parts=parts_of(session)),
     )
-
-
-def symmetric_noise(
-    generator: np.random.Generator, n_features: int, sigma: int, diagonal_sigma: int
-) -> IntArray:
-    """Independent rounded normals on the upper triangle, mirrored."""
-    d = n_features
-    noise = np.empty((d, d), dtype=np.int64)
-    for start in range(0, d * (d - 1) // 2, NOISE_STRIP):
-        number = min(NOISE_STRIP, d * (d - 1) // 2 - start)
-        spread_pairs(start, rounded_normal(generator, sigma, number), noise)
-    mirror(noise)
-    np.fill_diagonal(noise, rounded_normal(generator, diagonal_sigma, d))
-    return noise
-
-
-def unit_sigmas(bound: int, mu: float, neighbours: Neighbours) -> tuple[int, int]:
-    """The least noise off and on the diagonal for matrices of units within a Frobenius norm."""
-    moved = neighbours.moved(replaced=Fraction(bound**2), removed=Fraction(bound**2, 2))
-    sigma = smallest_sigma(neighbours.shared(moved), mu)  # proof: step 7
-    return sigma, math.isqrt(2 * sigma**2) + 1

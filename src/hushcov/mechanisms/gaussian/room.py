@@ -24,8 +24,6 @@ from scipy import special
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._words import noise_level, number
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy
 from hushcov.mechanisms.gaussian.mechanism import (
     NAME,
     GaussianParameters,
@@ -229,15 +227,13 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
     given: float | None = None
     row_norm: float | None = None
 
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared) -> Release:
         """See `release_gaussian`; the bound follows the released norms, unless it is one's own."""
         inputs, known = self.parameters.inputs, {"row_norm": self.row_norm}
         if prepared.norm is not None and self.row_norm is None:
             known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
-        parameters = gaussian_parameters(inputs, mu=budget.mu_left, **known)
-        return release_gaussian(
-            prepared.records, prepared.feature_scale, parameters, entropy, budget=budget
-        )
+        parameters = gaussian_parameters(inputs, mu=prepared.session.mu_left, **known)
+        return release_gaussian(prepared.session, prepared.feature_scale, parameters)
 
     def threshold(self, release: Release) -> float:
         """The one given, or what the noise as it came out asks for."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
-from hushcov.kernel.noise import TAKEN, Entropy, check_entropy, gumbel_top
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import Session
 from hushcov.mechanisms.screened.values import (
     RADIUS,
     ScreenedParameters,
@@ -27,13 +25,11 @@ NAME = "screened"
 
 
 def release_screened(
-    records: Records,
+    session: Session,
     feature_scale: FloatArray,
     parameters: ScreenedParameters,
-    entropy: Entropy,
     *,
     sparse: bool = False,
-    budget: Budget | None = None,
 ) -> Release:
     """Screen, and release the values of the selected pairs and the diagonal.
 
@@ -42,35 +38,26 @@ def release_screened(
 
     Privacy
     -------
-    See `ScreenedParameters.budget`, which is the budget if none is given. `feature_scale` is public
-    or was released by steps on the same budget. Selected pairs are part of the release, also those
-    whose value comes out as zero.
+    See `ScreenedParameters.budget`, which is that of the session. `feature_scale` is public or was
+    released by steps on the same budget. Selected pairs are part of the release, also those whose
+    value comes out as zero.
     """
-    check_entropy(entropy)
-    if budget is None:
-        budget = parameters.budget(private=entropy.private)  # proof: step 7
-    parameters.inputs.check_size(records)
+    parameters.inputs.check_size(session)
     inputs = parameters.inputs
     scale = check_feature_scale(feature_scale, inputs.n_features)
-    for part, event in parameters.selections:
-        budget.fixed(event, part)
-    places = select_pairs(records, parameters, entropy)
-    budget.part = parameters.part
+    places = select_pairs(session, parameters)
+    session.name_parts(parameters.part)
     grid = FeatureGrid(scale, RADIUS, parameters.half_width)
     if inputs.neighbours.together > 1:
         size = float(min(len(places[0]), possible_pairs(inputs))), (inputs.row_sparsity + 1) / 2
-        args = (records, grid, places, size, inputs.neighbours, budget, entropy)
-        values = release_unit_values(*args)  # proof: step 11
+        values = release_unit_values(session, grid, places, size)  # proof: step 11
     else:
-        products, mu = product_map(grid, *places, parameters.norm_bound), budget.mu_left
-        budget.gaussian(mu)  # proof: step 6
-        values = release_values(records, products, mu, inputs.neighbours, entropy)
-    return _document(values, parameters, budget, sparse=sparse)  # proof: step 8
+        products = product_map(grid, *places, parameters.norm_bound)
+        values = release_values(session, products, session.mu_left)  # proof: step 6
+    return _document(session, values, parameters, sparse=sparse)  # proof: step 8
 
 
-def select_pairs(
-    records: Records, parameters: ScreenedParameters, entropy: Entropy
-) -> tuple[IntArray, IntArray]:
+def select_pairs(session: Session, parameters: ScreenedParameters) -> tuple[IntArray, IntArray]:
     """Rows and columns of the selected pairs, i < j, in order.
 
     Each level peels the largest of rate * |score| + Gumbel noise from the pairs still there, by
@@ -78,10 +65,10 @@ def select_pairs(
 
     Privacy
     -------
-    Neighbours: replace one record. No score moves by more than `score_sensitivity`, so a level is
-    `size` bounded-range steps, and all levels together cost `parameters.selections`. What an
-    earlier level selected is released, so skipping it is free. Candidates are public, and so is
-    where the pairs that were picked stand among them.
+    Neighbours: replace one record. No score moves by more than its query says, so a level is `size`
+    bounded-range steps, and all levels together cost `parameters.selections`. What an earlier level
+    selected is released, so skipping it is free. Candidates are public, and so is where the pairs
+    that were picked stand among them.
     """
     d, candidates = parameters.inputs.n_features, parameters.inputs.candidates
     if not parameters.n_pairs:  # at row sparsity 1
@@ -91,19 +78,17 @@ def select_pairs(
             return candidates.pairs  # proof: step 12
         rows, columns = np.triu_indices(d, 1)
         return rows.astype(np.int64), columns.astype(np.int64)
-    scores = parameters.scoring.scores(records, candidates)  # proof: step 1
-    selected = np.empty(0, dtype=np.int64)
-    for level in parameters.levels:
-        # proof: step 2
-        best = gumbel_top(entropy.generator, scores, level.rate, level.size)
+    scores, selected = parameters.scoring, np.empty(0, dtype=np.int64)
+    named = zip(parameters.levels, parameters.selections, strict=True)
+    for level, (part, _) in named:
+        best = session.select(scores, level.size, level.rate, part)  # proof: step 2
         selected = np.concatenate([selected, best])
-        scores[best] = TAKEN  # proof: step 3
     selected.sort()
     return pair_of(selected, d) if candidates is None else candidates.pairs_at(selected)
 
 
 def _document(
-    values: Values, parameters: ScreenedParameters, budget: Budget, *, sparse: bool
+    session: Session, values: Values, parameters: ScreenedParameters, *, sparse: bool
 ) -> Release:
     pairs, variances = np.asarray(values.pairs, float), np.asarray(values.diagonal, float)
     found = pairs * values.unit, variances * values.unit
@@ -117,12 +102,12 @@ def _document(
         mechanism=NAME,
         integers=matrix if sparse else matrix.toarray(),
         unit=values.unit,
-        guarantee=budget.guarantee,
+        guarantee=session.guarantee,
         parameters=parameters.to_dict() | made,
         feature_scale=values.feature_scale,
         noise_sd=values.noise_sd,
         selected=np.stack([values.rows, values.columns]),
-        making=Making(n_records=parameters.inputs.n_records, parts=parts_of(budget)),
+        making=Making(n_records=parameters.inputs.n_records, parts=parts_of(session)),
     )
 
 

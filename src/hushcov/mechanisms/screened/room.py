@@ -20,8 +20,6 @@ from scipy import special
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._words import noise_level, number
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy
 from hushcov.kernel.sums.gram import PANEL_BYTES
 from hushcov.kernel.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 from hushcov.mechanisms.room import (
@@ -465,9 +463,10 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
     sparse: bool = False
     searched: ScreenedPlan | None = None
 
-    def release(self, prepared: Prepared, budget: Budget, entropy: Entropy) -> Release:
+    def release(self, prepared: Prepared) -> Release:
         """See `release_screened`; the bound follows the typical norm, the scores the tilts."""
-        norm, parameters = prepared.norm, replace(self.parameters, mu=budget.mu_left)
+        norm, session = prepared.norm, prepared.session
+        parameters = replace(self.parameters, mu=session.mu_left)
         if norm is not None:
             typical = min(_MOST_OFF, max(1 / _MOST_OFF, norm.typical))
             parameters = replace(
@@ -475,8 +474,7 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
             )
         if prepared.tilt is not None:
             parameters = parameters.tilted(tuple(prepared.tilt.tolist()))
-        args = (prepared.records, prepared.feature_scale, parameters, entropy)
-        return release_screened(*args, sparse=self.sparse, budget=budget)
+        return release_screened(session, prepared.feature_scale, parameters, sparse=self.sparse)
 
     @property
     def tilts(self) -> bool:

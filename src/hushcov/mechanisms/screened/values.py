@@ -5,21 +5,16 @@ Everything that is fixed follows from public inputs, before data is touched.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
-from typing import Any, ClassVar
+from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import compiled, run_parts, threads
 from hushcov._validation import check_integer, check_real
-from hushcov.candidates import Candidates
-from hushcov.exceptions import CapacityError, PrivacyConditionError
+from hushcov.exceptions import CapacityError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     UP,
@@ -33,12 +28,17 @@ from hushcov.kernel.accounting import (
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, rounded_normal
-from hushcov.kernel.records.base import Records, is_tensor
-from hushcov.kernel.sums.products import ProductMap, finest_half_width
-from hushcov.kernel.sums.signs import candidate_sign_sums, sign_scores
-from hushcov.steps.norms import Mass, release_counts
-from hushcov.steps.preparation import TILT_UNIT
+from hushcov.kernel.queries import (
+    LARGEST_SIGMA,
+    PairSigns,
+    ProductMap,
+    ProductNormCounts,
+    Products,
+    bounded_products,
+    finest_half_width,
+)
+from hushcov.kernel.session import Session
+from hushcov.steps.norms import Mass
 
 
 @dataclass(frozen=True)
@@ -150,15 +150,17 @@ class ScreenedParameters:
     mu: float  # sensitivity of the summed contributions over their noise
     tilt: tuple[int, ...] | None = None  # released means of signs, in 1024ths, taken off the signs
 
-    @property
-    def scoring(self) -> SignScreen:
-        """How pairs are scored."""
-        return SignScreen() if self.tilt is None else CentredSigns(self.tilt)
+    @cached_property
+    def scoring(self) -> PairSigns:
+        """The query of the scores of pairs: of the candidates, where these are known."""
+        candidates = self.inputs.candidates
+        pairs = None if candidates is None else candidates.pairs  # proof: step 12
+        return PairSigns(self.inputs.n_features, self.tilt, pairs)
 
     @property
     def score_sensitivity(self) -> int:
         """Most that a score moves between neighbours that differ in one record."""
-        return self.scoring.sensitivity(self.inputs.neighbours)
+        return self.scoring.score_distance(self.inputs.neighbours)  # proof: step 1
 
     def tilted(self, tilt: tuple[int, ...]) -> ScreenedParameters:
         """The same screen on centred signs, at no higher cost: rates follow the sensitivity."""
@@ -249,9 +251,7 @@ def ranges(norm_bound: int) -> tuple[int, int]:
 
 def squared_sum_sensitivity(norm_bound: int, neighbours: Neighbours) -> int:
     """Most that the summed contributions move in Euclidean norm, squared."""
-    square = norm_bound**2
-    beside = sum(part**2 for part in ranges(norm_bound))
-    return neighbours.moved(replaced=4 * square, removed=square) + beside  # proof: step 5
+    return bounded_products(norm_bound, ranges(norm_bound), neighbours)  # proof: step 5
 
 
 def sum_sigma(norm_bound: int, mu: float, neighbours: Neighbours) -> int:
@@ -334,7 +334,8 @@ def screened_parameters(
     sizes = level_sizes(inputs, design)
     n_pairs = sum(sizes) if sizes else (candidate_pairs(inputs) if inputs.row_sparsity > 1 else 0)
     largest = widest_norm(n_pairs, inputs.n_features) * inputs.neighbours.together
-    rho, moved = inputs.rho_left, SignScreen().sensitivity(inputs.neighbours)
+    rho = inputs.rho_left
+    moved = PairSigns(inputs.n_features).score_distance(inputs.neighbours)
 
     def draft(multiplier: float) -> ScreenedParameters:
         """The release with noise `multiplier` times what the zCDP bound asks for."""
@@ -386,140 +387,7 @@ def product_half_width(inputs: ReleaseInputs, n_pairs: int, mu: float) -> int:
     return finest
 
 
-# How pairs are scored before some are selected, and how far one record moves a score.
-
-
 TO_CORRELATION = math.pi / 2  # a small mean product of signs, times this, is a correlation
-
-
-class SignScreen:
-    """Score pairs by the products of their signs: a record adds +1, -1 or 0.
-
-    Scores are in units of 1 / `resolution`, and are rounded where `rounding` is 1. `most` is the
-    most that one record adds to a score, or takes off it.
-    """
-
-    most: ClassVar[int] = 1  # proof: step 1
-    rounding: ClassVar[int] = 0  # less than what scores are rounded by, and 1
-    resolution: ClassVar[int] = 1
-
-    def sensitivity(self, neighbours: Neighbours) -> int:
-        """The most that a score moves between neighbours that differ in one record."""
-        own = neighbours.moved(replaced=2 * self.most, removed=self.most)
-        return own + self.rounding  # proof: step 1
-
-    def variances(self, n_features: int) -> FloatArray:
-        """The variances of what is multiplied, about."""
-        return np.ones(n_features)
-
-    def sums(self, records: Records) -> npt.NDArray[Any]:
-        """Scores with their signs, pair by pair."""
-        return sign_scores(records, lambda products, *_: products, records.n_rows)
-
-    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
-        """As `sums`, of listed pairs alone; in one reading, and nothing of size n_features^2."""
-        return candidate_sign_sums(records, rows, columns)[0]
-
-    def scores(self, records: Records, candidates: Candidates | None = None) -> npt.NDArray[Any]:
-        """Sizes of the scores, pair by pair: of all pairs, or of the candidates."""
-        if candidates is None:
-            sums = self.sums(records)
-        else:
-            sums = self.sums_of(records, *candidates.pairs)  # proof: step 12
-        return np.asarray(np.abs(sums, out=sums))
-
-
-@dataclass(frozen=True)
-class CentredSigns(SignScreen):
-    """Products of signs less their released means, each over the most that it can be.
-
-    Features that lie above their centre more often than below agree by themselves. `tilt` has the
-    means in 1024ths; whatever they are, a product is from -1 to 1 for every record.
-    """
-
-    tilt: tuple[int, ...]
-
-    resolution: ClassVar[int] = 2**6
-    rounding: ClassVar[int] = 1  # rounding towards zero moves a score by less than 1
-    most: ClassVar[int] = resolution  # proof: step 10
-
-    def variances(self, n_features: int) -> FloatArray:
-        """See `SignScreen.variances`: of a sign with a mean of m, less m and over 1 + |m|."""
-        size = np.abs(np.array(self.tilt)) / TILT_UNIT
-        return np.asarray((1 - size) / (1 + size))
-
-    def sums(self, records: Records) -> npt.NDArray[Any]:
-        """See `SignScreen.sums`; exact integers, rounded towards zero once."""
-        n = records.n_rows  # each of them has its means taken off
-        tilt = np.array(self.tilt, dtype=np.int64)
-        most = TILT_UNIT + np.abs(tilt)
-
-        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> Any:
-            if is_tensor(products):
-                from hushcov.engines.device import score_pairs
-
-                size = n, self.resolution
-                return score_pairs(products, sums, tilt[start:], most[start:], TILT_UNIT, size)
-            step = min(threads(), len(products))
-            arrays = products, sums, tilt[start:], most[start:], n, self.resolution
-            run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
-            return products
-
-        return sign_scores(records, score, n * self.resolution)
-
-    def sums_of(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
-        """See `SignScreen.sums_of`; the same integers as in `sums`."""
-        products, sums = candidate_sign_sums(records, rows, columns)
-        tilt = np.array(self.tilt, dtype=np.int64)
-        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64).tolist()
-        fixed = sums, tilt, TILT_UNIT + np.abs(tilt), records.n_rows, self.resolution
-        run_parts(
-            _centre_listed,
-            [(products[a:b], rows[a:b], columns[a:b], *fixed) for a, b in itertools.pairwise(cuts)],
-        )
-        return products
-
-
-@compiled
-def _centre_products(
-    first: int,
-    step: int,
-    products: IntArray,
-    sums: IntArray,
-    tilt: IntArray,
-    most: IntArray,
-    n_records: int,
-    resolution: int,
-) -> None:
-    """Make products of signs scores, in place above the diagonal: the first row, each step-th."""
-    for i in range(first, len(products), step):
-        row, own = products[i], TILT_UNIT * sums[i]
-        for j in range(i + 1, len(row)):
-            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
-            shift = n_records * tilt[i] * tilt[j] - own * tilt[j] - TILT_UNIT * tilt[i] * sums[j]
-            centred = TILT_UNIT * TILT_UNIT * row[j] + shift
-            size = resolution * abs(centred) // (most[i] * most[j])
-            row[j] = size if centred >= 0 else -size
-
-
-@compiled
-def _centre_listed(
-    products: IntArray,
-    rows: IntArray,
-    columns: IntArray,
-    sums: IntArray,
-    tilt: IntArray,
-    most: IntArray,
-    n_records: int,
-    resolution: int,
-) -> None:
-    """The same for listed pairs."""
-    for e in range(len(rows)):
-        i, j = rows[e], columns[e]
-        shift = n_records * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
-        centred = TILT_UNIT * TILT_UNIT * products[e] + shift
-        size = resolution * abs(centred) // (most[i] * most[j])
-        products[e] = size if centred >= 0 else -size
 
 
 # Values of selected pairs and of all variances: bounded products, summed, with noise.
@@ -578,25 +446,17 @@ def product_map(
     )
 
 
-def release_values(
-    records: Records, products: ProductMap, mu: float, neighbours: Neighbours, entropy: Entropy
-) -> Values:
+def release_values(session: Session, products: ProductMap, mu: float) -> Values:
     """Sum the bounded products, add noise, and undo weights, centre and shrinkage.
 
     Privacy
     -------
-    Neighbours: as given; no precondition. The noise makes the most that the sums move
+    Neighbours: those of the session; no precondition. The noise makes the most that the sums move
     `mu` deviations; all else is post-processing. `docs/proofs/screened.md`.
     """
-    if products.rows_per_unit != neighbours.together:
-        raise PrivacyConditionError(  # proof: step 11
-            f"products must bound {neighbours.together} records as one, which noise is for, got "
-            f"{products.rows_per_unit}: make them for these neighbours."
-        )
-    n, d = records.n_records, records.n_features
-    sigma = sum_sigma(products.norm_bound, mu, neighbours)  # proof: step 6
-    sums = products.sum(records)  # proof: step 4
-    sums += rounded_normal(entropy.generator, sigma, len(sums))  # proof: step 6
+    n, d = session.n_records, session.n_features
+    noisy = session.measure(Products(products), mu)  # proof: step 4
+    sums, sigma = noisy.integers, noisy.sd  # proof: step 6
     unit = n * integers_per_square(products.grid.half_width)
     n_pairs = len(products.rows)
     unshrunk = sums[-2] / (n * products.factor_range) * products.rows_per_unit
@@ -703,13 +563,10 @@ def chosen_bound(
 
 
 def release_unit_values(
-    records: Records,
+    session: Session,
     grid: FeatureGrid,
     places: tuple[IntArray, IntArray],
     size: tuple[float, float],
-    neighbours: Neighbours,
-    budget: Budget,
-    entropy: Entropy,
 ) -> Values:
     """Values of units that are bounded as one: a first look is taken off before the second.
 
@@ -717,25 +574,22 @@ def release_unit_values(
 
     Privacy
     -------
-    Neighbours: as given; no precondition. Two histograms and two looks, each Gaussian, of which
-    each follows from what the ones before released, and is spent before it is drawn:
-    `docs/proofs/screened.md`, step 11.
+    Neighbours: those of the session; no precondition. Two histograms and two looks, each Gaussian,
+    of which each follows from what the ones before released: `docs/proofs/screened.md`, step 11.
     """
-    together = neighbours.together
-    mu = budget.mu_left * WITHIN
+    together = session.relation.together
+    mu = session.mu_left * WITHIN
     parts = [mu * math.sqrt(each) for each in (_NORMS, _FIRST, _NORMS, _LAST)]
 
     def look(means: IntArray | None, for_norms: float, for_values: float) -> Values:
         widest = int(together * widest_norm(len(places[0]), grid.n_features) * grid.half_width**2)
         products = product_map(grid, *places, widest, together, means)
-        counts = products.norm_histogram(records)
-        noisy = release_counts(counts, for_norms, neighbours, budget, entropy)  # proof: step 11
-        moved = for_values * together / sum_movement(neighbours)
-        bound = chosen_bound(*noisy, products, records.n_records, size, moved)
+        noisy = session.measure(ProductNormCounts(products), for_norms)  # proof: step 11
+        moved = for_values * together / sum_movement(session.relation)
+        counts = noisy.integers, noisy.sd
+        bound = chosen_bound(*counts, products, session.n_records, size, moved)
         products = product_map(grid, *places, bound, together, means)
-        budget.gaussian(for_values)
-        args = (records, products, for_values, neighbours, entropy)
-        return release_values(*args)  # proof: step 11
+        return release_values(session, products, for_values)  # proof: step 11
 
     first = look(None, parts[0], parts[1])
     means = mean_products(*first.in_scales, product_map(grid, *places, 1, together))
