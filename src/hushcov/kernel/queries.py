@@ -50,6 +50,8 @@ class Query(ABC):
     unit are bounded as one. Noise is charged for a record: a unit costs as many times more.
     """
 
+    #: What it is computed from: the rows of "records", or "statistics" that were summed before.
+    reads: ClassVar[str] = "records"
     #: Whether it is a symmetric matrix, whose diagonal may have more noise than the rest.
     symmetric: ClassVar[bool] = False
 
@@ -99,8 +101,8 @@ class Query(ABC):
 class LaplaceQuery(ABC):
     """A few counts that are released with Laplace noise; neighbours differ in one unit."""
 
-    #: Whether it is computed from the units themselves, not from their records.
-    reads_units: ClassVar[bool] = False
+    #: What it is computed from: "records", or the "units" themselves.
+    reads: ClassVar[str] = "records"
 
     @abstractmethod
     def exact(self, source: Any) -> IntArray:
@@ -134,7 +136,7 @@ class UnitSizes(LaplaceQuery):
     """How many units have how many records: counts by octave of their number."""
 
     n_octaves: int
-    reads_units: ClassVar[bool] = True
+    reads: ClassVar[str] = "units"
 
     def exact(self, source: Any) -> IntArray:
         """See `LaplaceQuery`."""
@@ -534,6 +536,8 @@ class Gram(Query):
 @dataclass(frozen=True, eq=False)
 class SummedGram(Gram):
     """The same of records that were summed before, at one site or at several."""
+
+    reads: ClassVar[str] = "statistics"
 
     def exact(self, records: Any) -> IntArray:
         """See `Query`; `records` are the statistics, which keep their own."""

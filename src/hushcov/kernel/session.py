@@ -71,13 +71,13 @@ class Noisy:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """One line of a transcript: the query, the part of the release, what it cost, and its noise.
+    """One line of a transcript: what was asked, the part of the release, its cost and its noise.
 
     `cost` is that of one record: a time on the clock of the budget, or an event beside it. `noise`
     has the deviations of normal noise, the scale of Laplace noise, or the rate of a selection.
     """
 
-    query: Any
+    query: str
     part: str
     cost: float | Event
     noise: tuple[float, ...]
@@ -323,7 +323,7 @@ class Session:
         scale = math.ceil(distance / epsilon)
         _check_loss(Fraction(distance, scale), Fraction(epsilon))
         self._note(query, (scale,))
-        exact = query.exact(self._units if query.reads_units else self._records).tolist()
+        exact = query.exact(self._units if query.reads == "units" else self._records).tolist()
         noise = discrete_laplace(self._state.generator, scale, len(exact))
         found = [count + each for count, each in zip(exact, noise, strict=True)]
         return Noisy(np.array(found, dtype=object), (scale,))
@@ -375,7 +375,7 @@ class Session:
     def _note(self, query: Any, noise: tuple[float, ...]) -> None:
         """Write the last charge down."""
         part, cost = self._state.budget.charges[-1]
-        self._state.transcript.append(Entry(query, part, cost, noise))
+        self._state.transcript.append(Entry(type(query).__name__, part, cost, noise))
 
     def _noised(self, query: Query, deviations: tuple[int, ...]) -> IntArray:
         """Return the exact integers of a query plus noise, which was charged."""

@@ -1,0 +1,247 @@
+"""An attack on every query there is: no neighbour is further away than the query says, or half.
+
+Classes are found by themselves. Records, or units, are replaced, added and removed in a table, of
+which some hold extreme numbers; the distance of the exact statistics is compared with what the
+query states, in deviations of the noise that a session would draw for it. A new class is attacked
+as soon as it is there: its fields are given values by their names, or by its own `examples`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import fields
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.kernel import queries
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.queries import LaplaceQuery, PairSigns, ProductMap, Query
+from hushcov.kernel.records.base import CompleteRecords
+from hushcov.kernel.records.units import Units
+from hushcov.kernel.sums.gram import record_statistics
+from hushcov.kernel.sums.statistics import RecordMap
+from hushcov.tables.sources import ArrayRecords
+
+D, MOST = 3, 3
+MU, EPSILON = 0.5, 0.3
+RELATIONS = [
+    Neighbours(relation, most, "record" if most == 1 else "patient", combined)
+    for relation in (REPLACE, ADD_REMOVE)
+    for most, combined in ((1, False), (MOST, False), (MOST, True))
+]
+# Records as others are, huge and tiny ones, one that misses a value, in every direction.
+SIGNS = np.array(list(itertools.product((-1.0, 1.0), repeat=D)))
+ROWS = np.concatenate(
+    [
+        *(SIGNS * size for size in (1e-30, 0.4, 1.5, 1e300)),
+        *(np.eye(D) * size for size in (0.4, 3.0, -1e300)),
+        np.zeros((1, D)),
+        np.full((1, D), np.nan),
+        np.random.default_rng(0).standard_normal((4, D)),
+    ]
+)
+OTHERS = np.repeat([[1.0, 1.2, 0.8], [1.1, 0.7, 1.3]], 6, axis=0)
+
+
+def product_map(rows_per_unit):
+    pairs = np.array([0, 0]), np.array([1, 2])
+    means = None if rows_per_unit == 1 else np.array([5, -3, 0, 2, 9])
+    grid = FeatureGrid(np.ones(D), 8.0, 40)
+    return ProductMap(grid, *pairs, 4, 3, 25, 300, 75, 75, 500, rows_per_unit, means)
+
+
+def given(name, together):
+    """Values for a field of this name; several queries are made of them."""
+    every = np.arange(D)
+    return {
+        "n_features": [D],
+        "n_octaves": [21],
+        "grid": [FeatureGrid(np.ones(D), 8.0, 40), FeatureGrid([0.5, 1.0, 4.0], 64.0, 2**15 - 1)],
+        "bound": [1, 9, 70, 4000],
+        "factor_range": [5],
+        "most_rows": [together],
+        "unit_bits": [3],
+        "columns": [every, every[:1]],
+        "centre": [np.array([0.3, 0.0, -1.0])],
+        "dead_zone": [np.array([0.0, 1e-3, 0.0])],
+        "starts": [np.full(D, -4.0)],
+        "widths": [np.full(D, 0.25)],
+        "firsts": [np.arange(D)],
+        "n_cells": [30],
+        "edges": [tuple(range(1, 200, 7))],
+        "sizes": [(8, 64, 512)],
+        "source": [None],
+        "products": [product_map(together)],
+        "tilt": [None, (100, -300, 0)],
+        "pairs": [None, (np.array([0, 1]), np.array([2, 2]))],
+    }[name]
+
+
+def examples(kind, together):
+    """Queries of a class: its own, or one for each choice of values."""
+    if hasattr(kind, "examples"):
+        return kind.examples(D, together)
+    if kind is queries.SelectedTotal:
+        scores = examples(PairSigns, together)
+        return [kind(each, np.arange(n)) for each in scores[:2] for n in (1, 2)]
+    choices = [given(each.name, together) for each in fields(kind)]
+    found = [kind(*values) for values in itertools.product(*choices)]
+    return [each for each in found if possible(each)]
+
+
+def possible(query):
+    """Values of fields that go together, as arrays of one length."""
+    columns = getattr(query, "columns", None)
+    if columns is None:
+        return True
+    if isinstance(query, queries.LevelCounts):
+        return False
+    lengths = {len(v) for k, v in vars(query).items() if k in ("centre", "starts")}
+    return lengths == {len(columns)}
+
+
+def level_counts():
+    edges = np.tile(np.linspace(-2, 2, 511), (2, 1))
+    return [queries.LevelCounts(np.array([0, 2]), edges, (8, 64, 512))]
+
+
+def below(kind):
+    return {kind}.union(*map(below, kind.__subclasses__()))
+
+
+KINDS = sorted(
+    (kind for base in (Query, LaplaceQuery) for kind in below(base) - {base}),
+    key=lambda kind: kind.__name__,
+)
+
+
+def units_for(query, neighbours):
+    """Records that are alone, or units of one to as many as there may be."""
+    units = [row[None] for row in ROWS]
+    if neighbours.most_rows > 1 or query.reads == "units":
+        units += [np.repeat(row[None], MOST, axis=0) for row in ROWS]
+        units += [np.stack([a, b]) for a, b in itertools.pairwise(ROWS)]
+    return units
+
+
+def statistic(query, neighbours, units):
+    """The exact numbers of a query for these units."""
+    rows = np.concatenate(units)
+    codes = np.repeat(np.arange(len(units)), [len(unit) for unit in units])
+    records = ArrayRecords(rows).with_gaps()
+    if neighbours.most_rows > 1:
+        records = Units(codes).bounded(records, neighbours.most_rows)
+    if query.reads == "units":
+        return query.exact(Units(codes))
+    records = CompleteRecords(records)
+    if query.reads == "statistics":
+        return query.exact(record_statistics(records, RecordMap(D, query.grid, query.bound)))
+    return query.exact(records)
+
+
+def own_and_without(query, neighbours):
+    """Exact statistics with each unit beside the others, and without any."""
+    others = [OTHERS[i : i + neighbours.most_rows] for i in range(0, 12, neighbours.most_rows)]
+    own = [statistic(query, neighbours, [*others, unit]) for unit in units_for(query, neighbours)]
+    return own, statistic(query, neighbours, others)
+
+
+def farthest(query, neighbours):
+    """Differences of the statistics of neighbours that are about furthest apart."""
+    own, without = own_and_without(query, neighbours)
+    if neighbours.relation == REPLACE:
+        pairs = list(itertools.combinations(own, 2))
+    else:
+        pairs = [(without, each) for each in own]
+    moved = [second.astype(np.int64) - first.astype(np.int64) for first, second in pairs]
+    return sorted(moved, key=lambda each: float((each.astype(float) ** 2).sum()))[-40:]
+
+
+def in_deviations(query, moved, deviations):
+    """The squared distance of two statistics, as noise sees it, in exact arithmetic."""
+    moved = moved.astype(object)
+    if not query.symmetric:
+        return Fraction(int((moved**2).sum()), deviations[0] ** 2)
+    on = int((np.diag(moved) ** 2).sum())
+    off = int((np.triu(moved, 1) ** 2).sum())
+    return Fraction(off, deviations[0] ** 2) + Fraction(on, deviations[1] ** 2)
+
+
+def tried(kind, neighbours):
+    """Queries of a class for these neighbours; none where it is not for such."""
+    if kind is queries.RowCount:  # a record that is replaced leaves the number as it is
+        public = neighbours.public_size and neighbours.most_rows == 1
+        return [] if public else [kind(neighbours.most_rows)]
+    if kind is queries.LevelCounts:
+        return level_counts()
+    bounds_units = any(each.name == "most_rows" for each in fields(kind))
+    return [] if bounds_units and neighbours.together == 1 else examples(kind, neighbours.together)
+
+
+def reached(query, neighbours):
+    """The share of the distance that a query states which some neighbours have; 1 at most."""
+    if isinstance(query, LaplaceQuery):
+        stated = query.distance(neighbours)
+        most = max(int(np.abs(moved).sum()) for moved in farthest(query, neighbours))
+        assert most <= stated, query
+        return most / stated
+    deviations = query.deviations(MU, neighbours)
+    # A unit of several records is charged as many times as much.
+    stated = query.loss(deviations, neighbours) * neighbours.most_rows**2
+    assert stated <= Fraction(MU * neighbours.most_rows) ** 2
+    most = max(in_deviations(query, each, deviations) for each in farthest(query, neighbours))
+    assert most <= stated, query
+    return float(most / stated) ** 0.5
+
+
+@pytest.mark.parametrize("neighbours", RELATIONS, ids=str)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_no_neighbour_is_further_than_a_query_says_and_one_is_half_as_far(kind, neighbours):
+    found = [reached(query, neighbours) for query in tried(kind, neighbours)]
+    assert not found or max(found) >= 0.5
+
+
+@pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+@pytest.mark.parametrize("tilt", [None, (100, -300, 0), (1023, -1023, 512)])
+def test_no_score_moves_further_than_a_selection_says(relation, tilt):
+    for pairs in given("pairs", 1):
+        query, neighbours = PairSigns(D, tilt, pairs), Neighbours(relation)
+        own, without = own_and_without(query, neighbours)
+        others = own if relation == REPLACE else [without]
+        most = max(int(np.abs(np.abs(a) - np.abs(b)).max()) for a in own for b in others)
+        stated = query.score_distance(neighbours)
+        assert stated / 2 <= most <= stated
+
+
+def test_queries_that_bound_other_units_are_refused():
+    three = Neighbours(REPLACE, 3, "patient", combined=True)
+    kinds = [kind for kind in KINDS if issubclass(kind, Query) and kind is not queries.LevelCounts]
+    found = [each for kind in kinds for each in examples(kind, 5) if each.rows_per_unit > 1]
+    assert len({type(query) for query in found}) >= 5
+    for query in found:
+        with pytest.raises(PrivacyConditionError, match="must bound 3 records as one"):
+            query.deviations(MU, three)
+
+
+class Understated(queries.ScaleCounts):
+    """A planted mistake: the counts of a record that is replaced move by two in each feature."""
+
+    def squared_distance(self, relation):
+        return self.n_features
+
+
+class Overstated(queries.ScaleCounts):
+    """Another: so much noise is never needed."""
+
+    def squared_distance(self, relation):
+        return 100 * self.n_features
+
+
+@pytest.mark.parametrize("kind", [Understated, Overstated])
+def test_a_planted_mistake_is_found(kind):
+    with pytest.raises(AssertionError):
+        test_no_neighbour_is_further_than_a_query_says_and_one_is_half_as_far(kind, RELATIONS[0])

@@ -1,0 +1,224 @@
+"""One session: what is charged, what is drawn, what is held, and what it refuses."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.kernel import session as module
+from hushcov.kernel import views
+from hushcov.kernel.accounting import ADD_REMOVE, UNSPENT, Budget, Gaussian, Neighbours, Pure
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.queries import (
+    BoundedSums,
+    CompleteCount,
+    Gram,
+    NormCounts,
+    PairSigns,
+    RowCount,
+    ScaleCounts,
+    SignedOctaves,
+    SignSums,
+)
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import Session
+from hushcov.tables.sources import ArrayRecords
+from sessions import ample, seeded, session_of
+
+X = np.random.default_rng(0).standard_normal((400, 4))
+GRID = FeatureGrid(np.ones(4), 8.0, 100)
+EDGES = tuple(range(0, 9000, 500))
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How often records are read, and with how many numbers."""
+    seen, total = [], Records.map_sum
+    monkeypatch.setattr(Records, "map_sum", lambda *a: seen.append(a) or total(*a))
+    return seen
+
+
+def events(monkeypatch):
+    """Charges, passes and draws in their order."""
+    seen = []
+    for name in ("gaussian", "select", "fixed"):
+        spend = getattr(Budget, name)
+        monkeypatch.setattr(
+            Budget, name, lambda *a, _n=name, _s=spend: (_s(*a), seen.append(("charge", _n)))[0]
+        )
+    for name in ("rounded_normal", "symmetric_noise", "gumbel_top", "discrete_laplace"):
+        draw = getattr(module, name)
+        monkeypatch.setattr(
+            module, name, lambda *a, _n=name, _d=draw: (seen.append(("draw", _n)), _d(*a))[1]
+        )
+    return seen
+
+
+def test_every_charge_comes_before_its_draw(monkeypatch):
+    seen, session = events(monkeypatch), session_of(X, ample(selects=True))
+    session.expect(10, 0.3)
+    scores = PairSigns(4)
+    session.measure(Gram(GRID, 300), 0.1)
+    session.measure(ScaleCounts(4), 0.1)
+    session.measure_in_strips(scores, 0.1, lambda *_: None)
+    session.select(scores, 2, 1e-3)
+    session.total(0.1)
+    session.reserve(0.1, 1000).measure(ScaleCounts(4))
+    names = [kind for kind, _ in seen]
+    assert names == ["charge", "draw"] * (len(names) // 2)
+    counting = Session(ArrayRecords(X), Budget(0.5, 0.0, fixed=[Pure(0.5)], mu=0.0), seeded())
+    counting.count(RowCount(1), 0.5, "rows")
+    assert seen[-2:] == [("charge", "fixed"), ("draw", "discrete_laplace")]
+
+
+def test_nothing_is_drawn_that_the_budget_has_no_room_for(monkeypatch):
+    seen, session = events(monkeypatch), session_of(X, Budget(3.0, 1e-6, mu=0.3))
+    with pytest.raises(PrivacyConditionError, match="no room left"):
+        session.measure(ScaleCounts(4), 0.31)
+    assert seen == []
+    assert session.transcript == ()
+
+
+def test_noise_that_is_too_small_is_refused(monkeypatch):
+    seen, session = events(monkeypatch), session_of(X)
+    query = ScaleCounts(4)
+    (least,) = query.deviations(0.5, session.relation)
+    assert Fraction(8, least**2) <= Fraction(1, 4) < Fraction(8, (least - 1) ** 2)
+    with pytest.raises(PrivacyConditionError, match="as much noise as it is charged for"):
+        session.measure(query, 0.5, deviations=(least - 1,))
+    assert ("draw", "rounded_normal") not in seen
+    assert session.measure(query, 0.5, deviations=(least,)).deviations == (least,)
+
+
+def test_a_reserve_is_for_as_many_queries_as_were_charged():
+    session = session_of(X)
+    reserve = session.reserve(0.5, 8)  # for squares of 16: four histograms twice
+    first, second = (reserve.measure(ScaleCounts(4)).integers for _ in range(2))
+    assert not np.array_equal(first, second)
+    with pytest.raises(PrivacyConditionError, match="charged for"):
+        reserve.measure(CompleteCount())
+    assert len(session.transcript) == 1
+
+
+def test_the_transcript_is_what_the_parts_are_made_of():
+    session = session_of(X, ample(selects=True))
+    session.expect(10, 0.3)
+    scores = PairSigns(4)
+    session.measure(Gram(GRID, 300), 0.1, "a matrix")
+    session.measure(ScaleCounts(4), 0.2, "scales")
+    session.select(scores, 2, 1e-3, "pairs")
+    session.total(0.1, "pairs")
+    session.measure(NormCounts(GRID, EDGES), 0.3, "scales")
+    entries = session.transcript
+    assert [each.query for each in entries] == [
+        *("Gram", "ScaleCounts", "PairSigns", "SelectedTotal", "NormCounts")
+    ]
+    assert all(each.noise for each in entries)
+    spent = {}
+    for entry in entries:
+        spent[entry.part] = spent.get(entry.part, 0.0) + entry.cost
+    parts = dict(session.parts)
+    assert list(parts) == [*spent, UNSPENT]
+    for part, time in spent.items():
+        (event,) = parts[part]
+        assert event.mu == np.sqrt(time)
+    assert sum(spent.values()) + session.remaining <= ample(selects=True).mu ** 2
+
+
+def test_events_beside_the_clock_are_parts_too():
+    budget = Budget(0.5, 0.0, fixed=[Pure(0.25), Pure(0.25)], mu=0.0)
+    session = Session(ArrayRecords(X), budget, seeded())
+    session.count(RowCount(1), 0.25, "rows")
+    assert [(each.part, each.cost) for each in session.transcript] == [("rows", Pure(0.25))]
+    assert session.parts == (("rows", (Pure(0.25),)), (UNSPENT, (Pure(0.25),)))
+
+
+def test_several_queries_are_one_pass(passes):
+    session = session_of(X)
+    signs, norms, sums = SignSums(4), NormCounts(GRID, EDGES), BoundedSums(GRID, 300)
+    found = session.measure_together((signs, 0.1, "s"), (norms, 0.1, "n"), (sums, 0.1, "b"))
+    assert len(passes) == 1
+    alone = [session_of(X) for _ in range(3)]
+    for noisy, query, own in zip(found, (signs, norms, sums), alone, strict=True):
+        (expected,) = query.deviations(0.1, own.relation)
+        assert noisy.deviations == (expected,)
+        exact = query.exact(ArrayRecords(X))
+        assert (np.abs(noisy.integers - exact) < 10 * expected).all()
+        assert noisy.integers.shape == exact.shape
+    assert [each.part for each in session.transcript] == ["s", "n", "b"]
+
+
+def test_what_is_held_is_of_the_same_records_and_as_long_as_its_query(passes):
+    session, query = session_of(X), BoundedSums(GRID, 300)
+    session.read(query)
+    session.read(query)
+    session.measure(query, 0.1)
+    assert len(passes) == 1
+    other = session.view(views.centred(np.ones(4), np.full(4, 3.0)))
+    own = other.measure(query, 3.0).integers
+    assert len(passes) > 1
+    assert (np.abs(own - query.exact(ArrayRecords(X - 1))) < 5000).all()
+    del query
+    assert len(session._state.sums) == 0
+
+
+def test_released_numbers_do_not_change_what_is_held():
+    session, query = session_of(X), NormCounts(GRID, EDGES)
+    session.read(query)
+    exact = query.exact(ArrayRecords(X))
+    for _ in range(2):
+        session.measure(query, 0.5).integers[:] = 0
+    assert np.array_equal(session._held(query), exact)
+
+
+def test_a_count_of_complete_records_reads_the_octaves_that_follow(passes):
+    rows = X.copy()
+    rows[::7, 1] = np.nan
+    session = session_of(ArrayRecords(rows).with_gaps()).view(views.complete())
+    octaves = SignedOctaves(np.zeros(4), np.zeros(4), np.arange(4))
+    noisy = session.measure(CompleteCount(octaves), 3.0)
+    assert abs(int(noisy.integers[0]) - (400 - 58)) <= 5
+    n = len(passes)
+    session.measure(octaves, 1.0)
+    assert len(passes) == n
+    alone = session_of(ArrayRecords(rows).with_gaps()).measure(CompleteCount(), 3.0)
+    assert alone.integers == noisy.integers
+
+
+def test_selections_leave_out_what_was_selected_and_total_the_last():
+    session = session_of(X, ample(selects=True))
+    session.expect(10, 0.3)
+    scores = PairSigns(4)
+    first, second = (session.select(scores, 3, 1e-2) for _ in range(2))
+    assert sorted([*first, *second]) == list(range(6))
+    exact = np.abs(scores.exact(ArrayRecords(X)))[second].sum()
+    noisy = session.total(3.0)
+    assert abs(int(noisy.integers[0]) - exact) < 10 * noisy.sd
+    with pytest.raises(ParameterError):
+        session.select(scores, 1, 1e-2)
+
+
+def test_views_share_the_budget_and_bounded_units_are_no_longer_known():
+    from hushcov.kernel.records.units import Units
+
+    session = session_of(
+        X, neighbours=Neighbours(ADD_REMOVE, 3, "p"), units=Units(np.arange(400) // 4)
+    )
+    other = session.bounded(3)
+    assert session.has_units
+    assert not other.has_units
+    other.measure(ScaleCounts(4), 1.0)
+    assert len(session.transcript) == 1
+    assert session.remaining == other.remaining
+    assert other.relation.most_rows == 3
+    assert isinstance(session.guarantee.events[0], Gaussian)
+
+
+def test_only_entropy_of_one_release_is_taken():
+    with pytest.raises(ParameterError, match="entropy must be"):
+        Session(ArrayRecords(X), ample(), np.random.default_rng(0))
+    assert not Session(ArrayRecords(X), ample(), Entropy(np.random.default_rng(0), False)).private
