@@ -13,7 +13,7 @@ from hushcov.answers.regression import regress
 from hushcov.answers.tables import around, correlation, pairs_table
 from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.records.transforms import Transform
+from hushcov.kernel.transforms import Transform
 from hushcov.release.description import counted_facts, describe, released_pairs
 from hushcov.release.document import Making
 from hushcov.release.pairs import NONZERO, view

@@ -13,7 +13,7 @@ from hushcov.answers.regression import regress
 from hushcov.answers.tables import matching, positions, window
 from hushcov.answers.uncertain import answered
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.records.transforms import Transform
+from hushcov.kernel.transforms import Transform
 from hushcov.release.document import Making
 
 NAMES = ("Age", "log1p(total_cost)", "diabetes=yes", "sex=F", "sex=M", "weight", "Weight")

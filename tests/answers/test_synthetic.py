@@ -16,7 +16,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.answers import synthetic
 from hushcov.answers.synthetic import MOST_FEATURES, OTHER, synthesize
 from hushcov.exceptions import CapacityError, HushcovError, MissingPackageError, ParameterError
-from hushcov.kernel.records.transforms import Transform
+from hushcov.kernel.transforms import Transform
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release
 from hushcov.release.document import Kind, Making

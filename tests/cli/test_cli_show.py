@@ -14,7 +14,7 @@ from scipy import sparse
 from command_line import words
 from documents import guarantee, quick_forecast
 from hushcov.cli.main import EXIT_CODES
-from hushcov.kernel.records.transforms import Transform
+from hushcov.kernel.transforms import Transform
 from hushcov.release import Making, Release
 from hushcov.report import pages
 from hushcov.report import sections as outlook

@@ -15,7 +15,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
 from hushcov.kernel.grids import check_bounds
-from hushcov.kernel.records.transforms import check_transforms
+from hushcov.kernel.transforms import check_transforms
 from statistics_helpers import short_and_long
 
 N, D = 60, 3

@@ -8,7 +8,7 @@ from scipy.stats import rankdata, t
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, read_codebook
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.records.transforms import Transform, check_transforms
+from hushcov.kernel.transforms import Transform, check_transforms
 from hushcov.release import Release
 from hushcov.release.scores import score_variances
 from hushcov.tables.sources import ArrayRecords, open_records

@@ -46,8 +46,8 @@ from hushcov.kernel.accounting.filter import _renyi
 from hushcov.kernel.accounting.guarantee import largest_factor
 from hushcov.kernel.accounting.ledger import Charge, Ledger, _twice, as_charge
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.records.transforms import Transform, Transforms
 from hushcov.kernel.records.units import Units
+from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.steps import counting, norms, preparation, quantiles
 from hushcov.steps.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.steps.counting import Counting

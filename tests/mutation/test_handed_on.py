@@ -12,8 +12,8 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import REPLACE, UNSPENT
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import CountedRecords
-from hushcov.kernel.records.transforms import Transform, Transforms
 from hushcov.kernel.records.units import Units
+from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.steps import Prepared, complete, location, preparation, quantiles
 from hushcov.steps import scales as scale_step
 from hushcov.steps.complete import complete_parameters

@@ -21,10 +21,10 @@ from hushcov.kernel.records.base import (
     WatchedRecords,
     grouped_layer,
 )
-from hushcov.kernel.records.transforms import check_transforms
 from hushcov.kernel.sums import counts
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import count_complete, edge_counts, log2_histogram
+from hushcov.kernel.transforms import check_transforms
 from hushcov.tables.sources import ArrayRecords
 
 X = np.random.default_rng(4).standard_normal((23, 3))

@@ -28,7 +28,7 @@ from hushcov.kernel.grids import FeatureGrid, check_bounds
 from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import Records, layers_of, on_processor
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.records.transforms import Transform, Transforms
+from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.tables import cluster
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.sources import open_records

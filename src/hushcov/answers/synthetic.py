@@ -30,7 +30,7 @@ from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, 
 from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError, printable
 from hushcov.kernel.accounting import RECORD
-from hushcov.kernel.records.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
+from hushcov.kernel.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.description import MOST_NAMED, constant_features, not_found

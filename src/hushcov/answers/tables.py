@@ -32,7 +32,7 @@ from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
 
 if TYPE_CHECKING:
     from hushcov.answers.printing import AnswerPage
-    from hushcov.kernel.records.transforms import Transform
+    from hushcov.kernel.transforms import Transform
 
 #: The label of what must be known before all else.
 WARNING = "warning"

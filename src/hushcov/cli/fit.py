@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -53,8 +53,7 @@ from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.kernel.accounting import Guarantee, is_counted
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import check_bounds
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.records.transforms import check_transforms
+from hushcov.kernel.transforms import check_transforms
 from hushcov.options import ALLOWED, Taker
 from hushcov.planning import check_installed, mechanisms
 from hushcov.postprocess import released_correlations
@@ -62,6 +61,9 @@ from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report
 from hushcov.tables.codebook import Codebook, read_codebook
 from hushcov.tables.sources import WILDCARDS
+
+if TYPE_CHECKING:
+    from hushcov.kernel.records.base import Records
 
 # Slices with a way to fit of their own, by their name for --mechanism.
 SLICES: dict[str, Slice] = {

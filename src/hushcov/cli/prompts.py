@@ -27,7 +27,7 @@ from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_numb
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.kernel.accounting import ONE_REMOVED, is_counted
-from hushcov.kernel.records.transforms import Transform
+from hushcov.kernel.transforms import Transform
 from hushcov.tables import codebook as books
 from hushcov.tables.cells import NO, YES, folded
 from hushcov.tables.codebook import (

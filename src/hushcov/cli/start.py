@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -53,10 +53,12 @@ from hushcov.kernel.accounting.guarantee import (
     odds_of,
 )
 from hushcov.kernel.accounting.ledger import Ledger
-from hushcov.kernel.records.base import Records
 from hushcov.tables.codebook import read_codebook
 from hushcov.tables.files import Header, may_be_record, read_header
 from hushcov.tables.sources import DeclaredRecords
+
+if TYPE_CHECKING:
+    from hushcov.kernel.records.base import Records
 
 # The order in which options are printed and kept; others come before the promise.
 _FIRST = (DATA, "output", "unit", MOST_ROWS, "neighbours", "columns", "codebook", "transform")

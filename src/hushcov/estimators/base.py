@@ -38,8 +38,8 @@ from hushcov.release.document import Kind
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 
 if TYPE_CHECKING:
-    from hushcov.kernel.records.transforms import Transforms
     from hushcov.kernel.sums.statistics import RecordMap, Statistics
+    from hushcov.kernel.transforms import Transforms
     from hushcov.planning import Caution
 
 # What a fit leaves beside public attributes.
@@ -230,7 +230,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         ranks = getattr(self, "estimand", None) == RANK
         if self.transforms is None and not ranks:
             return None
-        from hushcov.kernel.records.transforms import check_transforms
+        from hushcov.kernel.transforms import check_transforms
 
         names = getattr(self, "feature_names_in_", None)
         known: Any = (None if names is None else list(names), self._public_bounds(n_features))

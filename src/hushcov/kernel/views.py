@@ -12,7 +12,7 @@ from typing import Any
 from hushcov._arrays import FloatArray
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, Records
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.records.transforms import RANK, Transform, Transforms
+from hushcov.kernel.transforms import RANK, Transform, Transforms
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,9 +20,9 @@ from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import check_feature_scale
+from hushcov.kernel.memory import MOST_PRODUCTS
 from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.session import Session
-from hushcov.kernel.sums.products import MOST_PRODUCTS
 from hushcov.mechanisms.adaptive.pairs import (
     DROPPED,
     FINE,

@@ -140,7 +140,7 @@ class Mechanism(ABC):
         Places, sums of every thread and scores of pairs, and what a release holds of them; where
         the output is not sparse, the matrix, too.
         """
-        from hushcov.kernel.sums.signs import TILE_BYTES, TILE_ROWS
+        from hushcov.kernel.memory import TILE_BYTES, TILE_ROWS
 
         listed = LISTED_BYTES * n_pairs + (threads() + 2) * 8 * (n_pairs + n_features)
         signs = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * n_features // 8 + 1))

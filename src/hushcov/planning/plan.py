@@ -35,7 +35,7 @@ from hushcov.steps import Prepared, Stage
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.kernel.records.transforms import Transforms
+    from hushcov.kernel.transforms import Transforms
 
 
 _USUAL_DELTA = 1e-6
@@ -247,7 +247,7 @@ class Request:
             elif len(transforms.by_quantiles):
                 located = True
             if located:
-                from hushcov.kernel.records.transforms import Transforms
+                from hushcov.kernel.transforms import Transforms
                 from hushcov.steps.quantiles import Quantiles
 
                 told: Any = {"bounds": bounds, "neighbours": neighbours}

@@ -24,8 +24,8 @@ from hushcov.kernel.accounting import RECORD, Budget, Event, Guarantee
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer, symmetric_sparse
 
 if TYPE_CHECKING:
-    from hushcov.kernel.records.transforms import Transform
     from hushcov.kernel.session import Session
+    from hushcov.kernel.transforms import Transform
     from hushcov.release.signature import PublicKey, SigningKey
 
 

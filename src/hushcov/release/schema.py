@@ -280,7 +280,7 @@ def _bounds(name: str, listed: Any, d: int) -> tuple[tuple[float | None, float |
 
 
 def _transforms(name: str, listed: Any, d: int) -> tuple[Any, ...]:
-    from hushcov.kernel.records.transforms import NAMES, RANK, Transform
+    from hushcov.kernel.transforms import NAMES, RANK, Transform
 
     def numbers(name: str, value: Any, d: int) -> tuple[float, ...]:
         length = len(value) if isinstance(value, list) else 0

@@ -9,7 +9,7 @@ from numpy.polynomial import hermite_e
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.kernel.records.transforms import RANK, Transform
+from hushcov.kernel.transforms import RANK, Transform
 
 _DEGREE = 60  # of Hermite polynomials
 _LATENT = np.sin(np.linspace(-np.pi / 2, np.pi / 2, 65))  # correlations of latent normal numbers

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov.kernel.sums.counts import LARGEST_EXPONENT, N_OCTAVES, SMALLEST_EXPONENT
+from hushcov.kernel.queries import LARGEST_EXPONENT, N_OCTAVES, SMALLEST_EXPONENT
 from hushcov.steps.scales import estimate_scales
 
 #: Signed bins that can be evidence; one more counts what is nothing.

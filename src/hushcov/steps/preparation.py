@@ -455,7 +455,7 @@ def release_tilts(session: Session, query: SignSums, mu: float) -> IntArray:
     sums = noisy.integers
     sums[np.abs(sums) < _TILT_EVIDENCE * noisy.sd] = 0
     tilt = np.rint(TILT_UNIT * sums / session.n_records)
-    return np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1).astype(np.int64)
+    return np.asarray(np.clip(tilt, 1 - TILT_UNIT, TILT_UNIT - 1), dtype=np.int64)
 
 
 def fourths_of(session: Session, scale: FloatArray, typical: float, mu: float) -> FourthPowers:

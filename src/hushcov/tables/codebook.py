@@ -37,7 +37,7 @@ from hushcov.kernel.records.base import (
     default_block_rows,
     without_invalid,
 )
-from hushcov.kernel.records.transforms import Transform
+from hushcov.kernel.transforms import Transform
 from hushcov.tables.cells import (
     FIRST_ROWS,
     MISSING_CODES,

@@ -594,6 +594,33 @@ class ScaledRecords(MappedRecords):
         return partial(ScaledRecords, feature_scale=self._scale)
 
 
+class RemappedRecords(MappedRecords):
+    """The records with transformed columns.
+
+    Privacy
+    -------
+    Each row is mapped on its own, by numbers that are public or were released, so neighbours stay
+    neighbours.
+    """
+
+    def __init__(self, records: Records, transforms: Any) -> None:
+        super().__init__(records)
+        self._transforms, self.n_features = transforms, len(transforms)
+        if self.feature_names is not None and transforms.squares:
+            self.feature_names = transforms.named(self.feature_names)
+
+    def _mapped(self, block: Any, xp: Any) -> Any:
+        rows = xp.concatenate([block, block[:, list(self._transforms.squares)]], 1)
+        for i, own in enumerate(self._transforms.columns):
+            if own is not None:
+                column = rows[:, i] if xp is np else rows[:, i].contiguous()
+                rows[:, i] = own.mapped(column, xp)
+        return rows
+
+    def _view(self) -> View:
+        return partial(RemappedRecords, transforms=self._transforms)
+
+
 class CompleteRecords(WrappedRecords):
     """The records with zeros for every record that misses a value.
 

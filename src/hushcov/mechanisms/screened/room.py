@@ -20,8 +20,13 @@ from scipy import special
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._words import noise_level, number
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.sums.gram import PANEL_BYTES
-from hushcov.kernel.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
+from hushcov.kernel.memory import (
+    PACKED_PANEL_BYTES,
+    PANEL_BYTES,
+    TILE_BYTES,
+    TILE_ROWS,
+    signs_kept,
+)
 from hushcov.mechanisms.room import (
     DENSE_BYTES,
     SCALES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_real, shown
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.grids import LARGEST_BOUND, Bounds, check_bounds, place_of
-from hushcov.kernel.records.base import MappedRecords, Records, View, like
+from hushcov.kernel.records.base import Records, like
 
 LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
 SQUARE = "square"
@@ -166,35 +166,10 @@ class Transforms:
 
     def view(self, records: Records) -> Records:
         """Return the records under all maps that are known: public ones, or with edges released."""
+        from hushcov.kernel.records.base import RemappedRecords
+
         known = any(own and (own.edges or not own.needs_quantiles) for own in self.columns)
         return RemappedRecords(records, self) if known else records
-
-
-class RemappedRecords(MappedRecords):
-    """The records with transformed columns.
-
-    Privacy
-    -------
-    Each row is mapped on its own, by numbers that are public or were released, so neighbours stay
-    neighbours.
-    """
-
-    def __init__(self, records: Records, transforms: Transforms) -> None:
-        super().__init__(records)
-        self._transforms, self.n_features = transforms, len(transforms)
-        if self.feature_names is not None and transforms.squares:
-            self.feature_names = transforms.named(self.feature_names)
-
-    def _mapped(self, block: Any, xp: Any) -> Any:
-        rows = xp.concatenate([block, block[:, list(self._transforms.squares)]], 1)
-        for i, own in enumerate(self._transforms.columns):
-            if own is not None:
-                column = rows[:, i] if xp is np else rows[:, i].contiguous()
-                rows[:, i] = own.mapped(column, xp)
-        return rows
-
-    def _view(self) -> View:
-        return partial(RemappedRecords, transforms=self._transforms)
 
 
 def check_transforms(
