@@ -21,6 +21,7 @@ from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.kernel.noise import Entropy, entropy_source
 from hushcov.kernel.records.base import check_enough
+from hushcov.kernel.session import Session
 from hushcov.options import check_given, check_parameters
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.steps.counting import Counted, Counting
@@ -161,7 +162,8 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
             counting = self.counting
             budget = counting.budget(private=entropy.private)
             with self._charged(budget.certificate, counting.epsilon):
-                found = counting.number(records.n_records, counting.neighbours, budget, entropy)
+                session = Session(records, budget, entropy)
+                found = counting.number(session, counting.neighbours)
             self.counted_, records = found, records.counted(found.released)
             with paid_count(self):
                 plan = self.fit_plan(found.released, d)

@@ -334,6 +334,11 @@ class GenotypeRecords:
         self.positions, self.chromosomes = positions, chromosomes
         self._read = read
 
+    @property
+    def n_rows(self) -> int:
+        """How many persons there are, which need not be public."""
+        return self.n_records
+
     def counted(self, n_records: int) -> GenotypeRecords:
         """Return these genotypes where how many persons there are is not public, but released."""
         other = copy.copy(self)

@@ -36,9 +36,7 @@ from hushcov.kernel.queries import (
     SelectedTotal,
     SignSums,
 )
-from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.bounded import sum_and_keep_signs
-from hushcov.kernel.sums.statistics import Statistics
 
 if TYPE_CHECKING:
     from hushcov.kernel.records.units import Units
@@ -103,7 +101,7 @@ class Session:
     Parameters
     ----------
     records : Records or Statistics
-        The records, or exact sums of them.
+        The records, or exact sums of them; of anything that has a number of rows, that is counted.
     budget : Budget
         What may be spent. It was certified before, for a relation between neighbours.
     entropy : Entropy
@@ -120,7 +118,7 @@ class Session:
 
     def __init__(
         self,
-        records: Records | Statistics,
+        records: Any,
         budget: Budget,
         entropy: Entropy,
         units: Units | None = None,

@@ -27,7 +27,6 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REMOVED,
     ONE_REPLACED,
-    Budget,
     Clocked,
     Event,
     Gaussian,
@@ -36,6 +35,7 @@ from hushcov.kernel.accounting import (
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.records.base import CountedRecords, Records
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -277,11 +277,11 @@ def promised(epsilon: float, delta: float, events: Sequence[Event]) -> Promise:
 class Target:
     """A mechanism with its public parameters, ready to be run on neighbouring datasets.
 
-    `release_by` is the mechanism's function, on records, their scales, parameters and entropy.
+    `release_by` is the mechanism's function, on a session, the scales and the parameters.
     """
 
     parameters: Any
-    release_by: ClassVar[Callable[[Records, FloatArray, Any, Entropy], Release]]
+    release_by: ClassVar[Callable[[Session, FloatArray, Any], Release]]
 
     @property
     def promise(self) -> Promise:
@@ -303,7 +303,8 @@ class Target:
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """Return a whole release of records at scale 1."""
         scale, n = np.ones(rows.shape[1]), self.parameters.inputs.n_records
-        return type(self).release_by(records_of(rows, n), scale, self.parameters, entropy)
+        session = session_of(records_of(rows, n), self.parameters, entropy)
+        return type(self).release_by(session, scale, self.parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,21 +312,26 @@ class WholeTarget(Target):
     """A mechanism that runs after steps: its function, and what is seen of its release."""
 
     parameters: Any
-    mechanism: Callable[[Prepared, Any, Budget, Entropy], Release]
+    mechanism: Callable[[Prepared, Any], Release]
     seen: Callable[[Release], FloatArray]
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """See `Target.released`."""
         records = records_of(rows, self.parameters.inputs.n_records)
-        prepared = Prepared(records, np.ones(rows.shape[1]))
-        budget = self.parameters.budget(private=entropy.private)
-        return self.seen(self.mechanism(prepared, self.parameters, budget, entropy))
+        session = session_of(records, self.parameters, entropy)
+        prepared = Prepared(session, np.ones(rows.shape[1]))
+        return self.seen(self.mechanism(prepared, self.parameters))
 
 
 def inputs_of(pair: Pair, row_sparsity: int = 1) -> ReleaseInputs:
     """Public inputs at the usual budget, for the size of a pair."""
     size = pair.n_records, pair.n_features, row_sparsity
     return ReleaseInputs(*size, EPSILON, DELTA, neighbours=pair.neighbours)
+
+
+def session_of(records: Records, parameters: Any, entropy: Entropy) -> Session:
+    """Certify the budget of a mechanism, or of a plan, and return a session on the records."""
+    return Session(records, parameters.budget(private=entropy.private), entropy)
 
 
 def records_of(rows: FloatArray, n_records: int) -> Records:

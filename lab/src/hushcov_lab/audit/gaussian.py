@@ -24,6 +24,10 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy, rounded_normal
+from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.queries import BoundedSums, NormCounts, SignedOctaves
+from hushcov.kernel.records.base import CountedRecords
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import log2_histogram, norm_histogram, signed_octaves
 from hushcov.mechanisms.gaussian import mechanism as gaussian
@@ -32,10 +36,10 @@ from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
 )
-from hushcov.steps.counting import CountedHere, Counting
-from hushcov.steps.norms import HALF_WIDTH, WIDEST, release_norms, squared_norms
+from hushcov.steps.counting import Counted, Counting
+from hushcov.steps.norms import HALF_WIDTH, WIDEST, squared_norms
 from hushcov.steps.preparation import centre_bound, release_centre
-from hushcov.steps.quantiles import bin_edges, count_square, level_counts, release_counts
+from hushcov.steps.quantiles import bin_edges, count_square, level_counts
 from hushcov.steps.scales import ScaleParameters, release_scales, scale_parameters
 from hushcov.tables.sources import ArrayRecords
 from hushcov_lab.audit.attack import (
@@ -68,6 +72,7 @@ from hushcov_lab.audit.attack import (
     remembered,
     replaced,
     replacement,
+    session_of,
     sign_flips,
     sign_flips_among_others,
     summed,
@@ -95,7 +100,7 @@ class GaussianTarget(Target):
         gram = bounded_gram(rows, p, p.norm_bound)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            noise = gaussian.symmetric_noise(generator, d, p.sigma, p.diagonal_sigma)
+            noise = symmetric_noise(generator, d, p.sigma, p.diagonal_sigma)
             return self._seen(gram + noise)
 
         return draw
@@ -194,7 +199,8 @@ def _scales(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
             rows: FloatArray, entropy: Entropy, known: ScaleParameters = parameters
         ) -> IntArray:
             records = records_of(rows, known.n_records)
-            return release_scales(records, known, entropy).noisy_counts.ravel()
+            budget = Budget(50.0, 0.09, known.neighbours, private=False)
+            return release_scales(Session(records, budget, entropy), known).noisy_counts.ravel()
 
         claimed = parameters.mu * neighbours.most_rows
         found.append(_step_attack(name, pair, exact, step, parameters.sigma, claimed))
@@ -211,8 +217,8 @@ def _centre(name: str) -> tuple[Attack, ...]:
         return bounded_sums(ArrayRecords(rows), grid, bound)
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        records, scale = ArrayRecords(rows), np.ones(FEATURES)
-        mean, _ = release_centre(records, scale, mu, ONE_REPLACED, entropy)
+        session = Session(ArrayRecords(rows), Budget(50.0, 0.09, private=False), entropy)
+        mean, _ = release_centre(session, BoundedSums(grid, bound), mu)
         return np.asarray(np.rint(mean * len(rows) / grid.step))
 
     pairs = opposite(RECORDS, FEATURES, HUGE), huge_or_zero(RECORDS, FEATURES)
@@ -228,9 +234,8 @@ def _norms(name: str) -> tuple[Attack, ...]:
         return norm_histogram(ArrayRecords(rows), grid, edges)
 
     def step(rows: FloatArray, entropy: Entropy) -> IntArray:
-        records, scale = ArrayRecords(rows), np.ones(FEATURES)
-        budget = Budget(10.0, 0.09)
-        return release_norms(records, scale, mu, ONE_REPLACED, budget, entropy)[0]
+        session = Session(ArrayRecords(rows), Budget(10.0, 0.09, private=False), entropy)
+        return np.asarray(session.measure(NormCounts(grid, edges), mu).integers)
 
     pair = huge_or_zero(RECORDS, FEATURES)
     return (_step_attack(name, pair, exact, step, sigma, mu),)
@@ -244,9 +249,10 @@ def _octaves(name: str) -> tuple[Attack, ...]:
         return signed_octaves(ArrayRecords(rows), zeros, zeros, every).ravel()
 
     def step(rows: FloatArray, entropy: Entropy) -> IntArray:
-        """Count, then add the noise of the look, like every look."""
-        counts = exact(rows)
-        return counts + rounded_normal(entropy.generator, sigma, len(counts))
+        """Count with the noise of a look."""
+        session = Session(ArrayRecords(rows), Budget(50.0, 0.09, private=False), entropy)
+        reserve = session.reserve(mu, sigma)
+        return np.asarray(reserve.measure(SignedOctaves(zeros, zeros, every)).integers.ravel())
 
     pairs = octaves(RECORDS, FEATURES), opposite(RECORDS, FEATURES, HUGE)
     return tuple(_step_attack(name, pair, exact, step, sigma, mu) for pair in pairs)
@@ -256,13 +262,14 @@ def _quantiles(name: str) -> tuple[Attack, ...]:
     every, ones = np.arange(FEATURES), np.ones(FEATURES)
     edges = bin_edges(0 * ones, ones)
     sigma, mu = _noise(count_square(FEATURES, ONE_REPLACED))
+    query = level_counts(every, edges)
 
     def exact(rows: FloatArray) -> IntArray:
-        return level_counts(ArrayRecords(rows), every, edges).ravel()
+        return query.exact(ArrayRecords(rows)).ravel()
 
-    def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        args = (ArrayRecords(rows), every, edges, mu, ONE_REPLACED, entropy)
-        return release_counts(*args)[0].ravel()
+    def step(rows: FloatArray, entropy: Entropy) -> IntArray:
+        session = Session(ArrayRecords(rows), Budget(50.0, 0.09, private=False), entropy)
+        return np.asarray(session.measure(query, mu).integers.ravel())
 
     pair = opposite(RECORDS, FEATURES, HUGE)
     return (_step_attack(name, pair, exact, step, sigma, mu),)
@@ -286,10 +293,9 @@ class CountTarget(Target):
         """Return the released number."""
         return flat(self.counted(rows, entropy).released)
 
-    def counted(self, rows: FloatArray, entropy: Entropy) -> CountedHere:
+    def counted(self, rows: FloatArray, entropy: Entropy) -> Counted:
         """Run the count."""
-        budget = self.counting.budget(private=entropy.private)
-        return self.counting.run(ArrayRecords(rows), None, budget, entropy)
+        return self.counting.run(session_of(ArrayRecords(rows), self.counting, entropy))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +312,8 @@ class CountedTarget(CountTarget):
         counted = self.counted(rows, entropy)
         d = rows.shape[1]
         parameters = _planned(counted.released, d, counted.left, counted.neighbours)
-        release = release_gaussian(counted.records, np.ones(d), parameters, entropy)
+        records = CountedRecords(ArrayRecords(rows), counted.released)
+        release = release_gaussian(session_of(records, parameters, entropy), np.ones(d), parameters)
         return flat(counted.released, release.integers * release.unit * counted.released)
 
 

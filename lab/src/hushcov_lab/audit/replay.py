@@ -146,7 +146,8 @@ class Recorder:
             patch(normal, "_draw", self._normal(normal._draw))
             patch(gumbel, "_select", self._selection(gumbel._select))
             patch(laplace, "_draw", self._laplace(laplace._draw))
-            for module in [each for name, each in sys.modules.items() if "hushcov." in name]:
+            ours = [each for name, each in sys.modules.items() if name.startswith("hushcov")]
+            for module in ours:
                 if hasattr(module, "symmetric_noise"):
                     patch(module, "symmetric_noise", self._matrix(module.symmetric_noise))
             patch(Bingham, "draw", self._direction(Bingham.draw))

@@ -52,6 +52,7 @@ from hushcov_lab.audit.attack import (
     promised,
     records_of,
     replaced,
+    session_of,
     sign_flips,
     weighted_sums,
 )
@@ -84,8 +85,8 @@ class RegisteredTarget(Target):
     def release(self, rows: FloatArray, entropy: Entropy) -> Release:
         """Return a whole release of records at scale 1."""
         records = records_of(rows, self.inputs.n_records)
-        prepared = Prepared(records, np.ones(rows.shape[1]))
-        return self.plan.release(prepared, self.plan.budget(private=entropy.private), entropy)
+        session = session_of(records, self.plan, entropy)
+        return self.plan.release(Prepared(session, np.ones(rows.shape[1])))
 
     def released(self, rows: FloatArray, entropy: Entropy) -> FloatArray:
         """Return the released integers, and which entries were released."""

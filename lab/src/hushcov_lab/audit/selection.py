@@ -24,7 +24,8 @@ from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy, rounded_normal
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.queries import PairSigns
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import second_moments
 from hushcov.mechanisms.adaptive.mechanism import WholeMatrix, look_at_signs, release_adaptive
 from hushcov.mechanisms.adaptive.pairs import FIRST_LOOK, AdaptiveParameters, Ladder, release_pairs
@@ -37,10 +38,8 @@ from hushcov.mechanisms.screened.values import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     RADIUS,
-    CentredSigns,
     ScreenedDesign,
     ScreenedParameters,
-    SignScreen,
     integers_per_square,
     product_map,
     screened_parameters,
@@ -83,6 +82,7 @@ from hushcov_lab.audit.attack import (
     remembered,
     replaced,
     replacement,
+    session_of,
     sign_flips,
     sign_flips_among_others,
     summed,
@@ -140,7 +140,8 @@ class ScreenedTarget(Target):
             return product_map(grid, first, second, p.norm_bound).sum(records)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            selected = select_pairs(records, p, Entropy(generator, private=False))
+            entropy = Entropy(generator, private=False)
+            selected = select_pairs(session_of(records, p, entropy), p)
             sums = exact_sums(*selected)
             sigma = sum_sigma(p.norm_bound, p.mu, p.inputs.neighbours)
             noise = rounded_normal(generator, sigma, len(sums))
@@ -384,23 +385,23 @@ _AT_BOUND = 1.1  # the coordinate at which both products of a pair are about at 
 
 @dataclass(frozen=True, eq=False)
 class PartTarget(Target):
-    """One part of the adaptive release with all of the time on its clock.
-
-    `statistic` is computed of the records once, and `part` draws from it.
-    """
+    """One part of the adaptive release with all of the time on its clock."""
 
     parameters: AdaptiveParameters
-    part: Callable[[Any, ReleaseInputs, Budget, Entropy], FloatArray]
-    statistic: Callable[[Records], Any] = lambda records: records
+    part: Callable[[Session, ReleaseInputs], FloatArray]
+    rate: float | None = None  # of the clock, where it is not the usual one
 
     def quick(self, rows: FloatArray) -> Draw:
         """Run the part each time, with a new clock."""
         inputs = self.parameters.inputs
-        known = self.statistic(records_of(rows, inputs.n_records))
+        records = records_of(rows, inputs.n_records)
 
         def draw(generator: np.random.Generator) -> FloatArray:
-            budget = copy.deepcopy(self._certified)
-            return self.part(known, inputs, budget, Entropy(generator, private=False))
+            budget, entropy = copy.deepcopy(self._certified), Entropy(generator, private=False)
+            session = Session(records, budget, entropy)
+            self.parameters.expect(session)
+            budget.rate = self.rate or budget.rate
+            return self.part(session, inputs)
 
         return draw
 
@@ -411,33 +412,26 @@ class PartTarget(Target):
     @cached_property
     def _certified(self) -> Budget:
         """A budget of which nothing is spent."""
-        budget = self.parameters.budget(private=False)
-        self.parameters.expect(budget)
-        return budget
+        return self.parameters.budget(private=False)
 
 
-def _look_twice(
-    records: Records, inputs: ReleaseInputs, budget: Budget, entropy: Entropy
-) -> FloatArray:
+def _look_twice(session: Session, inputs: ReleaseInputs) -> FloatArray:
     """Return the mean of two looks of `WholeMatrix`: for the usual share, and for the rest."""
     bound, scale = NormBound(np.sqrt(inputs.n_features), 0.0, 1.0), np.ones(inputs.n_features)
-    whole = WholeMatrix(records, scale, inputs, bound, budget.left, widest=False)
-    whole.look(np.sqrt(FIRST_LOOK * budget.left), budget, entropy)
-    whole.look(budget.mu_left, budget, entropy)
+    whole = WholeMatrix(session, scale, inputs, bound, widest=False)
+    whole.look(np.sqrt(FIRST_LOOK * session.remaining))
+    whole.look(session.mu_left)
     return flat(whole.mean)
 
 
-def _climb(
-    scores: IntArray, inputs: ReleaseInputs, budget: Budget, entropy: Entropy, *, rate: float
-) -> FloatArray:
+def _climb(session: Session, inputs: ReleaseInputs) -> FloatArray:
     """Return what each pair was selected by, then how many real pairs each rung had, about.
 
     The first is 0 for a pair that was not selected, and larger for less noise.
     """
-    budget.rate = rate
-    ladder = Ladder(scores.copy(), _SCREEN, inputs, first=1)
+    ladder = Ladder(session, PairSigns(inputs.n_features), inputs, first=1)
     weights = np.zeros((inputs.n_features,) * 2)
-    while len(ladder.rungs) < _RUNGS and ladder.climb(budget, entropy, weakest=0.0):
+    while len(ladder.rungs) < _RUNGS and ladder.climb(weakest=0.0):
         rows, columns = ladder.pairs
         new = weights[rows, columns] == 0
         weights[rows[new], columns[new]] = 1 / ladder.rungs[-1].finds
@@ -446,16 +440,11 @@ def _climb(
     return flat(weights[upper], real, np.zeros(_RUNGS - len(real)))
 
 
-def _release_pair(
-    records: Records, inputs: ReleaseInputs, budget: Budget, entropy: Entropy
-) -> FloatArray:
+def _release_pair(session: Session, inputs: ReleaseInputs) -> FloatArray:
     """Return the value of one pair by `release_pairs`, 0 where it was dropped, and variances."""
     places: tuple[IntArray, IntArray] = np.array([0]), np.array([1])
-    found = release_pairs(records, np.ones(2), inputs, places, 1.0, 1.0, budget, entropy)
+    found = release_pairs(session, np.ones(2), inputs, places, 1.0, 1.0)
     return flat(found.pairs, np.zeros(1 - len(found.pairs)), found.diagonal)
-
-
-_SCREEN = SignScreen()
 
 
 def _parameters(pair: Pair) -> AdaptiveParameters:
@@ -483,15 +472,17 @@ def _looks(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
     return tuple(found)
 
 
-def _signs(name: str, turn: Turn = replaced, *, screen: SignScreen = _SCREEN) -> tuple[Attack, ...]:
+def _signs(
+    name: str, turn: Turn = replaced, *, tilt: tuple[int, ...] | None = None
+) -> tuple[Attack, ...]:
     """Half of the signs flip: no other record is farther."""
 
-    def look(sums: IntArray, inputs: ReleaseInputs, budget: Budget, entropy: Entropy) -> FloatArray:
-        mu = budget.mu_left
-        return flat(look_at_signs(sums, screen, inputs, 1.0, mu, budget, entropy).mean)
+    def look(session: Session, inputs: ReleaseInputs) -> FloatArray:
+        scores = PairSigns(inputs.n_features, tilt)
+        return flat(look_at_signs(session, scores, inputs, 1.0, session.mu_left).mean)
 
     pair = turn(sign_flips(RECORDS, FEATURES, HUGE))
-    target = PartTarget(_parameters(pair), look, screen.sums)
+    target = PartTarget(_parameters(pair), look)
     change = along_change(pair.before, pair.after)
     return (Attack(name, target, pair, (change, FITTED)),)
 
@@ -514,8 +505,7 @@ def _ladder(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
 
 
 def _climbing(pair: Pair, rate: float) -> PartTarget:
-    climb = partial(_climb, rate=rate)
-    return PartTarget(_parameters(pair), climb, _SCREEN.scores)
+    return PartTarget(_parameters(pair), _climb, rate)
 
 
 def _favoured(pair: Pair) -> Statistic:
@@ -690,7 +680,7 @@ TURNED: dict[str, Builder] = {
     f"{ADAPTIVE}-looks": _looks,
     f"{ADAPTIVE}-signs": _signs,
     # Subtract tilts that the records do not have.
-    f"{ADAPTIVE}-tilted-signs": partial(_signs, screen=CentredSigns((_TILT,) * FEATURES)),
+    f"{ADAPTIVE}-tilted-signs": partial(_signs, tilt=(_TILT,) * FEATURES),
     f"{ADAPTIVE}-ladder": _ladder,
     f"{ADAPTIVE}-values": _values,
     CANDIDATES: _candidates,

@@ -16,10 +16,11 @@ from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy
+from hushcov.kernel.noise import LARGEST_SIGMA
 from hushcov.kernel.noise.symmetric import symmetric_noise
 from hushcov.kernel.queries import noise_sigmas, squared_sensitivity
 from hushcov.kernel.records.base import MappedRecords, Records, View, like
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov_lab.peers.room import Peer, PeerParameters, allowed_for
@@ -264,20 +265,16 @@ GramOf = Callable[[FloatArray], IntArray]
 
 
 def release_coinpress(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: CoinPressParameters,
-    entropy: Entropy,
-    budget: Budget | None = None,
+    session: Session, feature_scale: FloatArray, parameters: CoinPressParameters
 ) -> Release:
     """Pass over the records once for each step, and return the last step's covariance.
 
     Privacy
     -------
-    See `CoinPressParameters.budget`, which is the budget if none is given. `feature_scale` must be
+    See `CoinPressParameters.budget`, which is that of the session. `feature_scale` must be
     public, or released by steps on the same budget.
     """
-    budget = parameters.opened(records, entropy, budget)
+    records, budget, entropy = parameters.opened(session)
     gram_of = transformed_gram(records, feature_scale, parameters)
     for step, mu in enumerate(parameters.mus, 1):
         budget.gaussian(mu, f"the matrix, step {step} of {parameters.n_steps}")  # proof: step 3

@@ -36,10 +36,10 @@ from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import Entropy, discrete_laplace
+from hushcov.kernel.noise import discrete_laplace
 from hushcov.kernel.noise.entropy import LazyUniform
 from hushcov.kernel.noise.normal import LazyNormals, lazy_normals
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
 from hushcov.mechanisms.room import MechanismPlan
@@ -600,20 +600,16 @@ def _check_capacity(parameters: EigenSamplingParameters) -> None:
 
 
 def release_eigen_sampling(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: EigenSamplingParameters,
-    entropy: Entropy,
-    budget: Budget | None = None,
+    session: Session, feature_scale: FloatArray, parameters: EigenSamplingParameters
 ) -> Release:
     """Sum the bounded records, and release noisy eigenvalues along sampled directions.
 
     Privacy
     -------
-    See `EigenSamplingParameters.budget`, which is the budget if none is given. `feature_scale` must
+    See `EigenSamplingParameters.budget`, which is that of the session. `feature_scale` must
     be public: it may be anything that is not computed from the records.
     """
-    budget = parameters.opened(records, entropy, budget)
+    records, budget, entropy = parameters.opened(session)
     budget.fixed(Pure(parameters.epsilon), "eigenvalues and directions")
     grid = FeatureGrid(feature_scale, parameters.radius, parameters.half_width)
     gram = row_bounded_gram(records, grid, parameters.norm_bound)  # proof: step 1
@@ -736,7 +732,7 @@ class EigenSampling(Peer):
             )
         return super().plan(replace(inputs, delta=0.0), **options)
 
-    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> Any:
+    def renew(self, plan: PeerPlan, prepared: Prepared) -> Any:
         """See `Peer.renew`; nothing comes before."""
         return plan.parameters
 

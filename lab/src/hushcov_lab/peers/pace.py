@@ -23,8 +23,8 @@ from hushcov.kernel.accounting import (
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, Entropy, gumbel_top, rounded_normal
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, gumbel_top, rounded_normal
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.release import Release
@@ -228,21 +228,17 @@ def _half_width(inputs: ReleaseInputs, n_rounds: int, mu: float) -> int:
 
 
 def release_pace(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: PaceParameters,
-    entropy: Entropy,
-    budget: Budget | None = None,
+    session: Session, feature_scale: FloatArray, parameters: PaceParameters
 ) -> Release:
     """Sum the clipped records, measure variances and selected entries, and complete the matrix.
 
     Privacy
     -------
-    See `PaceParameters.budget`, which is the budget if none is given. `feature_scale` must be
+    See `PaceParameters.budget`, which is that of the session. `feature_scale` must be
     public, or released by steps on the same budget. Which pairs were measured is part of the
     release.
     """
-    budget = parameters.opened(records, entropy, budget)
+    records, budget, entropy = parameters.opened(session)
     for event in parameters.picked:
         budget.fixed(event, "which pairs are measured")
     parameters = replace(parameters, mu=budget.mu_left)
@@ -402,10 +398,10 @@ class Pace(Peer):
     parameters_of = pace_parameters
     release_by = release_pace
 
-    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> PaceParameters:
+    def renew(self, plan: PeerPlan, prepared: Prepared) -> PaceParameters:
         """See `Peer.renew`; there are as many rounds as planned."""
         planned: PaceParameters = plan.parameters
-        return planned.with_values(budget.mu_left)
+        return planned.with_values(prepared.session.mu_left)
 
 
 PACE = Pace()

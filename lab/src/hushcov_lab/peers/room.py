@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.noise import Entropy, check_entropy
-from hushcov.kernel.records.base import Records
-from hushcov.kernel.session import unwrap
+from hushcov.kernel.noise import Entropy
+from hushcov.kernel.session import Session, unwrap
 from hushcov.mechanisms.room import Mechanism, MechanismPlan
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
@@ -47,11 +46,13 @@ class PeerParameters:
         """Return inputs and parameters as plain, JSON-ready data."""
         return asdict(self) | {"inputs": self.inputs.to_dict()}
 
-    def opened(self, records: Records, entropy: Entropy, budget: Budget | None) -> Budget:
-        """Check records and entropy, and return the budget: a certified one if none is given."""
-        self.inputs.check_size(records)
-        check_entropy(entropy)
-        return self.budget(private=entropy.private) if budget is None else budget
+    def opened(self, session: Session) -> tuple[Any, Budget, Entropy]:
+        """Check the size, and return records, budget and entropy: peers draw by laws of their own.
+
+        Each spends before it draws.
+        """
+        self.inputs.check_size(session)
+        return unwrap(session)
 
     def document(
         self,
@@ -85,10 +86,8 @@ class PeerPlan(MechanismPlan[Any]):
         """Release with numbers for the budget that steps before it left."""
         peer = self.mechanism
         assert isinstance(peer, Peer)
-        records, budget, entropy = unwrap(prepared.session)
-        parameters = peer.renew(self, prepared, budget)
-        scale = prepared.feature_scale
-        return type(peer).release_by(records, scale, parameters, entropy, budget)
+        parameters = peer.renew(self, prepared)
+        return type(peer).release_by(prepared.session, prepared.feature_scale, parameters)
 
 
 class Peer(Mechanism):
@@ -103,7 +102,7 @@ class Peer(Mechanism):
         """See `Mechanism.plan`; the options are those of `parameters_of`."""
         return PeerPlan(self, type(self).parameters_of(inputs, **options), options=options)
 
-    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> Any:
+    def renew(self, plan: PeerPlan, prepared: Prepared) -> Any:
         """Return the parameters for what steps before found and left of the budget."""
-        inputs, mu = plan.parameters.inputs, budget.mu_left
+        inputs, mu = plan.parameters.inputs, prepared.session.mu_left
         return type(self).parameters_of(inputs, mu=mu, **plan.options)

@@ -26,9 +26,9 @@ from hushcov.kernel.accounting import (
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, Entropy, gumbel_top, rounded_normal
+from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, gumbel_top, rounded_normal
 from hushcov.kernel.queries import squared_sensitivity
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.release import Release
@@ -286,21 +286,17 @@ def complete_groups(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
 
 
 def release_row_top_k(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: RowTopKParameters,
-    entropy: Entropy,
-    budget: Budget | None = None,
+    session: Session, feature_scale: FloatArray, parameters: RowTopKParameters
 ) -> Release:
     """Sum the clipped records, select in every row, and release what is selected twice.
 
     Privacy
     -------
-    See `RowTopKParameters.budget`, which is the budget if none is given. `feature_scale` must be
+    See `RowTopKParameters.budget`, which is that of the session. `feature_scale` must be
     public, or released by steps on the same budget. Selected pairs are part of the release, also
     those whose value comes out as zero.
     """
-    budget = parameters.opened(records, entropy, budget)
+    records, budget, entropy = parameters.opened(session)
     for event in parameters.picked:
         budget.fixed(event, "partners of every feature")
     parameters = replace(parameters, mu=budget.mu_left)
@@ -387,10 +383,10 @@ class RowTopK(Peer):
     parameters_of = row_top_k_parameters
     release_by = release_row_top_k
 
-    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> RowTopKParameters:
+    def renew(self, plan: PeerPlan, prepared: Prepared) -> RowTopKParameters:
         """See `Peer.renew`; the rows select as planned."""
         planned: RowTopKParameters = plan.parameters
-        return planned.with_values(budget.mu_left)
+        return planned.with_values(prepared.session.mu_left)
 
 
 ROW_TOP_K = RowTopK()

@@ -22,10 +22,10 @@ from hushcov.kernel.accounting import (
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, rounded_normal
+from hushcov.kernel.noise import LARGEST_SIGMA, rounded_normal
 from hushcov.kernel.noise.symmetric import symmetric_noise
 from hushcov.kernel.queries import noise_sigmas
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm
@@ -388,20 +388,16 @@ class SeparateTranscript:
 
 
 def release_separate(
-    records: Records,
-    feature_scale: FloatArray,
-    parameters: SeparateParameters,
-    entropy: Entropy,
-    budget: Budget | None = None,
+    session: Session, feature_scale: FloatArray, parameters: SeparateParameters
 ) -> Release:
     """Choose where to bound the records if that is asked for, and release their matrix.
 
     Privacy
     -------
-    See `SeparateParameters.budget`, which is the budget if none is given. `feature_scale` must be
+    See `SeparateParameters.budget`, which is that of the session. `feature_scale` must be
     public, or released by steps on the same budget.
     """
-    budget = parameters.opened(records, entropy, budget)
+    records, budget, entropy = parameters.opened(session)
     if parameters.histogram_sigma is not None:
         budget.gaussian(parameters.mus[0], "counts of the norms of records")  # proof: step 6
     matrix = "the matrix, with its eigenvalues where they are released apart"
@@ -481,13 +477,17 @@ class Separate(Peer):
     parameters_of = separate_parameters
     release_by = release_separate
 
-    def renew(self, plan: PeerPlan, prepared: Prepared, budget: Budget) -> SeparateParameters:
+    def renew(self, plan: PeerPlan, prepared: Prepared) -> SeparateParameters:
         """See `Peer.renew`; the bound follows the released norms, unless it is one's own."""
         planned, row_norm = plan.parameters, plan.options.get("row_norm")
         if row_norm is None and prepared.norm is not None:
             room = _ROOM_TO_CHOOSE if planned.method == "adaptive" else 1.0
             row_norm = room * prepared.norm.norm
-        known: Any = {"mu": budget.mu_left, "method": planned.method, "row_norm": row_norm}
+        known: Any = {
+            "mu": prepared.session.mu_left,
+            "method": planned.method,
+            "row_norm": row_norm,
+        }
         return separate_parameters(planned.inputs, **known)
 
 
