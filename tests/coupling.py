@@ -19,39 +19,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.mechanisms.adaptive import pairs
-from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import values
+from hushcov.kernel import session
 from hushcov.paper import mechanism as multiscale
-from hushcov.steps import complete, location, norms, preparation, quantiles, scales
 from hushcov_genotypes import mechanism as genotypes
 from hushcov_lab.peers import coinpress, eigen_sampling, pace, row_top_k, separate
 
 # What draws noise to be added to exact integers, and what draws an outcome.
 ADDED = (
-    (gaussian, "symmetric_noise"),
+    (session, "symmetric_noise"),
+    (session, "rounded_normal"),
     (coinpress, "symmetric_noise"),
     (separate, "symmetric_noise"),
     (separate, "rounded_normal"),
-    (values, "rounded_normal"),
-    (adaptive, "symmetric_noise"),
-    (pairs, "rounded_normal"),
-    (adaptive, "rounded_normal"),
     (row_top_k, "rounded_normal"),
     (pace, "rounded_normal"),
-    (complete, "rounded_normal"),
-    (scales, "rounded_normal"),
-    (location, "rounded_normal"),
-    (preparation, "rounded_normal"),
-    (norms, "rounded_normal"),
-    (quantiles, "rounded_normal"),
     (genotypes, "rounded_normal"),
 )
 DRAWN = (
-    (screened, "gumbel_top"),
-    (pairs, "gumbel_top"),
+    (session, "gumbel_top"),
     (row_top_k, "gumbel_top"),
     (pace, "gumbel_top"),
     (eigen_sampling.Bingham, "draw"),

@@ -15,9 +15,6 @@ import numpy as np
 from hushcov.kernel.accounting import BoundedRange, Budget, Clocked, Gaussian
 from hushcov.kernel.noise import gumbel_top, rounded_normal
 
-# Modules that add noise to one number, which they make a Python integer first.
-_NUMBERS = ("hushcov.mechanisms.adaptive.pairs",)
-
 
 class Recorder:
     """Steps of releases with the same past."""
@@ -67,10 +64,7 @@ class Recorder:
             if not ours or name.startswith("hushcov.kernel.noise"):
                 continue
             if hasattr(module, "rounded_normal"):
-                drawn = self._number if name in _NUMBERS else self._array
-                monkeypatch.setattr(module, "rounded_normal", drawn)
-                if name in _NUMBERS:
-                    monkeypatch.setattr(module, "int", _number_or_int, raising=False)
+                monkeypatch.setattr(module, "rounded_normal", self._array)
             if hasattr(module, "symmetric_noise"):
                 monkeypatch.setattr(module, "symmetric_noise", self._matrix)
             if hasattr(module, "gumbel_top"):
@@ -86,9 +80,6 @@ class Recorder:
 
     def _array(self, generator, sigma, size):
         return _Noise.of(rounded_normal(generator, sigma, size), self, sigma)
-
-    def _number(self, generator, sigma, size):
-        return [_Number(int(rounded_normal(generator, sigma, size)[0]), self, sigma)]
 
     def _matrix(self, generator, d, sigma, diagonal_sigma):
         """Entries below the diagonal are copies, and have no noise of their own."""
@@ -118,18 +109,6 @@ class _Noise(np.ndarray):
             return released
         out[0][...] = released
         return out[0]
-
-
-class _Number:
-    def __init__(self, noise, recorder, sigma):
-        self.noise, self.recorder, self.sigma = noise, recorder, sigma
-
-    def __radd__(self, exact):
-        return int(self.recorder.add(exact, self.noise, self.sigma))
-
-
-def _number_or_int(value):
-    return value if isinstance(value, _Number) else int(value)
 
 
 def shares(monkeypatch, release, first, second, events):

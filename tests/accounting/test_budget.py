@@ -51,7 +51,7 @@ def new_clock(whole=WHOLE, kind=Budget):
 
 def taken(clock):
     """What was spent of its time."""
-    return math.fsum(clock._spent.values())
+    return math.fsum(time for _, time in clock.charges)
 
 
 # What there is time for.

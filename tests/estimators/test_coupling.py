@@ -24,7 +24,6 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
-from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened.values import screened_parameters
@@ -35,6 +34,7 @@ from hushcov_lab.peers import room as peers_room
 from hushcov_lab.peers import row_top_k
 from mechanisms.screened.settings import DESIGN
 from project import modules
+from sessions import certified
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
@@ -178,7 +178,7 @@ def test_a_screened_release_by_itself(tmp_path):
     parameters = screened_parameters(inputs, DESIGN)
 
     def release(X):
-        return screened.release_screened(ArrayRecords(X), np.ones(D), parameters, entropy_source())
+        return screened.release_screened(certified(X, parameters), np.ones(D), parameters)
 
     one, other = coupled(release, RECORDS, SHORT)
     assert document(one, tmp_path / "1") == document(other, tmp_path / "2")

@@ -23,9 +23,10 @@ from hushcov import (
 )
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import ONE_REPLACED, REPLACE, Budget, Neighbours
+from hushcov.kernel.accounting import REPLACE, Neighbours
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.queries import SignSums
 from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.sums.bounded import bounded_sums, unit_means
 from hushcov.kernel.sums.counts import (
@@ -52,20 +53,14 @@ from hushcov.paper.mechanism import grid_for
 from hushcov.steps import Prepared
 from hushcov.steps.complete import complete_parameters
 from hushcov.steps.location import LocationParameters, find_location
-from hushcov.steps.norms import release_unit_bound
-from hushcov.steps.preparation import (
-    release_centre,
-    release_norms,
-    release_squares,
-    release_tails,
-    release_tilts,
-    release_unit_centre,
-)
-from hushcov.steps.quantiles import bin_edges, level_counts, release_counts
+from hushcov.steps.norms import norm_counts, release_unit_bound
+from hushcov.steps.preparation import centre_sums, fourths_of, squares_of
+from hushcov.steps.quantiles import bin_edges, level_counts
 from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import units_of
 from hushcov_lab.peers.coinpress import transformed_gram
+from sessions import certified, session_of
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
@@ -93,24 +88,34 @@ def runs(cls, **options):
 
     def run(records, entropy):
         plan = planned(cls, **options)
-        return plan.release(Prepared(records, ONES), plan.budget(), entropy)
+        return plan.release(Prepared(certified(records, plan, entropy), ONES))
 
     return run
 
 
 def scales(records, entropy):
-    return release_scales(records, scale_parameters(N, D, 0.5), entropy)
+    return release_scales(session_of(records), scale_parameters(N, D, 0.5))
 
 
 def selected(records, entropy):
-    return select_pairs(records, parameters(ScreenedCovariance), entropy)
+    chosen = parameters(ScreenedCovariance)
+    return select_pairs(certified(records, chosen, entropy), chosen)
 
 
 def values_of_pairs(records, entropy):
     chosen = parameters(ScreenedCovariance)
     grid = FeatureGrid(ONES, mechanism.RADIUS, chosen.half_width)
     products = mechanism.product_map(grid, np.array([0]), np.array([1]), chosen.norm_bound)
-    return release_values(records, products, 0.1, ONE_REPLACED, entropy)
+    return release_values(session_of(records), products, 0.1)
+
+
+def measured(session, query):
+    return session.measure(query(session), 0.1)
+
+
+def measures(query):
+    """The measurement of a query that steps make, with what says which."""
+    return lambda records, _: measured(session_of(records), query)
 
 
 def of_people(records):
@@ -119,20 +124,21 @@ def of_people(records):
 
 def unit_values(records, entropy):
     pair = np.array([0]), np.array([1])
-    budget = Budget(1.0, 1e-6, PEOPLE)
-    return release_unit_values(of_people(records), GRID, pair, (1.0, 1.0), PEOPLE, budget, entropy)
+    session = session_of(of_people(records), neighbours=PEOPLE)
+    return release_unit_values(session, GRID, pair, (1.0, 1.0))
 
 
 def unit_bound(records, entropy):
     inputs = ReleaseInputs(N, D, 1, 1.0, 1e-6, neighbours=PEOPLE)
-    return release_unit_bound(of_people(records), GRID, inputs, 1.0, 0.1, inputs.budget(), entropy)
+    session = session_of(of_people(records), neighbours=PEOPLE)
+    return release_unit_bound(session, GRID, inputs, 1.0, 0.1)
 
 
 def pairs_of_a_ladder(records, entropy):
     chosen = parameters(PrivateSparseCovariance)
     places = np.array([0]), np.array([1])
-    args = (records, ONES, chosen.inputs, places, 1.0, 1.0, chosen.budget(), entropy)
-    return release_pairs(*args)
+    session = certified(records, chosen, entropy)
+    return release_pairs(session, ONES, chosen.inputs, places, 1.0, 1.0)
 
 
 def step_of_coinpress(records, _):
@@ -173,36 +179,26 @@ FUNCTIONS = {
     "log2_histogram": lambda records, _: log2_histogram(records),
     "signed_octaves": lambda records, _: signed_octaves(records, ONES, 0 * ONES, np.arange(D)),
     "edge_counts": lambda records, _: edge_counts(records, np.arange(D), EDGES),
-    "level_counts": lambda records, _: level_counts(records, np.arange(D), EDGES),
-    "release_counts": lambda records, entropy: release_counts(
-        records, np.arange(D), EDGES, 0.1, ONE_REPLACED, entropy
-    ),
+    "level_counts": measures(lambda _: level_counts(np.arange(D), EDGES)),
     "cell_counts": lambda records, _: cell_counts(records, np.arange(D), ONES, ONES, 0 * ONES, 3),
     "bounded_sums": lambda records, _: bounded_sums(records, GRID, 20),
     "norm_histogram": lambda records, _: norm_histogram(records, GRID, (1,)),
     "sign_sums": lambda records, _: sign_sums(records),
-    "find_location": lambda records, entropy: find_location(
-        records, LocationParameters(N, D, 0.2), Budget(1.0, 1e-6), entropy
+    "find_location": lambda records, _: find_location(
+        session_of(records), LocationParameters(N, D, 0.2)
     ),
-    "release_centre": lambda records, entropy: release_centre(
-        records, ONES, 0.1, ONE_REPLACED, entropy
-    ),
-    "release_unit_centre": lambda records, entropy: release_unit_centre(
-        of_people(records), GRID, 20, 0.1, PEOPLE, entropy
+    "centre_sums": measures(lambda session: centre_sums(session, ONES, 0.1)),
+    "centre_sums of units": lambda records, _: measured(
+        session_of(of_people(records), neighbours=PEOPLE),
+        lambda session: centre_sums(session, ONES, 0.1),
     ),
     "release_unit_values": unit_values,
     "release_unit_bound": unit_bound,
     "unit_means": lambda records, _: unit_means(of_people(records), GRID, 20, 5, 2),
-    "release_norms": lambda records, entropy: release_norms(
-        records, ONES, 0.1, ONE_REPLACED, Budget(1.0, 1e-6), entropy
-    ),
-    "release_squares": lambda records, entropy: release_squares(
-        records, ONES, 0.1, ONE_REPLACED, entropy
-    ),
-    "release_tails": lambda records, entropy: release_tails(
-        records, ONES, 1.0, 0.1, ONE_REPLACED, entropy
-    ),
-    "release_tilts": lambda records, entropy: release_tilts(records, 0.1, ONE_REPLACED, entropy),
+    "norm_counts": measures(lambda _: norm_counts(ONES)),
+    "squares_of": measures(lambda session: squares_of(session, ONES, 0.1)),
+    "fourths_of": measures(lambda session: fourths_of(session, ONES, 1.0, 0.1)),
+    "sign sums": measures(lambda _: SignSums(D)),
 }
 
 
@@ -229,12 +225,13 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
             importlib.import_module(module.name), inspect.isfunction
         ):
             first = next(iter(inspect.signature(function).parameters.values()), None)
-            if first is not None and first.annotation == "Records" and name[0] != "_":
+            taken = first is not None and first.annotation in ("Records", "Session")
+            if taken and name[0] != "_":
                 found.add(name)
     assert "release_gaussian" in found
-    counts_them = {"release_complete_count", "count_complete"}
-    say_what_is_summed = {"bounded_sums_of", "centre_sums", "fourth_sums_of", "norm_counts_of"}
-    assert found - counts_them - say_what_is_summed <= set(FUNCTIONS)
+    measure_the_above = {"release_centre", "release_squares", "release_tails", "release_tilts"}
+    others = {"look_at_signs", "release_gaussian_sums", "release_most_rows", "unwrap"}
+    assert found - measure_the_above - others <= set(FUNCTIONS)
 
 
 def test_a_count_needs_a_delta():

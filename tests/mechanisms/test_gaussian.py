@@ -22,6 +22,7 @@ from hushcov.mechanisms.gaussian.mechanism import (
 )
 from hushcov.tables.sources import open_records
 from mechanisms.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
+from sessions import certified
 
 
 def squared_change(x, y, sigma, diagonal_sigma):
@@ -144,7 +145,7 @@ SCALE = np.array([1, 2, 3, 0.5, 1, 1])
 
 def test_the_release_is_the_gram_matrix_and_noise(sample):
     p = gaussian_parameters(inputs_for())
-    release = release_gaussian(open_records(sample), SCALE, p, seeded())
+    release = release_gaussian(certified(open_records(sample), p, seeded()), SCALE, p)
     gram = row_bounded_gram(
         open_records(sample), FeatureGrid(SCALE, 6.0, p.half_width), p.norm_bound
     )

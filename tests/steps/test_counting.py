@@ -14,22 +14,24 @@ from scipy import stats
 
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel import queries
+from hushcov.kernel import session as kernel
 from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure, calibrate_zcdp
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CompleteRecords
+from hushcov.kernel.session import Session, unwrap
 from hushcov.kernel.sums.counts import count_complete
-from hushcov.steps import complete
 from hushcov.steps.complete import (
     CompleteCount,
     CompleteParameters,
     complete_parameters,
-    release_complete_count,
 )
 from hushcov.steps.counting import Counting, most_rows
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
 from hushcov_lab.peers import eigen_sampling, separate
 from mechanisms.settings import seeded
+from sessions import session_of
 
 SIZES = (1, 2, 3, 5, 8)
 
@@ -40,6 +42,18 @@ def table(n_rows=19):
 
 def units():
     return units_of(np.repeat(np.arange(len(SIZES)), SIZES), sum(SIZES))
+
+
+def counted_by(counting, records, entropy, units=None):
+    return Session(records, counting.budget(), entropy, units)
+
+
+def share_of(records, parameters, entropy):
+    """The share of complete records, however few there are."""
+    session = session_of(records, entropy=entropy)
+    query, noise = queries.CompleteCount(), (parameters.sigma,)
+    noisy = session.measure(query, parameters.cost, deviations=noise)
+    return CompleteCount(int(noisy.integers[0]), parameters)
 
 
 def test_what_is_charged_is_what_the_noise_costs_whatever_the_records():
@@ -57,11 +71,11 @@ def test_what_is_charged_is_what_the_noise_costs_whatever_the_records():
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_the_count_is_that_of_bounded_units_and_its_noise_grows_with_the_bound(most):
     counting = Counting(1.0, Neighbours(REPLACE, most, "patient"))
-    found = counting.run(table(), units(), counting.budget(), seeded())
+    found, session = counting.run(counted_by(counting, table(), seeded(), units()))
     assert found.scale == math.ceil(most / 0.02)
     rows = sum(min(size, most) for size in SIZES)
-    assert found.records.n_rows == rows
-    assert found.records.n_records == found.released >= 1
+    assert unwrap(session)[0].n_rows == rows
+    assert found.released >= 1
     assert found.guarantee.rows_per_unit == most
 
 
@@ -70,7 +84,7 @@ def test_the_law_of_the_count():
     that law."""
     counting = Counting(1.0, Neighbours(ADD_REMOVE))
     records, entropy = table(100_000), seeded(7)
-    runs = (counting.run(records, None, counting.budget(), entropy) for _ in range(4000))
+    runs = (counting.run(counted_by(counting, records, entropy))[0] for _ in range(4000))
     noise = np.array([run.released - 100_000 for run in runs])
 
     def p_value(scale):
@@ -102,7 +116,7 @@ def beyond_twice(n, scale):
 @pytest.mark.parametrize("n", [1000, 1001, 5])
 def test_how_often_and_by_how_much_the_number_is_more_than_twice_the_released_one(n):
     counting = Counting(1.0, Neighbours(REPLACE, 16, "patient"))
-    found = counting.number(n, counting.neighbours, counting.budget(), seeded())
+    found = counting.number(counted_by(counting, table(n), seeded()), counting.neighbours)
     assert found.scale == 800
     noise = np.arange(-60_000, 60_000)
     law = np.exp(-np.abs(noise) / 800) * math.tanh(1 / 1600)
@@ -119,8 +133,8 @@ def test_the_number_is_more_than_twice_the_released_one_in_a_quarter_of_releases
     assert 2**-48 * 100**2 * beyond_twice(1000, 800) == pytest.approx(1.5e-8, rel=0.02)
     assert pytest.approx(3.6e-8, rel=0.02) == 2**-48 * 100**2 * 998
     counting, entropy, draws = Counting(1.0, Neighbours(REPLACE, 16, "patient")), seeded(3), 4000
-    args = 1000, counting.neighbours
-    released = [counting.number(*args, counting.budget(), entropy).released for _ in range(draws)]
+    sessions = (counted_by(counting, table(1000), entropy) for _ in range(draws))
+    released = [counting.number(each, counting.neighbours).released for each in sessions]
     often = sum(2 * each < 1000 for each in released)
     law = stats.binom(draws, more_than_twice(1000, 800))
     assert law.cdf(often) > 1e-6
@@ -144,7 +158,7 @@ def test_rows_that_were_not_planned_for_cost_a_share_however_few_were_released(r
 
 def test_a_count_below_one_is_one():
     counting = Counting(1e-3, Neighbours(ADD_REMOVE))
-    runs = (counting.run(table(), None, counting.budget(), seeded(seed)) for seed in range(20))
+    runs = (counting.run(counted_by(counting, table(), seeded(seed)))[0] for seed in range(20))
     found = [run.released for run in runs]
     assert min(found) == 1
 
@@ -250,9 +264,9 @@ def test_the_share_is_the_noisy_count_over_all_within_limits(monkeypatch, noise,
         asked.append((sigma, size))
         return np.array([noise])
 
-    monkeypatch.setattr(complete, "rounded_normal", draw)
+    monkeypatch.setattr(kernel, "rounded_normal", draw)
     rows = np.where(np.arange(100)[:, None] < 90, np.ones((100, 2)), NAN)
-    found = release_complete_count(with_gaps(rows), CompleteParameters(100, 10), warned())
+    found = share_of(with_gaps(rows), CompleteParameters(100, 10), warned())
     assert found.share == share
     # Only what is released is stored, and it is a number of records.
     noisy = 90 + noise
@@ -266,7 +280,7 @@ def test_the_law_of_the_share():
     X = np.zeros((2_000, 1))
     X[::4] = NAN
     records, parameters, entropy = with_gaps(X), CompleteParameters(2_000, 20), warned(1)
-    shares = [release_complete_count(records, parameters, entropy).share for _ in range(4_000)]
+    shares = [share_of(records, parameters, entropy).share for _ in range(4_000)]
     noise = np.array(shares) * 2_000 - 1_500
 
     def deviations(sample):
@@ -286,7 +300,7 @@ def test_bad_parameters_and_entropy():
         with pytest.raises(ParameterError):
             CompleteParameters(*bad)
     with pytest.raises(ParameterError):
-        release_complete_count(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng(0))
+        share_of(with_gaps(ROWS), CompleteParameters(5, 3), np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

@@ -18,12 +18,15 @@ from hushcov.inputs import Found
 from hushcov.kernel.accounting import smallest_sigma
 from hushcov.kernel.grids import Bounds, check_bounds
 from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.queries import CellCounts, SignedOctaves
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.counts import SMALLEST_EXPONENT
 from hushcov.steps import Prepared, location, octaves
 from hushcov.steps.location import LocationParameters, LookUnits, find_location
 from hushcov.steps.preparation import Preparation
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.settings import seeded
+from sessions import session_of
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, short_and_long
 
 MU = 0.2367  # of epsilon = 1, delta = 1e-6
@@ -35,7 +38,8 @@ def find(X, seed=0, mu=MU, budget=None, **options):
         entropy = entropy_source(seed)
     X = np.asarray(X, dtype=np.float64)
     parameters = LocationParameters(*X.shape, mu, **options)
-    return find_location(ArrayRecords(X), parameters, budget or ample(), entropy)
+    session = Session(ArrayRecords(X), budget or ample(), entropy)
+    return find_location(session, parameters)
 
 
 def squares(mus):
@@ -125,9 +129,7 @@ def test_bad_parameters_are_refused(change, name):
 @pytest.mark.parametrize("shape", [(99, 5), (100, 4)])
 def test_records_of_another_size_are_refused(shape):
     with pytest.raises(DataError, match="as declared"):
-        find_location(
-            ArrayRecords(np.ones(shape)), LocationParameters(100, 5, MU), ample(), entropy_source()
-        )
+        find_location(session_of(np.ones(shape)), LocationParameters(100, 5, MU))
 
 
 units = st.builds(LookUnits, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histograms)
@@ -155,7 +157,7 @@ def test_no_path_spends_more_than_was_charged(n, mu, d, later):
 
 
 class Spy:
-    """Looks as they are made: units, queries and exact counts, noisy counts."""
+    """Looks as they are made: units, queries, and noisy counts of each."""
 
     def __init__(self, monkeypatch):
         self.looks = []
@@ -167,28 +169,20 @@ class Spy:
                 self.looks.append((each, mu, [], []))
             return mu
 
-        def spied_noisy(look, counts):
-            found = noisy(look, counts)
-            self.looks[-1][3].append((look.sigma, counts.copy(), found))
+        def spied_noisy(look, query):
+            found = noisy(look, query)
+            self.looks[-1][2].append(query)
+            self.looks[-1][3].append((look.sigma, query, found))
             return found
 
         monkeypatch.setattr(LocationParameters, "look_mu", spied_mu)
         monkeypatch.setattr(location.Look, "noisy", spied_noisy)
-        for module, name in ((location, "signed_octaves"), (location, "cell_counts")):
-            monkeypatch.setattr(module, name, self.spied(getattr(module, name)))
-
-    def spied(self, function):
-        def counts(records, *arguments):
-            self.looks[-1][2].append((function, arguments))
-            return function(records, *arguments)
-
-        return counts
 
 
 def squared_distance(queries, X, Y):
     return sum(
-        int(((count(ArrayRecords(X), *asked) - count(ArrayRecords(Y), *asked)) ** 2).sum())
-        for count, asked in queries
+        int(((query.exact(ArrayRecords(X)) - query.exact(ArrayRecords(Y))) ** 2).sum())
+        for query in queries
     )
 
 
@@ -229,7 +223,9 @@ def test_every_count_has_rounded_normal_noise_of_its_look(monkeypatch):
     find(X)
     assert len(spy.looks) >= 3
     for _, _, _, noise in spy.looks:
-        drawn = np.concatenate([(noisy - counts).ravel() for _, counts, noisy in noise])
+        records = ArrayRecords(X)
+        drawn = [(noisy - query.exact(records)).ravel() for _, query, noisy in noise]
+        drawn = np.concatenate(drawn)
         sigma = noise[0][0]
         assert noise_p_value(drawn, sigma) > FALSE_ALARM
         if drawn.size > 5000:
@@ -385,14 +381,15 @@ def test_the_share_of_complete_records_says_what_all_is(monkeypatch):
     X = np.random.default_rng(11).standard_normal((N, 4)) + 1e4
 
     def halved(function):
-        return lambda records, *asked: function(ArrayRecords(X[: N // 2]), *asked)
+        return lambda query, records: function(query, ArrayRecords(X[: N // 2]))
 
-    for module, name in ((location, "signed_octaves"), (location, "cell_counts")):
-        monkeypatch.setattr(module, name, halved(getattr(module, name)))
+    for kind in (SignedOctaves, CellCounts):
+        monkeypatch.setattr(kind, "exact", halved(kind.exact))
     with pytest.warns(SeededNoiseWarning):
         entropy = entropy_source(0)
     parameters = LocationParameters(N, 4, MU)
-    found = find_location(ArrayRecords(X), parameters, ample(), entropy, share=0.5)
+    session = Session(ArrayRecords(X), ample(), entropy)
+    found = find_location(session, parameters, share=0.5)
     assert found.found.all()
     np.testing.assert_allclose(found.scale, 1, rtol=0.4)
     np.testing.assert_allclose(found.centre, 1e4, atol=0.5)
@@ -435,7 +432,8 @@ KNOWN_N, KNOWN_MU = 20_000, 0.24
 def located(X, bounds, seed=0, budget=None):
     given = None if bounds is None else check_bounds(bounds, X.shape[1])
     parameters = LocationParameters(len(X), X.shape[1], KNOWN_MU)
-    return find_location(ArrayRecords(X), parameters, budget or ample(), seeded(seed), bounds=given)
+    session = Session(ArrayRecords(X), budget or ample(), seeded(seed))
+    return find_location(session, parameters, bounds=given)
 
 
 def rare(shares, n=KNOWN_N, seed=0):
@@ -480,7 +478,7 @@ def test_the_stage_finds_every_bounded_column():
     X = np.column_stack([rare(np.full(3, 0.001)), np.full(KNOWN_N, 2.0)])
     bounds = check_bounds({0: (0, 1), 1: (0, 1), 2: (0, 1)}, 4)
     stage, budget = Preparation(KNOWN_N, 4, KNOWN_MU, bounds=bounds), ample(KNOWN_MU)
-    made = stage.run(Prepared(ArrayRecords(X), np.ones(4)), budget, seeded())
+    made = stage.run(Prepared(Session(ArrayRecords(X), budget, seeded()), np.ones(4)))
     assert made.making["unresolved"] == (3,)
     assert (made.feature_scale[:3] > 0).all()
     assert ((made.location[:3] >= 0) & (made.location[:3] <= 1)).all()
@@ -490,8 +488,8 @@ def test_the_stage_finds_every_bounded_column():
 def test_only_constants_leave_nothing_to_do():
     bounds = check_bounds({0: (2, 2), 1: (3, 3)}, 2)
     stage, budget = Preparation(KNOWN_N, 2, KNOWN_MU, bounds=bounds), ample(KNOWN_MU)
-    prepared = Prepared(ArrayRecords(np.tile([2.0, 3.0], (KNOWN_N, 1))), np.ones(2))
-    made = stage.run(prepared, budget, seeded())
+    records = ArrayRecords(np.tile([2.0, 3.0], (KNOWN_N, 1)))
+    made = stage.run(Prepared(Session(records, budget, seeded()), np.ones(2)))
     assert made.making["unresolved"] == ()
     assert spent(budget) == {}
     assert made.location.tolist() == [2.0, 3.0]

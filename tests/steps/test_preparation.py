@@ -15,24 +15,28 @@ from scipy import stats
 from budgets import ample, squared
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
-from hushcov.kernel.accounting import ONE_REPLACED, smallest_sigma
+from hushcov.kernel.accounting import Budget, smallest_sigma
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CentredRecords, Records
+from hushcov.kernel.session import Session, unwrap
 from hushcov.kernel.sums.bounded import fourth_sums_of
 from hushcov.kernel.sums.counts import log2_histogram
 from hushcov.steps import Prepared, norms
 from hushcov.steps.preparation import (
     WIDEST,
     Preparation,
+    centre_sums,
     choose_norm,
+    fourths_of,
+    norm_counts,
     release_centre,
-    release_norms,
     release_tails,
 )
 from hushcov.steps.scales import ScaleParameters, estimate_scales, release_scales, scale_parameters
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.settings import seeded
+from sessions import session_of
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 N, D = 20_000, 8
@@ -52,11 +56,11 @@ def test_means_and_fourth_moments_have_the_noise_that_they_say(name):
     """False-alarm rate 1e-6. Bounds take a little off: the spread is tested, not the mean."""
     X, scale, found = rows() + 0.3 * (name == "centre"), np.ones(D), []
     for seed in range(60):
-        known = (0.05, ONE_REPLACED, seeded(seed))
+        session = session_of(X, entropy=seeded(seed))
         if name == "centre":
-            mean, noise = release_centre(ArrayRecords(X), scale, *known)
+            mean, noise = release_centre(session, centre_sums(session, scale, 0.05), 0.05)
         else:
-            mean, noise = release_tails(ArrayRecords(X), scale, 1.0, *known)
+            mean, noise = release_tails(session, fourths_of(session, scale, 1.0, 0.05), 0.05)
         found.append(mean / noise)
     spread = np.var(found, axis=0, ddof=1).sum() * 59
     low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 59 * D)
@@ -70,8 +74,8 @@ def test_means_and_fourth_moments_have_the_noise_that_they_say(name):
 def test_the_bound_balances_noise_and_what_is_cut_off(tail, least, most):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(N, 50)) if tail is None else rng.standard_t(tail, size=(N, 50))
-    counts, sigma = release_norms(ArrayRecords(X), np.ones(50), MU, ONE_REPLACED, ample(), seeded())
-    bounds = [choose_norm(counts, sigma, n, 50, MU) for n in (1_000, N, 10**7)]
+    noisy = session_of(X, entropy=seeded()).measure(norm_counts(np.ones(50)), MU)
+    bounds = [choose_norm(noisy.integers, noisy.sd, n, 50, MU) for n in (1_000, N, 10**7)]
     assert bounds[0].norm <= bounds[1].norm <= bounds[2].norm  # less noise, less cut off
     assert bounds[0].shrunk >= bounds[1].shrunk >= bounds[2].shrunk
     assert least <= bounds[1].shrunk <= most
@@ -124,14 +128,14 @@ def test_fourth_powers_are_exact_below_the_bound():
 def test_what_is_taken_stays_within_the_pool_and_is_charged():
     X = rows() * 10.0 ** np.arange(-4, 4) + 1e3
     stage, budget = Preparation(N, D, MU), ample(MU)
-    prepared = stage.run(Prepared(ArrayRecords(X), np.ones(D)), budget, seeded())
+    prepared = stage.run(Prepared(Session(ArrayRecords(X), budget, seeded()), np.ones(D)))
     assert 0 < squared(budget) <= min(stage.most_cost**2, 0.5 * MU**2)
     assert prepared.making["unresolved"] == ()
     np.testing.assert_allclose(prepared.location, X.mean(axis=0), atol=0.1 * X.std(axis=0).max())
     ratio = prepared.feature_scale / X.std(axis=0)
     assert ratio.min() > 0.25
     assert ratio.max() < 4
-    assert isinstance(prepared.records, CentredRecords)
+    assert isinstance(unwrap(prepared.session)[0], CentredRecords)
     assert 0 <= prepared.making["shrunk"] <= 1
 
 
@@ -145,9 +149,8 @@ def test_parameters_that_mean_nothing_are_refused(changes):
 def share_below_the_bound(seed: int) -> float:
     """What a bound leaves of the squares of few records of one feature, which no bin holds."""
     X = rows(5, 4_000, 1)
-    args = (ArrayRecords(X), np.ones(1), 0.0236, ONE_REPLACED, ample(), seeded(seed))
-    counts, sigma = release_norms(*args)
-    bound = choose_norm(counts, sigma, len(X), 1, 0.22)
+    noisy = session_of(X, entropy=seeded(seed)).measure(norm_counts(np.ones(1)), 0.0236)
+    bound = choose_norm(noisy.integers, noisy.sd, len(X), 1, 0.22)
     return float(np.minimum(X**2, bound.norm**2).sum() / (X**2).sum())
 
 
@@ -174,7 +177,7 @@ def scales_of(X, mu=TENTH, seed=0):
     parameters = scale_parameters(records.n_records, records.n_features, mu)
     with pytest.warns(SeededNoiseWarning):
         entropy = entropy_source(seed)
-    return release_scales(records, parameters, entropy)
+    return release_scales(Session(records, Budget(50.0, 0.05), entropy), parameters)
 
 
 def symmetric(X):
@@ -224,9 +227,7 @@ def test_bad_parameters_are_refused(change, name):
 @pytest.mark.parametrize("shape", [(99, 5), (100, 4)])
 def test_records_of_another_size_are_refused(shape):
     with pytest.raises(DataError, match="as declared"):
-        release_scales(
-            ArrayRecords(np.ones(shape)), scale_parameters(100, 5, 1.0), entropy_source()
-        )
+        release_scales(session_of(np.ones(shape)), scale_parameters(100, 5, 1.0))
 
 
 # The law of the noise

@@ -14,7 +14,7 @@ from hushcov.mechanisms.adaptive.mechanism import release_adaptive
 from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
 from hushcov.simulate import sparse_covariance
 from hushcov.steps import Prepared
-from hushcov.tables.sources import ArrayRecords
+from sessions import certified
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -68,5 +68,6 @@ def released(rows, *, epsilon=1.0, row_sparsity=1, seed=1, sparse=False):
     inputs = ReleaseInputs(*rows.shape, row_sparsity, epsilon, 1e-6)
     entropy = Entropy(np.random.default_rng(seed), private=False)
     scale = np.ones(rows.shape[1])
-    parameters, prepared = AdaptiveParameters(inputs), Prepared(ArrayRecords(rows), scale)
-    return release_adaptive(prepared, parameters, parameters.budget(), entropy, sparse=sparse)
+    parameters = AdaptiveParameters(inputs)
+    prepared = Prepared(certified(rows, parameters, entropy), scale)
+    return release_adaptive(prepared, parameters, sparse=sparse)

@@ -8,24 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-import hushcov.mechanisms.adaptive.mechanism
-import hushcov.mechanisms.adaptive.pairs
-import hushcov.mechanisms.screened.values
-import hushcov.steps.complete
-import hushcov.steps.location
-import hushcov.steps.norms
-import hushcov.steps.preparation
-import hushcov.steps.scales
+from hushcov.kernel import session
 from hushcov.kernel.noise import gumbel_top, rounded_normal
-
-#: Modules in which noise is added to arrays, and those in which it is added to a number.
-ARRAYS = (
-    *(hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.screened.values),
-    hushcov.steps.complete,
-    *(hushcov.steps.location, hushcov.steps.norms, hushcov.steps.preparation, hushcov.steps.scales),
-)
-NUMBERS = (hushcov.mechanisms.adaptive.pairs,)
-MATRIX, LADDER = hushcov.mechanisms.adaptive.mechanism, hushcov.mechanisms.adaptive.pairs
+from hushcov.kernel.noise.symmetric import symmetric_noise
 
 
 class OtherStepError(KeyboardInterrupt):  # fits let interrupts pass
@@ -63,25 +48,17 @@ class Tape:
         return self.next(found, np.zeros(len(found), dtype=np.int64))
 
     def install(self, monkeypatch):
-        """Put the tape wherever noise is added."""
-        symmetric = MATRIX.symmetric_noise
+        """Put the tape where noise is added."""
 
         def noise(generator, sigma, size):
             return Noise.of(rounded_normal(generator, sigma, size), self)
 
         def matrix_noise(generator, d, *sigmas):
-            return Noise.of(symmetric(generator, d, *sigmas), self)
+            return Noise.of(symmetric_noise(generator, d, *sigmas), self)
 
-        def number_noise(generator, sigma, size):
-            return [Number(int(rounded_normal(generator, sigma, size)[0]), self)]
-
-        for module in ARRAYS:
-            monkeypatch.setattr(module, "rounded_normal", noise)
-        for module in NUMBERS:
-            monkeypatch.setattr(module, "rounded_normal", number_noise)
-            monkeypatch.setattr(module, "int", number_or_int, raising=False)
-        monkeypatch.setattr(MATRIX, "symmetric_noise", matrix_noise)
-        monkeypatch.setattr(LADDER, "gumbel_top", self.select)
+        monkeypatch.setattr(session, "rounded_normal", noise)
+        monkeypatch.setattr(session, "symmetric_noise", matrix_noise)
+        monkeypatch.setattr(session, "gumbel_top", self.select)
 
 
 class Noise(np.ndarray):
@@ -106,20 +83,6 @@ class Noise(np.ndarray):
             return released
         out[0][...] = released
         return out[0]
-
-
-class Number:
-    """The same for one number."""
-
-    def __init__(self, noise, tape):
-        self.noise, self.tape = noise, tape
-
-    def __radd__(self, exact):
-        return int(self.tape.next(exact, self.noise))
-
-
-def number_or_int(value):
-    return value if isinstance(value, Number) else int(value)
 
 
 def others(n, d):

@@ -5,15 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import Entropy, gumbel_top
+from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.mechanisms.adaptive import pairs as module
 from hushcov.mechanisms.adaptive.pairs import Ladder
-from hushcov.mechanisms.screened.values import SignScreen
 from hushcov.steps.norms import choose_norm, squared_norms
 from hushcov.steps.preparation import HALF_WIDTH, WIDEST
 from mechanisms.adaptive.settings import blocks, dense, drawn, fit, one_factor
@@ -67,17 +63,18 @@ def test_incomplete_records_are_only_counted_with_noise(monkeypatch):
 
 def planted_note(self, size, mean):
     """A rung says how many of its pairs are real by the scores that are left, without noise."""
-    best = np.sort(self._scores)[-size:]
-    return note(self, size, float(best.mean()) / self._screen.resolution)
+    best = np.sort(self._session._scores(self._scores))[-size:]
+    return note(self, size, float(best.mean()) / self._scores.resolution)
 
 
 def planted_look(run, probe):
     """The bound of the last look follows from the norms as they are."""
     edges = squared_norms(FeatureGrid(run.scale, WIDEST, HALF_WIDTH), run.d)
-    counts = norm_histogram(run.records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
-    run.norm = choose_norm(counts, 1, run.records.n_records, run.d, run.budget.mu_left)
+    records, _, _ = unwrap(run.session)
+    counts = norm_histogram(records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
+    run.norm = choose_norm(counts, 1, records.n_records, run.d, run.session.mu_left)
     whole = adaptive._whole(run)
-    whole.look(run.budget.mu_left, run.budget, run.entropy)
+    whole.look(run.session.mu_left)
     return whole
 
 
@@ -93,36 +90,3 @@ def test_a_decision_that_looks_at_other_numbers_is_found(monkeypatch, case, owne
     monkeypatch.setattr(owner, name, planted)
     before, after = replay(monkeypatch, case, sparse_output=owner is Ladder)
     assert after != before
-
-
-# A rung of the ladder is charged for all that one record moves its scores by.
-
-
-@pytest.mark.parametrize(("relation", "moved"), [(REPLACE, 2), (ADD_REMOVE, 1)])
-def test_selections_are_charged_by_how_far_scores_move(monkeypatch, relation, moved):
-    """Signs agree or not: one record moves a sum of them by 2 when replaced, by 1 when removed."""
-    n, d = 20_000, 40
-    neighbours = Neighbours(relation)
-    inputs = ReleaseInputs(n, d, 3, 1.0, 1e-6, neighbours=neighbours)
-    budget = Budget(1.0, 1e-6, neighbours, selects=True)
-    budget.expect(64, 0.3)
-    charged, drawn, spend = [], [], Budget.select
-
-    def select(self, eta, count, *rest):
-        charged.append((eta, count))
-        spend(self, eta, count, *rest)
-
-    def top(generator, scores, rate, count):
-        drawn.append((rate, count))
-        return gumbel_top(generator, scores, rate, count)
-
-    monkeypatch.setattr(Budget, "select", select)
-    monkeypatch.setattr(module, "gumbel_top", top)
-    screen = SignScreen()
-    scores = np.full(d * (d - 1) // 2, 5000 * screen.resolution, dtype=np.int64)
-    ladder = module.Ladder(scores, screen, inputs, 16)
-    assert ladder.climb(budget, Entropy(np.random.default_rng(0), private=False), 0.01)
-    assert [count for _, count in charged] == [count for _, count in drawn]
-    for (eta, _), (rate, _) in zip(charged, drawn, strict=True):
-        assert eta >= 2 * moved * screen.resolution * rate  # raised for some, lowered for others
-        assert eta <= 2 * moved * screen.resolution * rate * (1 + 1e-9)

@@ -11,9 +11,9 @@ from scipy import sparse
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Clocked, Gaussian, compose
-from hushcov.kernel.noise import entropy_source
 from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov.mechanisms.adaptive.pairs import AdaptiveParameters
+from hushcov.steps import Prepared
 from mechanisms.adaptive.settings import (
     blocks,
     correlations,
@@ -24,6 +24,7 @@ from mechanisms.adaptive.settings import (
     one_factor,
     released,
 )
+from sessions import certified
 
 #: Structure, size, and the mechanism that is right for it.
 CASES = {
@@ -208,15 +209,15 @@ def test_incomplete_records_are_left_out():
 
 
 def test_emulated_readers_take_no_private_noise():
+    parameters = AdaptiveParameters(ReleaseInputs(100, 3, 2, 1.0, 1e-4))
+    prepared = Prepared(certified(np.zeros((100, 3)), parameters), np.ones(3))
     with pytest.raises(PrivacyConditionError, match="seeded"):
-        adaptive.release_adaptive(
-            *(None, None, None), entropy_source(None), readers=adaptive.Readers()
-        )
+        adaptive.release_adaptive(prepared, parameters, readers=adaptive.Readers())
 
 
 def test_records_that_are_all_alike_count_as_one_at_least():
     """Else a fit of a few units would end with a division by zero, after its charge."""
-    few = SimpleNamespace(units=object(), records=SimpleNamespace(n_records=3), alike=9.0)
+    few = SimpleNamespace(units=object(), session=SimpleNamespace(n_records=3), alike=9.0)
     assert adaptive._Run.sampled.fget(few) == 1
-    few.alike, few.records.n_records = 2.0, 40
+    few.alike, few.session.n_records = 2.0, 40
     assert adaptive._Run.sampled.fget(few) == 20

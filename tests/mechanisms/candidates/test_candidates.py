@@ -19,6 +19,7 @@ from hushcov.exceptions import (
     SeededNoiseWarning,
 )
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.signs import candidate_sign_sums
 from hushcov.mechanisms import candidates as room
 from hushcov.mechanisms.adaptive.pairs import PairValues
@@ -148,7 +149,7 @@ def test_a_width_that_looks_at_records_is_found(monkeypatch, rows):
 
     def planted(run):
         def keep(first):
-            agree = candidate_sign_sums(run.records, np.array([0]), np.array([1]))[0]
+            agree = candidate_sign_sums(unwrap(run.session)[0], np.array([0]), np.array([1]))[0]
             lags = Lags.of(first, run.deviation(first), run.parameters.candidates.reach)
             taper = correct(lags, run.d, np.full(13, 0.1))[0]
             return first.columns - first.rows < taper.last + agree[0] % 7

@@ -10,16 +10,16 @@ import pytest
 
 from hushcov.candidates import Candidates
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel import session
 from hushcov.kernel.accounting import ADD_REMOVE, ONE_REPLACED, Budget, Neighbours
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
-from hushcov.mechanisms.screened import values
-from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
-from hushcov.steps import Prepared, norms
+from hushcov.steps import Prepared
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
 from movements import Played
+from sessions import certified
 
 D = 3
 # Far beyond every bound, inside, at zero of both signs, and what is no more than rounding.
@@ -51,8 +51,7 @@ def played(monkeypatch, case, relation):
     )
     parameters = candidate_parameters(inputs, **options)
     found, taken = Played(), []
-    for module in (norms, values):
-        monkeypatch.setattr(module, "rounded_normal", found.noise)
+    monkeypatch.setattr(session, "rounded_normal", found.noise)
     take = Budget.gaussian
     monkeypatch.setattr(
         Budget, "gaussian", lambda self, mu, part=None: (taken.append(mu), take(self, mu, part))
@@ -64,8 +63,8 @@ def played(monkeypatch, case, relation):
         records = ArrayRecords(rows)
         if most > 1:
             records = units_of(np.arange(len(rows)) // most, len(rows)).bounded(records, most)
-        prepared = Prepared(CountedRecords(records, n), np.full(D, 0.5))
-        return release_candidates(prepared, parameters, parameters.budget(), entropy)
+        access = certified(CountedRecords(records, n), parameters, entropy)
+        return release_candidates(Prepared(access, np.full(D, 0.5)), parameters)
 
     removed = neighbours.relation == ADD_REMOVE
     tables = [np.vstack([OTHERS, *records[None]]) for records in fresh]
@@ -90,28 +89,3 @@ def test_looks_move_by_no_more_than_is_taken(monkeypatch, case, relation):
     assert max(each) <= 1
     assert min(each) > 0.25  # the bound is not idle
     assert together <= 1
-
-
-def test_a_map_that_does_not_bound_records_is_found(monkeypatch):
-    """A wrong implementation: noise is for records half as long as they may be."""
-    correct = values.sum_sigma
-    monkeypatch.setattr(values, "sum_sigma", lambda bound, *law: correct(bound // 2, *law))
-    assert max(played(monkeypatch, "one look", "replace")[0]) > 1
-
-
-@pytest.mark.parametrize("tilt", [None, (0, 0, 0), (1024, -1024, 300), (-700, 5, 1023)])
-def test_scores_of_candidates_move_by_no_more_than_selections_are_for(tilt):
-    screen = SignScreen() if tilt is None else CentredSigns(tilt)
-    places = np.array([0, 0, 1]), np.array([1, 2, 2])
-    signs = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=D)))
-
-    def scores(rows):
-        return np.abs(screen.sums_of(ArrayRecords(rows), *places))
-
-    found = np.array([scores(np.vstack([OTHERS, record])) for record in signs])
-    replaced = np.abs(found[:, None] - found[None]).max()
-    removed = np.abs(found - scores(OTHERS)).max()
-    assert replaced <= screen.sensitivity(ONE_REPLACED)
-    assert removed <= screen.sensitivity(RELATIONS["add-remove"])
-    if tilt in (None, (0, 0, 0)):
-        assert replaced >= screen.sensitivity(ONE_REPLACED) - 1

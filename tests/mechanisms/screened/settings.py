@@ -14,6 +14,7 @@ from hushcov.kernel.records.base import Records
 from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import ScreenedDesign, screened_parameters
 from hushcov.tables.sources import ArrayRecords
+from sessions import certified
 
 DESIGN = ScreenedDesign(0.4, 1.2, 2, 0.5, 0.6, 1.0, 3.0)
 ALL_PAIRS = dataclasses.replace(DESIGN, n_levels=0)
@@ -38,4 +39,4 @@ def seeded(seed):
 def released(X, parameters, *, scale=1.0, seed=0):
     records = X if isinstance(X, Records) else ArrayRecords(X)
     scales = np.broadcast_to(np.asarray(scale, dtype=np.float64), records.n_features)
-    return release_screened(records, scales, parameters, seeded(seed))
+    return release_screened(certified(records, parameters, seeded(seed)), scales, parameters)

@@ -10,12 +10,13 @@ import pytest
 from scipy import stats
 
 from hushcov.exceptions import CapacityError, DataError, ForeignError, PrivacyConditionError
+from hushcov.kernel import session
 from hushcov.kernel.accounting import ONE_REPLACED, BoundedRange, Gaussian
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import TAKEN, Entropy
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.mechanisms.screened import mechanism, values
+from hushcov.mechanisms.screened import values
 from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import (
     DIAGONAL_WEIGHT,
@@ -26,6 +27,7 @@ from hushcov.mechanisms.screened.values import (
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import parameters_of, released, seeded
+from sessions import certified
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 
@@ -34,8 +36,8 @@ class Draws:
 
     def __init__(self, monkeypatch):
         self.selections, self.sigmas, self.maps = [], [], []
-        monkeypatch.setattr(mechanism, "gumbel_top", self.gumbel_top)
-        monkeypatch.setattr(values, "rounded_normal", self.rounded_normal)
+        monkeypatch.setattr(session, "gumbel_top", self.gumbel_top)
+        monkeypatch.setattr(session, "rounded_normal", self.rounded_normal)
         monkeypatch.setattr(values, "ProductMap", self.product_map)
 
     def gumbel_top(self, generator, scores, rate, count):
@@ -66,7 +68,7 @@ def test_the_events_charged_are_the_ones_used(monkeypatch, n_levels):
     X = np.random.default_rng(1).standard_normal((200, 12))
     draws = Draws(monkeypatch)
     release = release_screened(
-        ArrayRecords(X), np.ones(12), parameters, Entropy(NoBits(), private=False)
+        certified(X, parameters, Entropy(NoBits(), private=False)), np.ones(12), parameters
     )
     events = list(release.guarantee.events)
     left = 66
@@ -98,10 +100,10 @@ def test_nothing_is_read_before_the_certificate(monkeypatch):
 
     parameters = parameters_of(200, 12, 3)
     with pytest.raises(ForeignError, match="AssertionError"):
-        release_screened(Unread(), np.ones(12), parameters, seeded(0))
+        release_screened(certified(Unread(), parameters, seeded(0)), np.ones(12), parameters)
     monkeypatch.setattr(ScreenedParameters, "budget", refuse)
     with pytest.raises(PrivacyConditionError):
-        release_screened(Unread(), np.ones(12), parameters, seeded(0))
+        certified(Unread(), parameters, seeded(0))
 
 
 # The law of the noise
@@ -112,7 +114,7 @@ def residuals(X, parameters, seeds):
     n, d = X.shape
     rows, columns = np.triu_indices(d, 1)
     grid = FeatureGrid(np.ones(d), 8.0, parameters.half_width)
-    products = mechanism.product_map(grid, rows, columns, parameters.norm_bound)
+    products = values.product_map(grid, rows, columns, parameters.norm_bound)
     exact = products.sum(ArrayRecords(X))[:-1]
     found = []
     for seed in seeds:
@@ -247,7 +249,7 @@ def test_gaussian_records_are_estimated_without_bias(model, norm_factor, bias):
 @pytest.mark.parametrize("norm_factor", [0.6, 1.0, 2.0])
 def test_dividing_by_the_mean_shrinkage_restores_the_values(monkeypatch, norm_factor):
     """Without noise, and with so much of it announced that nothing else corrects the estimate."""
-    monkeypatch.setattr(values, "rounded_normal", lambda _, sigma, size: np.zeros(size, int))
+    monkeypatch.setattr(session, "rounded_normal", lambda _, sigma, size: np.zeros(size, int))
     n, d = 20_000, 100
     truth = correlated("block", d, 5)
     X = gaussian_records(truth, n, random_state=8)

@@ -16,19 +16,19 @@ from hypothesis.extra import numpy as hnp
 from hushcov.candidates import Candidates
 from hushcov.kernel.accounting import ONE_REPLACED
 from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.sums.signs import sign_gram
 from hushcov.mechanisms.gaussian.mechanism import RADIUS
 from hushcov.mechanisms.screened import mechanism
 from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
 from hushcov.mechanisms.screened.values import (
-    CentredSigns,
     ScreenLevel,
-    SignScreen,
     screened_parameters,
     squared_sum_sensitivity,
 )
 from hushcov.tables.sources import ArrayRecords
 from mechanisms.screened.settings import DESIGN, inputs_of, parameters_of, seeded
+from sessions import certified, unlimited
 from statistics_helpers import FALSE_ALARM, chi_square_p_value
 
 D = 4
@@ -84,7 +84,7 @@ def draw(X, parameters, runs, seed=1):
     records, entropy = ArrayRecords(X), seeded(seed)
     drawn = []
     for _ in range(runs):
-        rows, columns = select_pairs(records, parameters, entropy)
+        rows, columns = select_pairs(unlimited(records, entropy), parameters)
         assert (rows < columns).all()
         chosen = list(zip(rows.tolist(), columns.tolist(), strict=True))
         assert chosen == sorted(chosen)
@@ -173,7 +173,7 @@ def test_positions_become_the_right_pairs(d):
     for i, j in every:
         X = np.ones((40, d))
         X[:10, i] = X[8:22, j] = -1.0  # they differ in 20 records: the only score of 0
-        rows, columns = select_pairs(ArrayRecords(X), parameters, seeded(0))
+        rows, columns = select_pairs(unlimited(X, seeded(0)), parameters)
         chosen = set(zip(rows.tolist(), columns.tolist(), strict=True))
         assert set(every) - chosen == {(i, j)}
 
@@ -188,7 +188,7 @@ def test_no_pairs_and_all_pairs_use_no_data_and_no_noise(d, k, pairs):
             raise AssertionError(name)
 
     parameters = parameters_of(5, d, k)
-    rows, columns = select_pairs(Untouchable(), parameters, Untouchable())
+    rows, columns = select_pairs(Untouchable(), parameters)
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == pairs
     assert rows.dtype == columns.dtype == np.int64
 
@@ -267,14 +267,14 @@ def test_records_at_the_corners(d, factor):
 def test_centred_signs_move_by_no_more_than_their_sensitivity(tilt):
     """Whatever the tilts are; and nearly as much, at the worst records."""
     d, largest = 5, 0
-    screen = CentredSigns((tilt,) * d)
+    screen = PairSigns(d, (tilt,) * d)
     for seed in range(40):
         rng = np.random.default_rng(seed)
         one, other = (rng.choice([-1.0, 0.0, 1.0], size=(9, d)) for _ in range(2))
         other[1:] = one[1:]
-        scores = [screen.scores(ArrayRecords(X)).astype(int) for X in (one, other)]
+        scores = [np.abs(screen.exact(ArrayRecords(X)).astype(int)) for X in (one, other)]
         largest = max(largest, int(np.abs(scores[1] - scores[0]).max()))
-    most = screen.sensitivity(ONE_REPLACED)
+    most = screen.score_distance(ONE_REPLACED)
     assert 0.4 * most < largest <= most
 
 
@@ -285,9 +285,9 @@ def test_centred_signs_are_the_sums_that_they_say():
     m = np.array(tilt) / 1024
     centred = (np.sign(X) - m) / (1 + np.abs(m))
     exact = np.abs(centred.T @ centred)[np.triu_indices(6, 1)]
-    scores = CentredSigns(tilt).scores(ArrayRecords(X))
+    scores = np.abs(PairSigns(6, tilt).exact(ArrayRecords(X)))
     np.testing.assert_array_equal(scores, np.floor(64 * exact + 1e-9))
-    plain = SignScreen().scores(ArrayRecords(X))
+    plain = np.abs(PairSigns(6).exact(ArrayRecords(X)))
     assert plain.mean() > 5 * scores.mean() / 64  # rare features agree by themselves
 
 
@@ -307,8 +307,8 @@ def told(parameters, candidates):
     )
 
 
-def every_screen(d):
-    return [SignScreen(), CentredSigns(TILT[:d])]
+def every_tilt(d):
+    return [None, TILT[:d]]
 
 
 @st.composite
@@ -327,13 +327,14 @@ def test_scores_are_those_of_all_pairs_and_move_by_no_more(tables, data):
     d = len(scale)
     candidates = data.draw(lists_of_pairs(d))
     rows, columns = candidates.pairs
-    for screen in every_screen(d):
+    for tilt in every_tilt(d):
         whole = np.zeros((d, d), dtype=np.int64)
-        whole[np.triu_indices(d, 1)] = screen.scores(first)
-        found = screen.scores(first, candidates)
+        whole[np.triu_indices(d, 1)] = np.abs(PairSigns(d, tilt).exact(first))
+        screen = PairSigns(d, tilt, candidates.pairs)
+        found = np.abs(screen.exact(first))
         np.testing.assert_array_equal(found, whole[rows, columns])
-        moved = np.abs(screen.scores(second, candidates) - found)
-        assert moved.max(initial=0) <= screen.sensitivity(ONE_REPLACED)
+        moved = np.abs(np.abs(screen.exact(second)) - found)
+        assert moved.max(initial=0) <= screen.score_distance(ONE_REPLACED)
 
 
 def test_candidates_that_are_all_pairs_change_no_bit():
@@ -342,7 +343,7 @@ def test_candidates_that_are_all_pairs_change_no_bit():
     parameters = parameters_of(400, d, 3)
     assert parameters.levels
     first, second = (
-        release_screened(ArrayRecords(X), np.ones(d), each, seeded(5), sparse=True)
+        release_screened(certified(X, each, seeded(5)), np.ones(d), each, sparse=True)
         for each in (parameters, told(parameters, every_pair(d)))
     )
     np.testing.assert_array_equal(first.selected, second.selected)
@@ -355,7 +356,7 @@ def test_the_law_of_a_selection_among_candidates():
     X, levels = records_with((0, 1, 3, 6)), (ScreenLevel(1, 0.25), ScreenLevel(1, 0.6))
     band = Candidates.band(4, 1)
     inside = [0, 3, 5]  # places of these pairs among all
-    scores = SignScreen().scores(ArrayRecords(X))[inside]
+    scores = np.abs(PairSigns(4).exact(ArrayRecords(X)))[inside]
     law = {
         frozenset(inside[each] for each in chosen): p
         for chosen, p in literal_law(scores, levels).items()
@@ -378,7 +379,7 @@ def test_all_candidates_use_no_data_and_no_noise():
     parameters = screened_parameters(inputs, DESIGN)
     assert parameters.levels == ()
     assert parameters.n_pairs == band.n_pairs == 15
-    found = select_pairs(Untouchable(), parameters, Untouchable())
+    found = select_pairs(Untouchable(), parameters)
     np.testing.assert_array_equal(found, band.pairs)
     none = dataclasses.replace(inputs, candidates=Candidates.band(9, 0), row_sparsity=1)
     assert screened_parameters(none, DESIGN).n_pairs == 0
