@@ -28,6 +28,7 @@ from hushcov.kernel.sums.rows import (
     RowSums,
     add_unit,
     centre_row,
+    count_below,
     exact_reduction,
     grid_limits,
     grid_row,
@@ -327,7 +328,7 @@ def add_norms_and_fourths(
         add_signs(y[:n_signs], signs)
         round_row(y, multipliers, half_width)
         square, size = _to_fourths(y, most, 1.0 / unit)
-        counts[np.searchsorted(edges, square)] += 1
+        counts[count_below(edges, square)] += 1
         shorten_row(y, size, bound)
         for i in range(len(y)):
             fourths[i] += np.int64(y[i])

@@ -357,7 +357,7 @@ def add_sums_and_squares(
                 total[i] += np.int64(y[i])
         if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
             for i in range(n):
-                own[i] += int(squares[i])
+                own[i] += np.int64(squares[i])
                 squares[i] = 0.0
     return finite
 
@@ -394,12 +394,12 @@ def shorten_squares(
 ) -> None:
     """Scale z of a record down, and add its factor and its size to two sums."""
     norm_bound, factor_range, size_range, size_cap = bounds
-    total[1] += min(int(size), size_cap) * size_range // size_cap
+    total[1] += min(np.int64(size), size_cap) * size_range // size_cap
     if square <= float(norm_bound) * float(norm_bound):
         total[0] += factor_range
         return
     factor = norm_bound / math.sqrt(square) * INSIDE
-    total[0] += int(factor * factor_range)
+    total[0] += np.int64(factor * factor_range)
     for i in range(len(z)):
         z[i] = np.trunc(z[i] * factor)
 
