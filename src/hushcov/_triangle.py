@@ -1,4 +1,4 @@
-"""Symmetric matrices from their pairs, row by row above the diagonal, in compiled threads."""
+"""Symmetric matrices from their pairs, row by row above the diagonal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import compiled, even_parts, run_parts
+from hushcov._compiled import even_parts, run_parts
 
 _ROWS, _TILE = 16, 64  # for which a thread pays; of tiles that are mirrored
 
@@ -35,36 +35,29 @@ def pairs_beyond(matrix: FloatArray, level: float) -> IntArray:
     return np.concatenate(run_parts(_find_beyond, jobs))
 
 
-@compiled
 def _spread(start: int, stop: int, first: int, values: Any, unit: float, matrix: Any) -> None:
     d = len(matrix)
     for i in range(start, stop):
-        shift = i * (2 * d - i - 1) // 2 - i - 1 - first
-        for j in range(max(i + 1, -shift), min(d, len(values) - shift)):
-            matrix[i, j] = values[shift + j] * unit
+        shift = i * (2 * d - i - 1) // 2 - i - 1 - first  # of values, from columns
+        low, high = max(i + 1, -shift), min(d, len(values) - shift)
+        if low < high:
+            np.multiply(values[shift + low : shift + high], unit, out=matrix[i, low:high])
 
 
-@compiled
 def _mirror(start: int, stop: int, matrix: npt.NDArray[Any]) -> None:
     d = len(matrix)
-    for tile in range(start, stop):
-        first, last = tile * _TILE, min(d, (tile + 1) * _TILE)
-        for row in range(first, d, _TILE):
-            for i in range(row, min(d, row + _TILE)):
-                for j in range(first, min(i, last)):
-                    matrix[i, j] = matrix[j, i]
+    for first in range(start * _TILE, min(d, stop * _TILE), _TILE):
+        last = min(d, first + _TILE)
+        for i in range(first + 1, last):  # the tile on the diagonal
+            matrix[i, first:i] = matrix[first:i, i]
+        for row in range(last, d, _TILE):
+            below = slice(row, min(d, row + _TILE))
+            matrix[below, first:last] = matrix[first:last, below].T
 
 
-@compiled
 def _find_beyond(start: int, stop: int, matrix: FloatArray, level: float) -> IntArray:
-    d, number = len(matrix), 0
+    d, found = len(matrix), [np.empty(0, dtype=np.int64)]
     for i in range(start, stop):
-        for j in range(i + 1, d):
-            number += abs(matrix[i, j]) > level
-    found, at = np.empty(number, dtype=np.int64), 0
-    for i in range(start, stop):
-        for j in range(i + 1, d):
-            if abs(matrix[i, j]) > level:
-                found[at] = i * (2 * d - i - 1) // 2 + j - i - 1
-                at += 1
-    return found
+        first = i * (2 * d - i - 1) // 2
+        found.append(first + np.flatnonzero(np.abs(matrix[i, i + 1 :]) > level))
+    return np.concatenate(found)

@@ -44,10 +44,10 @@ from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.noise import entropy_source, gumbel, gumbel_top
 from hushcov.kernel.records.base import CentredRecords, on_processor
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import add_sums_and_squares, bounded_sums, unit_means
+from hushcov.kernel.sums.bounded import bounded_sums, unit_means
 from hushcov.kernel.sums.counts import cell_counts, edge_counts
 from hushcov.kernel.sums.gram import _check_room
-from hushcov.kernel.sums.products import ProductMap, _fill_factors
+from hushcov.kernel.sums.products import ProductMap, _fill_factors, add_sums_and_squares
 from hushcov.kernel.sums.rows import add_unit, shorten_row
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.steps import preparation

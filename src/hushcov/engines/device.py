@@ -34,6 +34,7 @@ _TILE = 8  # sizes of integer matrix products must be multiples of this
 _FEWEST_ROWS = 32  # and at least this
 _PRODUCT_BYTES = 2**30  # bytes of products held at a time
 
+_NO_PAIRS = np.zeros(0, dtype=np.int64)
 _SPARE_BYTES = 2**32  # of a device, for blocks beside a compact copy
 
 Tensor = Any
@@ -284,6 +285,13 @@ def add_contributions(
         sizes = (y * y).sum(dim=1).to(torch.int64).clamp_(max=size_cap) * size_range // size_cap
         total[n_products + 1] += sizes.sum()
     return total
+
+
+def add_sums_and_squares(
+    block: Tensor, _: Any, __: float, grid: Any, weights: Any, bounds: Any
+) -> Tensor:
+    """Sum the contributions of the rows without pairs; bounded rows are summed by `sum_rows`."""
+    return add_contributions(block, grid, _NO_PAIRS, _NO_PAIRS, weights, bounds)
 
 
 def _products(y: Tensor, rows: Any, columns: Any, weights: Any) -> Tensor:

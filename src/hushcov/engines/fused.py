@@ -390,3 +390,10 @@ def add_contributions(
         total[-2] += torch.where(factor < 1.0, shares, factor_range).sum()
         total[-1] += (size.to(torch.int64).clamp_(max=size_cap) * size_range // size_cap).sum()
     return total
+
+
+def add_sums_and_squares(
+    rows: CompactRows, _: Any, __: float, grid: Any, weights: Any, bounds: Any
+) -> Tensor:
+    """Sum the contributions of the rows without pairs; bounded rows are summed by `sum_rows`."""
+    return add_contributions(rows, grid, (), (), weights, bounds)

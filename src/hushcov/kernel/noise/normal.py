@@ -20,11 +20,12 @@ import math
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import compiled, even_parts, run_in_chunks, run_parts
+from hushcov._compiled import compiled, even_parts, run_parts
 from hushcov._validation import check_integer
 from hushcov.kernel.noise.entropy import (
     GROUP,
@@ -39,6 +40,8 @@ from hushcov.kernel.noise.entropy import (
 #: The largest deviation that is drawn.
 LARGEST_SIGMA = 2**40
 _BLOCK = 2**18  # draws made at a time: their words stay in the cache
+
+_NEAR = 2**13  # draws whose arrays stay in the cache together
 
 _STREAM = 2**12  # draws from one stream of a key
 _STREAMS = 4  # for which a thread pays
@@ -104,15 +107,19 @@ def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening:
     pending = np.arange(len(drawn))
     while len(pending):
         words = generator.integers(0, 2**64, size=(3, len(pending)), dtype=np.uint64)
-        magnitudes = np.empty(len(pending), dtype=np.int64)
-        signed = words.view(np.int64)  # numba takes a mix of signed and unsigned for doubles
-        run_in_chunks(_attempt, len(pending), signed, sigma, widening, magnitudes)
+        uniforms = (words >> np.uint64(1)).view(np.int64)
+        parts = np.array_split(uniforms, -(-len(pending) // _NEAR), axis=1)
+        jobs = [(*part, sigma, widening) for part in parts]
+        magnitudes = np.concatenate(run_parts(_trial, jobs))
         for position in np.flatnonzero(magnitudes == _UNDECIDED):
             level, offset, coin = (
                 LazyUniform(generator, int(word) >> 1, _BITS) for word in words[:, position]
             )
             magnitudes[position] = _exact_trial(sigma, level, offset, coin)
-        pending = pending[: _take(signed[0], magnitudes, pending, drawn)]
+        kept = magnitudes != _REJECTED
+        signs = 1 - 2 * (words[0, kept] & np.uint64(1)).astype(np.int64)  # a bit no uniform uses
+        drawn[pending[kept]] = signs * magnitudes[kept]
+        pending = pending[~kept]
 
 
 def _draw_keyed(generator: np.random.Generator, sigma: int, size: int, widening: int) -> IntArray:
@@ -217,43 +224,18 @@ def _context(length: int) -> decimal.Context:
 _LEVELS = np.array([_cumulative(k, _BITS)[0] for k in range(10)], dtype=np.int64)
 
 
-@compiled
-def _attempt(
-    start: int, stop: int, words: IntArray, sigma: int, widening: int, magnitudes: IntArray
-) -> None:
-    for position in range(start, stop):
-        magnitudes[position] = _quick_trial(
-            words[0, position] >> 1 & _ALL_BITS,
-            words[1, position] >> 1 & _ALL_BITS,
-            words[2, position] >> 1 & _ALL_BITS,
-            sigma,
-            widening,
-        )
+def _trial(level: Any, offset: Any, coin: Any, sigma: int, widening: int) -> Any:
+    """Return the value of `_exact_trial`, or `_UNDECIDED` where 63 bits or doubles do not tell.
 
-
-@compiled
-def _take(words: IntArray, magnitudes: IntArray, pending: IntArray, drawn: IntArray) -> int:
-    """Put numbers that were kept in their places; bring the other places to the front."""
-    left = 0
-    for position in range(len(magnitudes)):
-        place, magnitude = pending[position], magnitudes[position]
-        sign = 1 - 2 * (words[position] & 1)  # a bit no uniform uses
-        drawn[place] = sign * magnitude  # those rejected are drawn again
-        pending[left] = place
-        left += magnitude == _REJECTED
-    return left
-
-
-@compiled
-def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) -> int:
-    """Return the value of `_exact_trial`, or `_UNDECIDED` where 63 bits or doubles do not tell."""
-    k = 0
+    The same lines serve arrays of trials, and single ones in compiled code.
+    """
+    k = 0 * level
     for reached in range(len(_LEVELS) - 1):  # without branches, which nobody can predict
         k += level > _LEVELS[reached]
     unclear = (_LEVELS[k] - level <= widening) | ((k > 0) & (level - _LEVELS[k - 1] <= widening))
     x = offset * 2.0**-_BITS
-    excess = coin * 2.0**-_BITS - math.exp(-0.5 * x * (2.0 * k + x))
-    unclear |= abs(excess) <= _COIN_MARGIN + widening * 2.0**-_BITS
+    excess = coin * 2.0**-_BITS - np.exp(-0.5 * x * (2.0 * k + x))
+    unclear |= np.abs(excess) <= _COIN_MARGIN + widening * 2.0**-_BITS
     # sigma x, in integers: its whole part, and its fraction in units of 2^-63.
     low = sigma * (offset & _LIMB_MASK)
     middle = sigma * (offset >> _LIMB & _LIMB_MASK) + (low >> _LIMB)
@@ -264,10 +246,16 @@ def _quick_trial(level: int, offset: int, coin: int, sigma: int, widening: int) 
     )
     # The bits not seen add less than sigma units to the fraction.
     beyond = fraction - _HALF
-    unclear_place = beyond < widening if beyond >= 0 else -beyond < sigma + widening
-    place = _UNDECIDED if unclear_place else whole + (beyond >= 0)
-    place = _REJECTED if excess > 0.0 else place
-    return _UNDECIDED if unclear else place
+    unclear_place = ((beyond >= 0) & (beyond < widening)) | (
+        (beyond < 0) & (-beyond < sigma + widening)
+    )
+    kept = excess <= 0.0
+    unclear |= kept & unclear_place
+    place = kept * (whole + (beyond >= 0)) + _REJECTED * (1 - kept)
+    return _UNDECIDED * unclear + (1 - unclear) * place
+
+
+_quick_trial = compiled(_trial)
 
 
 _ROOM = room_for(3 * _STREAM)

@@ -381,20 +381,12 @@ def _fill_integers(
 ) -> bool:
     finite = True
     for a in range(block.shape[0]):
-        if finite_row(block[a]):
-            _fill_row(block[a], centre, reach, per_unit, integers[a])
-        else:
-            integers[a, :] = MISSING
-            finite = False
+        complete = finite_row(block[a])
+        finite &= complete
+        for i in range(block.shape[1]):
+            own = to_integer(block[a, i], centre[i], reach[i], per_unit[i])
+            integers[a, i] = own if complete else MISSING
     return finite
-
-
-@compiled
-def _fill_row(
-    row: FloatArray, centre: FloatArray, reach: FloatArray, per_unit: FloatArray, integers: Any
-) -> None:
-    for i in range(len(row)):
-        integers[i] = to_integer(row[i], centre[i], reach[i], per_unit[i])
 
 
 @compiled

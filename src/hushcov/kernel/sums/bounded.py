@@ -18,10 +18,8 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import Records, hands_out_arrays, layers_of, namespace
 from hushcov.kernel.sums.counts import add_signs, count_norms
 from hushcov.kernel.sums.products import (
-    EXACT_ROWS,
     MOST_PRODUCTS,
-    add_contributions,
-    shorten_squares,
+    add_sums_and_squares,
 )
 from hushcov.kernel.sums.rows import (
     About,
@@ -30,6 +28,7 @@ from hushcov.kernel.sums.rows import (
     RowSums,
     add_unit,
     centre_row,
+    count_below,
     exact_reduction,
     grid_limits,
     grid_row,
@@ -302,11 +301,9 @@ def joined(sums: Sequence[RowSums]) -> Together:
             norms, ((multipliers, half_width), *powers) = arguments
             if norms[0][1] == half_width and np.array_equal(norms[0][0], multipliers):
                 return Together.of(sums, add_norms_and_fourths, (*norms, *powers))
-        case [first, second] if first is sum_rows and second is add_contributions:
-            grid, rows, _, weights, bounds = arguments[1]
-            if not len(rows):
-                squares = (grid, weights, bounds)
-                return Together.of(sums, add_sums_and_squares, (*arguments[0], *squares))
+        case [first, second] if first is sum_rows and second is add_sums_and_squares:
+            _, _, *squares = arguments[1]
+            return Together.of(sums, add_sums_and_squares, (*arguments[0], *squares))
     return Together.of(sums)
 
 
@@ -331,74 +328,11 @@ def add_norms_and_fourths(
         add_signs(y[:n_signs], signs)
         round_row(y, multipliers, half_width)
         square, size = _to_fourths(y, most, 1.0 / unit)
-        counts[np.searchsorted(edges, square)] += 1
+        counts[count_below(edges, square)] += 1
         shorten_row(y, size, bound)
         for i in range(len(y)):
             fourths[i] += np.int64(y[i])
     return finite
-
-
-@compiled
-def add_sums_and_squares(
-    block: FloatArray,
-    about: Reaches,
-    grid: Multipliers,
-    bound: float,
-    square_grid: Multipliers,
-    weights: FloatArray,
-    bounds: IntArray,
-    total: IntArray,
-) -> bool:
-    """Add as `sum_rows` and `add_contributions` without pairs do; rows are centred once for both.
-
-    The second grid is another one.
-    """
-    (centre, reach), (multipliers, half_width) = about, grid
-    square_multipliers, square_half_width = square_grid
-    finite, n = True, block.shape[1]
-    sums, own = total[:n], total[n:]
-    y, z, squares = np.empty(n), np.empty(n), np.zeros(n)
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        size, square = _fill_squares(y, square_multipliers, square_half_width, weights, z)
-        shorten_squares(z, size, square, bounds, own[n:])
-        long = _round_and_square(y, multipliers, half_width)
-        if bound < np.inf:
-            shorten_row(y, long, bound)
-        for i in range(n):
-            squares[i] += z[i]
-            sums[i] += np.int64(y[i])
-        if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
-            for i in range(n):
-                own[i] += int(squares[i])
-                squares[i] = 0.0
-    return finite
-
-
-@exact_reduction
-def _fill_squares(
-    y: FloatArray, multipliers: FloatArray, half_width: float, weights: FloatArray, z: FloatArray
-) -> tuple[float, float]:
-    """Fill in the z of `ProductMap` without pairs; return the squared norms of integers and z."""
-    size = square = 0.0
-    weight, middle = weights[1], weights[2]
-    for i in range(len(y)):
-        integer = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
-        own = integer * integer
-        z[i] = weight * (own - middle)
-        size += own
-        square += z[i] * z[i]
-    return size, square
-
-
-@exact_reduction
-def _round_and_square(y: FloatArray, multipliers: FloatArray, half_width: float) -> float:
-    """Round as `round_row` does, and return the squared norm."""
-    square = 0.0
-    for i in range(len(y)):
-        y[i] = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
-        square += y[i] * y[i]
-    return square
 
 
 def sum_together(records: Records, sums: Sequence[RowSums]) -> list[IntArray]:

@@ -19,6 +19,7 @@ from hushcov.kernel.sums.rows import (
     Reaches,
     RowSums,
     centre_row,
+    count_below,
     finite_row,
     round_row,
     square_norm,
@@ -174,34 +175,29 @@ def count_signed_octaves(
     block: FloatArray, centre: FloatArray, nothing: FloatArray, columns: IntArray, counts: IntArray
 ) -> bool:
     """Count rows by sign and octave about a centre."""
-    finite, everything = True, len(columns) == block.shape[1]
-    for i in range(len(columns)):
+    finite, everything, n = True, len(columns) == block.shape[1], len(columns)
+    for i in range(n):
         everything &= columns[i] == i
-    some_nothing, y = nothing.any(), np.empty(len(columns))
-    as_they_are = everything and not some_nothing and not centre.any()
-    bins, filled = np.empty((_ROWS_TOGETHER, len(columns)), dtype=np.uint32), 0
-    for a in range(block.shape[0]):
-        own = bins[filled]
-        if as_they_are:
-            complete = _signed_bins(block[a].view(np.uint64), own)
+    y, bins, filled = np.empty(n), np.empty((_ROWS_TOGETHER, n), dtype=np.uint32), 0
+    bits = y.view(np.uint64)
+    for a in range(len(block)):
+        if everything:
+            for i in range(n):
+                y[i] = block[a, i] - centre[i]
         else:
-            complete = finite_row(block[a])
-            if everything:
-                _subtract(block[a], centre, y)
-            else:
-                for i in range(len(columns)):
-                    y[i] = block[a, columns[i]]
-                _subtract(y, centre, y)
-            _signed_bins(y.view(np.uint64), own)
-            for i in range(len(columns) if some_nothing else 0):
-                own[i] = N_SIGNED_BINS - 1 if abs(y[i]) <= nothing[i] else own[i]
+            for i in range(n):
+                y[i] = block[a, columns[i]] - centre[i]
+        _signed_bins(bits, bins[filled])
+        for i in range(n):  # a difference of 0 is nothing in any case
+            bins[filled, i] = N_SIGNED_BINS - 1 if abs(y[i]) <= nothing[i] else bins[filled, i]
+        complete = finite_row(block[a])
         finite &= complete
         filled += complete
         if filled == _ROWS_TOGETHER:
             _add_bins(bins, counts)
             filled = 0
     for b in range(filled):
-        for i in range(len(columns)):
+        for i in range(n):
             counts[i, bins[b, i]] += 1
     return finite
 
@@ -213,12 +209,6 @@ def _add_bins(bins: Any, counts: IntArray) -> None:
         own = counts[i]
         for b in range(_ROWS_TOGETHER):
             own[bins[b, i]] += 1
-
-
-@compiled
-def _subtract(row: FloatArray, centre: FloatArray, y: FloatArray) -> None:
-    for i in range(len(row)):
-        y[i] = row[i] - centre[i]
 
 
 @compiled
@@ -385,7 +375,7 @@ def count_norms(
         finite &= centre_row(block[a], centre, reach, y)
         add_signs(y[:n_signs], signs)
         round_row(y, multipliers, half_width)
-        counts[np.searchsorted(edges, square_norm(y))] += 1
+        counts[count_below(edges, square_norm(y))] += 1
     return finite
 
 

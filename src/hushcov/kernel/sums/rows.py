@@ -20,9 +20,6 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, intrinsic, run_parts, threads
 from hushcov.kernel.grids import INSIDE
 
-# Only numbers that are not finite carry into the sign's place when one is added to the exponent.
-_EXPONENT_PLACES, _EXPONENT_UNIT = np.uint64(0x7FF << 52), np.uint64(1 << 52)
-_SIGN_PLACE = np.uint64(1 << 63)
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
 # Values of long blocks, of more rows, that a thread takes at a time: others hardly wait for it.
 _PART, _LONG = 2**21, 2**13
@@ -252,6 +249,19 @@ def norm_bin(square: float, n_bins: int) -> int:
 
 
 @compiled
+def count_below(edges: FloatArray, value: float) -> int:
+    """Return how many edges are below a value; they ascend."""
+    low, high = 0, len(edges)
+    while low < high:
+        middle = (low + high) // 2
+        if edges[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
 def shorten_row(row: FloatArray, square: float, bound: float) -> None:
     """Scale integers down to the bound if they are longer; `square` is their squared norm."""
     if square > bound * bound:
@@ -303,11 +313,10 @@ def _centre_integers(
 @compiled
 def finite_row(row: FloatArray) -> bool:
     """Return whether all numbers are finite."""
-    bits = row.view(np.uint64)
-    seen = np.uint64(0)
-    for i in range(len(bits)):
-        seen |= (bits[i] & _EXPONENT_PLACES) + _EXPONENT_UNIT
-    return bool(seen < _SIGN_PLACE)
+    odd = 0
+    for i in range(len(row)):
+        odd |= row[i] - row[i] != 0.0  # NaN, where it is not finite
+    return odd == 0
 
 
 @compiled
@@ -477,7 +486,10 @@ def _turn_eight(context: Any, rows: Any, lanes: Any) -> Any:
 @compiled
 def grid_limits(reach: FloatArray, multipliers: FloatArray, half_width: float) -> FloatArray:
     """Return the largest integers of `grid_row`, before they are rounded."""
-    return np.minimum(reach * multipliers, half_width)
+    limits = np.empty(len(reach))
+    for i in range(len(reach)):
+        limits[i] = min(reach[i] * multipliers[i], half_width)
+    return limits
 
 
 @compiled
