@@ -12,17 +12,15 @@ from scipy.sparse import csgraph
 from command_line import PATIENCE
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
-from hushcov.report import figures
-from hushcov.report import layout as order_module
+from hushcov.report import heat
 from hushcov.report.figures import (
-    colour_limit,
     describe_plan,
-    describe_release,
     plan_figure,
     release_heatmap,
     write_release_heatmap,
 )
-from hushcov.report.layout import layout, opened_features, related_order, spread_out
+from hushcov.report.heat import colour_limit, describe_release, opened_features, related_order
+from hushcov.report.layout import layout, spread_out
 from hushcov.report.style import new_figure
 
 
@@ -111,13 +109,13 @@ def test_noise_is_grey_and_not_a_confident_one(correlation, tmp_path):
     assert grey.any()
     large = np.zeros((1003, 1003))
     large[17, 900], large[17, 901], large[40, 40] = np.nan, 0.7, 3.0
-    assert np.isnan(figures._condensed(large)).sum() == 1
+    assert np.isnan(heat.condense(large)).sum() == 1
 
 
 def test_single_entries_of_a_large_matrix_stay_visible():
     matrix = np.zeros((1003, 1003))
     matrix[17, 900], matrix[1002, 1002] = -0.7, 0.3
-    shown = figures._condensed(matrix)
+    shown = heat.condense(matrix)
     assert shown.shape == (335, 335)
     assert sorted(shown[shown != 0]) == [-0.7, 0.3]
     assert shown[5, 300] == -0.7
@@ -281,7 +279,7 @@ def test_no_group_is_split_and_nothing_moves_without_pairs():
 
 
 def test_large_groups_are_kept_together_too(monkeypatch):
-    monkeypatch.setattr(order_module, "_MOST_CLUSTERED", 3)
+    monkeypatch.setattr(heat, "_MOST_CLUSTERED", 3)
     rows, columns, values, group = grouped(2, (6, 6), 20)
     order = related_order(20, rows, columns, values)
     assert np.count_nonzero(np.diff(group[order])) == 2
@@ -303,7 +301,8 @@ def test_graphs_have_indices_of_32_bits(monkeypatch):
 
     for name in ("connected_components", "minimum_spanning_tree", "shortest_path"):
         strict(name)
-    related_order(5, np.array([0, 1]), np.array([1, 3]), np.array([0.5, -0.5]))
+    monkeypatch.setattr(heat, "_MOST_CLUSTERED", 3)
+    related_order(5, np.array([0, 1, 2]), np.array([1, 3, 3]), np.array([0.5, -0.5, 0.4]))
     layout(5, [(0, 1), (1, 3)], 10.0)
     assert len(set(asked)) == 3
 

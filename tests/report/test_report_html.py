@@ -2,10 +2,10 @@
 
 import base64
 import hashlib
-import json
 import re
 import sys
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 
 import matplotlib
@@ -158,13 +158,13 @@ def test_everything_is_escaped(tmp_path):
     page = Page(text)
     assert not page.named("img")
     assert not page.named("b")
-    assert len(page.named("script")) == 2
+    assert len(page.named("script")) == 1
     assert all(not key.startswith("on") for _, attributes in page.elements for key in attributes)
     assert "</script><img src=x onerror=alert(1)>" in page.text
     assert not set(text) & {"\x1b", "\u202e", "\u2028", "\ud800"}
-    names = json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])["names"]
-    assert names[0] == HOSTILE[0]
-    assert max(map(len, names)) <= 60
+    names = re.findall(r"<bdi>(.*?)</bdi>", text)
+    assert unescape(names[0]) == HOSTILE[0]
+    assert max(len(unescape(name)) for name in names) <= 60
 
 
 def test_nothing_is_loaded_from_anywhere():
@@ -194,7 +194,7 @@ def test_all_pictures_have_names_captions_and_axes():
             continue
         assert 'role="img"' in drawn
         assert re.search(r'aria-label="[A-Z]', drawn)
-    for label in ("rank of the eigenvalue", "eigenvalue (no unit)", '"correlation"'):
+    for label in ("rank of the eigenvalue", "eigenvalue (no unit)"):
         assert label in page
 
 

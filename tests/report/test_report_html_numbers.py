@@ -1,10 +1,9 @@
 """The numbers of the report: the estimator's own, the planner's own, and of bounded size."""
 
-import base64
-import json
 import math
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,10 +15,10 @@ from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Pure,
 from hushcov.planning import forecast
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Structure, named_parts
-from hushcov.release import pairs as findings_module
 from hushcov.release.description import describe, relation_words, verdict
 from hushcov.release.pairs import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, scan, view
 from hushcov.report import sections
+from hushcov.report.heat import map_svg, strongest_map
 from hushcov.report.layout import layout
 from hushcov.report.pages import number, page_names, short, subject_of
 from hushcov.report.sections import (
@@ -63,14 +62,13 @@ def test_noise_is_said_to_be_noise(monkeypatch):
     for part in (
         "1 of 6 variances came out negative: noise",
         ">not found</td>",
-        "Grey cells (?) are noise, 2 pairs",
+        "Grey cells are noise, 6 pairs",
         "Dotted grey: noise",
         "Not found means a correlation beyond 1, or none because a variance is not positive",
         "Noise hides how <bdi>2</bdi> and <bdi>3</bdi> go together: correlation not found.",
     ):
         assert part in page, part
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
-    assert data["limit"] == 0.5
+    assert "in opposite directions (deepest: 0.75)" in page
     sound = np.clip(NOISY, -900, 900)
     np.fill_diagonal(sound, 1000)
     page = report_page(made(sound)).split("<script")[0]
@@ -258,19 +256,25 @@ def test_the_strongest_of_many_pairs(monkeypatch):
     assert np.all(np.diff(found.pairs.rows) >= 0)
 
 
-def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
-    monkeypatch.setattr(sections, "forecast", quick_forecast)
-    monkeypatch.setattr(findings_module, "MOST_PAIRS", 200)
-    generator = np.random.default_rng(1)
-    matrix = generator.integers(-50, 50, (40, 40))
-    matrix = np.triu(matrix, 1) + np.triu(matrix, 1).T + 1000 * np.eye(40, dtype=np.int64)
-    page = report_page(made(matrix))
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
-    stored = np.frombuffer(base64.b64decode(data["values"]), "<f4")
-    assert len(stored) == 200
-    assert np.abs(stored).min() == pytest.approx(data["cutoff"])
-    total = np.count_nonzero(np.triu(matrix, 1))
-    assert f"200 strongest of {total:,} " in page
+def test_the_map_has_the_cells_of_the_estimate():
+    release = fitted("gaussian-threshold").release_
+    found = strongest_map(view(release), 120)
+    exact = fitted("gaussian-threshold").correlation_
+    np.testing.assert_array_equal(found.cells, exact[np.ix_(found.order, found.order)])
+    picture = map_svg(found.cells, found.limit, "all", names=[f"<{i}>" for i in found.order])
+    root = ElementTree.fromstring(picture)
+    squares = {each.get("class"): each.get("d").count("z") for each in root.iter("path")}
+    assert squares["diagonal"] == 6
+    shown = [each.text for each in root.iter("text") if each.get("class") != "text"]
+    shown += [each.text for each in root.iter("text") if "middle" in each.attrib.values()]
+    values = exact[np.triu_indices(6, 1)]
+    for value in values[values != 0]:
+        assert shown.count(f"{value:.2f}".replace("-", "\N{MINUS SIGN}")) >= 2
+    few = strongest_map(view(release), 3)
+    assert len(few.order) == 3
+    band = map_svg(found.cells[:2], 1.0, "band", kind="tile band")
+    assert 'preserveAspectRatio="none"' in band
+    assert "diagonal" not in band
 
 
 def test_names_and_layouts_take_bounded_room():

@@ -22,7 +22,7 @@ from hushcov._validation import LIBRARIES, check_choice, check_integer, meant, n
 from hushcov._words import counted, digits_beside, number, some_of
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.kernel.accounting.guarantee import promise_words
-from hushcov.postprocess import Matrix, is_sparse, symmetric_sparse, upper_pairs
+from hushcov.postprocess import Matrix, is_sparse
 from hushcov.release import Release
 from hushcov.release.coverage import MeanTable
 from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
@@ -324,28 +324,9 @@ def _texts(column: npt.NDArray[Any]) -> list[Any]:
 # ---- a release as tidy tables ----
 
 
-def correlation(release: Release, places: IntArray | None = None) -> Matrix:
-    """Return the estimate over the released standard deviations; NaN where it was not found.
-
-    That is for features without a deviation, and where noise puts a correlation beyond 1. With
-    `places` it is that of some features, as an array.
-    """
-    found = view(release)
-    unit = np.where(found.lost | (found.unit == 0), np.nan, found.unit)
-    matrix, deviation = found.matrix, found.deviation
-    if places is not None:
-        matrix, unit, deviation = matrix[places][:, places], unit[places], deviation[places]
-    ones = np.where(np.isnan(unit), np.nan, 1.0)
-    if is_sparse(release.integers) and places is None:
-        rows, columns, values = upper_pairs(matrix)
-        size = deviation[rows] * deviation[columns]
-        values = found.within_1(values / (unit[rows] * unit[columns]), size)
-        return symmetric_sparse((rows, columns), values, ones)
-    matrix = matrix.toarray() if is_sparse(matrix) else matrix
-    size = np.multiply.outer(deviation, deviation)
-    result = found.within_1(matrix / np.multiply.outer(unit, unit), size)
-    np.fill_diagonal(result, ones)
-    return result
+def correlation(release: Release) -> Matrix:
+    """Return the estimate as correlations; see `View.correlation_matrix`."""
+    return view(release).correlation_matrix()
 
 
 def named_pairs(release: Release, pairs: PairTable) -> dict[str, Column]:

@@ -451,6 +451,28 @@ class View:
         found = self.within_1(pairs.values, self.deviation[rows] * self.deviation[columns])
         return np.where(self.lost[rows] | self.lost[columns], np.nan, found)
 
+    def correlation_matrix(self, places: IntArray | None = None) -> Matrix:
+        """Return the estimate over the released standard deviations; NaN where it was not found.
+
+        That is for features without a deviation, and where noise puts a correlation beyond 1. With
+        `places` it is that of some features, as an array.
+        """
+        unit = np.where(self.lost | (self.unit == 0), np.nan, self.unit)
+        matrix, deviation = self.matrix, self.deviation
+        if places is not None:
+            matrix, unit, deviation = matrix[places][:, places], unit[places], deviation[places]
+        ones = np.where(np.isnan(unit), np.nan, 1.0)
+        if is_sparse(self.release.integers) and places is None:
+            rows, columns, values = upper_pairs(matrix)
+            size = deviation[rows] * deviation[columns]
+            values = self.within_1(values / (unit[rows] * unit[columns]), size)
+            return symmetric_sparse((rows, columns), values, ones)
+        matrix = matrix.toarray() if is_sparse(matrix) else matrix
+        size = np.multiply.outer(deviation, deviation)
+        result = self.within_1(matrix / np.multiply.outer(unit, unit), size)
+        np.fill_diagonal(result, ones)
+        return result
+
     def listed(self, most: int, level: float = LEVEL) -> PairTable:
         """Return the first of the pairs found."""
         pairs = self.found.at(slice(0, most))

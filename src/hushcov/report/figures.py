@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,9 +22,16 @@ from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.description import UNRESOLVED, verdict
-from hushcov.release.pairs import LEVEL, MOST_PAIRS, STRONGEST, View, scan
+from hushcov.release.pairs import LEVEL, STRONGEST, View
 from hushcov.report.charts import draw_spectrum
-from hushcov.report.layout import Graph, condensed, graph, opened_features, related_order
+from hushcov.report.heat import (
+    SEE,
+    HeatMap,
+    check_square,
+    condense_band,
+    heat_map,
+)
+from hushcov.report.layout import Graph, graph
 from hushcov.report.pages import (
     Subject,
     number,
@@ -45,46 +52,8 @@ if TYPE_CHECKING:
 
 _COLOURS = "RdBu_r"  # white is zero; red and blue also differ for colour-blind readers
 _NOISE_COLOUR = "0.55"  # a grey
-_MOST_ORDERED = 100_000  # features of which all pairs are drawn
-_MOST_CELLS = 400  # cells a panel can show side by side
 _FEW_NAMES, _MOST_NAMES = 25, 60  # at an axis
 _LONGEST_NAME = 25  # letters
-_SEE = "What to see: "
-
-
-class HeatMap(NamedTuple):
-    """Features in the order of a map, its cells (NaN: noise), its strongest colour, and words."""
-
-    order: IndexArray
-    cells: FloatArray
-    limit: float
-    words: str
-
-
-def heat_map(correlation: Matrix, *, in_order: bool = False) -> HeatMap:
-    """Return what a map of released correlations shows, and a caption that says what to see.
-
-    Related features stand side by side, unless they are `in_order`; of very many, those of the
-    strongest pairs are drawn. Noise, which is a correlation beyond 1 or none at all, is NaN.
-    """
-    check_square(correlation)
-    d = correlation.shape[0]
-    pairs = scan(correlation, np.ones(d), most=MOST_PAIRS).pairs
-    if is_sparse(correlation) and d > _MOST_ORDERED:
-        few = pairs.strongest_first().at(slice(0, _MOST_CELLS // 2))
-        some = np.union1d(few.rows, few.columns)
-        part = heat_map(correlation[some][:, some].toarray())
-        more = f" Of {d:,} features, those of the strongest pairs are drawn."
-        return part._replace(order=some[part.order], words=part.words + more)
-    order = np.arange(d)
-    if not in_order:
-        order = related_order(d, pairs.rows, pairs.columns, pairs.values)
-        order = order[: opened_features(d, pairs.rows, pairs.columns)]
-    cells = _condensed(correlation, order)
-    cells[is_noise(cells)] = np.nan
-    words = describe_release(correlation, len(order))
-    words = words.replace("; related ones stand side by side.", ".") if in_order else words
-    return HeatMap(order, cells, min(1.0, colour_limit(correlation)), words)
 
 
 def _is_band(correlation: Matrix, in_order: bool) -> bool:
@@ -150,49 +119,6 @@ def write_release_heatmap(
     return write_png(path, release_heatmap(correlation, names, in_order=in_order))
 
 
-def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
-    """Say what the figure of a release shows, from the matrix itself; of all features, or some."""
-    d = correlation.shape[0]
-    pairs = drowned = 0
-    for start, strip in _strips(correlation):
-        above = np.triu(strip, start + 1)
-        pairs += int(np.count_nonzero(above))
-        drowned += int(np.count_nonzero(is_noise(above)))
-    candidates = d * (d - 1) // 2
-    if pairs == 0:
-        return "What to see: no pair of features is shown as related; the diagonal stands alone."
-    n_shown = d if n_shown is None else n_shown
-    width = _cell_width(n_shown)
-    some = f" The {n_shown:,} of {d:,} features that are shown have all of them."
-    left_out = some * (n_shown < d)
-    if drowned == pairs:
-        return f"{_SEE}no correlation was found. Grey is noise: beyond 1, or without a variance."
-    pale = " Nothing is zero, so that pale colours may be noise." * (pairs == candidates)
-    grey = f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
-    grey *= drowned > 0
-    dots = f" A dot shows the largest of {width} x {width} entries." if width > 1 else ""
-    return (
-        f"What to see: {pairs:,} of {candidates:,} pairs of features are coloured. Red ones vary "
-        "together, blue ones in opposite directions, the stronger the darker; white is exactly "
-        "zero. The diagonal is each feature with itself; related ones stand side by side."
-        f"{left_out}{pale}{grey}{dots}"
-    )
-
-
-def colour_limit(correlations: Matrix) -> float:
-    """Return the value of the strongest colour.
-
-    The diagonal may pass it: on a scale made for it, other correlations would all be pale.
-    """
-    diagonal, apart = np.abs(correlations.diagonal()), 0.0
-    for start, strip in _strips(correlations):
-        sizes = np.where(is_noise(strip), 0.0, np.abs(strip))
-        np.fill_diagonal(sizes[:, start:], 0.0)
-        apart = max(apart, float(sizes.max()))
-    largest = max(float(diagonal[np.isfinite(diagonal)].max(initial=0.0)), apart)
-    return min(largest, 1.5 * apart) or largest or 1.0
-
-
 def panel(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage:
     """Draw a matrix; white is zero, and NaN is grey."""
     axes.set_facecolor(_NOISE_COLOUR)  # seen where there is no value
@@ -218,42 +144,6 @@ def colour_bar(image: AxesImage, axes: list[Axes], *, shrink: float, side: str =
     bar.ax.locator_params(axis="x" if side == "bottom" else "y", nbins=8)
 
 
-def check_square(matrix: Matrix) -> None:
-    """Refuse what is not a square matrix."""
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise DataError(f"correlations must be a square matrix, got shape {matrix.shape}.")
-
-
-def _cell_width(d: int) -> int:
-    return math.ceil(d / _MOST_CELLS)
-
-
-def _strips(matrix: Matrix, order: IndexArray | None = None) -> Iterator[tuple[int, FloatArray]]:
-    """As many rows at a time as make one row of cells, dense, each with the first one's number."""
-    d = matrix.shape[0] if order is None else len(order)
-    width = _cell_width(d)
-    for start in range(0, d, width):
-        here = slice(start, start + width)
-        rows = matrix[here] if order is None else matrix[order[here]]
-        strip = rows.toarray() if is_sparse(rows) else rows
-        yield start, strip if order is None else strip[:, order]
-
-
-def _condensed(matrix: Matrix, order: IndexArray | None = None) -> FloatArray:
-    """Keep the largest entry of each square of cells: averages would hide a sparse matrix."""
-    d = matrix.shape[0] if order is None else len(order)
-    width = _cell_width(d)
-    cells = math.ceil(d / width)
-    condensed = np.zeros((cells, cells))
-    for start, strip in _strips(matrix, order):
-        padded = np.zeros((width, cells * width))
-        padded[: len(strip), :d] = strip
-        squares = padded.reshape(width, cells, width).swapaxes(0, 1).reshape(cells, -1)
-        largest = np.nan_to_num(np.abs(squares), nan=np.inf).argmax(axis=1)  # none counts as most
-        condensed[start // width] = squares[np.arange(cells), largest]
-    return condensed
-
-
 def _band_panel(axes: Axes, correlation: Matrix) -> str:
     """Draw a band, and say what to see."""
     check_square(correlation)
@@ -261,7 +151,7 @@ def _band_panel(axes: Axes, correlation: Matrix) -> str:
     rows, columns, values = upper_pairs(correlation)
     good = ~is_noise(values)
     reach = int((columns - rows).max(initial=1))
-    cells = condensed(rows[good], columns[good], values[good], d, reach)
+    cells = condense_band(rows[good], columns[good], values[good], d, reach)
     limit = float(np.abs(cells).max(initial=0.0)) or 1.0
     image = panel(axes, cells, min(1.0, limit), "Released correlations along the columns")
     image.set_extent((-0.5, d - 0.5, reach + 0.5, 0.5))
@@ -277,7 +167,7 @@ def _band_panel(axes: Axes, correlation: Matrix) -> str:
     lost = int(np.count_nonzero(~good))
     grey = f" {lost:,} that are noise, beyond 1 or without a variance, are left out." * (lost > 0)
     return (
-        f"What to see: {len(values):,} pairs at most {reach:,} columns apart, neighbours on top. "
+        f"{SEE}{len(values):,} pairs at most {reach:,} columns apart, neighbours on top. "
         "Red ones vary together, blue ones in opposite directions, the stronger the darker; white "
         f"is zero or was not released.{dots}{grey}"
     )
@@ -327,7 +217,7 @@ def _overview(subject: Subject) -> Figure:
     }
     title = textwrap.fill(f"{found.word.capitalize()}: {found.sentence}.", 145)
     figure.suptitle(title, fontsize=12, color=page_colours()[verdict_colours(found.word)[0]])
-    said = [f"{name}: {each.removeprefix(_SEE)}" for name, each in words.items()]
+    said = [f"{name}: {each.removeprefix(SEE)}" for name, each in words.items()]
     lines = [textwrap.fill(each, 185, break_on_hyphens=False) for each in said]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color="0.25")
     return figure
@@ -371,7 +261,7 @@ def _draw_pairs(axes: Axes, subject: Subject, most: int) -> str:
     inside = any(pair.correlation_interval for pair in pairs)
     with_words = f", with {100 * LEVEL:g} % intervals" * inside
     axes.set_title(f"Strongest pairs{with_words}", fontsize=11)
-    said = f"{_SEE}{subject.found.lines()[0][1]}."
+    said = f"{SEE}{subject.found.lines()[0][1]}."
     if not pairs:
         return _nothing(axes, said)
     for place, pair in enumerate(pairs):
@@ -415,7 +305,7 @@ def _draw_spectrum(axes: Axes, view: View) -> str:
     level = ", and the level of the noise" * (reach is not None)
     axes.set_title(f"Eigenvalues of the correlations{level}", fontsize=11)
     if found is None:
-        return _nothing(axes, _SEE + "no eigenvalues, as some variances are next to nothing.")
+        return _nothing(axes, SEE + "no eigenvalues, as some variances are next to nothing.")
     axes.set(xlabel="rank of the eigenvalue", ylabel="eigenvalue (no unit)")
     draw_spectrum(axes, found.values, reach, page_colours().__getitem__)
     said = (
@@ -436,7 +326,7 @@ def _draw_graph(
     kind = "Strong" if subject.view.rule == STRONGEST else "Found"
     axes.set_title(f"{kind} pairs as a graph", fontsize=11)
     if drawn is None:
-        return _nothing(axes, _SEE + "no pair was found, so that there is no line to draw.")
+        return _nothing(axes, SEE + "no pair was found, so that there is no line to draw.")
     colours, per_inch = page_colours(), max(drawn.width / size[0], drawn.height / size[1], 80.0)
     axes.set(xlim=(0, drawn.width), ylim=(drawn.height, 0), aspect="equal")
     axes.set_axis_off()
@@ -463,7 +353,7 @@ def _draw_graph(
     alone = f" {counted(n_alone, 'feature')} without a pair: not drawn." * (n_alone > 0)
     grey = " Grey and dashed: not found." * any(kind == "noise" for *_, kind in drawn.edges)
     return (
-        f"{_SEE}a line joins two features {pair}; red ones vary together, blue ones in opposite "
+        f"{SEE}a line joins two features {pair}; red ones vary together, blue ones in opposite "
         f"directions, the thicker the stronger.{alone}{grey}"
     )
 
@@ -534,7 +424,7 @@ def describe_plan(forecasts: Forecasts, *, target_error: float | None = None) ->
     some = any(each.rough for row in forecasts.values() for each in row)
     rough = " Open markers are rough: the mechanism's own search was not run." * some
     return (
-        f"What to see: which line is lowest, and where each {verb} on all three models: "
+        f"{SEE}which line is lowest, and where each {verb} on all three models: "
         f"{'; '.join(parts)}. No data was used: the lines are for covariances like the "
         f"models.{rough}"
     )

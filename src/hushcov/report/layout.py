@@ -1,6 +1,6 @@
-"""Where features stand: the order of a heat map, and the graph of the pairs that were found.
+"""The graph of the pairs that were found: where its nodes and their labels stand.
 
-The picture is the same for the same release, always.
+The same release always has the same picture.
 """
 
 from __future__ import annotations
@@ -9,110 +9,14 @@ import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy import sparse
-from scipy.cluster import hierarchy
 from scipy.sparse import csgraph
-from scipy.spatial.distance import squareform
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray
 from hushcov.postprocess import is_noise
+from hushcov.report.heat import pair_graph
 from hushcov.report.pages import Subject, short
-
-_MOST_CLUSTERED = 2_000  # features of a group of which all distances are computed
-_MOST_SETTLED = 500  # and of which the order of leaves is the best one
-_MOST_GROUPS = 500  # groups that are looked at one by one
-_FEWEST = 4  # features of a group in which an order matters
-_FEWEST_OPENED = 24  # features of a side of a map
-_OPPOSITE = 0.9  # what varies in opposite directions is a little less alike
-_TOUCHING = 1e-6  # a distance above zero: sparse graphs take zeros for nothing
-
-Array = npt.NDArray[Any]
-
-
-def related_order(
-    n_features: int, rows: Array, columns: Array, correlations: FloatArray
-) -> IndexArray:
-    """Features in the order of a heat map: groups of related ones, the largest first.
-
-    A group is what pairs join, and nothing of it is ever elsewhere. Within a group, average
-    linkage by the sizes of the correlations puts what is most alike side by side; in very large
-    ones single linkage does. Features without a pair come last, in their order.
-    """
-    if not len(rows):
-        return np.arange(n_features, dtype=np.intp)
-    strength = np.clip(np.nan_to_num(np.abs(correlations), nan=0.0), 0.0, 1.0)
-    strength *= np.where(correlations < 0, _OPPOSITE, 1.0)
-    apart = np.maximum(1.0 - strength, _TOUCHING)
-    far = _graph(n_features, rows, columns, apart)
-    _, group = csgraph.connected_components(far, directed=False)
-    position = _single_linkage(csgraph.minimum_spanning_tree(far))
-    both = sparse.csr_array(far + far.T)
-    members = np.argsort(group, kind="stable")
-    counts = np.bincount(group)
-    ends = np.cumsum(counts)
-    largest = np.argsort(-counts, kind="stable")[:_MOST_GROUPS]
-    for each in largest[(counts[largest] >= _FEWEST) & (counts[largest] <= _MOST_CLUSTERED)]:
-        inside = members[ends[each] - counts[each] : ends[each]]
-        square = both[inside][:, inside].toarray()
-        square[square == 0] = 1.0  # pairs that were not found are as far as can be
-        np.fill_diagonal(square, 0.0)
-        distances = squareform(square, checks=False)
-        tree = hierarchy.linkage(distances, "average")
-        if len(inside) <= _MOST_SETTLED:
-            tree = hierarchy.optimal_leaf_ordering(tree, distances)
-        position[inside[hierarchy.leaves_list(tree)]] = np.arange(len(inside))
-    first = members[ends - counts]  # of each group, which decides between groups of one size
-    return np.lexsort((position, first[group], -counts[group])).astype(np.intp)
-
-
-def _graph(n_nodes: int, rows: Array, columns: Array, lengths: FloatArray) -> Any:
-    """Return edges as scipy takes them: before 1.17.1 its graphs have indices of 32 bits alone."""
-    ends = np.asarray(rows, dtype=np.int32), np.asarray(columns, dtype=np.int32)
-    return sparse.csr_array((lengths, ends), shape=(n_nodes, n_nodes))
-
-
-def opened_features(n_features: int, rows: Array, columns: Array) -> int:
-    """How many features a map shows at first: those with a pair, where they are few."""
-    related = len(np.union1d(rows, columns))
-    few = max(_FEWEST_OPENED, related)
-    return few if related and few <= n_features // 2 else n_features
-
-
-def _single_linkage(tree: Any) -> Array:
-    """Places in an order by joining the nearest groups first, along a spanning tree."""
-    n, tree = tree.shape[0], tree.tocoo()
-    nearest = np.lexsort((tree.col, tree.row, tree.data))
-    joined, cluster = hierarchy.DisjointSet(range(n)), list(range(n))
-    merges: list[tuple[float, ...]] = []
-    pairs = np.stack([tree.row[nearest], tree.col[nearest]], axis=1).tolist()
-    for i, j in [*pairs, *((0, other) for other in range(1, n))]:  # what no pair joins comes last
-        both = cluster[joined[i]], cluster[joined[j]]
-        if joined.merge(i, j):
-            cluster[joined[i]] = n + len(merges)
-            merges.append((*both, 0.0, 0.0))  # only the tree is read, not its heights
-    return np.argsort(hierarchy.leaves_list(np.array(merges)))
-
-
-BINS, _LAGS = 240, 40  # of a band seen from far
-
-
-def condensed(
-    rows: IntArray, columns: IntArray, values: FloatArray, n_features: int, reach: int
-) -> FloatArray:
-    """The strongest of each cell of a band: distances downwards, columns across."""
-    wide, high = min(BINS, n_features), min(_LAGS, reach)
-    x = (rows + columns) // 2 * wide // n_features
-    y = (columns - rows - 1) * high // reach
-    cell = y * wide + x
-    largest, least = np.zeros(wide * high), np.zeros(wide * high)
-    np.maximum.at(largest, cell, values)
-    np.minimum.at(least, cell, values)
-    return np.where(largest >= -least, largest, least).reshape(high, wide)
-
 
 _MOST_NODES, _MOST_EDGES = 120, 400
 _EDGE, _MARGIN, _WIDTH = 74.0, 14.0, 1240.0  # pixels
@@ -213,7 +117,7 @@ def layout(
     if not n_nodes:
         return np.empty((0, 2))
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    graph = _graph(n_nodes, ends[0], ends[1], np.ones(ends.shape[1]))
+    graph = pair_graph(n_nodes, ends[0], ends[1], np.ones(ends.shape[1]))
     _, label = csgraph.connected_components(graph, directed=False)
     distances = csgraph.shortest_path(graph, directed=False, unweighted=True)
     groups = [np.flatnonzero(label == each) for each in range(label.max() + 1)]

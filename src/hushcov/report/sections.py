@@ -6,7 +6,6 @@ public inputs, and from the sections that have modules of their own.
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._version import __version__
@@ -55,9 +53,10 @@ from hushcov.release.description import (
     released_factors,
     verdict,
 )
-from hushcov.release.pairs import LEVEL, MOST_INTERVALS, NOISE, UNRELIABLE, View, ratio
+from hushcov.release.pairs import LEVEL, NOISE, UNRELIABLE, View, ratio
 from hushcov.report.charts import decay_chart, order_chart, spectrum_chart
-from hushcov.report.layout import BINS, condensed, graph, opened_features, related_order
+from hushcov.report.heat import BINS, condense_band, map_svg, strongest_map
+from hushcov.report.layout import graph
 from hushcov.report.pages import (
     LARGEST,
     Subject,
@@ -75,13 +74,11 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _TOP = 10  # pairs in sentences
-_OPENED = 120  # columns of a known order that a map shows at first
+_MOST_DRAWN, _FEW = 120, 12  # features of a map, and of one that fits a phone
+_LONGEST_AXIS = 22  # letters of a name beside it
 _SEARCHED = 4_000  # pairs in which names are looked for, where there are very many features
-_LARGEST_FLOAT = 1e30  # far from where floats of 32 bits end
 _NARROWEST = 0.1  # correlation that the bars of the table reach at least
 _HALF_BAR = 58.0  # pixels from zero to the end of a bar
-
-Array = npt.NDArray[Any]
 
 
 # ---- the strongest pairs ----
@@ -127,43 +124,19 @@ def largest_pairs(subject: Subject) -> dict[str, Any]:
 # ---- the heat map ----
 
 
-def heat_data(subject: Subject) -> dict[str, Any]:
-    """Return everything the map shows, arrays as text."""
-    view, d = subject.view, subject.n_features
-    pairs, found = view.shown.pairs, view.found
-    pairs = pairs.at(np.lexsort((pairs.columns, pairs.rows)))
-    narrow, noise = d <= 2**16, subject.release.noise_sd
-    starts = np.searchsorted(pairs.rows, np.arange(d + 1))
-    known = view.correlations(pairs)
-    good = ~is_noise(known)
-    strongest = np.abs(pairs.values[good]).max(initial=0.0)
-    order, opened = np.arange(d), min(d, _OPENED)
-    if not subject.release.in_order:  # a known order is kept
-        order = related_order(d, found.rows, found.columns, view.correlations(found))
-        opened = opened_features(d, found.rows, found.columns)
-    listed = view.listed(MOST_INTERVALS if view.has_intervals else 1_000)
-    variances, size = view.variances(), view.unit[listed.rows] * view.unit[listed.columns]
+def heat_section(subject: Subject) -> dict[str, Any]:
+    """Return the picture of the correlations, or of those of the strongest pairs."""
+    from markupsafe import Markup
+
+    found = strongest_map(subject.view, _MOST_DRAWN)
+    names = [short(subject.names[i], _LONGEST_AXIS) for i in found.order.tolist()]
+    label = f"Correlations of {counted(len(names), 'feature')}"
+    kind = "map small" if len(names) <= _FEW else "map"
     return {
-        "features": d,
-        "names": list(subject.names) if subject.named else None,
-        "narrow": narrow,
-        "starts": _text(starts, "<u4"),
-        "columns": _text(pairs.columns, "<u2" if narrow else "<u4"),
-        "values": _text(np.where(good, known, pairs.values), "<f4"),
-        "limit": min(1.0, float(strongest or 1.0)),
-        "cutoff": view.shown.cutoff,
-        "units": _text(view.unit, "<f8"),
-        "scales": _text(view.scale, "<f8"),
-        "variances": _text(variances.variance, "<f8"),
-        "varianceEnds": _ends(view, (variances.lower, variances.upper), view.unit**2),
-        "noise": None if noise is None else list(noise),
-        "found": {
-            "rows": _text(listed.rows, "<u4"),
-            "columns": _text(listed.columns, "<u4"),
-            "ends": _ends(view, (listed.lower, listed.upper), size),
-        },
-        "order": None if np.array_equal(order, np.arange(d)) else _text(order, "<u4"),
-        "opened": opened,
+        "picture": Markup(map_svg(found.cells, found.limit, label, names=names, kind=kind)),
+        "n_shown": len(names),
+        "limit": found.limit,
+        "n_noise": int(np.isnan(found.cells[np.triu_indices(len(names), 1)]).sum()),
     }
 
 
@@ -178,17 +151,6 @@ def search_data(subject: Subject) -> dict[str, Any]:
         shown = None if pair.correlation is None else round(pair.correlation, 4)
         entries.append([subject.names[i], subject.names[j], shown, inside, where])
     return {"entries": entries}
-
-
-def _ends(view: View, ends: tuple[Array, Array], size: Array) -> list[str] | None:
-    """Ends of intervals over the standard deviations of their features."""
-    return [_text(end / size, "<f4") for end in ends] if view.has_intervals else None
-
-
-def _text(values: Array, dtype: str) -> str:
-    if dtype == "<f4":
-        values = np.clip(values, -_LARGEST_FLOAT, _LARGEST_FLOAT)
-    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode()
 
 
 # ---- variances ----
@@ -361,21 +323,17 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
 LARGE, LARGE_UNORDERED = 5_000, 100_000
 _DECAY = 500  # distances of the curve
 _SIDE = 40  # columns of a window
-_CELL = 9.0  # pixels of a cell of a window
 _WINDOWS = 4
 _HALF_NORMAL = math.sqrt(2 / math.pi)  # mean size of noise over its deviation
 
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """Columns side by side as a picture: cells with x, y, kind and how deep their colour is."""
+    """Columns side by side as a picture."""
 
     names: tuple[str, str]
     where: str
-    why: str
-    side: float
-    cells: list[tuple[float, float, str, str]]
-    n: int
+    picture: Markup
 
 
 @dataclass(frozen=True, eq=False)
@@ -452,17 +410,14 @@ class Along:
     @property
     def band(self) -> dict[str, Any]:
         """The band seen from far: along the columns, by distance, the strongest of many pairs."""
-        cells = condensed(*self._pairs, self.subject.n_features, self.reach)
+        from markupsafe import Markup
+
+        cells = condense_band(*self._pairs, self.subject.n_features, self.reach)
         limit = float(np.abs(cells).max(initial=0.0)) or 1.0
         high, wide = cells.shape
-        listed = [
-            (int(x), int(y), *_look(cells[y, x], limit))
-            for y, x in zip(*np.nonzero(cells), strict=True)
-        ]
+        label = "Correlations along the columns, by distance"
         return {
-            "cells": listed,
-            "wide": wide,
-            "high": high,
+            "picture": Markup(map_svg(cells, limit, label, kind="tile band")),
             "limit": limit,
             "columns": math.ceil(self.subject.n_features / wide),
             "lags": math.ceil(self.reach / high),
@@ -472,43 +427,33 @@ class Along:
     def tiles(self) -> list[Tile]:
         """The first columns, and those around the strongest pairs, each as a small map."""
         found, d = self.subject.view.found, self.subject.n_features
-        starts, taken = [(0, "the first columns")], [0]
+        starts = [0]
         for i in found.rows[:2_000].tolist():
             start = min(max(0, i - _SIDE // 2), max(0, d - _SIDE))
-            if all(abs(start - other) >= 2 * _SIDE for other in taken):
-                taken.append(start)
-                starts.append((start, "around one of the strongest pairs"))
+            if all(abs(start - other) >= 2 * _SIDE for other in starts):
+                starts.append(start)
             if len(starts) == _WINDOWS:
                 break
-        return [self._tile(start, why) for start, why in starts]
+        return [self._tile(start) for start in starts]
 
-    def _tile(self, start: int, why: str) -> Tile:
+    def _tile(self, start: int) -> Tile:
+        from markupsafe import Markup
+
         subject, d = self.subject, self.subject.n_features
         end = min(d, start + _SIDE)
-        block = self.subject.view.matrix[start:end][:, start:end]
+        block = subject.view.matrix[start:end][:, start:end]
         dense = block.toarray() if is_sparse(block) else np.array(block)
-        factors = np.where(self.subject.view.lost, np.nan, self.subject.view.factors)[start:end]
+        factors = np.where(subject.view.lost, np.nan, subject.view.factors)[start:end]
         values = dense * np.multiply.outer(factors, factors)
         values[dense == 0] = 0.0
-        cells = [
-            (_CELL * x, _CELL * y, *(("diagonal", "1") if x == y else _look(values[y, x], 1.0)))
-            for y, x in zip(*np.nonzero(values), strict=True)
-        ]
         release, names = subject.release, (subject.names[start], subject.names[end - 1])
         words = f"columns {start:,} to {end - 1:,}"
         if release.chromosomes is not None:
             words += f", chromosome {release.chromosomes[start]}"
         if release.positions is not None:
             words += f", positions {release.positions[start]:,} to {release.positions[end - 1]:,}"
-        return Tile(names, words, why, _CELL * (end - start), cells, end - start)
-
-
-def _look(value: float, limit: float) -> tuple[str, str]:
-    """The kind of a cell, and how deep its colour is."""
-    if is_noise(np.array(value)):
-        return "noise", "1"
-    depth = min(1.0, abs(float(value)) / limit)
-    return ("positive" if value > 0 else "negative"), f"{depth:.2f}"
+        label = f"Correlations of {end - start} columns, {words}"
+        return Tile(names, words, Markup(map_svg(values, 1.0, label, kind="tile")))
 
 
 # ---- what more records would bring ----
@@ -625,8 +570,7 @@ def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
 
 
 _STYLES = ("colours.css", "base.css", "report.css", "screens.css")
-_HEAT = ("heat_data.js", "heat_drawing.js", "heat_moving.js")
-_PROGRAMS = ("details.js", *_HEAT, "graph.js", "variances.js")
+_PROGRAMS = ("details.js", "graph.js", "search.js")
 _LARGE_PROGRAMS = ("details.js", "columns.js")
 _LONGEST_PART = 120  # characters of the name of a part
 _LONGEST_DATASET = 80
@@ -661,8 +605,9 @@ def report_page(release: Release) -> str:
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         view, most = subject.view, LARGE if release.in_order else LARGE_UNORDERED
         large = is_sparse(release.integers) and release.n_features > most  # for a map of all pairs
-        data = search_data(subject) if large else heat_data(subject)
+        data = search_data(subject) if large else None
         along = release.in_order and release.selected is not None and len(view.shown.pairs) > 0
+        tiled = large or (along and release.n_features > _MOST_DRAWN)
         return page(
             "report.html.j2",
             styles=_STYLES,
@@ -670,7 +615,7 @@ def report_page(release: Release) -> str:
             data=data,
             large=large,
             along=Along(subject) if along else None,
-            searched=len(data.get("entries", ())),
+            searched=0 if data is None else len(data["entries"]),
             spread_rows=spread_rows(view) if large else [],
             title=f"Private covariance of {table}",
             verdict=found,
@@ -683,10 +628,8 @@ def report_page(release: Release) -> str:
             assumed=assumed(subject),
             budget=budget(subject),
             structure=structure(subject),
-            ordered=data.get("order") is not None,
-            opened=data.get("opened"),
+            heat=None if tiled else heat_section(subject),
             negative="".join(words for _, words in subject.found.lines()[1:]),
-            shown_noise=int(is_noise(view.correlations(view.shown.pairs)).sum()),
             graph=None if large else graph(subject),
             largest=largest_pairs(subject),
             variances=[] if large else spreads(subject),
