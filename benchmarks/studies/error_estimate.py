@@ -27,7 +27,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.mechanisms.adaptive import pairs as mechanism
 from hushcov.postprocess import tails as errors
 from hushcov.release import Release, coverage
-from hushcov.release.description import constant_features, not_found
+from hushcov.release.findings import constant_features, not_found
 from hushcov.release.pairs import UNRELIABLE, view
 from hushcov.steps.norms import NormBound
 

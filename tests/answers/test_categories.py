@@ -14,11 +14,13 @@ from hushcov.answers.tables import around, correlation, pairs_table
 from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.transforms import Transform
-from hushcov.release.description import counted_facts, describe, released_pairs
 from hushcov.release.document import Making
+from hushcov.release.findings import released_pairs
 from hushcov.release.pairs import NONZERO, view
 from hushcov.report.layout import graph
 from hushcov.report.pages import subject_of
+from hushcov.text.description import describe
+from hushcov.text.preparation import counted_facts
 
 SHARES = np.array([0.5, 0.3, 0.2])
 NAMES = ("age", "team=a", "team=b", "team=c", "remote=yes")

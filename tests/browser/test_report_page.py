@@ -12,8 +12,7 @@ from documents import guarantee, quick_forecast
 from hushcov.kernel.accounting import Gaussian
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, Structure
-from hushcov.report import sections as outlook
-from hushcov.report import write_report
+from hushcov.report import outlook, write_report
 
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
 NAMES = ["age", "weight", "pulse", HOSTILE, *(f"feature {i}" for i in range(4, 40))]

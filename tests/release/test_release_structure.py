@@ -10,18 +10,11 @@ import pytest
 from documents import guarantee
 from hushcov import GaussianCovariance
 from hushcov.release import Making, Release, Structure
-from hushcov.release.description import (
-    GOOD,
-    HOPELESS,
-    ROUGH,
-    UNKNOWN,
-    describe,
-    released_factors,
-    structure_dict,
-    verdict,
-)
+from hushcov.release.findings import released_factors
 from hushcov.release.pairs import BEYOND, KEPT, view
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.text.description import describe, structure_dict
+from hushcov.text.verdict import GOOD, HOPELESS, ROUGH, UNKNOWN, verdict
 
 NAMES = tuple(f"item {i}" for i in range(20))
 LOADING = np.linspace(0.2, 0.9, 20) * np.where(np.arange(20) == 3, -1, 1)

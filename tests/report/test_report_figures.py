@@ -10,15 +10,11 @@ from matplotlib.image import imread
 from scipy.sparse import csgraph
 
 from command_line import PATIENCE
+from hushcov.cli.plan_figure import describe_plan, plan_figure
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 from hushcov.report import heat
-from hushcov.report.figures import (
-    describe_plan,
-    plan_figure,
-    release_heatmap,
-    write_release_heatmap,
-)
+from hushcov.report.figures import release_heatmap, write_release_heatmap
 from hushcov.report.heat import colour_limit, describe_release, opened_features, related_order
 from hushcov.report.layout import layout, spread_out
 from hushcov.report.style import new_figure

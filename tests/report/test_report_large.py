@@ -12,9 +12,9 @@ import pytest
 from hushcov.postprocess import released_correlations
 from hushcov.release.estimate import estimate
 from hushcov.report import figures, heat, report_page, sections, write_release_heatmap
+from hushcov.report.along import Along
 from hushcov.report.heat import condense_band
 from hushcov.report.pages import subject_of
-from hushcov.report.sections import Along
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 from after_release import DECAY, banded_release
@@ -67,12 +67,12 @@ def test_a_cell_of_the_band_is_the_strongest_of_its_pairs():
 
 def test_windows_begin_with_the_first_and_do_not_overlap(seen):
     tiles = seen.tiles
-    assert tiles[0].names == ("rs1", "rs40")
+    assert tiles[0]["names"] == ("rs1", "rs40")
     starts = sorted(
-        int(re.search(r"columns ([\d,]+) to", each.where)[1].replace(",", "")) for each in tiles
+        int(re.search(r"columns ([\d,]+) to", each["where"])[1].replace(",", "")) for each in tiles
     )
     assert np.all(np.diff(starts) >= 40)
-    assert "chromosome" in tiles[0].where
+    assert "chromosome" in tiles[0]["where"]
 
 
 def test_a_page_of_very_many_features_is_small_and_has_no_map_of_all(large_page):

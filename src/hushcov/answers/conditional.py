@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.answers.printing import AnswerPage, between
 from hushcov.answers.regression import (
     AUTO_RIDGE,
     LIMIT,
@@ -45,6 +44,7 @@ from hushcov.answers.uncertain import (
 from hushcov.exceptions import ParameterError, raise_alone
 from hushcov.release import Release
 from hushcov.release.pairs import LEVEL
+from hushcov.text.printing import AnswerPage, between
 
 
 @dataclass(frozen=True, eq=False, repr=False)

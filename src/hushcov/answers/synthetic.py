@@ -25,7 +25,6 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_integer, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
-from hushcov.answers.printing import AnswerPage
 from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
 from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError, printable
@@ -33,10 +32,12 @@ from hushcov.kernel.accounting import RECORD
 from hushcov.kernel.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
-from hushcov.release.description import MOST_NAMED, constant_features, not_found
 from hushcov.release.document import Kind
+from hushcov.release.findings import constant_features, not_found
 from hushcov.release.pairs import View, view
 from hushcov.tables.codebook import BINARY, CATEGORY, Codebook
+from hushcov.text.printing import AnswerPage
+from hushcov.text.verdict import MOST_NAMED
 
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000

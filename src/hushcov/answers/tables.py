@@ -19,20 +19,20 @@ from scipy import sparse
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import LIBRARIES, check_choice, check_integer, meant, nearest
-from hushcov._words import counted, digits_beside, number, some_of
+from hushcov._words import counted, some_of
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.postprocess import Matrix, is_sparse
 from hushcov.release import Release
 from hushcov.release.coverage import MeanTable
-from hushcov.release.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.release.estimate import scales_of
 from hushcov.release.files import write_npy
 from hushcov.release.pairs import LEVEL, MOST_PAIRS, PairTable, View, view
+from hushcov.text.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 
 if TYPE_CHECKING:
-    from hushcov.answers.printing import AnswerPage
     from hushcov.kernel.transforms import Transform
+    from hushcov.text.printing import AnswerPage
 
 #: The label of what must be known before all else.
 WARNING = "warning"
@@ -346,14 +346,6 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
 MEAN_COLUMNS = ("mean", "mean_lower", "mean_upper", "mean_se")
 
 
-def mean_words(mean: float, lower: float, upper: float, error: float) -> str:
-    """Return a mean with its interval and its standard error, in words."""
-    if not np.isfinite([lower, upper, error]).all():
-        return number(mean)
-    value, low, high = (number(each, digits_beside(mean, error)) for each in (mean, lower, upper))
-    return f"{value} ({low} to {high}, standard error {number(error, 2)})"
-
-
 def means_columns(release: Release, found: MeanTable) -> dict[str, Column]:
     """Return means with their intervals and standard errors; nothing where none were released."""
     if release.location is None:
@@ -410,7 +402,7 @@ def _shown(pairs: Table) -> dict[str, Column]:
 
 def overview(release: Release, most: int = 10) -> AnswerPage:
     """Return verdict, guarantee and strongest pairs of a release, as they are shown."""
-    from hushcov.answers.printing import AnswerPage, between
+    from hushcov.text.printing import AnswerPage, between
 
     found, promise = describe(release, most), release.guarantee
     pairs = _shown(named_pairs(release, found.view.listed(most)))
@@ -532,7 +524,7 @@ class Window(Answer):
 
     def page(self) -> AnswerPage:
         """The pairs with intervals of their correlations."""
-        from hushcov.answers.printing import AnswerPage, between
+        from hushcov.text.printing import AnswerPage, between
 
         first, last, n = self.features[0], self.features[-1], len(self.features)
         legend = f"{between(self.level)}. status: whether noise explains the pair."

@@ -1,10 +1,10 @@
-"""Figures in files of their own: released correlations, bands, and predicted errors."""
+"""Figures of a release as matplotlib draws them: correlations, pairs, eigenvalues, a graph."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,16 +14,13 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._validation import check_choice
-from hushcov._words import counted
+from hushcov._words import counted, number
 from hushcov.answers.tables import correlation as released_correlation
 from hushcov.answers.tables import feature_names
-from hushcov.exceptions import DataError
-from hushcov.planning import COMPARED_MODELS, Forecast, predicted
 from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
-from hushcov.release.description import UNRESOLVED, verdict
 from hushcov.release.pairs import LEVEL, STRONGEST, View
-from hushcov.report.charts import draw_spectrum
+from hushcov.release.spectrum import error_reach, spectrum
 from hushcov.report.heat import (
     SEE,
     HeatMap,
@@ -34,15 +31,15 @@ from hushcov.report.heat import (
 from hushcov.report.layout import Graph, graph
 from hushcov.report.pages import (
     Subject,
-    number,
     page_colours,
     printable,
     short,
     subject_of,
     verdict_colours,
 )
-from hushcov.report.sections import error_reach, spectrum
-from hushcov.report.style import LOOKS, caption, new_figure, png, tidy, write_png
+from hushcov.report.style import caption, new_figure, png, tidy, write_png
+from hushcov.text.preparation import UNRESOLVED
+from hushcov.text.verdict import verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -182,7 +179,7 @@ _PANEL = (6.4, 4.4)  # inches of a graph beside other pictures
 _PER_INCH = 100.0  # pixels of a graph
 _LABEL_PIXELS = 11.5
 _MOST_PAIRS, _FEW_PAIRS = 20, 10  # alone, and beside other pictures
-_FEW_NODES = (24, 16, 10, 6)
+_FEW_NODES, _FEW_DOTS = (24, 16, 10, 6), 60
 _LONGEST_OF_TWO = 18  # letters
 
 
@@ -301,21 +298,31 @@ def _nothing(axes: Axes, said: str) -> str:
 
 def _draw_spectrum(axes: Axes, view: View) -> str:
     """Draw eigenvalues and how far noise reaches, and say what to see."""
-    found, reach = spectrum(view), error_reach(view)
+    found, reach, colours = spectrum(view), error_reach(view), page_colours()
     level = ", and the level of the noise" * (reach is not None)
     axes.set_title(f"Eigenvalues of the correlations{level}", fontsize=11)
     if found is None:
         return _nothing(axes, SEE + "no eigenvalues, as some variances are next to nothing.")
+    values = found.values
+    low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
+    axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
     axes.set(xlabel="rank of the eigenvalue", ylabel="eigenvalue (no unit)")
-    draw_spectrum(axes, found.values, reach, page_colours().__getitem__)
-    said = (
-        "What to see: unrelated features all have 1; a larger one is a direction that many share."
-    )
+    axes.locator_params(axis="x", nbins=6, integer=True)
+    tidy(axes, colour=colours["line"])
+    said = f"{SEE}unrelated features all have 1; a larger one is a direction that many share."
     if reach is not None:
-        above = int(np.count_nonzero(found.values > 1 + reach))
+        band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
+        axes.axhspan(*band, facecolor=colours["link"], edgecolor="none", alpha=0.14, zorder=0)
+        above = int(np.count_nonzero(values > 1 + reach))
         said += f" Shaded: as far from 1 as noise and sampling reach, about {number(reach, 2)}. "
         said += f"{above:,} above it; what lies inside may be noise alone."
-    some = f" The largest {len(found.values):,} of {found.n_features:,} are drawn."
+    axes.axhline(1.0, color=colours["muted"], linestyle=(0, (4, 3)), linewidth=1.4)
+    at = axes.get_yaxis_transform()
+    axes.text(1.0, 1.0, "unrelated features: 1", ha="right", va="bottom", transform=at)
+    look: dict[str, Any] = {"markeredgewidth": 0, "clip_on": False, "zorder": 3}
+    size = 7 if len(values) <= _FEW_DOTS else 4
+    axes.plot(range(1, len(values) + 1), values, "o", ms=size, color=colours["link"], **look)
+    some = f" The largest {len(values):,} of {found.n_features:,} are drawn."
     return said + some * (not found.complete)
 
 
@@ -356,112 +363,3 @@ def _draw_graph(
         f"{SEE}a line joins two features {pair}; red ones vary together, blue ones in opposite "
         f"directions, the thicker the stronger.{alone}{grey}"
     )
-
-
-Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records
-_TOP = 30.0  # errors far above 1 are all the same
-
-
-def plan_figure(
-    forecasts: Forecasts, *, title: str = "", target_error: float | None = None
-) -> Figure:
-    """Return predicted error against n, a panel a model, with a caption that says what to see.
-
-    Parameters
-    ----------
-    forecasts : mapping of int to sequence of Forecast
-        What to expect at each number of records; at least one forecast.
-    title : str
-        Size and budget of the plan.
-    target_error : float, optional
-        Errors up to here are shaded, relative to the covariance's norm.
-    """
-    if not any(forecasts.values()):
-        raise DataError("forecasts must hold at least one forecast: there is nothing to draw.")
-    figure = new_figure(12, 5.2)
-    panels = figure.subplots(1, len(COMPARED_MODELS), sharey=True)
-    for axes, model in zip(panels, COMPARED_MODELS, strict=True):
-        _plan_panel(axes, forecasts, model, target_error)
-    # The zero matrix, the target and every error that is not far above them.
-    shown = [1.0] if target_error is None else [1.0, target_error]
-    for each in (each for row in forecasts.values() for each in row):
-        shown += [each.predicted_error[model] for model in COMPARED_MODELS]
-    panels[0].set_ylim(min(shown) / 1.6, max(min(max(shown) * 1.6, _TOP), 2.0))
-    panels[0].set_ylabel("predicted operator-norm error\n(relative to the covariance's norm)")
-    note: dict[str, Any] = {"transform": panels[0].get_yaxis_transform(), "fontsize": 9}
-    panels[0].text(0.99, 1.05, "zero matrix", ha="right", va="bottom", **note)
-    if target_error is not None:
-        words = f"target: at most {target_error:g}"
-        panels[0].text(0.01, target_error / 1.05, words, va="top", **note)
-    panels[0].legend(loc="lower left", frameon=False, fontsize=9)
-    figure.suptitle(f"Predicted error against the number of records: {title}", fontsize=11)
-    caption(figure, describe_plan(forecasts, target_error=target_error), width=150)
-    return figure
-
-
-def write_plan_figure(
-    path: str | Path, forecasts: Forecasts, *, title: str = "", target_error: float | None = None
-) -> Path:
-    """Write `plan_figure` as a PNG file, and return its path."""
-    figure = plan_figure(forecasts, title=title, target_error=target_error)
-    return write_png(path, figure)
-
-
-def describe_plan(forecasts: Forecasts, *, target_error: float | None = None) -> str:
-    """Say what the figure shows, from the forecasts themselves."""
-    goal = 1.0 if target_error is None else target_error
-    verb = "beats the zero matrix" if target_error is None else "reaches the shaded target"
-    parts = []
-    for name in _present(forecasts):
-        first = None  # the smallest n from which on every model's error is at most the goal
-        for n, each in reversed(_curve(forecasts, name)):
-            worst = max(each.predicted_error[model] for model in COMPARED_MODELS)
-            if worst > goal or worst >= 1:
-                break
-            first = n
-        start = f"from {first:,} records on" if first is not None else "at no number shown"
-        parts.append(f"{name} {start}")
-    some = any(each.rough for row in forecasts.values() for each in row)
-    rough = " Open markers are rough: the mechanism's own search was not run." * some
-    return (
-        f"{SEE}which line is lowest, and where each {verb} on all three models: "
-        f"{'; '.join(parts)}. No data was used: the lines are for covariances like the "
-        f"models.{rough}"
-    )
-
-
-def _present(forecasts: Forecasts) -> list[str]:
-    names = {each.mechanism for row in forecasts.values() for each in row}
-    return [name for name in predicted() if name in names]
-
-
-def _curve(forecasts: Forecasts, mechanism: str) -> list[tuple[int, Forecast]]:
-    return [
-        (n, each) for n in sorted(forecasts) for each in forecasts[n] if each.mechanism == mechanism
-    ]
-
-
-def _plan_panel(axes: Axes, forecasts: Forecasts, model: str, target_error: float | None) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for name in _present(forecasts):
-        colour, marker = LOOKS[list(predicted()).index(name) % len(LOOKS)]
-        curve = _curve(forecasts, name)
-        rough = any(each.rough for _, each in curve)
-        axes.plot(
-            [n for n, _ in curve],
-            [each.predicted_error[model] for _, each in curve],
-            color=colour,
-            marker=marker,
-            markersize=5,
-            linestyle="dotted" if rough else "solid",
-            linewidth=1.6,
-            markerfacecolor="white" if rough else colour,
-            label=f"{name} (rough)" if rough else name,
-        )
-    axes.axhline(1.0, color="black", linewidth=1.2, linestyle="dashed")
-    if target_error is not None:
-        axes.axhspan(1e-300, target_error, color="0.93", zorder=0)
-    axes.set_title(model, fontsize=11)
-    axes.set_xlabel("number of records")
-    tidy(axes, colour="0.9")

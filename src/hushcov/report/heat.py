@@ -1,14 +1,12 @@
-"""Heat maps of released correlations: the order of the features, the cells and a static picture.
+"""Heat maps of released correlations: the order of the features, the cells and their caption.
 
-A report, a notebook and a PNG file draw the same cells. Pictures here are SVG text without a
-program, made with the standard library and numpy.
+A report, a notebook and a PNG file draw the same cells.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,109 +239,3 @@ def condense_band(
     np.maximum.at(largest, cell, values)
     np.minimum.at(least, cell, values)
     return np.where(largest >= -least, largest, least).reshape(high, wide)
-
-
-# ---- a picture without a program ----
-
-_DEPTHS = 20  # shades between zero and the strongest colour
-_SIDE, _LEAST_CELL, _LARGEST_CELL, _ABOVE = 640, 5, 56, 5  # pixels
-_WRITTEN, _SIGNED = 34, 9  # pixels of a cell from which on it has its value, and a sign
-_LETTER, _LINE, _FONT = 6.4, 12, 11  # pixels of a letter, a line of names, and a font
-_DEEP = 0.6  # share of the strongest colour beyond which letters are light
-
-
-def map_svg(
-    cells: FloatArray,
-    limit: float,
-    label: str,
-    *,
-    names: Sequence[str] | None = None,
-    colours: Mapping[str, str] | None = None,
-    kind: str = "map",
-) -> str:
-    """Return cells as SVG: a tile of its own, or with `names` of the features at both axes.
-
-    Parameters
-    ----------
-    cells : ndarray
-        Correlations; NaN is noise. With `names` the diagonal has a colour of its own.
-    limit : float
-        Size of the correlation with the strongest colour.
-    label : str
-        What is said to those who do not see the picture.
-    names : sequence of str, optional
-        One for each row, short and printable.
-    colours : mapping of str to str, optional
-        Colours by name, for a place without the style sheet of a report.
-    kind : str
-        Class of the picture in the style sheet.
-    """
-    (high, wide), left = cells.shape, 0
-
-    def paint(name: str) -> str:
-        return f'class="{name}"' if colours is None else f'fill="{colours[name]}"'
-
-    side, written = 10, names is not None
-    if names is not None:
-        side = min(max(_SIDE // wide, _LEAST_CELL), _LARGEST_CELL)
-        left = math.ceil(_LETTER * max(map(len, names))) + 8
-    parts = [f'<rect width="{side * wide}" height="{side * high}" {paint("zero")}/>']
-    for (name, depth), path in _shapes(cells, limit, side, diagonal=written).items():
-        parts.append(f'<path {paint(name)} fill-opacity="{depth:g}" d="{path}"/>')
-    if written and side >= _SIGNED:
-        parts += _signs(cells, limit, side, paint)
-    if names is not None:
-        every, middle = math.ceil(_LINE / side), side / 2 + 4
-        text = f'font-size="{_FONT}" text-anchor="end" {paint("text")}'
-        for at in range(0, wide, every):
-            name, place = escape(names[at]), side * at + middle
-            parts.append(f'<text x="-5" y="{place:g}" {text}>{name}</text>')
-            turned = f'transform="translate({place:g} {side * high + 5}) rotate(-90)"'
-            parts.append(f"<text {turned} {text}>{name}</text>")
-    above = 0 if names is None else _ABOVE  # half a name
-    box = -left, -above, side * wide + left + above, side * high + left + above
-    size = "" if names is None else f' width="{box[2]}" height="{box[3]}"'
-    shape = ' preserveAspectRatio="none"' if high != wide else ""
-    return (
-        f'<svg viewBox="{box[0]} {box[1]} {box[2]} {box[3]}"{size}{shape} class="{kind}" '
-        f'role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
-    )
-
-
-def _shapes(
-    cells: FloatArray, limit: float, side: int, *, diagonal: bool
-) -> dict[tuple[str, float], str]:
-    """Return a path of squares for each colour and how deep it is, but none for zeros."""
-    found: dict[tuple[str, float], list[str]] = {}
-    depths = np.ceil(_DEPTHS * np.minimum(np.abs(cells) / limit, 1.0)) / _DEPTHS
-    for y, x in zip(*np.nonzero(cells), strict=True):
-        key = ("negative" if cells[y, x] < 0 else "positive"), float(depths[y, x])
-        if is_noise(cells[y, x : x + 1])[0]:
-            key = "noise", 1.0
-        elif diagonal and x == y:
-            key = "diagonal", 1.0
-        square = f"M{side * x} {side * y}h{side}v{side}h-{side}z"
-        found.setdefault(key, []).append(square)
-    return {key: "".join(squares) for key, squares in found.items()}
-
-
-def _signs(cells: FloatArray, limit: float, side: int, paint: Any) -> list[str]:
-    """Return the value of each cell that has room for it, else a sign: colour is not all."""
-    apart = np.where(is_noise(cells) | np.eye(len(cells), dtype=bool), 0.0, cells)
-    places = list(zip(*np.nonzero(apart), strict=True))
-    if side < _WRITTEN:
-        arm, half = max(1, side // 5), side / 2
-        marks = [
-            f"M{side * x + half - arm:g} {side * y + half:g}h{2 * arm}"
-            + f"m-{arm}-{arm}v{2 * arm}" * bool(apart[y, x] > 0)
-            for y, x in places
-        ]
-        stroke = paint("text").replace("fill=", "stroke=").replace('"text"', '"sign"')
-        return [f'<path {stroke} stroke-opacity="0.55" fill="none" d="{"".join(marks)}"/>']
-    found = []
-    for y, x in places:
-        colour = paint("page" if abs(apart[y, x]) > _DEEP * limit else "text")
-        words = f"{apart[y, x]:.2f}".replace("-", "\N{MINUS SIGN}")
-        at = f'x="{side * (x + 0.5):g}" y="{side * (y + 0.5) + 4:g}"'
-        found.append(f'<text {at} font-size="{_FONT}" text-anchor="middle" {colour}>{words}</text>')
-    return found

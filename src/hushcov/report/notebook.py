@@ -12,10 +12,12 @@ import numpy as np
 
 from hushcov.answers.tables import WARNING, feature_names, overview
 from hushcov.release import Release
-from hushcov.release.description import VERDICT, verdict
 from hushcov.release.pairs import view
-from hushcov.report.heat import map_svg, strongest_map
+from hushcov.report.heat import strongest_map
 from hushcov.report.pages import page_colours, printable, short, verdict_colours
+from hushcov.report.svg import map_svg
+from hushcov.text.description import VERDICT
+from hushcov.text.verdict import verdict
 
 _MOST_DRAWN = 30  # features of the map
 _SIDE = 440  # pixels
