@@ -9,7 +9,7 @@ from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
 from hushcov.cli.plan import detection
 from hushcov.kernel.records.base import WatchedRecords
 from hushcov.planning import Forecast
-from hushcov.release.pairs import ShownPair
+from hushcov.release.view import ShownPair
 from hushcov.tables.sources import ArrayRecords
 from hushcov.text.description import pair_remarks
 from hushcov.text.rows import pair_table

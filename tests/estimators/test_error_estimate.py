@@ -6,7 +6,7 @@ from scipy import stats
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.mechanisms.adaptive import pairs
-from hushcov.release.pairs import view
+from hushcov.release.view import view
 from hushcov.text.preparation import CONSTANT, HEAVY, UNRESOLVED, preparation_words
 from hushcov.text.verdict import verdict
 from statistics_helpers import FALSE_ALARM

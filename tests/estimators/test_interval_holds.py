@@ -10,7 +10,7 @@ from scipy import stats
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import Coverage, coverage
-from hushcov.release.pairs import covariance_intervals, interval_holds
+from hushcov.release.view import covariance_intervals, interval_holds
 from hushcov.text.preparation import HEAVY, UNCOVERED, preparation_words
 from statistics_helpers import FALSE_ALARM
 

@@ -11,7 +11,7 @@ from documents import guarantee
 from hushcov import GaussianCovariance
 from hushcov.release import Making, Release, Structure
 from hushcov.release.findings import released_factors
-from hushcov.release.pairs import BEYOND, KEPT, view
+from hushcov.release.view import BEYOND, KEPT, view
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.text.description import describe, structure_dict
 from hushcov.text.verdict import GOOD, HOPELESS, ROUGH, UNKNOWN, verdict

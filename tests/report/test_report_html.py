@@ -16,7 +16,7 @@ from report_releases import MECHANISMS, fitted, made
 from documents import quick_forecast
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.kernel.accounting import Gaussian
-from hushcov.release import Making, Part, Release, Structure, pairs
+from hushcov.release import Making, Part, Release, Structure, view
 from hushcov.release.document import UNNAMED
 from hushcov.report import outlook, pages, report_page, write_report
 from hushcov.report.pages import subject_of
@@ -321,7 +321,7 @@ def test_variances_and_deviations_have_intervals():
     release = six(column_names=tuple("abcdef"), location=np.array([2.5, 0, 0, 7, 0, -4000]))
     rows = spreads(subject_of(release))
     assert [row.name for row in rows] == list("abcdef")
-    table = pairs.view(release).variances()
+    table = view.view(release).variances()
     ends = [float(end) for end in rows[0].deviation_ends.split(" to ")]
     assert ends == pytest.approx([table.lower[0] ** 0.5, table.upper[0] ** 0.5], rel=0.01)
     assert ends[0] < 1 < ends[1]
@@ -364,7 +364,7 @@ def test_intervals_that_do_not_hold_are_marked(monkeypatch):
     page = Page(report_page(six()))
     assert "\N{DAGGER}" not in page.text
     holds = np.array([False, True, True, True, True, True])
-    monkeypatch.setattr(pairs, "interval_holds", lambda release, known: holds)
+    monkeypatch.setattr(view, "interval_holds", lambda release, known: holds)
     page = Page(report_page(six()))
     assert "may not hold: most of the variance of a feature with values far away" in page.text
     assert "Intervals marked \N{DAGGER} may not hold" in page.text

@@ -27,7 +27,7 @@ from hushcov.text.description import NOT_PRIVATE, Description, pair_remarks
 from hushcov.text.rows import pair_table
 
 if TYPE_CHECKING:
-    from hushcov.answers.tables import Table
+    from hushcov.answers.files import Table
 
 # ---- releases ----
 

@@ -16,13 +16,11 @@ from rich.console import Console
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
+from hushcov.answers.names import MOST_ASKED, feature_names, matching
 from hushcov.answers.tables import (
     MEAN_COLUMNS,
-    MOST_ASKED,
     Window,
     around,
-    feature_names,
-    matching,
     variance_of,
     variances_table,
     window,
@@ -50,7 +48,7 @@ from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.release.findings import released_pairs
-from hushcov.release.pairs import LEVEL
+from hushcov.release.view import LEVEL
 from hushcov.text.description import Description, describe, summary_dict
 from hushcov.text.preparation import counted_facts
 from hushcov.text.rows import LEVEL_WORDS, correlation_words, mean_words

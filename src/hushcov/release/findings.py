@@ -12,7 +12,7 @@ from hushcov.postprocess import KnownErrors, estimate_error, largest
 from hushcov.release.coverage import constant_mask, coverage
 from hushcov.release.document import Release
 from hushcov.release.estimate import estimate, factors_of
-from hushcov.release.pairs import ratio
+from hushcov.release.view import ratio
 
 _LISTED = 20  # features of a factor
 

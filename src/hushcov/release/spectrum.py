@@ -10,7 +10,7 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov.postprocess import Matrix, is_sparse, multiply_outer
 from hushcov.postprocess.structure import tridiagonals
-from hushcov.release.pairs import View, ratio
+from hushcov.release.view import View, ratio
 
 _ALL = 1_000  # features up to which every eigenvalue is computed
 _LARGEST, _SMALLEST = 30, 10  # eigenvalues that are looked for where there are more features

@@ -15,12 +15,11 @@ import numpy as np
 from hushcov._arrays import FloatArray, IndexArray
 from hushcov._validation import check_choice
 from hushcov._words import counted, number
-from hushcov.answers.tables import correlation as released_correlation
-from hushcov.answers.tables import feature_names
+from hushcov.answers.names import feature_names
 from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
-from hushcov.release.pairs import LEVEL, STRONGEST, View
 from hushcov.release.spectrum import error_reach, spectrum
+from hushcov.release.view import LEVEL, STRONGEST, View
 from hushcov.report.heat import (
     SEE,
     HeatMap,
@@ -223,8 +222,8 @@ def _overview(subject: Subject) -> Figure:
 def _alone(subject: Subject, kind: str) -> Figure:
     release = subject.release
     if kind == "heat":
-        names, in_order = release.column_names, release.in_order
-        return release_heatmap(released_correlation(release), names, in_order=in_order)
+        matrix = subject.view.correlation_matrix()
+        return release_heatmap(matrix, release.column_names, in_order=release.in_order)
     width, height = _SIZES[kind]
     drawn = graph(subject) if kind == "graph" else None
     if drawn is not None:
@@ -243,7 +242,7 @@ def _alone(subject: Subject, kind: str) -> Figure:
 
 
 def _draw_heat(axes: Axes, subject: Subject) -> str:
-    release, matrix = subject.release, released_correlation(subject.release)
+    release, matrix = subject.release, subject.view.correlation_matrix()
     if _is_band(matrix, release.in_order):
         return _band_panel(axes, matrix)
     found = heat_map(matrix, in_order=release.in_order)

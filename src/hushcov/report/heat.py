@@ -19,7 +19,8 @@ from scipy.spatial.distance import squareform
 from hushcov._arrays import FloatArray, IndexArray, IntArray
 from hushcov.exceptions import DataError
 from hushcov.postprocess import Matrix, is_noise, is_sparse
-from hushcov.release.pairs import MOST_PAIRS, View, scan
+from hushcov.postprocess.strongest import scan
+from hushcov.release.view import MOST_PAIRS, View
 
 _MOST_ORDERED = 100_000  # features of which all pairs are drawn
 _MOST_CELLS = 400  # cells that a figure can show side by side

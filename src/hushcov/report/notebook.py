@@ -10,9 +10,10 @@ from html import escape
 
 import numpy as np
 
-from hushcov.answers.tables import WARNING, feature_names, overview
+from hushcov.answers.names import feature_names
+from hushcov.answers.tables import WARNING, overview
 from hushcov.release import Release
-from hushcov.release.pairs import view
+from hushcov.release.view import view
 from hushcov.report.heat import strongest_map
 from hushcov.report.pages import page_colours, printable, short, verdict_colours
 from hushcov.report.svg import map_svg

@@ -23,7 +23,7 @@ from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.exceptions import printable as plain_text
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
-from hushcov.release.pairs import View
+from hushcov.release.view import View
 from hushcov.report.style import EXTRA
 from hushcov.text.description import Description, describe
 from hushcov.text.preparation import UNRESOLVED

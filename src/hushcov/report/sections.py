@@ -16,8 +16,8 @@ from hushcov.exceptions import printable
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.findings import released_factors
-from hushcov.release.pairs import NOISE, UNRELIABLE, View
 from hushcov.release.spectrum import error_reach, spectrum
+from hushcov.release.view import NOISE, UNRELIABLE, View
 from hushcov.report.along import Along
 from hushcov.report.heat import strongest_map
 from hushcov.report.layout import graph

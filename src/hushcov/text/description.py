@@ -13,7 +13,7 @@ from hushcov._words import counted, number, percent, two_digits
 from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.release.document import Release
 from hushcov.release.findings import Factor, error_estimate, released_factors, released_pairs
-from hushcov.release.pairs import (
+from hushcov.release.view import (
     BEYOND,
     KEPT,
     LEVEL,
