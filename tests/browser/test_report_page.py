@@ -10,9 +10,10 @@ from chromium import each_screen
 from command_line import PATIENCE
 from documents import guarantee, quick_forecast
 from hushcov.kernel.accounting import Gaussian
+from hushcov.planning import outlook
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, Structure
-from hushcov.report import outlook, write_report
+from hushcov.report import write_report
 
 HOSTILE = "</script><img src=x onerror=document.title='hacked'>"
 NAMES = ["age", "weight", "pulse", HOSTILE, *(f"feature {i}" for i in range(4, 40))]

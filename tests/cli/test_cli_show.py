@@ -15,8 +15,9 @@ from command_line import words
 from documents import guarantee, quick_forecast
 from hushcov.cli.main import EXIT_CODES
 from hushcov.kernel.transforms import Transform
+from hushcov.planning import outlook
 from hushcov.release import Making, Release
-from hushcov.report import outlook, pages
+from hushcov.report import pages
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 

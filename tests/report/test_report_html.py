@@ -16,9 +16,10 @@ from report_releases import MECHANISMS, fitted, made
 from documents import quick_forecast
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.kernel.accounting import Gaussian
+from hushcov.planning import outlook
 from hushcov.release import Making, Part, Release, Structure, view
 from hushcov.release.document import UNNAMED
-from hushcov.report import outlook, pages, report_page, write_report
+from hushcov.report import pages, report_page, write_report
 from hushcov.report.pages import subject_of
 from hushcov.report.sections import MOST_LISTED
 from hushcov.text.rows import feature_rows

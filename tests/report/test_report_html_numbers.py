@@ -13,16 +13,16 @@ from documents import quick_forecast
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.planning import forecast
+from hushcov.planning import outlook as outlook_module
+from hushcov.planning.outlook import MULTIPLES, outlook
 from hushcov.postprocess import symmetric_sparse
 from hushcov.postprocess.strongest import scan
 from hushcov.release import Making, Structure, named_parts
 from hushcov.release.spectrum import error_reach, spectrum
 from hushcov.release.view import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, view
-from hushcov.report import outlook as outlook_module
 from hushcov.report import sections
 from hushcov.report.heat import strongest_map
 from hushcov.report.layout import layout
-from hushcov.report.outlook import MULTIPLES, outlook
 from hushcov.report.pages import page_number as number
 from hushcov.report.pages import short, subject_of
 from hushcov.report.svg import map_svg
@@ -166,26 +166,25 @@ def test_shares_are_of_what_adds_up():
 def test_errors_at_other_numbers_of_records_change_as_the_planner_predicts():
     release = fitted("gaussian").release_
     error = verdict(release).error
-    found = outlook(subject_of(release), error)
+    found = outlook(release, error)
     inputs = release.parameters["inputs"]
     estimator = PrivateSparseCovariance(**BUDGET, row_sparsity=inputs["row_sparsity"])
     here = forecast(estimator.public_inputs(4_000, 6), "gaussian").typical_error
-    for multiple, (n, each, limit) in zip(MULTIPLES, found["rows"], strict=True):
+    rows = list(zip(found.records, found.errors, found.limits, strict=True))
+    for multiple, (n, each, limit) in zip(MULTIPLES, rows, strict=True):
         expected = forecast(estimator.public_inputs(n, 6), "gaussian")
         assert n == round(4_000 * multiple)
         assert each == pytest.approx(min(1.0, error * expected.typical_error / here))
         assert limit == expected.detection_limit
-    assert found["rows"][MULTIPLES.index(1)][1] == pytest.approx(error)
+    assert found.errors[MULTIPLES.index(1)] == pytest.approx(error)
     # Noise is a third of this error, and what was cut off large values stays.
     structure = Structure("dense", 0, "many", error, error / 2, 2 * error, noise=error / 3)
     kept = replace(release, making=replace(release.making, structure=structure))
     rest = math.sqrt(8 / 9) * error
-    for (_, by_noise, _), (_, each, _) in zip(
-        found["rows"], outlook(subject_of(kept), error)["rows"], strict=True
-    ):
+    for by_noise, each in zip(found.errors, outlook(kept, error).errors, strict=True):
         assert each == pytest.approx(min(1.0, math.hypot(by_noise / 3, rest))) or by_noise == 1.0
-    alone = outlook(subject_of(release), None)  # where the release does not tell its error
-    assert alone["error"] == here
+    alone = outlook(release, None)  # where the release does not tell its error
+    assert alone.errors[MULTIPLES.index(1)] == here
 
 
 def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch):
@@ -199,7 +198,7 @@ def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch
     for events in ((Gaussian(0.2),), (Gaussian(0.0777), Gaussian(0.2))):
         scales = "given" if len(events) == 1 else "released"
         making = Making(n_records=10_000, scales=scales, parts=named_parts(events, []))
-        outlook(subject_of(made(np.eye(4, dtype=np.int64), events=events, making=making)), 0.5)
+        outlook(made(np.eye(4, dtype=np.int64), events=events, making=making), 0.5)
         before = math.hypot(*(event.mu for event in events[:-1]))
         assert {inputs.before for inputs in asked} == {before}
         asked.clear()

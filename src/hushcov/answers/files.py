@@ -27,7 +27,7 @@ _FORMULA, _NEXT_CELL = frozenset("=+-@\uff1d\uff0b\uff0d\uff20"), frozenset("\t\
 
 
 def frame(table: Table, library: str | None) -> Any:
-    """The table as a DataFrame of `library`; of pandas where none is named."""
+    """Return the table as a DataFrame of `library`; of pandas where none is named."""
     usual = LIBRARIES[0] if library is None else library
     chosen = check_choice("library", usual, LIBRARIES)
     try:
@@ -151,7 +151,7 @@ def csv_text(text: Any) -> Any:
 
 
 def _texts(column: npt.NDArray[Any]) -> list[Any]:
-    """Numbers with every digit; nothing where there is none."""
+    """Write numbers with every digit, and nothing where there is none."""
     if column.dtype.kind == "f":
         return ["" if value != value else repr(value) for value in column.tolist()]  # noqa: PLR0124
     return [str(value).lower() for value in column] if column.dtype == bool else column.tolist()

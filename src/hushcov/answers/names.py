@@ -24,7 +24,7 @@ _WILD = set("*?[")
 
 
 def feature_names(release: Release) -> npt.NDArray[Any]:
-    """Names of the features; x0, x1, ... where they have none."""
+    """Return the names of the features; x0, x1, ... where they have none."""
     names = release.column_names or [f"x{i}" for i in range(release.n_features)]
     return np.array(names, dtype=object)
 
@@ -102,7 +102,7 @@ def _cure(release: Release, given: object, names: list[str]) -> str:
 
 
 def matching(release: Release, name: str) -> IntArray:
-    """Places of columns by name: the one of that name, those of a pattern (*, ?), or that have it.
+    """Return places of columns by name: of that name, of a pattern (*, ?), or with it as a part.
 
     A pattern must fit the whole name. What has no sign of one is also looked for within names,
     whatever the case.

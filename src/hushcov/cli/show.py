@@ -185,11 +185,10 @@ def _means(release: Release) -> list[tuple[str, str]]:
 
 
 def _public(release: Release) -> str:
-    inputs = release.parameters.get("inputs")
     follows = release.making.structure is not None or release.of_candidates
     left_out = (*_SAID, _ADVICE) if follows else _SAID
     words = ["the size of the data"]
-    for name, value in inputs.items() if isinstance(inputs, dict) else ():
+    for name, value in release.inputs.items():
         if isinstance(value, int | float | str) and name not in left_out:
             whole = f"{value:,}" if isinstance(value, int) else str(value)
             text = number(value) if isinstance(value, float) else whole
@@ -293,7 +292,7 @@ def _one(release: Release, name: str) -> int:
 
 
 def _place(release: Release, place: int) -> str:
-    """Where a column lies."""
+    """Say where a column lies."""
     words = [f"column {place:,}, counted from 0"]
     if release.chromosomes is not None:
         words.append(f"chromosome {clean(release.chromosomes[place])}")

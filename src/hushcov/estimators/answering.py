@@ -516,7 +516,7 @@ class Answers:
         return noise_deviation(self.release_)
 
     def covariance_interval(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
-        """Ends of an interval for every entry of the covariance that was released and kept.
+        """Return ends of an interval for every entry of the covariance that was released and kept.
 
         They count privacy noise and sampling error, and each covers the true entry with probability
         `level`, given that the entry passed the threshold. Where means were found, the sampling

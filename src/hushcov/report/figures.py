@@ -92,7 +92,7 @@ def _heat_panel(
 
 
 def _name_axes(axes: Axes, order: IndexArray, names: Sequence[str] | None, most: int) -> None:
-    """Names at both axes: all of them, or as many as can be read."""
+    """Write names at both axes: all of them, or as many as can be read."""
     places = np.arange(0, len(order), math.ceil(len(order) / most))
     listed = [str(i) if names is None else names[i] for i in order[places].tolist()]
     shown = [short(printable(name[:_LONGEST_NAME]), _LONGEST_NAME - 1) for name in listed]

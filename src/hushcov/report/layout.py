@@ -49,7 +49,7 @@ class Graph:
 
 
 def graph(subject: Subject, *, wide: float = 0.0, most: int = _MOST_NODES) -> Graph | None:
-    """The graph of the strongest pairs, of so many features at most; None if there is no pair."""
+    """Return the graph of the strongest pairs of at most so many features; None without a pair."""
     view, drawn, seen = subject.view, [], set[int]()
     for pair in view.found.at(slice(0, _MOST_EDGES)).places:  # as many as a picture can show
         if len(seen | set(pair)) > most:
@@ -85,7 +85,7 @@ def graph(subject: Subject, *, wide: float = 0.0, most: int = _MOST_NODES) -> Gr
 
 
 def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float]:
-    """Where each label stands: on the side of its node to which fewer edges go."""
+    """Return the foot of each label, on the side of its node to which fewer edges go."""
     down = np.zeros(len(positions))
     for i, j in edges:
         across, below = positions[j] - positions[i]
@@ -96,7 +96,7 @@ def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float
 
 
 def _label_width(label: str) -> float:
-    """About the pixels of a label, with room beside it."""
+    """Return the approximate width of a label in pixels, with room beside it."""
     wide = [unicodedata.east_asian_width(x) in "WF" or x in "mwMW@%" for x in label]
     letters = sum(_WIDE_LETTER if each else _LETTER for each in wide)
     return max(_NARROWEST_NODE, letters) + _BESIDE
@@ -105,7 +105,7 @@ def _label_width(label: str) -> float:
 def layout(
     n_nodes: int, edges: Sequence[tuple[int, int]], width: float, boxes: FloatArray | None = None
 ) -> FloatArray:
-    """Positions in units of an edge, starting at 0; components side by side in rows.
+    """Return positions in units of an edge, from 0 on; components stand side by side in rows.
 
     `boxes` has the width and the height of each node with its label, around its position, and no
     two of them overlap.
@@ -143,7 +143,7 @@ def layout(
 
 
 def spread_out(positions: FloatArray, boxes: FloatArray) -> FloatArray:
-    """Positions moved as little as it takes until no two boxes around them overlap."""
+    """Move positions apart until no two boxes around them overlap."""
     moved, room = positions.copy(), (boxes[:, None] + boxes[None]) / 2
     # No two at one height and place: it must be clear who goes where.
     moved += 1e-6 * np.arange(2 * len(moved)).reshape(-1, 2)
@@ -162,7 +162,7 @@ def spread_out(positions: FloatArray, boxes: FloatArray) -> FloatArray:
 
 
 def _overlap(positions: FloatArray, room: FloatArray) -> FloatArray:
-    """By how much each two boxes overlap along both axes; none overlaps itself."""
+    """Return by how much each two boxes overlap along both axes; none overlaps itself."""
     over = room - np.abs(positions[:, None] - positions[None])
     own = np.arange(len(positions))
     over[own, own] = 0.0
@@ -170,7 +170,7 @@ def _overlap(positions: FloatArray, room: FloatArray) -> FloatArray:
 
 
 def _component(distances: FloatArray, width: float) -> FloatArray:
-    """Positions of connected nodes, lying flat, from 0 on."""
+    """Return positions of connected nodes, the longer side across, from 0 on."""
     n = len(distances)
     if n == 1:
         return np.zeros((1, 2))
@@ -196,6 +196,6 @@ def _component(distances: FloatArray, width: float) -> FloatArray:
 
 
 def _signed(columns: FloatArray) -> FloatArray:
-    """Columns with a sign that does not depend on the linear algebra library."""
+    """Return columns with signs that do not depend on the linear algebra library."""
     largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
     return columns * np.where(largest < 0, -1.0, 1.0)

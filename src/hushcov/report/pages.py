@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -100,13 +99,13 @@ def _environment() -> Environment:
 
 @cache
 def page_colours() -> dict[str, str]:
-    """Colours of the style sheet by day, by their names."""
+    """Return the colours of the style sheet by day, by their names."""
     sheet = resources.files("hushcov.report").joinpath("assets", "colours.css").read_text()
     return dict(reversed(re.findall(r"--([\w-]+): (#\w{6});", sheet)))
 
 
 def verdict_colours(word: str) -> tuple[str, str]:
-    """Names of the colours of a verdict: of its word, and of what is behind it."""
+    """Return the names of two colours of a verdict: of its word, and of the panel behind it."""
     known = {GOOD: "good", ROUGH: "notice", HOPELESS: "warn"}
     return (known[word], f"{known[word]}-panel") if word in known else ("muted", "panel")
 
@@ -135,11 +134,10 @@ def pixels(value: float) -> str:
 
 
 def short(name: str, longest: int) -> str:
-    """A name of at most this many characters."""
+    """Return a name of at most this many characters."""
     return name if len(name) <= longest else name[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-LARGEST = 10**18  # as many records as any mechanism takes
 #: Pairs that a page lists.
 MOST_ROWS = 200
 _LONGEST_NAME = 60
@@ -147,11 +145,7 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A release as a page shows it: its description, and the names of its features.
-
-    `parameters` of a release that was read from a file may be anything, so that every number in
-    them is looked at before it is used.
-    """
+    """A release as a page shows it: its description, and the names of its features."""
 
     release: Release
     names: Sequence[str]
@@ -176,27 +170,9 @@ class Subject:
         """Number of features."""
         return self.release.n_features
 
-    @property
-    def theorem(self) -> bool:
-        """Whether the constants are those of the paper's proof, which names the records needed."""
-        return "smallest_accurate_n" in self.release.parameters
-
-    @property
-    def inputs(self) -> Mapping[str, object]:
-        """The public inputs that the release names."""
-        found = self.release.parameters.get("inputs")
-        return found if isinstance(found, Mapping) else {}
-
-    def real(self, name: str) -> float | None:
-        """Return a public input that is a positive number; None if there is no sensible one."""
-        value = self.inputs.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value > LARGEST:
-            return None
-        return float(value) if math.isfinite(value) and value > 0 else None
-
 
 def subject_of(release: Release) -> Subject:
-    """A release with the names of its features, or with their numbers."""
+    """Return a release with the names of its features, or with their numbers."""
     listed = release.column_names or tuple(map(str, range(release.n_features)))
     if len(listed) != release.n_features:
         raise ParameterError(
@@ -221,7 +197,7 @@ class _Names(Sequence[str]):
 
 
 def printable(text: str) -> str:
-    """Text of one line, without characters that steer how the text around them is shown."""
+    """Return text of one line, without characters that steer how text around them is shown."""
     return plain_text(text, "\N{REPLACEMENT CHARACTER}")
 
 

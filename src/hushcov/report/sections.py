@@ -13,6 +13,7 @@ import numpy as np
 from hushcov._version import __version__
 from hushcov._words import count, counted, finite, percent, typographic
 from hushcov.exceptions import printable
+from hushcov.planning.outlook import HERE, MULTIPLES, outlook
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
 from hushcov.release.findings import released_factors
@@ -21,12 +22,18 @@ from hushcov.release.view import NOISE, UNRELIABLE, View
 from hushcov.report.along import Along
 from hushcov.report.heat import strongest_map
 from hushcov.report.layout import graph
-from hushcov.report.outlook import outlook
 from hushcov.report.pages import Subject, check_pages, page, short, subject_of
 from hushcov.report.svg import chart_svg, map_svg
 from hushcov.text.description import TOO_STRONG, follower_words, relation_words
 from hushcov.text.preparation import TAIL_CURE, preparation_words
-from hushcov.text.rows import LEVEL_WORDS, budget, feature_rows, promise, quantile_rows
+from hushcov.text.rows import (
+    LEVEL_WORDS,
+    UNKNOWN_CELL,
+    budget,
+    feature_rows,
+    promise,
+    quantile_rows,
+)
 from hushcov.text.verdict import error_words, noise_words, verdict
 
 #: Features beyond which a page has no map of all pairs, in a known order and else.
@@ -99,7 +106,8 @@ def report_page(release: Release) -> str:
             largest=largest_pairs(subject),
             variances=[] if large else feature_rows(view, subject.names, MOST_LISTED),
             spectrum=None if large else spectrum_section(view),
-            outlook=None if release.of_candidates or large else outlook(subject, found.error),
+            theorem=(theorem := "smallest_accurate_n" in release.parameters),
+            outlook=None if theorem or large else outlook_section(release, found.error),
             made=None if made is None else made[:19].replace("T", " "),
             version=__version__,
             level=LEVEL_WORDS,
@@ -206,10 +214,38 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
     }
 
 
+def outlook_section(release: Release, error: float | None) -> dict[str, Any] | None:
+    """Return the errors to expect of other numbers of records, as a table."""
+    found = None if release.of_candidates else outlook(release, error)
+    if found is None:
+        return None
+    rows = [
+        [
+            f"\N{MULTIPLICATION SIGN} {multiple:g}",
+            count(n),
+            finite(off, 2),
+            UNKNOWN_CELL if limit is None or limit >= 1 else finite(limit, 2),
+        ]
+        for multiple, n, off, limit in zip(
+            MULTIPLES, found.records, found.errors, found.limits, strict=True
+        )
+    ]
+    head = ["multiple", "records", "error", "smallest correlation found"]
+    if all(limit is None for limit in found.limits):
+        head, rows = head[:-1], [row[:-1] for row in rows]
+    return {
+        "mechanism": found.mechanism,
+        "own": found.mechanism == release.name,
+        "rough": found.rough,
+        "error": found.errors[HERE],
+        "table": (head, rows, HERE),
+    }
+
+
 def assumed(subject: Subject) -> dict[str, Any]:
     """Return public inputs that are numbers, and how many records are complete."""
     making, listed = subject.release.making, []
-    for name, value in subject.inputs.items():
+    for name, value in subject.release.inputs.items():
         if isinstance(value, bool):
             listed.append((name, str(value)))
         elif isinstance(value, int):

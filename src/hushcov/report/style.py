@@ -76,7 +76,7 @@ def power(value: float, digits: int = 1) -> str:
 
 
 def tidy(axes: Axes, axis: Literal["both", "x", "y"] = "both", *, colour: str = "0.92") -> None:
-    """Grid lines behind, no frame above and to the right."""
+    """Draw grid lines behind the data, and no frame above and to the right."""
     axes.grid(axis=axis, which="major", color=colour)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)

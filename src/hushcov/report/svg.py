@@ -15,14 +15,16 @@ from hushcov._arrays import FloatArray
 from hushcov._words import count, number, typographic
 from hushcov.postprocess import is_noise
 
-_LETTER, _LINE, _FONT = 6.4, 12, 11  # pixels of a letter, a line of names, and a font
+_LINE, _FONT, _LARGE_FONT = 12, 11, 14  # pixels of a line of names, and of its letters
+_LETTER = 0.58  # of the size of a font, about the width of a letter
 
 
 # ---- maps ----
 
 _DEPTHS = 20  # shades between zero and the strongest colour
-_SIDE, _LEAST_CELL, _LARGEST_CELL, _ABOVE = 640, 5, 56, 5  # pixels
+_SIDE, _LEAST_CELL, _LARGEST_CELL, _ABOVE = 640, 5, 56, 5  # pixels; half a name
 _WRITTEN, _SIGNED = 34, 9  # pixels of a cell from which on it has its value, and a sign
+_LARGE = 44  # and of one with large letters
 _DEEP = 0.6  # share of the strongest colour beyond which letters are light
 
 
@@ -52,14 +54,15 @@ def map_svg(
     kind : str
         Class of the picture in the style sheet.
     """
-    (high, wide), side, left, above = cells.shape, 10, 0, 0
+    (high, wide), side, left, above, font = cells.shape, 10, 0, 0, _FONT
 
     def paint(name: str) -> str:
         return f'class="{name}"' if colours is None else f'fill="{colours[name]}"'
 
     if names is not None:
         side = min(max(_SIDE // wide, _LEAST_CELL), _LARGEST_CELL)
-        left, above = math.ceil(_LETTER * max(map(len, names))) + 8, _ABOVE  # half a name
+        font = _LARGE_FONT if side >= _LARGE else _FONT
+        left, above = math.ceil(_LETTER * font * max(map(len, names))) + 8, _ABOVE
     parts = [f'<rect width="{side * wide}" height="{side * high}" {paint("zero")}/>']
     for (name, depth), path in _squares(cells, limit, side).items():
         parts.append(f'<path {paint(name)} fill-opacity="{depth:g}" d="{path}"/>')
@@ -68,7 +71,7 @@ def map_svg(
     if places and side >= _WRITTEN:  # colour is not all that tells
         for y, x in places:
             colour = paint("page" if abs(apart[y, x]) > _DEEP * limit else "text")
-            at = f'x="{side * (x + 0.5):g}" y="{side * (y + 0.5) + 4:g}" font-size="{_FONT}"'
+            at = f'x="{side * (x + 0.5):g}" y="{side * (y + 0.5) + 4:g}" font-size="{font}"'
             value = typographic(f"{apart[y, x]:.2f}")
             parts.append(f'<text {at} text-anchor="middle" {colour}>{value}</text>')
     elif places and side >= _SIGNED:
@@ -83,7 +86,7 @@ def map_svg(
     for row in range(0, 0 if names is None else wide, math.ceil(_LINE / side)):
         assert names is not None
         name, place = escape(names[row]), side * (row + 0.5) + 4
-        text = f'font-size="{_FONT}" text-anchor="end" {paint("text")}'
+        text = f'font-size="{font}" text-anchor="end" {paint("text")}'
         parts.append(f'<text x="-5" y="{place:g}" {text}>{name}</text>')
         turned = f'transform="translate({place:g} {side * high + 5}) rotate(-90)"'
         parts.append(f"<text {turned} {text}>{name}</text>")
