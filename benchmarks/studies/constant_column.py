@@ -17,7 +17,7 @@ from rich.progress import track
 from ridge import FILES, PACKAGED, SIMULATED, folds, release_of
 
 from hushcov.release.estimate import estimate
-from hushcov.text.verdict import verdict
+from hushcov.text.description import verdict
 
 
 def judged(rows: np.ndarray) -> str:

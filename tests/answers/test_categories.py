@@ -19,8 +19,7 @@ from hushcov.release.findings import released_pairs
 from hushcov.release.view import NONZERO, view
 from hushcov.report.layout import graph
 from hushcov.report.pages import subject_of
-from hushcov.text.description import describe
-from hushcov.text.preparation import counted_facts
+from hushcov.text.description import counted_facts, describe
 
 SHARES = np.array([0.5, 0.3, 0.2])
 NAMES = ("age", "team=a", "team=b", "team=c", "remote=yes")

@@ -7,8 +7,7 @@ from scipy import stats
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.mechanisms.adaptive import pairs
 from hushcov.release.view import view
-from hushcov.text.preparation import CONSTANT, HEAVY, UNRESOLVED, preparation_words
-from hushcov.text.verdict import verdict
+from hushcov.text.description import CONSTANT, HEAVY, UNRESOLVED, preparation_words, verdict
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore")

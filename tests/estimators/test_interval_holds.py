@@ -11,7 +11,7 @@ from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovaria
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import Coverage, coverage
 from hushcov.release.view import covariance_intervals, interval_holds
-from hushcov.text.preparation import HEAVY, UNCOVERED, preparation_words
+from hushcov.text.description import HEAVY, UNCOVERED, preparation_words
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state was given")

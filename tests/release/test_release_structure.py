@@ -13,8 +13,15 @@ from hushcov.release import Making, Release, Structure
 from hushcov.release.findings import released_factors
 from hushcov.release.view import BEYOND, KEPT, view
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.text.description import describe, structure_dict
-from hushcov.text.verdict import GOOD, HOPELESS, ROUGH, UNKNOWN, verdict
+from hushcov.text.description import (
+    GOOD,
+    HOPELESS,
+    ROUGH,
+    UNKNOWN,
+    describe,
+    structure_dict,
+    verdict,
+)
 
 NAMES = tuple(f"item {i}" for i in range(20))
 LOADING = np.linspace(0.2, 0.9, 20) * np.where(np.arange(20) == 3, -1, 1)

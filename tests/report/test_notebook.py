@@ -15,7 +15,7 @@ from sklearn.utils import estimator_html_repr
 import hushcov
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.report.pages import page_colours
-from hushcov.text.verdict import verdict
+from hushcov.text.description import verdict
 from report.report_releases import BUDGET, fitted, made
 
 

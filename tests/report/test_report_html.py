@@ -22,8 +22,8 @@ from hushcov.release.document import UNNAMED
 from hushcov.report import pages, report_page, write_report
 from hushcov.report.pages import subject_of
 from hushcov.report.sections import MOST_LISTED
+from hushcov.text.description import verdict
 from hushcov.text.rows import feature_rows
-from hushcov.text.verdict import verdict
 
 COMPLETE = ("released", "of", "noise_sd")
 FIRST = ("largest", "correlations", "variances", "graph")

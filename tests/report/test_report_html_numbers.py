@@ -18,17 +18,15 @@ from hushcov.planning.outlook import MULTIPLES, outlook
 from hushcov.postprocess import symmetric_sparse
 from hushcov.postprocess.strongest import scan
 from hushcov.release import Making, Structure, named_parts
-from hushcov.release.spectrum import error_reach, spectrum
+from hushcov.release.findings import error_reach, spectrum
 from hushcov.release.view import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, view
 from hushcov.report import sections
 from hushcov.report.heat import strongest_map
-from hushcov.report.layout import layout
 from hushcov.report.pages import page_number as number
 from hushcov.report.pages import short, subject_of
 from hushcov.report.svg import map_svg
-from hushcov.text.description import describe, relation_words
+from hushcov.text.description import describe, relation_words, verdict
 from hushcov.text.rows import EPSILON, ZCDP, alone, cost, currency, privacy_parts
-from hushcov.text.verdict import verdict
 
 
 def report_page(release) -> str:
@@ -271,23 +269,10 @@ def test_the_map_has_the_cells_of_the_estimate():
     assert "diagonal" not in band
 
 
-def test_names_and_layouts_take_bounded_room():
+def test_names_take_bounded_room():
     one = made(np.eye(1, dtype=np.int64), column_names=("a" * 10**6,))
     assert subject_of(one).names[0] == "a" * 59 + "\N{HORIZONTAL ELLIPSIS}"
     assert short("abcdef", 4) == "abc\N{HORIZONTAL ELLIPSIS}"
-    ring = [(i, (i + 1) % 8) for i in range(8)]
-    pair = [(8, 9)]
-    positions = layout(10, ring + pair, 10.0)
-    np.testing.assert_array_equal(positions, layout(10, ring + pair, 10.0))
-    assert positions.min() >= 0
-    assert positions[:, 0].max() <= 10
-    edges = [np.linalg.norm(positions[i] - positions[j]) for i, j in ring]
-    assert np.ptp(edges) < 0.2  # a ring is drawn as one
-    apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)[np.triu_indices(10, 1)]
-    assert apart.min() > 0.5
-    chain = layout(60, [(i, i + 1) for i in range(59)], 10.0)
-    assert chain[:, 0].max() <= 10
-    assert layout(0, [], 10.0).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pytest
 from hushcov.postprocess import released_correlations
 from hushcov.release.estimate import estimate
 from hushcov.report import figures, heat, report_page, sections, write_release_heatmap
-from hushcov.report.along import Along
 from hushcov.report.heat import condense_band
 from hushcov.report.pages import subject_of
+from hushcov.report.sections import Along
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 from after_release import DECAY, banded_release

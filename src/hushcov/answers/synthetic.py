@@ -38,8 +38,8 @@ from hushcov.release.document import Kind
 from hushcov.release.findings import constant_features, not_found
 from hushcov.release.view import View, view
 from hushcov.tables.codebook import BINARY, CATEGORY, Codebook
+from hushcov.text.description import MOST_NAMED
 from hushcov.text.printing import AnswerPage
-from hushcov.text.verdict import MOST_NAMED
 
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000

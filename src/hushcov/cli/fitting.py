@@ -47,9 +47,15 @@ from hushcov.steps.counting import Counted
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns
-from hushcov.text.description import Description, describe, structure_dict
-from hushcov.text.preparation import counted_facts
-from hushcov.text.verdict import MOST_NAMED, noise_words, verdict
+from hushcov.text.description import (
+    MOST_NAMED,
+    Description,
+    counted_facts,
+    describe,
+    noise_words,
+    structure_dict,
+    verdict,
+)
 
 NULLS_LEFT_OUT = (
     "records with a missing value in any column are left out: see that no column is known to be "

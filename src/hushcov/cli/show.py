@@ -49,8 +49,7 @@ from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.release.findings import released_pairs
 from hushcov.release.view import LEVEL
-from hushcov.text.description import Description, describe, summary_dict
-from hushcov.text.preparation import counted_facts
+from hushcov.text.description import Description, counted_facts, describe, summary_dict
 from hushcov.text.rows import LEVEL_WORDS, correlation_words, mean_words
 
 _SIGNATURE = {

@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IndexArray
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
 from hushcov._words import counted, number
 from hushcov.answers.names import feature_names
 from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
-from hushcov.release.spectrum import error_reach, spectrum
+from hushcov.release.findings import error_reach, spectrum
 from hushcov.release.view import LEVEL, STRONGEST, View
 from hushcov.report.heat import (
     SEE,
-    HeatMap,
     check_square,
     condense_band,
     heat_map,
@@ -37,8 +36,7 @@ from hushcov.report.pages import (
     verdict_colours,
 )
 from hushcov.report.style import caption, new_figure, png, tidy, write_png
-from hushcov.text.preparation import UNRESOLVED
-from hushcov.text.verdict import verdict
+from hushcov.text.description import UNRESOLVED, verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,42 +64,44 @@ def release_heatmap(
     whose order means something are shown as a band: distances go downwards, and a cell shows the
     strongest of its pairs.
     """
+    figure = new_figure(9, 9.4)
+    axes = figure.subplots()
+    words, width = draw_heat(axes, correlation, names, in_order=in_order), 115
     if _is_band(correlation, in_order):
-        figure = new_figure(11, 5.2)
-        return caption(figure, _band_panel(figure.subplots(), correlation), width=135)
-    found = heat_map(correlation, in_order=in_order)
-    large = len(found.order) > _FEW_NAMES
-    figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
-    _heat_panel(figure.subplots(), found, names, shrink=0.8)
-    return caption(figure, found.words, width=115 if large else 90)
+        figure.set_size_inches(11, 5.2)
+        width = 135
+    elif len(axes.get_xticks()) <= _FEW_NAMES:
+        figure.set_size_inches(7, 7.4)
+        width = 90
+    return caption(figure, words, width=width)
 
 
-def _heat_panel(
+def draw_heat(
     axes: Axes,
-    found: HeatMap,
+    correlation: Matrix,
     names: Sequence[str] | None,
     *,
+    in_order: bool,
     most_names: int = _MOST_NAMES,
-    **bar: Any,
-) -> None:
+    side: str = "bottom",
+) -> str:
+    """Draw what `heat_map` returns, or a band, and say what to see."""
+    if _is_band(correlation, in_order):
+        return _band_panel(axes, correlation)
+    found = heat_map(correlation, in_order=in_order)
     image = panel(axes, found.cells, found.limit, "Released correlations")
     end = len(found.order) - 0.5
     image.set_extent((-0.5, end, end, -0.5))
-    _name_axes(axes, found.order, names, most_names)
-    colour_bar(image, [axes], **bar)
-
-
-def _name_axes(axes: Axes, order: IndexArray, names: Sequence[str] | None, most: int) -> None:
-    """Write names at both axes: all of them, or as many as can be read."""
-    places = np.arange(0, len(order), math.ceil(len(order) / most))
-    listed = [str(i) if names is None else names[i] for i in order[places].tolist()]
+    places = np.arange(0, len(found.order), math.ceil(len(found.order) / most_names))
+    listed = [str(i) if names is None else names[i] for i in found.order[places].tolist()]
     shown = [short(printable(name[:_LONGEST_NAME]), _LONGEST_NAME - 1) for name in listed]
     size = 9 if len(shown) <= _FEW_NAMES else 7
     axes.set_xticks(places, shown, rotation=90, fontsize=size, parse_math=False)
     axes.set_yticks(places, shown, fontsize=size, parse_math=False)
-    some = "" if len(places) == len(order) else f"; one in {places[1]} is named"
-    axes.set_xlabel(f"feature{some}")
-    axes.set_ylabel("feature")
+    some = "" if len(places) == len(found.order) else f"; one in {places[1]} is named"
+    axes.set(xlabel=f"feature{some}", ylabel="feature")
+    colour_bar(image, [axes], shrink=0.8, side=side)
+    return found.words
 
 
 def write_release_heatmap(
@@ -206,7 +206,14 @@ def _overview(subject: Subject) -> Figure:
         if drawn is None or drawn.height <= _PANEL[1] * _PER_INCH:
             break
     words = {
-        "Correlations": _draw_heat(heat, subject),
+        "Correlations": draw_heat(
+            heat,
+            subject.view.correlation_matrix(),
+            subject.release.column_names,
+            in_order=subject.release.in_order,
+            most_names=_MOST_NAMES // 2,
+            side="right",
+        ),
         "Pairs": _draw_pairs(pairs, subject, _FEW_PAIRS),
         "Eigenvalues": _draw_spectrum(eigenvalues, subject.view),
         "Graph": _draw_graph(edges, subject, drawn, _PANEL),
@@ -239,16 +246,6 @@ def _alone(subject: Subject, kind: str) -> Figure:
     else:
         words = _draw_graph(axes, subject, drawn, (width, height - 1.5))
     return caption(figure, words, width=int(12.5 * width))
-
-
-def _draw_heat(axes: Axes, subject: Subject) -> str:
-    release, matrix = subject.release, subject.view.correlation_matrix()
-    if _is_band(matrix, release.in_order):
-        return _band_panel(axes, matrix)
-    found = heat_map(matrix, in_order=release.in_order)
-    look: dict[str, Any] = {"most_names": _MOST_NAMES // 2, "shrink": 0.8, "side": "right"}
-    _heat_panel(axes, found, release.column_names, **look)
-    return found.words
 
 
 def _draw_pairs(axes: Axes, subject: Subject, most: int) -> str:
@@ -336,18 +333,21 @@ def _draw_graph(
     colours, per_inch = page_colours(), max(drawn.width / size[0], drawn.height / size[1], 80.0)
     axes.set(xlim=(0, drawn.width), ylim=(drawn.height, 0), aspect="equal")
     axes.set_axis_off()
-    for _, (x1, y1, x2, y2), value, kind in drawn.edges:
+    t = np.linspace(0, 1, 25)[:, None]
+    for _, ends, value, kind in drawn.edges:
+        first, bend, last = np.reshape(ends, (3, 2))
+        line = (1 - t) ** 2 * first + 2 * t * (1 - t) * bend + t**2 * last
         known = kind != "noise"
         width = 1 + 3 * abs(value) if known else 1.0
         colour = colours[kind] if known else _NOISE_COLOUR
         style = "solid" if known else "dashed"
-        axes.plot([x1, x2], [y1, y2], color=colour, linewidth=width, linestyle=style, alpha=0.7)
+        axes.plot(*line.T, color=colour, linewidth=width, linestyle=style, alpha=0.7)
     letters = _LABEL_PIXELS * 72 / per_inch
-    for _, x, y, foot, label in drawn.nodes:
-        axes.plot(x, y, "o", color=colours["text"], markersize=min(6.0, letters / 1.6), zorder=3)
-        text = axes.text(x, foot, label, ha="center", va="baseline", fontsize=letters, zorder=4)
+    for node in drawn.nodes:
+        axes.plot(node.x, node.y, "o", color=colours["text"], ms=min(6.0, letters / 1.6), zorder=3)
+        text = axes.text(node.label_x, node.label_y, node.label, fontsize=letters, va="center")
+        text.set(rotation=-node.angle, rotation_mode="anchor", ha="right" if node.ends else "left")
         text.set_parse_math(False)
-        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.4})
     total = max(len(subject.view.found), subject.view.n_found)
     some = f", the strongest {len(drawn.edges):,} of {total:,}" * (len(drawn.edges) < total)
     pair = f"whose pair was found{some}"

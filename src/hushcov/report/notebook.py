@@ -17,8 +17,7 @@ from hushcov.release.view import view
 from hushcov.report.heat import strongest_map
 from hushcov.report.pages import page_colours, printable, short, verdict_colours
 from hushcov.report.svg import map_svg
-from hushcov.text.description import VERDICT
-from hushcov.text.verdict import verdict
+from hushcov.text.description import VERDICT, verdict
 
 _MOST_DRAWN = 30  # features of the map
 _SIDE = 440  # pixels

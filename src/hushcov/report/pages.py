@@ -24,9 +24,7 @@ from hushcov.postprocess import is_noise
 from hushcov.release import Release
 from hushcov.release.view import View
 from hushcov.report.style import EXTRA
-from hushcov.text.description import Description, describe
-from hushcov.text.preparation import UNRESOLVED
-from hushcov.text.verdict import GOOD, HOPELESS, ROUGH
+from hushcov.text.description import GOOD, HOPELESS, ROUGH, UNRESOLVED, Description, describe
 
 if TYPE_CHECKING:
     from jinja2 import Environment

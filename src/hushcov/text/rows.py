@@ -33,8 +33,7 @@ from hushcov.kernel.accounting.guarantee import (
 from hushcov.release.document import Part, Release, named_parts
 from hushcov.release.findings import not_found
 from hushcov.release.view import LEVEL, UNRELIABLE, ShownPair, View
-from hushcov.text.description import OUTSIDE
-from hushcov.text.preparation import UNRESOLVED
+from hushcov.text.description import OUTSIDE, UNRESOLVED
 from hushcov.text.printing import short_name, text_table
 
 #: Probability of every interval that is shown, in words.
