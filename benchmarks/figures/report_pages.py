@@ -136,7 +136,6 @@ def on_screens(browser: Any, page: Path, name: str) -> Iterator[tuple[str, Any]]
         tab = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         started = time.perf_counter()
         tab.goto(page.resolve().as_uri())
-        tab.wait_for_function("document.getElementById('heat').dataset.view")
         spent, across = time.perf_counter() - started, tab.evaluate("document.body.scrollWidth")
         print(f"{name}, {kind}: opened in {spent:.2f} s, {across} px wide")
         yield f"report-{name}-{kind}", Image.open(io.BytesIO(tab.screenshot()))

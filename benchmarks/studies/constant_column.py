@@ -16,8 +16,8 @@ import numpy as np
 from rich.progress import track
 from ridge import FILES, PACKAGED, SIMULATED, folds, release_of
 
-from hushcov.release.description import verdict
 from hushcov.release.estimate import estimate
+from hushcov.text.description import verdict
 
 
 def judged(rows: np.ndarray) -> str:

@@ -27,8 +27,8 @@ from hushcov import PrivateSparseCovariance
 from hushcov.mechanisms.adaptive import pairs as mechanism
 from hushcov.postprocess import tails as errors
 from hushcov.release import Release, coverage
-from hushcov.release.description import constant_features, not_found
-from hushcov.release.pairs import UNRELIABLE, view
+from hushcov.release.findings import constant_features, not_found
+from hushcov.release.view import UNRELIABLE, view
 from hushcov.steps.norms import NormBound
 
 BUDGET = {"delta": 1e-6, "on_hopeless": "warn", "store_precision": False}

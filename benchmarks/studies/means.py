@@ -26,7 +26,7 @@ from hushcov import Codebook, PrivateSparseCovariance
 from hushcov.answers.association import associate
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
-from hushcov.release.pairs import view
+from hushcov.release.view import view
 from hushcov.tables.codebook import CodebookColumn
 from hushcov.tables.sources import open_records
 

@@ -1,4 +1,4 @@
-"""Numbers as people read them: the same on the command line, in reports and in designs."""
+"""Numbers as people read them: the same on the command line, in answers, reports and designs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hushcov.exceptions import printable
 
 _EXPONENT_FROM = 1e4
 _MOST_DIGITS = 12  # of a value with an error
+_WHOLE = 1e4, 1e9  # sizes that `figure` writes without an exponent
 
 #: What may be done about nulls, each record by a rule of its own. Records must not be removed: how
 #: many are left would not be protected.
@@ -28,6 +29,35 @@ def number(value: float, digits: int = 4) -> str:
     return re.sub(r"e([+-])0*(\d+)", lambda m: f"e{m[1].strip('+')}{m[2]}", text)
 
 
+def finite(value: float, digits: int = 3) -> str:
+    """Return a number for a page, which says where there is none that can be written."""
+    return number(value, digits) if math.isfinite(value) else "out of range"
+
+
+def figure(value: float, digits: int = 3, *, none: str = "none") -> str:
+    """Return a number of a table: 49,800 rather than 4.98e4; `none` where there is none."""
+    if math.isnan(value):
+        return none
+    if not _WHOLE[0] <= abs(value) < _WHOLE[1]:
+        return number(value + 0.0, digits)  # no -0
+    return f"{float(f'{value:.{digits}g}'):,.0f}"
+
+
+def two_digits(value: float) -> str:
+    """Return a correlation to two digits, and zeros at the end where it is large."""
+    return f"{value:.2f}" if abs(value) >= 0.1 else number(value, 2)
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """Return a share in percent."""
+    return f"{number(100 * share, digits)} %"
+
+
+def typographic(text: str) -> str:
+    """Return numbers in a text with the minus signs of a printed page; exponents keep theirs."""
+    return re.sub(r"(?<![\w.])-(?=[\d.])", "\N{MINUS SIGN}", text)
+
+
 def digits_beside(value: float, error: float, least: int = 4) -> int:
     """Return how many digits of a value its standard error leaves, so that intervals show."""
     if not (0 < error < math.inf) or not 0 < abs(value) < math.inf:
@@ -37,7 +67,7 @@ def digits_beside(value: float, error: float, least: int = 4) -> int:
 
 def count(value: int) -> str:
     """Return an integer exactly while it is short, else to four digits."""
-    return f"{value:,}" if value < 10_000_000 else number(value)
+    return f"{value:,}" if abs(value) < 10_000_000 else number(value)
 
 
 def exact(value: int) -> str:
@@ -57,7 +87,7 @@ def some_of(names: Sequence[object], most: int) -> str:
 
 
 def memory(n_bytes: int) -> str:
-    """A number of bytes in the unit that suits it, to two or three digits."""
+    """Return a number of bytes in the unit that suits it, to two or three digits."""
     return f"{max(1.0, n_bytes / 1e6):.0f} MB" if n_bytes < 1e9 else f"{n_bytes / 1e9:.3g} GB"
 
 

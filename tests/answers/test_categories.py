@@ -10,15 +10,16 @@ from hushcov.answers.association import associate
 from hushcov.answers.components import components, partial_correlations
 from hushcov.answers.conditional import conditional
 from hushcov.answers.regression import regress
-from hushcov.answers.tables import around, correlation, pairs_table
+from hushcov.answers.tables import around, pairs_table
 from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.transforms import Transform
-from hushcov.release.description import counted_facts, describe, released_pairs
 from hushcov.release.document import Making
-from hushcov.release.pairs import NONZERO, view
+from hushcov.release.findings import released_pairs
+from hushcov.release.view import NONZERO, view
 from hushcov.report.layout import graph
 from hushcov.report.pages import subject_of
+from hushcov.text.description import counted_facts, describe
 
 SHARES = np.array([0.5, 0.3, 0.2])
 NAMES = ("age", "team=a", "team=b", "team=c", "remote=yes")
@@ -143,7 +144,7 @@ def test_pairs_of_levels_are_in_the_matrix_and_in_no_list():
     release, _ = related()
     seen, words = view(release), describe(release)
     within = [(i, j) for i in range(1, 5) for j in range(i + 1, 5)]
-    assert abs(correlation(release)[1, 2]) > 0.5
+    assert abs(view(release).correlation_matrix()[1, 2]) > 0.5
     assert seen.found.places
     assert not set(seen.found.places) & set(within)
     assert seen.n_found == len(seen.found)

@@ -10,17 +10,12 @@ import pytest
 from answer_documents import UNIT, document, fewest
 
 import hushcov
-from hushcov.answers.tables import (
-    correlation,
-    pairs_table,
-    variances_table,
-    write_tables,
-)
+from hushcov.answers.tables import pairs_table, variances_table, write_tables
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Making, Release
 from hushcov.release.estimate import estimate
-from hushcov.release.pairs import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, view
+from hushcov.release.view import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, view
 from table_helpers import read_exactly
 
 N, D, SIGMA = 5_000, 6, 0.03
@@ -81,7 +76,7 @@ def test_correlations_beyond_one_are_noise():
     integers[0, 1] = integers[1, 0] = int(1.2 / UNIT)
     integers[5, 5] = -3
     made = released(np.random.default_rng(0), integers=integers)
-    found = correlation(made)
+    found = view(made).correlation_matrix()
     assert np.isnan(found[0, 1])
     assert np.isnan(found[5]).all()
     table = pairs_table(made, 0.95)

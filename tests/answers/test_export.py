@@ -14,12 +14,13 @@ from test_any_release import any_release
 
 from hushcov.answers import export as export_files
 from hushcov.answers.export import FORMATS, export, prepare
+from hushcov.answers.files import csv_text, write_table
 from hushcov.answers.regression import regress
-from hushcov.answers.tables import correlation, csv_text, pairs_table, write_table, write_tables
+from hushcov.answers.tables import pairs_table, write_tables
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import symmetric_sparse
-from hushcov.release.pairs import view
+from hushcov.release.view import view
 from table_helpers import read_exactly
 
 D, WIDTH, NOISE = 120, 6, 0.05
@@ -68,7 +69,7 @@ def release():
 
 def test_correlations_are_those_of_the_estimate(release):
     found = prepare(release, covariance=False, psd=False, block_size=None)
-    expected = sparse.triu(correlation(release), 1).toarray()
+    expected = sparse.triu(view(release).correlation_matrix(), 1).toarray()
     np.testing.assert_array_equal(found.upper.toarray(), expected)
     assert np.abs(found.upper.data).max() == 1.0  # noise put some barely beyond
     assert eigenvalues(found.upper, np.ones(D))[0] < -0.1
@@ -301,7 +302,7 @@ def test_an_export_that_fails_leaves_nothing(release, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("to", "extra"), [("zarr", "zarr"), ("parquet", "files")])
 def test_missing_packages_are_named(release, tmp_path, monkeypatch, to, extra):
     monkeypatch.setattr(export_files, "find_spec", lambda name: None)
-    monkeypatch.setattr("hushcov.answers.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("hushcov.answers.files.find_spec", lambda name: None)
     with pytest.raises(MissingPackageError, match=rf"hushcov\[{extra}\]"):
         export(release, tmp_path / "out", to=to)
 

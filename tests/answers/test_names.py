@@ -9,8 +9,9 @@ from answer_documents import document
 from hushcov.answers.association import associate
 from hushcov.answers.components import components, partial_correlations
 from hushcov.answers.conditional import conditional
+from hushcov.answers.names import matching, positions
 from hushcov.answers.regression import regress
-from hushcov.answers.tables import matching, positions, window
+from hushcov.answers.tables import window
 from hushcov.answers.uncertain import answered
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.transforms import Transform

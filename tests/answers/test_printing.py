@@ -7,9 +7,10 @@ import pytest
 
 from answers.answer_documents import document
 from hushcov._arrays import FloatArray
-from hushcov.answers.printing import AnswerPage, figure
+from hushcov._words import figure
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.release.document import Making
+from hushcov.text.printing import AnswerPage
 
 NAMES = ("age", "<weight>", "team=a", "team=b", "pulse")
 ROWS: FloatArray = np.random.default_rng(3).normal(size=(400, 5)) @ (np.eye(5) + 0.3)

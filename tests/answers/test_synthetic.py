@@ -20,6 +20,7 @@ from hushcov.kernel.transforms import Transform
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release
 from hushcov.release.document import Kind, Making
+from hushcov.release.view import view
 from hushcov.tables.codebook import Codebook, CodebookColumn
 from hushcov.tables.sources import open_records
 from statistics_helpers import FALSE_ALARM, normal_p_value
@@ -161,7 +162,7 @@ def test_the_same_seed_draws_the_same_rows_in_any_blocks(tmp_path, monkeypatch):
 def test_without_pyarrow_csv_is_written_and_parquet_refused(tmp_path, monkeypatch):
     found = synthesize(category_release(), 20, random_state=0)
     with_it = found.save(tmp_path / "a.csv")
-    monkeypatch.setattr("hushcov.answers.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("hushcov.answers.files.find_spec", lambda name: None)
     without = found.save(tmp_path / "b.csv")
     pd.testing.assert_frame_equal(pd.read_csv(with_it), pd.read_csv(without))
     with pytest.raises(MissingPackageError, match="files"):
@@ -194,7 +195,7 @@ def test_levels_of_a_category_go_together_and_keep_their_correlations():
     assert rows.smokes.dtype == np.int64
     coded = pd.get_dummies(rows.region, dtype=float)
     coded = pd.concat([rows.weight, coded, rows.smokes], axis=1)
-    wanted = hushcov.answers.tables.correlation(release)
+    wanted = view(release).correlation_matrix()
     assert np.linalg.norm(np.corrcoef(coded.to_numpy().T) - wanted, 2) < 0.03
     np.testing.assert_allclose(coded.mean()[1:], [0.5, 0.3, 0.2, 0.25], atol=0.01)
 

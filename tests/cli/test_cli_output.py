@@ -5,13 +5,14 @@ import pytest
 from rich.progress import Progress
 
 from hushcov._words import count, counted, exact, noise_level, number
-from hushcov.cli.answers import pair_remarks, pair_table
 from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
 from hushcov.cli.plan import detection
 from hushcov.kernel.records.base import WatchedRecords
 from hushcov.planning import Forecast
-from hushcov.release.pairs import ShownPair
+from hushcov.release.view import ShownPair
 from hushcov.tables.sources import ArrayRecords
+from hushcov.text.description import pair_remarks
+from hushcov.text.rows import pair_table
 
 
 @pytest.mark.parametrize(

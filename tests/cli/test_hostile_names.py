@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import hushcov
-from hushcov.answers.tables import csv_text, write_table
+from hushcov.answers.files import csv_text, write_table
 from hushcov.exceptions import AccuracyWarning, HushcovError
 
 SIGNS = (

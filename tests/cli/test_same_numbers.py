@@ -18,7 +18,7 @@ import pandas
 import pytest
 
 import hushcov
-from hushcov.release.pairs import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, UNRELIABLE, View
+from hushcov.release.view import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, UNRELIABLE, View
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 FULL = 15  # digits of a double that is written in full

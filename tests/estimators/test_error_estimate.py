@@ -6,8 +6,8 @@ from scipy import stats
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.mechanisms.adaptive import pairs
-from hushcov.release.description import CONSTANT, HEAVY, UNRESOLVED, preparation_words, verdict
-from hushcov.release.pairs import view
+from hushcov.release.view import view
+from hushcov.text.description import CONSTANT, HEAVY, UNRESOLVED, preparation_words, verdict
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -10,8 +10,8 @@ from scipy import stats
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import Coverage, coverage
-from hushcov.release.description import HEAVY, UNCOVERED, preparation_words
-from hushcov.release.pairs import covariance_intervals, interval_holds
+from hushcov.release.view import covariance_intervals, interval_holds
+from hushcov.text.description import HEAVY, UNCOVERED, preparation_words
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = pytest.mark.filterwarnings("ignore:random_state was given")

@@ -20,8 +20,9 @@ from hushcov.exceptions import (
 )
 from hushcov.planning import compare, fit_memory, forecast, registry, told
 from hushcov.release import Release
-from hushcov.release.description import CONSTANT, constant_features, preparation_words
+from hushcov.release.findings import constant_features
 from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.text.description import CONSTANT, preparation_words
 
 D, BUDGET = 12, {"epsilon": 3.0, "delta": 1e-6}
 NAMES = [f"x{i}" for i in range(D)]

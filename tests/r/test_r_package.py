@@ -13,8 +13,8 @@ import pytest
 import hushcov
 from command_line import PATIENCE
 from hushcov.exceptions import AccuracyWarning
-from hushcov.release.description import summary_dict
 from hushcov.release.schema import FORMAT
+from hushcov.text.description import summary_dict
 
 PACKAGE = Path(__file__).resolve().parents[2] / "r" / "hushcov"
 EXAMPLE = PACKAGE / "inst" / "extdata" / "release"

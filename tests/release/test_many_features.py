@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from documents import described, forge, seal
-from hushcov.answers.tables import around, matching, pairs_table, variances_table, window
+from hushcov.answers.names import matching
+from hushcov.answers.tables import around, pairs_table, variances_table, window
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import DamagedReleaseError, ParameterError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Release, files, schema
 from hushcov.release.estimate import estimate
-from hushcov.release.pairs import BEYOND, covariance_intervals, rule_of, view
+from hushcov.release.view import BEYOND, covariance_intervals, rule_of, view
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 from after_release import banded_release

@@ -17,7 +17,7 @@ from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Making, Release
 from hushcov.release.document import UNNAMED
 from hushcov.release.estimate import estimate
-from hushcov.release.pairs import view
+from hushcov.release.view import view
 from hushcov.simulate import wishart_moments
 from hushcov.steps.complete import CompleteParameters
 from hushcov.steps.location import LocationParameters

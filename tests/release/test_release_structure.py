@@ -10,18 +10,18 @@ import pytest
 from documents import guarantee
 from hushcov import GaussianCovariance
 from hushcov.release import Making, Release, Structure
-from hushcov.release.description import (
+from hushcov.release.findings import released_factors
+from hushcov.release.view import BEYOND, KEPT, view
+from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.text.description import (
     GOOD,
     HOPELESS,
     ROUGH,
     UNKNOWN,
     describe,
-    released_factors,
     structure_dict,
     verdict,
 )
-from hushcov.release.pairs import BEYOND, KEPT, view
-from hushcov.simulate import gaussian_records, sparse_covariance
 
 NAMES = tuple(f"item {i}" for i in range(20))
 LOADING = np.linspace(0.2, 0.9, 20) * np.where(np.arange(20) == 3, -1, 1)

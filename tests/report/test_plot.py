@@ -47,7 +47,7 @@ def test_every_picture_has_the_numbers_of_the_tables():
     )
 
     (axes,) = est.plot("graph").axes
-    assert len([line for line in axes.lines if len(line.get_xdata()) == 2]) == len(table)
+    assert len([line for line in axes.lines if len(line.get_xdata()) > 2]) == len(table)
     named = set(table["feature_1"]) | set(table["feature_2"])
     assert set(texts(axes)) == named
 

@@ -7,22 +7,18 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
+from report_releases import made
 from scipy.sparse import csgraph
 
 from command_line import PATIENCE
+from hushcov.cli.plan_figure import describe_plan, plan_figure
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.planning import COMPARED_MODELS, Forecast, predicted
-from hushcov.report import figures
-from hushcov.report import layout as order_module
-from hushcov.report.figures import (
-    colour_limit,
-    describe_plan,
-    describe_release,
-    plan_figure,
-    release_heatmap,
-    write_release_heatmap,
-)
-from hushcov.report.layout import layout, opened_features, related_order, spread_out
+from hushcov.report import heat
+from hushcov.report.figures import release_heatmap, write_release_heatmap
+from hushcov.report.heat import colour_limit, describe_release, opened_features, related_order
+from hushcov.report.layout import graph
+from hushcov.report.pages import subject_of
 from hushcov.report.style import new_figure
 
 
@@ -111,13 +107,13 @@ def test_noise_is_grey_and_not_a_confident_one(correlation, tmp_path):
     assert grey.any()
     large = np.zeros((1003, 1003))
     large[17, 900], large[17, 901], large[40, 40] = np.nan, 0.7, 3.0
-    assert np.isnan(figures._condensed(large)).sum() == 1
+    assert np.isnan(heat.condense(large)).sum() == 1
 
 
 def test_single_entries_of_a_large_matrix_stay_visible():
     matrix = np.zeros((1003, 1003))
     matrix[17, 900], matrix[1002, 1002] = -0.7, 0.3
-    shown = figures._condensed(matrix)
+    shown = heat.condense(matrix)
     assert shown.shape == (335, 335)
     assert sorted(shown[shown != 0]) == [-0.7, 0.3]
     assert shown[5, 300] == -0.7
@@ -281,7 +277,7 @@ def test_no_group_is_split_and_nothing_moves_without_pairs():
 
 
 def test_large_groups_are_kept_together_too(monkeypatch):
-    monkeypatch.setattr(order_module, "_MOST_CLUSTERED", 3)
+    monkeypatch.setattr(heat, "_MOST_CLUSTERED", 3)
     rows, columns, values, group = grouped(2, (6, 6), 20)
     order = related_order(20, rows, columns, values)
     assert np.count_nonzero(np.diff(group[order])) == 2
@@ -301,25 +297,40 @@ def test_graphs_have_indices_of_32_bits(monkeypatch):
 
         monkeypatch.setattr(csgraph, name, checked)
 
-    for name in ("connected_components", "minimum_spanning_tree", "shortest_path"):
+    for name in ("connected_components", "minimum_spanning_tree"):
         strict(name)
-    related_order(5, np.array([0, 1]), np.array([1, 3]), np.array([0.5, -0.5]))
-    layout(5, [(0, 1), (1, 3)], 10.0)
-    assert len(set(asked)) == 3
+    monkeypatch.setattr(heat, "_MOST_CLUSTERED", 3)
+    related_order(5, np.array([0, 1, 2]), np.array([1, 3, 3]), np.array([0.5, -0.5, 0.4]))
+    integers = 1000 * np.eye(5, dtype=np.int64)
+    integers[0, 1] = integers[1, 0] = 500
+    assert graph(subject_of(made(integers))) is not None
+    assert len(set(asked)) == 2
 
 
-def test_boxes_around_nodes_do_not_overlap():
-    edges = [(i, j) for i in range(12) for j in range(i) if (i + j) % 3]
-    boxes = np.stack([np.linspace(0.5, 2.5, 12), np.full(12, 0.7)], axis=1)
-    positions = layout(12, edges, 10.0, boxes)
-    np.testing.assert_array_equal(positions, layout(12, edges, 10.0, boxes))
-    assert (positions - boxes / 2).min() > -1e-9
-    assert not _overlaps(positions, boxes)
-    assert _overlaps(layout(12, edges, 10.0), boxes)  # the boxes are what moved them apart
-    assert not _overlaps(spread_out(np.zeros((12, 2)), boxes), boxes)
-
-
-def _overlaps(positions, boxes) -> bool:
-    room = (boxes[:, None] + boxes[None]) / 2
-    over = np.abs(positions[:, None] - positions[None]) < room - 1e-6
-    return bool(over.all(axis=2)[np.triu_indices(len(boxes), 1)].any())
+def test_groups_stand_on_circles_and_labels_apart():
+    """A ring, whose neighbours are side by side, before a pair; labels have room beside another."""
+    integers = 1000 * np.eye(40, dtype=np.int64)
+    for i in range(30):
+        integers[i, (i + 1) % 30] = integers[(i + 1) % 30, i] = 450
+    integers[33, 35] = integers[35, 33] = -400
+    names = tuple(f"feature number {i}" for i in range(40))
+    found = graph(subject_of(made(integers, column_names=names)))
+    assert [node.feature for node in found.nodes] == [*range(30), 33, 35]
+    assert len(found.edges) == 31
+    places = np.array([[node.x, node.y] for node in found.nodes])
+    radii = np.linalg.norm(places[:30] - places[:30].mean(axis=0), axis=1)
+    assert np.ptp(radii) < 1e-6
+    steps = [np.linalg.norm(places[i] - places[(i + 1) % 30]) for i in range(30)]
+    assert sum(step < 30 for step in steps) >= 28
+    labels = np.array([[node.label_x, node.label_y] for node in found.nodes])
+    apart = np.linalg.norm(labels[:, None] - labels[None], axis=2)[np.triu_indices(32, 1)]
+    assert apart.min() > 12  # more than a line
+    for node in found.nodes:
+        length = 6.4 * len(node.label) * (-1 if node.ends else 1)
+        end = node.label_x + length * np.cos(np.radians(node.angle))
+        assert min(node.label_x, end) > -1e-6
+        assert max(node.label_x, end) < found.width + 1e-6
+        assert 0 <= node.label_y <= found.height
+    narrow = graph(subject_of(made(integers, column_names=names)), wide=100.0)
+    assert narrow.height > found.height  # one circle below the other
+    assert len(graph(subject_of(made(integers)), most=4).nodes) <= 4

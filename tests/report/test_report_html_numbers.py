@@ -1,10 +1,9 @@
 """The numbers of the report: the estimator's own, the planner's own, and of bounded size."""
 
-import base64
-import json
 import math
 import re
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,26 +13,20 @@ from documents import quick_forecast
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.planning import forecast
+from hushcov.planning import outlook as outlook_module
+from hushcov.planning.outlook import MULTIPLES, outlook
 from hushcov.postprocess import symmetric_sparse
+from hushcov.postprocess.strongest import scan
 from hushcov.release import Making, Structure, named_parts
-from hushcov.release import pairs as findings_module
-from hushcov.release.description import describe, relation_words, verdict
-from hushcov.release.pairs import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, scan, view
+from hushcov.release.findings import error_reach, spectrum
+from hushcov.release.view import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, view
 from hushcov.report import sections
-from hushcov.report.layout import layout
-from hushcov.report.pages import number, page_names, short, subject_of
-from hushcov.report.sections import (
-    EPSILON,
-    MULTIPLES,
-    ZCDP,
-    alone,
-    cost,
-    currency,
-    error_reach,
-    outlook,
-    privacy_parts,
-    spectrum,
-)
+from hushcov.report.heat import strongest_map
+from hushcov.report.pages import page_number as number
+from hushcov.report.pages import short, subject_of
+from hushcov.report.svg import map_svg
+from hushcov.text.description import describe, relation_words, verdict
+from hushcov.text.rows import EPSILON, ZCDP, alone, cost, currency, privacy_parts
 
 
 def report_page(release) -> str:
@@ -51,7 +44,7 @@ NOISY = np.array(
 
 
 def test_noise_is_said_to_be_noise(monkeypatch):
-    monkeypatch.setattr(sections, "forecast", quick_forecast)
+    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
     release = made(NOISY)
     findings = view(release)
     assert findings.found.places == [(0, 1), (2, 3)]  # 4 does not vary beyond noise
@@ -63,14 +56,13 @@ def test_noise_is_said_to_be_noise(monkeypatch):
     for part in (
         "1 of 6 variances came out negative: noise",
         ">not found</td>",
-        "Grey cells (?) are noise, 2 pairs",
+        "Grey cells are noise, 6 pairs",
         "Dotted grey: noise",
         "Not found means a correlation beyond 1, or none because a variance is not positive",
         "Noise hides how <bdi>2</bdi> and <bdi>3</bdi> go together: correlation not found.",
     ):
         assert part in page, part
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
-    assert data["limit"] == 0.5
+    assert "in opposite directions (deepest: 0.75)" in page
     sound = np.clip(NOISY, -900, 900)
     np.fill_diagonal(sound, 1000)
     page = report_page(made(sound)).split("<script")[0]
@@ -107,7 +99,7 @@ def test_a_sentence_has_the_direction_of_its_relation():
 
 def test_an_estimate_outside_its_interval_is_marked_and_explained(monkeypatch):
     """A pair that barely passed its threshold: its interval allows for having been shown."""
-    monkeypatch.setattr(sections, "forecast", quick_forecast)
+    monkeypatch.setattr(outlook_module, "forecast", quick_forecast)
     matrix = 10**6 * np.eye(3, dtype=np.int64)
     making = Making(n_records=10_000, threshold=0.05)
     matrix[0, 1] = matrix[1, 0] = 50_002
@@ -172,26 +164,25 @@ def test_shares_are_of_what_adds_up():
 def test_errors_at_other_numbers_of_records_change_as_the_planner_predicts():
     release = fitted("gaussian").release_
     error = verdict(release).error
-    found = outlook(subject_of(release), error)
+    found = outlook(release, error)
     inputs = release.parameters["inputs"]
     estimator = PrivateSparseCovariance(**BUDGET, row_sparsity=inputs["row_sparsity"])
     here = forecast(estimator.public_inputs(4_000, 6), "gaussian").typical_error
-    for multiple, (n, each, limit) in zip(MULTIPLES, found["rows"], strict=True):
+    rows = list(zip(found.records, found.errors, found.limits, strict=True))
+    for multiple, (n, each, limit) in zip(MULTIPLES, rows, strict=True):
         expected = forecast(estimator.public_inputs(n, 6), "gaussian")
         assert n == round(4_000 * multiple)
         assert each == pytest.approx(min(1.0, error * expected.typical_error / here))
         assert limit == expected.detection_limit
-    assert found["rows"][MULTIPLES.index(1)][1] == pytest.approx(error)
+    assert found.errors[MULTIPLES.index(1)] == pytest.approx(error)
     # Noise is a third of this error, and what was cut off large values stays.
     structure = Structure("dense", 0, "many", error, error / 2, 2 * error, noise=error / 3)
     kept = replace(release, making=replace(release.making, structure=structure))
     rest = math.sqrt(8 / 9) * error
-    for (_, by_noise, _), (_, each, _) in zip(
-        found["rows"], outlook(subject_of(kept), error)["rows"], strict=True
-    ):
+    for by_noise, each in zip(found.errors, outlook(kept, error).errors, strict=True):
         assert each == pytest.approx(min(1.0, math.hypot(by_noise / 3, rest))) or by_noise == 1.0
-    alone = outlook(subject_of(release), None)  # where the release does not tell its error
-    assert alone["error"] == here
+    alone = outlook(release, None)  # where the release does not tell its error
+    assert alone.errors[MULTIPLES.index(1)] == here
 
 
 def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch):
@@ -201,11 +192,11 @@ def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch
         asked.append(inputs)
         return quick_forecast(inputs, mechanism)
 
-    monkeypatch.setattr(sections, "forecast", noted)
+    monkeypatch.setattr(outlook_module, "forecast", noted)
     for events in ((Gaussian(0.2),), (Gaussian(0.0777), Gaussian(0.2))):
         scales = "given" if len(events) == 1 else "released"
         making = Making(n_records=10_000, scales=scales, parts=named_parts(events, []))
-        outlook(subject_of(made(np.eye(4, dtype=np.int64), events=events, making=making)), 0.5)
+        outlook(made(np.eye(4, dtype=np.int64), events=events, making=making), 0.5)
         before = math.hypot(*(event.mu for event in events[:-1]))
         assert {inputs.before for inputs in asked} == {before}
         asked.clear()
@@ -254,43 +245,34 @@ def test_the_strongest_of_many_pairs(monkeypatch):
     assert found.total == np.count_nonzero(values > 0.1)
     expected = np.sort(values)[::-1][:100]
     np.testing.assert_allclose(np.sort(np.abs(found.pairs.values))[::-1], expected)
-    assert found.cutoff == pytest.approx(expected[-1])
     assert np.all(np.diff(found.pairs.rows) >= 0)
 
 
-def test_beyond_a_limit_the_strongest_values_are_kept(monkeypatch):
-    monkeypatch.setattr(sections, "forecast", quick_forecast)
-    monkeypatch.setattr(findings_module, "MOST_PAIRS", 200)
-    generator = np.random.default_rng(1)
-    matrix = generator.integers(-50, 50, (40, 40))
-    matrix = np.triu(matrix, 1) + np.triu(matrix, 1).T + 1000 * np.eye(40, dtype=np.int64)
-    page = report_page(made(matrix))
-    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
-    stored = np.frombuffer(base64.b64decode(data["values"]), "<f4")
-    assert len(stored) == 200
-    assert np.abs(stored).min() == pytest.approx(data["cutoff"])
-    total = np.count_nonzero(np.triu(matrix, 1))
-    assert f"200 strongest of {total:,} " in page
+def test_the_map_has_the_cells_of_the_estimate():
+    release = fitted("gaussian-threshold").release_
+    found = strongest_map(view(release), 120)
+    exact = fitted("gaussian-threshold").correlation_
+    np.testing.assert_array_equal(found.cells, exact[np.ix_(found.order, found.order)])
+    picture = map_svg(found.cells, found.limit, "all", names=[f"<{i}>" for i in found.order])
+    root = ElementTree.fromstring(picture)
+    squares = {each.get("class"): each.get("d").count("z") for each in root.iter("path")}
+    assert squares["diagonal"] == 6
+    shown = [each.text for each in root.iter("text") if each.get("class") != "text"]
+    shown += [each.text for each in root.iter("text") if "middle" in each.attrib.values()]
+    values = exact[np.triu_indices(6, 1)]
+    for value in values[values != 0]:
+        assert shown.count(f"{value:.2f}".replace("-", "\N{MINUS SIGN}")) >= 2
+    few = strongest_map(view(release), 3)
+    assert len(few.order) == 3
+    band = map_svg(found.cells[:2], 1.0, "band", kind="tile band")
+    assert 'preserveAspectRatio="none"' in band
+    assert "diagonal" not in band
 
 
-def test_names_and_layouts_take_bounded_room():
-    assert page_names(["a" * 10**6, "b"]) == ("a" * 59 + "\N{HORIZONTAL ELLIPSIS}", "b")
-    many = page_names(["\N{DNA DOUBLE HELIX}" * 60] * 60_000)
-    assert sum(len(name.encode()) for name in many) < 4.1e6
+def test_names_take_bounded_room():
+    one = made(np.eye(1, dtype=np.int64), column_names=("a" * 10**6,))
+    assert subject_of(one).names[0] == "a" * 59 + "\N{HORIZONTAL ELLIPSIS}"
     assert short("abcdef", 4) == "abc\N{HORIZONTAL ELLIPSIS}"
-    ring = [(i, (i + 1) % 8) for i in range(8)]
-    pair = [(8, 9)]
-    positions = layout(10, ring + pair, 10.0)
-    np.testing.assert_array_equal(positions, layout(10, ring + pair, 10.0))
-    assert positions.min() >= 0
-    assert positions[:, 0].max() <= 10
-    edges = [np.linalg.norm(positions[i] - positions[j]) for i, j in ring]
-    assert np.ptp(edges) < 0.2  # a ring is drawn as one
-    apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)[np.triu_indices(10, 1)]
-    assert apart.min() > 0.5
-    chain = layout(60, [(i, i + 1) for i in range(59)], 10.0)
-    assert chain[:, 0].max() <= 10
-    assert layout(0, [], 10.0).shape == (0, 2)
 
 
 @pytest.mark.parametrize(

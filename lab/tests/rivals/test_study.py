@@ -147,7 +147,7 @@ def test_without_the_packages(fake, refused, run, monkeypatch):
     result = run(*COMMAND)
     assert "not drawn: figures need matplotlib" in " ".join(result.stdout.split())
     assert len(rows()) == 6
-    monkeypatch.setattr("hushcov.answers.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("hushcov.answers.files.find_spec", lambda name: None)
     assert "Parquet files need pyarrow" in refused(6, *COMMAND)
 
 

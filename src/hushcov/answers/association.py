@@ -9,10 +9,11 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import meant
-from hushcov._words import number
-from hushcov.answers.printing import AnswerPage, between, figure
+from hushcov._words import figure, number
+from hushcov.answers.files import Table
+from hushcov.answers.names import feature_names, positions
 from hushcov.answers.regression import linear, means_of, regress
-from hushcov.answers.tables import Answer, Table, feature_names, positions
+from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import (
     Uncertain,
     doubts,
@@ -23,7 +24,8 @@ from hushcov.answers.uncertain import (
 )
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
-from hushcov.release.pairs import LEVEL, view
+from hushcov.release.view import LEVEL, view
+from hushcov.text.printing import AnswerPage, between
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,8 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._words import counted, number
-from hushcov.answers.tables import Table, feature_names
+from hushcov.answers.files import Table
+from hushcov.answers.names import feature_names
 from hushcov.answers.uncertain import (
     EntryLaw,
     check_noise,

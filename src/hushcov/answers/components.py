@@ -23,7 +23,6 @@ from scipy.optimize import isotonic_regression
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
 from hushcov._words import counted, number, some_of
-from hushcov.answers.printing import AnswerPage, between
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import AskedMatrix, part, width_of
 from hushcov.exceptions import ParameterError
@@ -31,6 +30,7 @@ from hushcov.postprocess import is_sparse, noise_norm, sure_level
 from hushcov.release import Release
 from hushcov.release.coverage import record_bound
 from hushcov.release.estimate import in_scales
+from hushcov.text.printing import AnswerPage, between
 
 _DENSE = 1_000  # up to here all eigenvectors are computed
 _FEW = 64  # of larger matrices

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.answers.printing import AnswerPage, between
+from hushcov.answers.files import Table
+from hushcov.answers.names import MOST_ASKED, feature_names, positions, transform_of
 from hushcov.answers.regression import (
     AUTO_RIDGE,
     LIMIT,
@@ -22,16 +23,7 @@ from hushcov.answers.regression import (
     predicted,
     ridge_words,
 )
-from hushcov.answers.tables import (
-    MOST_ASKED,
-    Answer,
-    Table,
-    feature_names,
-    paired_with,
-    positions,
-    transform_of,
-    view_of,
-)
+from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import (
     Uncertain,
     doubts,
@@ -44,7 +36,8 @@ from hushcov.answers.uncertain import (
 )
 from hushcov.exceptions import ParameterError, raise_alone
 from hushcov.release import Release
-from hushcov.release.pairs import LEVEL
+from hushcov.release.view import LEVEL, paired_with, view
+from hushcov.text.printing import AnswerPage, between
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -144,7 +137,7 @@ def conditional(
         )
     shape = of_factors(release)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        variances = view_of(release, Y).matrix.diagonal()
+        variances = view(release, Y).matrix.diagonal()
     rows, zeros, said = [], 0, []
     for y in Y:
         part, found = _prediction(release, int(y), X, width, shape)

@@ -23,13 +23,14 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_choice, check_integer, check_level, shown
 from hushcov._version import __version__
 from hushcov.answers.clients import CLIENTS, client_files
-from hushcov.answers.tables import Table, check_parquet, feature_names, table_writer, write_table
+from hushcov.answers.files import Table, check_parquet, table_writer, write_table
+from hushcov.answers.names import feature_names
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import largest
 from hushcov.postprocess.bands import mend_band, mend_dense
 from hushcov.release import Release
 from hushcov.release.files import sibling_name
-from hushcov.release.pairs import LEVEL, view
+from hushcov.release.view import LEVEL, view
 
 #: Files of pairs and matrices.
 FORMATS = ("npz", "zarr", "parquet", "csv")

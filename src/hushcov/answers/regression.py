@@ -18,13 +18,10 @@ from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_real, listed
-from hushcov.answers.printing import AnswerPage, between, figure
-from hushcov.answers.tables import (
-    Answer,
-    Table,
-    feature_names,
-    positions,
-)
+from hushcov._words import figure
+from hushcov.answers.files import Table
+from hushcov.answers.names import feature_names, positions
+from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import (
     Uncertain,
     check_noise,
@@ -43,7 +40,8 @@ from hushcov.answers.uncertain import (
 )
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
-from hushcov.release.pairs import LEVEL
+from hushcov.release.view import LEVEL
+from hushcov.text.printing import AnswerPage, between
 
 _LEAST = 1e-10  # of an eigenvalue, over the largest: below it is rounding
 #: The most that the root of the sum of squares of standardized coefficients counts as, in a ridge.

@@ -25,18 +25,21 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_integer, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
-from hushcov.answers.printing import AnswerPage
-from hushcov.answers.tables import Answer, Table, check_parquet, feature_names, table_writer
+from hushcov.answers.files import Table, check_parquet, table_writer
+from hushcov.answers.names import feature_names
+from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError, printable
 from hushcov.kernel.accounting import RECORD
 from hushcov.kernel.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
 from hushcov.postprocess import is_sparse
 from hushcov.release import Release
-from hushcov.release.description import MOST_NAMED, constant_features, not_found
 from hushcov.release.document import Kind
-from hushcov.release.pairs import View, view
+from hushcov.release.findings import constant_features, not_found
+from hushcov.release.view import View, view
 from hushcov.tables.codebook import BINARY, CATEGORY, Codebook
+from hushcov.text.description import MOST_NAMED
+from hushcov.text.printing import AnswerPage
 
 #: Features of which rows are drawn, at most: the whole matrix is made.
 MOST_FEATURES = 10_000

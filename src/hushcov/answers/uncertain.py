@@ -16,14 +16,7 @@ from scipy import sparse, special
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_level, listed, meant
 from hushcov._words import counted, some_of
-from hushcov.answers.tables import (
-    MOST_ASKED,
-    feature_names,
-    paired_with,
-    positions,
-    released_among,
-    stands_for,
-)
+from hushcov.answers.names import MOST_ASKED, feature_names, positions, stands_for
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.postprocess import (
     hard_threshold,
@@ -36,7 +29,7 @@ from hushcov.postprocess import (
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage, noise_of
 from hushcov.release.estimate import factors_of, in_scales, scales_of
-from hushcov.release.pairs import rule_of
+from hushcov.release.view import paired_with, released_among, rule_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,48 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-import numpy as np
 from numpy.linalg import LinAlgError
 from rich.console import Console
-from rich.table import Table as TextTable
 
-from hushcov._words import number
 from hushcov.cli.options import Function
 from hushcov.cli.output import (
     clean,
     console,
     heading,
     paragraph,
-    short_name,
     show,
-    text_table,
     warning,
 )
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.release import Release
-from hushcov.release.description import (
-    ERROR,
-    NOT_PRIVATE,
-    OUTSIDE,
-    UNRESOLVED,
-    Description,
-    counted_facts,
-    pair_remarks,
-)
 from hushcov.release.files import read_release
-from hushcov.release.pairs import LEVEL, ShownPair
+from hushcov.text.description import NOT_PRIVATE, Description, pair_remarks
+from hushcov.text.rows import pair_table
 
 if TYPE_CHECKING:
-    from hushcov.answers.tables import Table
-
-LEVEL_WORDS = f"{number(100 * LEVEL)} %"
-
+    from hushcov.answers.files import Table
 
 # ---- releases ----
 
@@ -86,7 +70,7 @@ def split_names(names: str) -> list[str]:
 
 
 def columns_of(release: Release, names: str | None) -> tuple[list[str] | None, list[str]]:
-    """Columns that were named, those of a category by its name; and what must be said."""
+    """Return the columns that were named, also by a category, and notes to print about them."""
     from hushcov.answers.uncertain import spelt_out
 
     return (None, []) if names is None else spelt_out(release, split_names(names))
@@ -112,36 +96,7 @@ def check_outside(folder: Path, path: Path) -> None:
         )
 
 
-def structure_facts(found: Description) -> list[tuple[str, str]]:
-    """How far the estimate can be relied on, and what the covariance was found to be."""
-    with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
-        lines = [found.verdict(), *(each for each in found.structure() if each[0] != ERROR)]
-    return [(label, clean(sentence)) for label, sentence in lines]
-
-
-def complete_facts(release: Release) -> list[tuple[str, str]]:
-    """How many records are complete, and what was found of means and norms, where released."""
-    return [(label, clean(sentence)) for label, sentence in counted_facts(release)]
-
-
 # ---- pairs ----
-
-
-def pair_table(pairs: Sequence[ShownPair], *, names: Sequence[str] | None = None) -> TextTable:
-    """Return a table with one line for each pair, and the interval of its correlation."""
-    interval = [f"{LEVEL_WORDS} interval"] if any(pair.interval for pair in pairs) else []
-    titles = ["features", "correlation", *interval, "covariance"]
-    rows = []
-    for pair in pairs:
-        features = [str(i) if names is None else short_name(names[i]) for i in pair.features]
-        value, ends, between = pair.correlation, pair.correlation_interval, "none"
-        text = UNRESOLVED if value is None else f"{value:.3f}"
-        if ends is not None:
-            between = f"{number(ends[0], 3)} to {number(ends[1], 3)}"
-            between += OUTSIDE * pair.correlation_outside
-        intervals = [between] if interval else []
-        rows.append([", ".join(features), text, *intervals, number(pair.covariance, 3)])
-    return text_table(titles, rows, folded="features")
 
 
 def show_pairs(out: Console, found: Description) -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import click
 import numpy as np
 
-from hushcov.answers.tables import Answer, check_parquet, feature_names, write_table
+from hushcov.answers.files import check_parquet, write_table
+from hushcov.answers.names import feature_names
+from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import answered, spelt_out
 from hushcov.cli.answers import columns_of, features_option, reads_release, records, split_names
 from hushcov.cli.files import check_paths

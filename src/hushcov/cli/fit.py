@@ -23,7 +23,8 @@ from hushcov._plugins import (
     require_plugin,
 )
 from hushcov._words import number
-from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
+from hushcov.answers.files import check_parquet
+from hushcov.answers.tables import FORMATS, write_estimate, write_tables
 from hushcov.cli.answers import show_pairs
 from hushcov.cli.files import (
     chosen_columns,

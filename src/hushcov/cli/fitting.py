@@ -14,7 +14,6 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._words import counted, memory, number, some_of
-from hushcov.cli.answers import complete_facts, structure_facts
 from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
 from hushcov.cli.plan import command_memory, detection, families_error, forecast_dict, typical_error
@@ -43,19 +42,20 @@ from hushcov.planning import (
 )
 from hushcov.planning.registry import COMPILING, reader_memory
 from hushcov.release import Making, Release, SigningKey
-from hushcov.release.description import (
-    MOST_NAMED,
-    Description,
-    describe,
-    noise_words,
-    released_pairs,
-    structure_dict,
-    verdict,
-)
+from hushcov.release.findings import released_pairs
 from hushcov.steps.counting import Counted
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns
+from hushcov.text.description import (
+    MOST_NAMED,
+    Description,
+    counted_facts,
+    describe,
+    noise_words,
+    structure_dict,
+    verdict,
+)
 
 NULLS_LEFT_OUT = (
     "records with a missing value in any column are left out: see that no column is known to be "
@@ -398,7 +398,7 @@ class Job:
         release, selected = self.release, self.release.selected
         dropped = 0 if selected is None else released_pairs(release) - self.found.number
         note = f"; {dropped:,} more were released and lie below the threshold" if dropped else ""
-        lines = structure_facts(self.found) + complete_facts(release) + self.found.lines(note)
+        lines = self.found.facts() + counted_facts(release) + self.found.lines(note)
         noise = noise_words(release)
         if noise is not None and (selected is None or selected.size):
             lines.append(("noise", noise))

@@ -26,7 +26,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from hushcov._printing import (  # the others are for commands
+from hushcov.text.printing import (  # the others are for commands
     WIDEST,
     clean,
     facts,

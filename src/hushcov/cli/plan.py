@@ -486,7 +486,7 @@ def _plan_mechanisms(
     size = f"{counted(inputs.n_features, 'feature')}, {words}, epsilon {number(inputs.epsilon)}, "
     size += f"delta {number(inputs.delta)}"
     if figure is not None:
-        from hushcov.report import write_plan_figure
+        from hushcov.cli.plan_figure import write_plan_figure
 
         forecasts = {row.n_records: row.forecasts for row in rows}
         write_plan_figure(figure, forecasts, title=size, target_error=target_error)

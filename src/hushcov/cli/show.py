@@ -16,26 +16,20 @@ from rich.console import Console
 
 from hushcov._validation import nearest
 from hushcov._words import counted, number
+from hushcov.answers.names import MOST_ASKED, feature_names, matching
 from hushcov.answers.tables import (
     MEAN_COLUMNS,
-    MOST_ASKED,
     Window,
     around,
-    feature_names,
-    matching,
-    mean_words,
     variance_of,
     variances_table,
     window,
 )
 from hushcov.cli.answers import (
-    LEVEL_WORDS,
-    complete_facts,
     open_page,
     reads_release,
     records,
     show_pairs,
-    structure_facts,
 )
 from hushcov.cli.options import INTEGER, JSON, Command
 from hushcov.cli.output import (
@@ -52,15 +46,11 @@ from hushcov.cli.output import (
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.release import Release
-from hushcov.release.description import (
-    UNRESOLVED,
-    Description,
-    describe,
-    released_pairs,
-    summary_dict,
-)
 from hushcov.release.files import StoredRelease
-from hushcov.release.pairs import LEVEL
+from hushcov.release.findings import released_pairs
+from hushcov.release.view import LEVEL
+from hushcov.text.description import Description, counted_facts, describe, summary_dict
+from hushcov.text.rows import LEVEL_WORDS, correlation_words, mean_words
 
 _SIGNATURE = {
     "valid": "valid: made by the private half of the key given, for these files",
@@ -141,22 +131,21 @@ def _signature(stored: StoredRelease) -> str:
 def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
     """Say where the release comes from, what it promises and what it is."""
     release, guarantee, d = stored.release, stored.release.guarantee, stored.release.n_features
-    made_by = ", ".join(f"{name} {clean(version)}" for name, version in stored.versions.items())
+    made_by = ", ".join(f"{name} {version}" for name, version in stored.versions.items())
     made = (release.making.made or "").replace("T", " ").replace("+00:00", " UTC ")
-    others = ", ".join(map(clean, stored.unlisted))
     to_whom = guarantee.adjacency, guarantee.unit
     delta = guarantee.transcript_delta + guarantee.numerical_delta
     rows = [
-        ("undamaged", f"yes: {', '.join(map(clean, stored.files))} match their checksums"),
+        ("undamaged", f"yes: {', '.join(stored.files)} match their checksums"),
         ("signature", _SIGNATURE[_signature(stored)]),
         ("made", f"{made}by {made_by}"),
-        *([("not part of it", others)] if others else []),
+        *([("not part of it", ", ".join(stored.unlisted))] if stored.unlisted else []),
         ("private", "yes" if guarantee.private else "NO"),
-        ("guarantee", clean(promise_words(guarantee.epsilon, guarantee.delta, *to_whom))),
-        ("odds", clean(str(guarantee.odds()))),
+        ("guarantee", promise_words(guarantee.epsilon, guarantee.delta, *to_whom)),
+        ("odds", str(guarantee.odds())),
         ("spent", f"epsilon {number(guarantee.transcript_epsilon)}, delta {number(delta)}"),
-        ("conditions", "; ".join(map(clean, guarantee.preconditions)) or "none"),
-        ("mechanism", clean(release.name)),
+        ("conditions", "; ".join(guarantee.preconditions) or "none"),
+        ("mechanism", release.name),
         ("records", release.making.words or "the release does not say how many"),
         ("public inputs", _public(release)),
         ("size", f"{counted(d, 'feature')}: a {d:,} x {d:,} covariance, rounded to integers"),
@@ -169,7 +158,7 @@ def _facts(stored: StoredRelease, found: Description) -> list[tuple[str, str]]:
         ends = f"{int(release.positions.min()):,} to {int(release.positions.max()):,}"
         along = len(set(release.chromosomes or ()))
         rows.append(("positions", ends + f", on {counted(along, 'chromosome')}" * bool(along)))
-    rows += [*structure_facts(found), *found.lines(), *complete_facts(release)]
+    rows += [*found.facts(), *found.lines(), *counted_facts(release)]
     if release.noise_sd is not None:
         pair, variance = (number(sd, 3) for sd in release.noise_sd)
         units = "" if release.feature_scale is None else ", in units of the features' scales"
@@ -195,15 +184,14 @@ def _means(release: Release) -> list[tuple[str, str]]:
 
 
 def _public(release: Release) -> str:
-    inputs = release.parameters.get("inputs")
     follows = release.making.structure is not None or release.of_candidates
     left_out = (*_SAID, _ADVICE) if follows else _SAID
     words = ["the size of the data"]
-    for name, value in inputs.items() if isinstance(inputs, dict) else ():
+    for name, value in release.inputs.items():
         if isinstance(value, int | float | str) and name not in left_out:
-            whole = f"{value:,}" if isinstance(value, int) else clean(str(value))
+            whole = f"{value:,}" if isinstance(value, int) else str(value)
             text = number(value) if isinstance(value, float) else whole
-            words.append(f"{clean(name).replace('_', ' ')} {text}")
+            words.append(f"{name.replace('_', ' ')} {text}")
     for what in ("bounds", "transforms"):
         given = getattr(release.making, what) or ()
         known = sum(each is not None and each != (None, None) for each in given)
@@ -241,8 +229,8 @@ _MOST_LINES = 60  # pairs of a column
 _MOST_MEANS = 6  # features whose means are listed
 _MOST_SQUARE = 12  # columns whose matrix a screen has room for
 _LEGEND = (
-    "Correlations with 95 % intervals, which count privacy noise and sampling. not found: noise "
-    "puts it beyond 1, or a variance is not positive."
+    f"Correlations with {LEVEL_WORDS} intervals, which count privacy noise and sampling. not "
+    "found: noise puts it beyond 1, or a variance is not positive."
 )
 
 
@@ -303,7 +291,7 @@ def _one(release: Release, name: str) -> int:
 
 
 def _place(release: Release, place: int) -> str:
-    """Where a column lies."""
+    """Say where a column lies."""
     words = [f"column {place:,}, counted from 0"]
     if release.chromosomes is not None:
         words.append(f"chromosome {clean(release.chromosomes[place])}")
@@ -324,7 +312,7 @@ def _show_column(release: Release, place: int, reach: int | None, *, as_json: bo
         return
     out = console()
     heading(out, f"{short_name(name)} and its pairs")
-    variance = f"{variance_of(release, place):.4g}"
+    variance = number(variance_of(release, place))
     lines = [("where", _place(release, place)), ("variance", variance)]
     if release.location is not None:
         lines.append(("mean", mean_words(*(float(own[each][0]) for each in MEAN_COLUMNS))))
@@ -352,7 +340,7 @@ def _print_pairs(out: Console, table: Any) -> None:
             cells = {"columns": ", ".join(both)}
         value, low, high = (line["correlation" + end] for end in ("", "_lower", "_upper"))
         known = not math.isnan(low) and not math.isnan(high)
-        cells["correlation"] = UNRESOLVED if math.isnan(value) else f"{value:.3f}"
+        cells["correlation"] = correlation_words(value)
         cells[f"{LEVEL_WORDS} interval"] = f"{low:.3f} to {high:.3f}" if known else "none"
         cells |= {"status": line["status"]} if of_one else {}
         rows.append(cells)

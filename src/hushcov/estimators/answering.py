@@ -21,7 +21,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse, pseudo_inverse
 from hushcov.release import Release
 from hushcov.release.estimate import estimate, noise_deviation
-from hushcov.release.pairs import covariance_intervals, interval_holds
+from hushcov.release.view import covariance_intervals, interval_holds, view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,10 +86,10 @@ class Answers:
     """Questions to a release, for classes that have a `release_`."""
 
     release_: Release
-    _frames: str | None = None  # whose frames came in, and go out
+    _frames: str | None = None  # library of the data frames that came in, and go out
 
     def _keep_estimate(self, *, store_precision: bool = True) -> None:
-        """Make the estimate of `release_`, and keep it."""
+        """Store the estimate of `release_` and what follows from it as attributes."""
         covariance = estimate(self.release_)
         self.covariance_ = covariance
         self.support_ = covariance != 0
@@ -98,25 +98,36 @@ class Answers:
         self.unresolved_features_ = np.array(self.release_.making.unresolved, dtype=np.intp)
         self._stores_precision = store_precision and not is_sparse(covariance)
 
+    def _released(self) -> Release:
+        if not hasattr(self, "release_"):
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} has released nothing yet: call fit first.")
+        return self.release_
+
+    def _frame(self, table: Any, library: str | None) -> Any:
+        from hushcov.answers.files import frame
+
+        return frame(table, self._frames if library is None else library)
+
+    # ---- tables ----
+
     @property
     def correlation_(self) -> Matrix:
         """The estimate as correlations; NaN where they were not found.
 
         That is for features whose variance is not positive, and where noise puts one beyond 1.
         """
-        from hushcov.answers.tables import correlation
-
-        return correlation(self._released())
+        return view(self._released()).correlation_matrix()
 
     def pairs(self, level: float = 0.95, library: str | None = None) -> Any:
-        """Return the pairs that were released, the strongest first, as a frame.
+        """Return the pairs that were released, the strongest first, as a data frame.
 
         Parameters
         ----------
         level : float, default=0.95
-            How often an interval covers.
+            Probability with which an interval covers.
         library : {"pandas", "polars"}, optional
-            Whose frame to return; by default that of the rows that were fitted, else pandas.
+            Library of the frame; by default that of the rows that were fitted, else pandas.
 
         Returns
         -------
@@ -137,20 +148,19 @@ class Answers:
         return self._frame(pairs_table(self._released(), check_level(level)), library)
 
     def variances(self, level: float = 0.95, library: str | None = None) -> Any:
-        """Return one row for each feature, as a frame; parameters are those of `pairs`.
+        """Return one row for each feature, as a data frame; parameters are those of `pairs`.
 
         Columns: feature; where means were released, mean with mean_lower, mean_upper and its
         standard error mean_se, which counts privacy noise, sampling and what bounds may have cut
         off; the mean of a 0/1 column is the share of 1. Then variance with lower and upper;
-        standard_deviation with sd_lower and sd_upper; noise_sd and status of the
-        variance.
+        standard_deviation with sd_lower and sd_upper; noise_sd and status of the variance.
         """
         from hushcov.answers.tables import variances_table
 
         return self._frame(variances_table(self._released(), check_level(level)), library)
 
     def intervals(self, level: float = 0.95, library: str | None = None) -> Any:
-        """Variances and pairs in one frame; parameters are those of `pairs`.
+        """Return variances and pairs in one data frame; parameters are those of `pairs`.
 
         Columns: feature_1, feature_2, covariance, lower, upper, status.
         """
@@ -159,14 +169,14 @@ class Answers:
         return self._frame(intervals_table(self._released(), check_level(level)), library)
 
     def window(self, first: str | int, last: str | int, *, level: float = 0.95) -> Window:
-        """Columns from one to another: a small matrix of correlations with intervals.
+        """Return the columns from one to another: a small matrix of correlations with intervals.
 
         Parameters
         ----------
         first, last : str or int
             Names or positions, both included, in either order; at most 2,000 columns.
         level : float, default=0.95
-            Of each interval.
+            Probability with which each interval covers.
 
         Returns
         -------
@@ -177,6 +187,42 @@ class Answers:
         from hushcov.answers.tables import window
 
         return window(self._released(), first, last, level=check_level(level)).of(self._frames)
+
+    def labelled_covariance(self, library: str | None = None) -> Any:
+        """Return the released covariance with the names of the features.
+
+        Parameters
+        ----------
+        library : {"pandas", "polars"}, optional
+            Library of the frame; by default as in `pairs`. Polars has no row labels: its first
+            column, `feature`, has the names, so that no feature may be called that.
+        """
+        from hushcov.answers.names import feature_names
+
+        names = feature_names(self._released()).tolist()
+        usual = self._frames or LIBRARIES[0]
+        if check_choice("library", usual if library is None else library, LIBRARIES) == "pandas":
+            import pandas as pd
+
+            make = (
+                pd.DataFrame.sparse.from_spmatrix if is_sparse(self.covariance_) else pd.DataFrame
+            )
+            return make(self.covariance_, index=names, columns=names)
+        if is_sparse(self.covariance_):
+            raise ParameterError(
+                "library must be 'pandas' for a sparse covariance, got 'polars', which has no "
+                "sparse columns: use pandas, or covariance_ itself."
+            )
+        if "feature" in names:
+            raise ParameterError(
+                "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
+                "whose first column has that name: use pandas, or rename the feature."
+            )
+        from hushcov.answers.tables import square_table
+
+        return self._frame(square_table(self.release_, self.covariance_), "polars")
+
+    # ---- questions ----
 
     def regression(
         self,
@@ -198,7 +244,7 @@ class Answers:
             that were not found are left out with a warning. None takes those whose pair with the
             target was found, "all" every other one that was found.
         level : float, default=0.95
-            Of each interval.
+            Probability with which each interval covers.
         limit : float, default=2.0
             Root of the sum of squared standardized coefficients up to which intervals are right
             where noise hides what tells features apart.
@@ -210,13 +256,13 @@ class Answers:
         """
         from hushcov.answers.regression import regress
 
-        options: dict[str, Any] = {"level": level, "limit": limit, "ridge": ridge}
-        return regress(self._released(), target, on, **options).of(self._frames)
+        found = regress(self._released(), target, on, level=level, limit=limit, ridge=ridge)
+        return found.of(self._frames)
 
     def association(
         self, category: str | int, other: str | int, *, level: float = 0.95
     ) -> Association:
-        """Mean of a column in each level of a category, and how much it differs from all others.
+        """Return the mean of a column in each level of a category, beside that of all others.
 
         Parameters
         ----------
@@ -225,7 +271,7 @@ class Answers:
         other : str or int
             Name of a column or of another category.
         level : float, default=0.95
-            Of each interval.
+            Probability with which each interval covers.
         """
         from hushcov.answers.association import associate
 
@@ -245,11 +291,11 @@ class Answers:
         ----------
         given : mapping of names or positions to numbers
         features : names or positions, optional
-            What to predict; None is every other feature that was found.
+            Features to predict; None is every other feature that was found.
         means : mapping, optional
             Public means, where they are known or none were released.
         level : float, default=0.95
-            Of the intervals.
+            Probability with which each interval covers.
         """
         from hushcov.answers.conditional import conditional
 
@@ -264,28 +310,30 @@ class Answers:
         features: Any = None,
         level: float = 0.95,
     ) -> Components:
-        """Principal components, with intervals; see `docs/questions.md`.
+        """Return principal components, with intervals; see `docs/questions.md`.
 
         Parameters
         ----------
         n_components : int, optional
             How many, the largest first; None takes those that stand out of the noise.
         correlation : bool, default=True
-            Of the correlation matrix; else of the covariance.
+            Whether they are those of the correlation matrix, or else of the covariance.
         features : names or positions, optional
-            What to look at; None is all whose variance stands out of the noise.
+            Features to look at; None is all whose variance stands out of the noise.
         level : float, default=0.95
-            Of the intervals.
+            Probability with which each interval covers.
         """
         from hushcov.answers.components import components
 
-        options: dict[str, Any] = {"correlation": correlation, "features": features}
-        return components(self._released(), n_components, level=level, **options).of(self._frames)
+        found = components(
+            self._released(), n_components, correlation=correlation, features=features, level=level
+        )
+        return found.of(self._frames)
 
     def partial_correlations(
         self, features: Any = None, *, level: float = 0.95
     ) -> PartialCorrelations:
-        """Partial correlations and their graph; see `docs/questions.md`.
+        """Return partial correlations and their graph; see `docs/questions.md`.
 
         `warning` says so where noise drowns them. Parameters are those of `components`.
         """
@@ -316,8 +364,25 @@ class Answers:
         """
         from hushcov.answers.synthetic import synthesize
 
-        known: Any = {"random_state": random_state, "codebook": codebook}
-        return synthesize(self._released(), n, **known).of(self._frames)
+        rows = synthesize(self._released(), n, random_state=random_state, codebook=codebook)
+        return rows.of(self._frames)
+
+    # ---- pictures and files ----
+
+    def plot(self, kind: str | None = None) -> Figure:
+        """Draw the release: a matplotlib Figure, which a notebook shows and `savefig` writes.
+
+        Needs the extra `report`.
+
+        Parameters
+        ----------
+        kind : {"heat", "pairs", "spectrum", "graph"}, optional
+            Heat map of the correlations, strongest pairs with their intervals, eigenvalues with
+            the level of the noise, or graph of the found pairs; None draws all of them.
+        """
+        from hushcov.report.figures import release_figure
+
+        return release_figure(self._released(), kind)
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Write the report of the release, one HTML page, and return its path.
@@ -344,13 +409,14 @@ class Answers:
             A new or empty folder. It holds all of the release or nothing, whenever the program
             ends; a failure to write the estimate or a table beside it is a warning.
         tables : {"csv", "parquet", "none"}
-            What pairs, variances and the matrix with its names are written as.
+            Format of pairs, variances and the matrix with its names.
         overwrite : bool, default=False
             Whether a release that is there is replaced.
         sign : SigningKey or path, optional
             Private Ed25519 key to sign all files with.
         """
-        from hushcov.answers.tables import FORMATS, check_parquet, write_estimate, write_tables
+        from hushcov.answers.files import check_parquet
+        from hushcov.answers.tables import FORMATS, write_estimate, write_tables
 
         if check_choice("tables", tables, FORMATS) == "parquet":
             check_parquet()
@@ -396,39 +462,23 @@ class Answers:
         overwrite : bool, default=False
             Whether an export that is there is replaced.
         level : float, default=0.95
-            Of the intervals of pairs.
+            Probability with which intervals of pairs cover.
         """
         from hushcov.answers.export import export
 
-        options: dict[str, Any] = {"covariance": covariance, "psd": psd, "block_size": block_size}
-        options |= {"features": features, "overwrite": overwrite, "level": level}
-        return export(self._released(), path, to=to, **options)
+        return export(
+            self._released(),
+            path,
+            to=to,
+            covariance=covariance,
+            psd=psd,
+            block_size=block_size,
+            features=features,
+            overwrite=overwrite,
+            level=level,
+        )
 
-    def _released(self) -> Release:
-        if not hasattr(self, "release_"):
-            name = type(self).__name__
-            raise NotFittedError(f"this {name} has released nothing yet: call fit first.")
-        return self.release_
-
-    def _frame(self, table: Any, library: str | None) -> Any:
-        from hushcov.answers.tables import frame
-
-        return frame(table, self._frames if library is None else library)
-
-    def plot(self, kind: str | None = None) -> Figure:
-        """Draw the release: a matplotlib Figure, which a notebook shows and `savefig` writes.
-
-        Needs the extra `report`.
-
-        Parameters
-        ----------
-        kind : {"heat", "pairs", "spectrum", "graph"}, optional
-            Heat map of the correlations, strongest pairs with their intervals, eigenvalues with
-            the level of the noise, or graph of the found pairs; None draws all of them.
-        """
-        from hushcov.report.figures import release_figure
-
-        return release_figure(self._released(), kind)
+    # ---- matrices ----
 
     def get_precision(self) -> FloatArray:
         """Return the inverse of the released covariance; see `precision_`."""
@@ -452,43 +502,6 @@ class Answers:
             self._precision = pseudo_inverse(self.covariance_)
         return self._precision
 
-    def labelled_covariance(self, library: str | None = None) -> Any:
-        """Return the released covariance with the names of the features.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars"}, optional
-            Whose DataFrame to return; by default as in `pairs`. Polars has no row labels: its
-            first column, `feature`, has the names, so that no feature may be called that.
-        """
-        self._released()
-        usual = self._frames or LIBRARIES[0]
-        library = check_choice("library", usual if library is None else library, LIBRARIES)
-        d = self.covariance_.shape[0]
-        named = self.release_.column_names
-        names = [f"x{i}" for i in range(d)] if named is None else list(named)
-        if library == "pandas":
-            import pandas as pd
-
-            make = (
-                pd.DataFrame.sparse.from_spmatrix if is_sparse(self.covariance_) else pd.DataFrame
-            )
-            return make(self.covariance_, index=names, columns=names)
-        import polars as pl
-
-        if is_sparse(self.covariance_):
-            raise ParameterError(
-                "library must be 'pandas' for a sparse covariance, got 'polars', which has no "
-                "sparse columns: use pandas, or covariance_ itself."
-            )
-        if "feature" in names:
-            raise ParameterError(
-                "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
-                "whose first column has that name: use pandas, or rename the feature."
-            )
-        columns = {name: self.covariance_[:, i] for i, name in enumerate(names)}
-        return pl.DataFrame({"feature": names} | columns)
-
     @property
     def noise_sd_(self) -> Matrix:
         """Standard deviation of the privacy noise of each released entry.
@@ -503,7 +516,7 @@ class Answers:
         return noise_deviation(self.release_)
 
     def covariance_interval(self, level: float = 0.95) -> tuple[Matrix, Matrix]:
-        """Ends of an interval for every entry of the covariance that was released and kept.
+        """Return ends of an interval for every entry of the covariance that was released and kept.
 
         They count privacy noise and sampling error, and each covers the true entry with probability
         `level`, given that the entry passed the threshold. Where means were found, the sampling

@@ -416,7 +416,7 @@ class ScaledCovariance(PrivateCovariance):
         if making.few_complete:
             sentences.append(making.complete_words)
         if making.unresolved:
-            from hushcov.release.description import CONSTANT, UNRESOLVED, preparation_words
+            from hushcov.text.description import CONSTANT, UNRESOLVED, preparation_words
 
             words = dict(preparation_words(self.release_))
             sentences += [words[label] for label in (UNRESOLVED, CONSTANT) if label in words]

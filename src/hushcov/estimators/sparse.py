@@ -21,7 +21,7 @@ from hushcov.release.estimate import factors_of
 if TYPE_CHECKING:
     from hushcov.mechanisms.room import MechanismPlan
     from hushcov.planning import Comparison, Plan
-    from hushcov.release.description import ErrorEstimate
+    from hushcov.release.findings import ErrorEstimate
 
 
 # What to do about a mechanism that there is not.
@@ -188,7 +188,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     @property
     def error_estimate_(self) -> ErrorEstimate:
         """About the error over the norm of the covariance, with an interval."""
-        from hushcov.release.description import error_estimate
+        from hushcov.release.findings import error_estimate
 
         self._structure()
         found = error_estimate(self.release_)

@@ -361,9 +361,7 @@ class Release:
     @property
     def in_order(self) -> bool:
         """Whether the order of the features means something: they have positions or a bandwidth."""
-        inputs = self.parameters.get("inputs")
-        known = isinstance(inputs, Mapping) and inputs.get("bandwidth") is not None
-        return known or self.positions is not None
+        return self.inputs.get("bandwidth") is not None or self.positions is not None
 
     @cached_property
     def categories(self) -> dict[str, IntArray]:
@@ -424,6 +422,12 @@ class Release:
         if self.selected is None:
             return None
         return int(np.abs(self.selected[0] - self.selected[1]).max(initial=0))
+
+    @property
+    def inputs(self) -> Mapping[str, object]:
+        """The public inputs that the release names, of any kind."""
+        found = self.parameters.get("inputs")
+        return found if isinstance(found, Mapping) else {}
 
     def parameter(self, *names: str) -> float | None:
         """Return a positive number among the parameters, by the names that lead to it, or None.

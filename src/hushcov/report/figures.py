@@ -1,41 +1,42 @@
-"""Figures in files of their own: released correlations, bands, and predicted errors."""
+"""Figures of a release as matplotlib draws them: correlations, pairs, eigenvalues, a graph."""
 
 from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IndexArray
+from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice
-from hushcov._words import counted
-from hushcov.answers.tables import correlation as released_correlation
-from hushcov.answers.tables import feature_names
-from hushcov.exceptions import DataError
-from hushcov.planning import COMPARED_MODELS, Forecast, predicted
+from hushcov._words import counted, number
+from hushcov.answers.names import feature_names
 from hushcov.postprocess import Matrix, is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
-from hushcov.release.description import UNRESOLVED, verdict
-from hushcov.release.pairs import LEVEL, MOST_PAIRS, STRONGEST, View, scan
-from hushcov.report.charts import draw_spectrum
-from hushcov.report.layout import Graph, condensed, graph, opened_features, related_order
+from hushcov.release.findings import error_reach, spectrum
+from hushcov.release.view import LEVEL, STRONGEST, View
+from hushcov.report.heat import (
+    SEE,
+    check_square,
+    condense_band,
+    heat_map,
+)
+from hushcov.report.layout import Graph, graph
 from hushcov.report.pages import (
     Subject,
-    number,
     page_colours,
     printable,
     short,
     subject_of,
     verdict_colours,
 )
-from hushcov.report.sections import error_reach, spectrum
-from hushcov.report.style import LOOKS, caption, new_figure, png, tidy, write_png
+from hushcov.report.style import caption, new_figure, png, tidy, write_png
+from hushcov.text.description import UNRESOLVED, verdict
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,46 +46,8 @@ if TYPE_CHECKING:
 
 _COLOURS = "RdBu_r"  # white is zero; red and blue also differ for colour-blind readers
 _NOISE_COLOUR = "0.55"  # a grey
-_MOST_ORDERED = 100_000  # features of which all pairs are drawn
-_MOST_CELLS = 400  # cells a panel can show side by side
 _FEW_NAMES, _MOST_NAMES = 25, 60  # at an axis
 _LONGEST_NAME = 25  # letters
-_SEE = "What to see: "
-
-
-class HeatMap(NamedTuple):
-    """Features in the order of a map, its cells (NaN: noise), its strongest colour, and words."""
-
-    order: IndexArray
-    cells: FloatArray
-    limit: float
-    words: str
-
-
-def heat_map(correlation: Matrix, *, in_order: bool = False) -> HeatMap:
-    """Return what a map of released correlations shows, and a caption that says what to see.
-
-    Related features stand side by side, unless they are `in_order`; of very many, those of the
-    strongest pairs are drawn. Noise, which is a correlation beyond 1 or none at all, is NaN.
-    """
-    check_square(correlation)
-    d = correlation.shape[0]
-    pairs = scan(correlation, np.ones(d), most=MOST_PAIRS).pairs
-    if is_sparse(correlation) and d > _MOST_ORDERED:
-        few = pairs.strongest_first().at(slice(0, _MOST_CELLS // 2))
-        some = np.union1d(few.rows, few.columns)
-        part = heat_map(correlation[some][:, some].toarray())
-        more = f" Of {d:,} features, those of the strongest pairs are drawn."
-        return part._replace(order=some[part.order], words=part.words + more)
-    order = np.arange(d)
-    if not in_order:
-        order = related_order(d, pairs.rows, pairs.columns, pairs.values)
-        order = order[: opened_features(d, pairs.rows, pairs.columns)]
-    cells = _condensed(correlation, order)
-    cells[is_noise(cells)] = np.nan
-    words = describe_release(correlation, len(order))
-    words = words.replace("; related ones stand side by side.", ".") if in_order else words
-    return HeatMap(order, cells, min(1.0, colour_limit(correlation)), words)
 
 
 def _is_band(correlation: Matrix, in_order: bool) -> bool:
@@ -101,42 +64,44 @@ def release_heatmap(
     whose order means something are shown as a band: distances go downwards, and a cell shows the
     strongest of its pairs.
     """
+    figure = new_figure(9, 9.4)
+    axes = figure.subplots()
+    words, width = draw_heat(axes, correlation, names, in_order=in_order), 115
     if _is_band(correlation, in_order):
-        figure = new_figure(11, 5.2)
-        return caption(figure, _band_panel(figure.subplots(), correlation), width=135)
-    found = heat_map(correlation, in_order=in_order)
-    large = len(found.order) > _FEW_NAMES
-    figure = new_figure(9, 9.4) if large else new_figure(7, 7.4)
-    _heat_panel(figure.subplots(), found, names, shrink=0.8)
-    return caption(figure, found.words, width=115 if large else 90)
+        figure.set_size_inches(11, 5.2)
+        width = 135
+    elif len(axes.get_xticks()) <= _FEW_NAMES:
+        figure.set_size_inches(7, 7.4)
+        width = 90
+    return caption(figure, words, width=width)
 
 
-def _heat_panel(
+def draw_heat(
     axes: Axes,
-    found: HeatMap,
+    correlation: Matrix,
     names: Sequence[str] | None,
     *,
+    in_order: bool,
     most_names: int = _MOST_NAMES,
-    **bar: Any,
-) -> None:
+    side: str = "bottom",
+) -> str:
+    """Draw what `heat_map` returns, or a band, and say what to see."""
+    if _is_band(correlation, in_order):
+        return _band_panel(axes, correlation)
+    found = heat_map(correlation, in_order=in_order)
     image = panel(axes, found.cells, found.limit, "Released correlations")
     end = len(found.order) - 0.5
     image.set_extent((-0.5, end, end, -0.5))
-    _name_axes(axes, found.order, names, most_names)
-    colour_bar(image, [axes], **bar)
-
-
-def _name_axes(axes: Axes, order: IndexArray, names: Sequence[str] | None, most: int) -> None:
-    """Names at both axes: all of them, or as many as can be read."""
-    places = np.arange(0, len(order), math.ceil(len(order) / most))
-    listed = [str(i) if names is None else names[i] for i in order[places].tolist()]
+    places = np.arange(0, len(found.order), math.ceil(len(found.order) / most_names))
+    listed = [str(i) if names is None else names[i] for i in found.order[places].tolist()]
     shown = [short(printable(name[:_LONGEST_NAME]), _LONGEST_NAME - 1) for name in listed]
     size = 9 if len(shown) <= _FEW_NAMES else 7
     axes.set_xticks(places, shown, rotation=90, fontsize=size, parse_math=False)
     axes.set_yticks(places, shown, fontsize=size, parse_math=False)
-    some = "" if len(places) == len(order) else f"; one in {places[1]} is named"
-    axes.set_xlabel(f"feature{some}")
-    axes.set_ylabel("feature")
+    some = "" if len(places) == len(found.order) else f"; one in {places[1]} is named"
+    axes.set(xlabel=f"feature{some}", ylabel="feature")
+    colour_bar(image, [axes], shrink=0.8, side=side)
+    return found.words
 
 
 def write_release_heatmap(
@@ -148,49 +113,6 @@ def write_release_heatmap(
 ) -> Path:
     """Write `release_heatmap` as a PNG file, and return its path."""
     return write_png(path, release_heatmap(correlation, names, in_order=in_order))
-
-
-def describe_release(correlation: Matrix, n_shown: int | None = None) -> str:
-    """Say what the figure of a release shows, from the matrix itself; of all features, or some."""
-    d = correlation.shape[0]
-    pairs = drowned = 0
-    for start, strip in _strips(correlation):
-        above = np.triu(strip, start + 1)
-        pairs += int(np.count_nonzero(above))
-        drowned += int(np.count_nonzero(is_noise(above)))
-    candidates = d * (d - 1) // 2
-    if pairs == 0:
-        return "What to see: no pair of features is shown as related; the diagonal stands alone."
-    n_shown = d if n_shown is None else n_shown
-    width = _cell_width(n_shown)
-    some = f" The {n_shown:,} of {d:,} features that are shown have all of them."
-    left_out = some * (n_shown < d)
-    if drowned == pairs:
-        return f"{_SEE}no correlation was found. Grey is noise: beyond 1, or without a variance."
-    pale = " Nothing is zero, so that pale colours may be noise." * (pairs == candidates)
-    grey = f" Grey ones, {drowned:,}, are noise: beyond 1, or without a positive variance."
-    grey *= drowned > 0
-    dots = f" A dot shows the largest of {width} x {width} entries." if width > 1 else ""
-    return (
-        f"What to see: {pairs:,} of {candidates:,} pairs of features are coloured. Red ones vary "
-        "together, blue ones in opposite directions, the stronger the darker; white is exactly "
-        "zero. The diagonal is each feature with itself; related ones stand side by side."
-        f"{left_out}{pale}{grey}{dots}"
-    )
-
-
-def colour_limit(correlations: Matrix) -> float:
-    """Return the value of the strongest colour.
-
-    The diagonal may pass it: on a scale made for it, other correlations would all be pale.
-    """
-    diagonal, apart = np.abs(correlations.diagonal()), 0.0
-    for start, strip in _strips(correlations):
-        sizes = np.where(is_noise(strip), 0.0, np.abs(strip))
-        np.fill_diagonal(sizes[:, start:], 0.0)
-        apart = max(apart, float(sizes.max()))
-    largest = max(float(diagonal[np.isfinite(diagonal)].max(initial=0.0)), apart)
-    return min(largest, 1.5 * apart) or largest or 1.0
 
 
 def panel(axes: Axes, matrix: FloatArray, limit: float, title: str) -> AxesImage:
@@ -218,42 +140,6 @@ def colour_bar(image: AxesImage, axes: list[Axes], *, shrink: float, side: str =
     bar.ax.locator_params(axis="x" if side == "bottom" else "y", nbins=8)
 
 
-def check_square(matrix: Matrix) -> None:
-    """Refuse what is not a square matrix."""
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise DataError(f"correlations must be a square matrix, got shape {matrix.shape}.")
-
-
-def _cell_width(d: int) -> int:
-    return math.ceil(d / _MOST_CELLS)
-
-
-def _strips(matrix: Matrix, order: IndexArray | None = None) -> Iterator[tuple[int, FloatArray]]:
-    """As many rows at a time as make one row of cells, dense, each with the first one's number."""
-    d = matrix.shape[0] if order is None else len(order)
-    width = _cell_width(d)
-    for start in range(0, d, width):
-        here = slice(start, start + width)
-        rows = matrix[here] if order is None else matrix[order[here]]
-        strip = rows.toarray() if is_sparse(rows) else rows
-        yield start, strip if order is None else strip[:, order]
-
-
-def _condensed(matrix: Matrix, order: IndexArray | None = None) -> FloatArray:
-    """Keep the largest entry of each square of cells: averages would hide a sparse matrix."""
-    d = matrix.shape[0] if order is None else len(order)
-    width = _cell_width(d)
-    cells = math.ceil(d / width)
-    condensed = np.zeros((cells, cells))
-    for start, strip in _strips(matrix, order):
-        padded = np.zeros((width, cells * width))
-        padded[: len(strip), :d] = strip
-        squares = padded.reshape(width, cells, width).swapaxes(0, 1).reshape(cells, -1)
-        largest = np.nan_to_num(np.abs(squares), nan=np.inf).argmax(axis=1)  # none counts as most
-        condensed[start // width] = squares[np.arange(cells), largest]
-    return condensed
-
-
 def _band_panel(axes: Axes, correlation: Matrix) -> str:
     """Draw a band, and say what to see."""
     check_square(correlation)
@@ -261,7 +147,7 @@ def _band_panel(axes: Axes, correlation: Matrix) -> str:
     rows, columns, values = upper_pairs(correlation)
     good = ~is_noise(values)
     reach = int((columns - rows).max(initial=1))
-    cells = condensed(rows[good], columns[good], values[good], d, reach)
+    cells = condense_band(rows[good], columns[good], values[good], d, reach)
     limit = float(np.abs(cells).max(initial=0.0)) or 1.0
     image = panel(axes, cells, min(1.0, limit), "Released correlations along the columns")
     image.set_extent((-0.5, d - 0.5, reach + 0.5, 0.5))
@@ -277,7 +163,7 @@ def _band_panel(axes: Axes, correlation: Matrix) -> str:
     lost = int(np.count_nonzero(~good))
     grey = f" {lost:,} that are noise, beyond 1 or without a variance, are left out." * (lost > 0)
     return (
-        f"What to see: {len(values):,} pairs at most {reach:,} columns apart, neighbours on top. "
+        f"{SEE}{len(values):,} pairs at most {reach:,} columns apart, neighbours on top. "
         "Red ones vary together, blue ones in opposite directions, the stronger the darker; white "
         f"is zero or was not released.{dots}{grey}"
     )
@@ -292,7 +178,7 @@ _PANEL = (6.4, 4.4)  # inches of a graph beside other pictures
 _PER_INCH = 100.0  # pixels of a graph
 _LABEL_PIXELS = 11.5
 _MOST_PAIRS, _FEW_PAIRS = 20, 10  # alone, and beside other pictures
-_FEW_NODES = (24, 16, 10, 6)
+_FEW_NODES, _FEW_DOTS = (24, 16, 10, 6), 60
 _LONGEST_OF_TWO = 18  # letters
 
 
@@ -320,14 +206,21 @@ def _overview(subject: Subject) -> Figure:
         if drawn is None or drawn.height <= _PANEL[1] * _PER_INCH:
             break
     words = {
-        "Correlations": _draw_heat(heat, subject),
+        "Correlations": draw_heat(
+            heat,
+            subject.view.correlation_matrix(),
+            subject.release.column_names,
+            in_order=subject.release.in_order,
+            most_names=_MOST_NAMES // 2,
+            side="right",
+        ),
         "Pairs": _draw_pairs(pairs, subject, _FEW_PAIRS),
         "Eigenvalues": _draw_spectrum(eigenvalues, subject.view),
         "Graph": _draw_graph(edges, subject, drawn, _PANEL),
     }
     title = textwrap.fill(f"{found.word.capitalize()}: {found.sentence}.", 145)
     figure.suptitle(title, fontsize=12, color=page_colours()[verdict_colours(found.word)[0]])
-    said = [f"{name}: {each.removeprefix(_SEE)}" for name, each in words.items()]
+    said = [f"{name}: {each.removeprefix(SEE)}" for name, each in words.items()]
     lines = [textwrap.fill(each, 185, break_on_hyphens=False) for each in said]
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9, color="0.25")
     return figure
@@ -336,8 +229,8 @@ def _overview(subject: Subject) -> Figure:
 def _alone(subject: Subject, kind: str) -> Figure:
     release = subject.release
     if kind == "heat":
-        names, in_order = release.column_names, release.in_order
-        return release_heatmap(released_correlation(release), names, in_order=in_order)
+        matrix = subject.view.correlation_matrix()
+        return release_heatmap(matrix, release.column_names, in_order=release.in_order)
     width, height = _SIZES[kind]
     drawn = graph(subject) if kind == "graph" else None
     if drawn is not None:
@@ -355,23 +248,13 @@ def _alone(subject: Subject, kind: str) -> Figure:
     return caption(figure, words, width=int(12.5 * width))
 
 
-def _draw_heat(axes: Axes, subject: Subject) -> str:
-    release, matrix = subject.release, released_correlation(subject.release)
-    if _is_band(matrix, release.in_order):
-        return _band_panel(axes, matrix)
-    found = heat_map(matrix, in_order=release.in_order)
-    look: dict[str, Any] = {"most_names": _MOST_NAMES // 2, "shrink": 0.8, "side": "right"}
-    _heat_panel(axes, found, release.column_names, **look)
-    return found.words
-
-
 def _draw_pairs(axes: Axes, subject: Subject, most: int) -> str:
     """Draw the strongest pairs with the intervals of their correlations, and say what to see."""
     view, pairs, colours = subject.view, subject.found.strongest[:most], page_colours()
     inside = any(pair.correlation_interval for pair in pairs)
     with_words = f", with {100 * LEVEL:g} % intervals" * inside
     axes.set_title(f"Strongest pairs{with_words}", fontsize=11)
-    said = f"{_SEE}{subject.found.lines()[0][1]}."
+    said = f"{SEE}{subject.found.lines()[0][1]}."
     if not pairs:
         return _nothing(axes, said)
     for place, pair in enumerate(pairs):
@@ -411,21 +294,31 @@ def _nothing(axes: Axes, said: str) -> str:
 
 def _draw_spectrum(axes: Axes, view: View) -> str:
     """Draw eigenvalues and how far noise reaches, and say what to see."""
-    found, reach = spectrum(view), error_reach(view)
+    found, reach, colours = spectrum(view), error_reach(view), page_colours()
     level = ", and the level of the noise" * (reach is not None)
     axes.set_title(f"Eigenvalues of the correlations{level}", fontsize=11)
     if found is None:
-        return _nothing(axes, _SEE + "no eigenvalues, as some variances are next to nothing.")
+        return _nothing(axes, SEE + "no eigenvalues, as some variances are next to nothing.")
+    values = found.values
+    low, high = min(0.0, float(values.min())), max(1.2, float(values.max()))
+    axes.set(xlim=(0.5, len(values) + 0.5), ylim=(1.05 * low, 1.08 * high))
     axes.set(xlabel="rank of the eigenvalue", ylabel="eigenvalue (no unit)")
-    draw_spectrum(axes, found.values, reach, page_colours().__getitem__)
-    said = (
-        "What to see: unrelated features all have 1; a larger one is a direction that many share."
-    )
+    axes.locator_params(axis="x", nbins=6, integer=True)
+    tidy(axes, colour=colours["line"])
+    said = f"{SEE}unrelated features all have 1; a larger one is a direction that many share."
     if reach is not None:
-        above = int(np.count_nonzero(found.values > 1 + reach))
+        band = np.clip((1 - reach, 1 + reach), *axes.get_ylim())
+        axes.axhspan(*band, facecolor=colours["link"], edgecolor="none", alpha=0.14, zorder=0)
+        above = int(np.count_nonzero(values > 1 + reach))
         said += f" Shaded: as far from 1 as noise and sampling reach, about {number(reach, 2)}. "
         said += f"{above:,} above it; what lies inside may be noise alone."
-    some = f" The largest {len(found.values):,} of {found.n_features:,} are drawn."
+    axes.axhline(1.0, color=colours["muted"], linestyle=(0, (4, 3)), linewidth=1.4)
+    at = axes.get_yaxis_transform()
+    axes.text(1.0, 1.0, "unrelated features: 1", ha="right", va="bottom", transform=at)
+    look: dict[str, Any] = {"markeredgewidth": 0, "clip_on": False, "zorder": 3}
+    size = 7 if len(values) <= _FEW_DOTS else 4
+    axes.plot(range(1, len(values) + 1), values, "o", ms=size, color=colours["link"], **look)
+    some = f" The largest {len(values):,} of {found.n_features:,} are drawn."
     return said + some * (not found.complete)
 
 
@@ -436,22 +329,25 @@ def _draw_graph(
     kind = "Strong" if subject.view.rule == STRONGEST else "Found"
     axes.set_title(f"{kind} pairs as a graph", fontsize=11)
     if drawn is None:
-        return _nothing(axes, _SEE + "no pair was found, so that there is no line to draw.")
+        return _nothing(axes, SEE + "no pair was found, so that there is no line to draw.")
     colours, per_inch = page_colours(), max(drawn.width / size[0], drawn.height / size[1], 80.0)
     axes.set(xlim=(0, drawn.width), ylim=(drawn.height, 0), aspect="equal")
     axes.set_axis_off()
-    for _, (x1, y1, x2, y2), value, kind in drawn.edges:
+    t = np.linspace(0, 1, 25)[:, None]
+    for _, ends, value, kind in drawn.edges:
+        first, bend, last = np.reshape(ends, (3, 2))
+        line = (1 - t) ** 2 * first + 2 * t * (1 - t) * bend + t**2 * last
         known = kind != "noise"
         width = 1 + 3 * abs(value) if known else 1.0
         colour = colours[kind] if known else _NOISE_COLOUR
         style = "solid" if known else "dashed"
-        axes.plot([x1, x2], [y1, y2], color=colour, linewidth=width, linestyle=style, alpha=0.7)
+        axes.plot(*line.T, color=colour, linewidth=width, linestyle=style, alpha=0.7)
     letters = _LABEL_PIXELS * 72 / per_inch
-    for _, x, y, foot, label in drawn.nodes:
-        axes.plot(x, y, "o", color=colours["text"], markersize=min(6.0, letters / 1.6), zorder=3)
-        text = axes.text(x, foot, label, ha="center", va="baseline", fontsize=letters, zorder=4)
+    for node in drawn.nodes:
+        axes.plot(node.x, node.y, "o", color=colours["text"], ms=min(6.0, letters / 1.6), zorder=3)
+        text = axes.text(node.label_x, node.label_y, node.label, fontsize=letters, va="center")
+        text.set(rotation=-node.angle, rotation_mode="anchor", ha="right" if node.ends else "left")
         text.set_parse_math(False)
-        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.4})
     total = max(len(subject.view.found), subject.view.n_found)
     some = f", the strongest {len(drawn.edges):,} of {total:,}" * (len(drawn.edges) < total)
     pair = f"whose pair was found{some}"
@@ -463,115 +359,6 @@ def _draw_graph(
     alone = f" {counted(n_alone, 'feature')} without a pair: not drawn." * (n_alone > 0)
     grey = " Grey and dashed: not found." * any(kind == "noise" for *_, kind in drawn.edges)
     return (
-        f"{_SEE}a line joins two features {pair}; red ones vary together, blue ones in opposite "
+        f"{SEE}a line joins two features {pair}; red ones vary together, blue ones in opposite "
         f"directions, the thicker the stronger.{alone}{grey}"
     )
-
-
-Forecasts = Mapping[int, Sequence[Forecast]]  # by number of records
-_TOP = 30.0  # errors far above 1 are all the same
-
-
-def plan_figure(
-    forecasts: Forecasts, *, title: str = "", target_error: float | None = None
-) -> Figure:
-    """Return predicted error against n, a panel a model, with a caption that says what to see.
-
-    Parameters
-    ----------
-    forecasts : mapping of int to sequence of Forecast
-        What to expect at each number of records; at least one forecast.
-    title : str
-        Size and budget of the plan.
-    target_error : float, optional
-        Errors up to here are shaded, relative to the covariance's norm.
-    """
-    if not any(forecasts.values()):
-        raise DataError("forecasts must hold at least one forecast: there is nothing to draw.")
-    figure = new_figure(12, 5.2)
-    panels = figure.subplots(1, len(COMPARED_MODELS), sharey=True)
-    for axes, model in zip(panels, COMPARED_MODELS, strict=True):
-        _plan_panel(axes, forecasts, model, target_error)
-    # The zero matrix, the target and every error that is not far above them.
-    shown = [1.0] if target_error is None else [1.0, target_error]
-    for each in (each for row in forecasts.values() for each in row):
-        shown += [each.predicted_error[model] for model in COMPARED_MODELS]
-    panels[0].set_ylim(min(shown) / 1.6, max(min(max(shown) * 1.6, _TOP), 2.0))
-    panels[0].set_ylabel("predicted operator-norm error\n(relative to the covariance's norm)")
-    note: dict[str, Any] = {"transform": panels[0].get_yaxis_transform(), "fontsize": 9}
-    panels[0].text(0.99, 1.05, "zero matrix", ha="right", va="bottom", **note)
-    if target_error is not None:
-        words = f"target: at most {target_error:g}"
-        panels[0].text(0.01, target_error / 1.05, words, va="top", **note)
-    panels[0].legend(loc="lower left", frameon=False, fontsize=9)
-    figure.suptitle(f"Predicted error against the number of records: {title}", fontsize=11)
-    caption(figure, describe_plan(forecasts, target_error=target_error), width=150)
-    return figure
-
-
-def write_plan_figure(
-    path: str | Path, forecasts: Forecasts, *, title: str = "", target_error: float | None = None
-) -> Path:
-    """Write `plan_figure` as a PNG file, and return its path."""
-    figure = plan_figure(forecasts, title=title, target_error=target_error)
-    return write_png(path, figure)
-
-
-def describe_plan(forecasts: Forecasts, *, target_error: float | None = None) -> str:
-    """Say what the figure shows, from the forecasts themselves."""
-    goal = 1.0 if target_error is None else target_error
-    verb = "beats the zero matrix" if target_error is None else "reaches the shaded target"
-    parts = []
-    for name in _present(forecasts):
-        first = None  # the smallest n from which on every model's error is at most the goal
-        for n, each in reversed(_curve(forecasts, name)):
-            worst = max(each.predicted_error[model] for model in COMPARED_MODELS)
-            if worst > goal or worst >= 1:
-                break
-            first = n
-        start = f"from {first:,} records on" if first is not None else "at no number shown"
-        parts.append(f"{name} {start}")
-    some = any(each.rough for row in forecasts.values() for each in row)
-    rough = " Open markers are rough: the mechanism's own search was not run." * some
-    return (
-        f"What to see: which line is lowest, and where each {verb} on all three models: "
-        f"{'; '.join(parts)}. No data was used: the lines are for covariances like the "
-        f"models.{rough}"
-    )
-
-
-def _present(forecasts: Forecasts) -> list[str]:
-    names = {each.mechanism for row in forecasts.values() for each in row}
-    return [name for name in predicted() if name in names]
-
-
-def _curve(forecasts: Forecasts, mechanism: str) -> list[tuple[int, Forecast]]:
-    return [
-        (n, each) for n in sorted(forecasts) for each in forecasts[n] if each.mechanism == mechanism
-    ]
-
-
-def _plan_panel(axes: Axes, forecasts: Forecasts, model: str, target_error: float | None) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    for name in _present(forecasts):
-        colour, marker = LOOKS[list(predicted()).index(name) % len(LOOKS)]
-        curve = _curve(forecasts, name)
-        rough = any(each.rough for _, each in curve)
-        axes.plot(
-            [n for n, _ in curve],
-            [each.predicted_error[model] for _, each in curve],
-            color=colour,
-            marker=marker,
-            markersize=5,
-            linestyle="dotted" if rough else "solid",
-            linewidth=1.6,
-            markerfacecolor="white" if rough else colour,
-            label=f"{name} (rough)" if rough else name,
-        )
-    axes.axhline(1.0, color="black", linewidth=1.2, linestyle="dashed")
-    if target_error is not None:
-        axes.axhspan(1e-300, target_error, color="0.93", zorder=0)
-    axes.set_title(model, fontsize=11)
-    axes.set_xlabel("number of records")
-    tidy(axes, colour="0.9")

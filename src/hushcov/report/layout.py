@@ -1,151 +1,64 @@
-"""Where features stand: the order of a heat map, and the graph of the pairs that were found.
+"""The graph of the pairs that were found: related features stand side by side on circles.
 
-The picture is the same for the same release, always.
+The same release always has the same picture.
 """
 
 from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from scipy import sparse
-from scipy.cluster import hierarchy
 from scipy.sparse import csgraph
-from scipy.spatial.distance import squareform
 
-from hushcov._arrays import BoolArray, FloatArray, IndexArray, IntArray
 from hushcov.postprocess import is_noise
+from hushcov.report.heat import pair_graph, related_order
 from hushcov.report.pages import Subject, short
 
-_MOST_CLUSTERED = 2_000  # features of a group of which all distances are computed
-_MOST_SETTLED = 500  # and of which the order of leaves is the best one
-_MOST_GROUPS = 500  # groups that are looked at one by one
-_FEWEST = 4  # features of a group in which an order matters
-_FEWEST_OPENED = 24  # features of a side of a map
-_OPPOSITE = 0.9  # what varies in opposite directions is a little less alike
-_TOUCHING = 1e-6  # a distance above zero: sparse graphs take zeros for nothing
-
-Array = npt.NDArray[Any]
-
-
-def related_order(
-    n_features: int, rows: Array, columns: Array, correlations: FloatArray
-) -> IndexArray:
-    """Features in the order of a heat map: groups of related ones, the largest first.
-
-    A group is what pairs join, and nothing of it is ever elsewhere. Within a group, average
-    linkage by the sizes of the correlations puts what is most alike side by side; in very large
-    ones single linkage does. Features without a pair come last, in their order.
-    """
-    if not len(rows):
-        return np.arange(n_features, dtype=np.intp)
-    strength = np.clip(np.nan_to_num(np.abs(correlations), nan=0.0), 0.0, 1.0)
-    strength *= np.where(correlations < 0, _OPPOSITE, 1.0)
-    apart = np.maximum(1.0 - strength, _TOUCHING)
-    far = _graph(n_features, rows, columns, apart)
-    _, group = csgraph.connected_components(far, directed=False)
-    position = _single_linkage(csgraph.minimum_spanning_tree(far))
-    both = sparse.csr_array(far + far.T)
-    members = np.argsort(group, kind="stable")
-    counts = np.bincount(group)
-    ends = np.cumsum(counts)
-    largest = np.argsort(-counts, kind="stable")[:_MOST_GROUPS]
-    for each in largest[(counts[largest] >= _FEWEST) & (counts[largest] <= _MOST_CLUSTERED)]:
-        inside = members[ends[each] - counts[each] : ends[each]]
-        square = both[inside][:, inside].toarray()
-        square[square == 0] = 1.0  # pairs that were not found are as far as can be
-        np.fill_diagonal(square, 0.0)
-        distances = squareform(square, checks=False)
-        tree = hierarchy.linkage(distances, "average")
-        if len(inside) <= _MOST_SETTLED:
-            tree = hierarchy.optimal_leaf_ordering(tree, distances)
-        position[inside[hierarchy.leaves_list(tree)]] = np.arange(len(inside))
-    first = members[ends - counts]  # of each group, which decides between groups of one size
-    return np.lexsort((position, first[group], -counts[group])).astype(np.intp)
-
-
-def _graph(n_nodes: int, rows: Array, columns: Array, lengths: FloatArray) -> Any:
-    """Return edges as scipy takes them: before 1.17.1 its graphs have indices of 32 bits alone."""
-    ends = np.asarray(rows, dtype=np.int32), np.asarray(columns, dtype=np.int32)
-    return sparse.csr_array((lengths, ends), shape=(n_nodes, n_nodes))
-
-
-def opened_features(n_features: int, rows: Array, columns: Array) -> int:
-    """How many features a map shows at first: those with a pair, where they are few."""
-    related = len(np.union1d(rows, columns))
-    few = max(_FEWEST_OPENED, related)
-    return few if related and few <= n_features // 2 else n_features
-
-
-def _single_linkage(tree: Any) -> Array:
-    """Places in an order by joining the nearest groups first, along a spanning tree."""
-    n, tree = tree.shape[0], tree.tocoo()
-    nearest = np.lexsort((tree.col, tree.row, tree.data))
-    joined, cluster = hierarchy.DisjointSet(range(n)), list(range(n))
-    merges: list[tuple[float, ...]] = []
-    pairs = np.stack([tree.row[nearest], tree.col[nearest]], axis=1).tolist()
-    for i, j in [*pairs, *((0, other) for other in range(1, n))]:  # what no pair joins comes last
-        both = cluster[joined[i]], cluster[joined[j]]
-        if joined.merge(i, j):
-            cluster[joined[i]] = n + len(merges)
-            merges.append((*both, 0.0, 0.0))  # only the tree is read, not its heights
-    return np.argsort(hierarchy.leaves_list(np.array(merges)))
-
-
-BINS, _LAGS = 240, 40  # of a band seen from far
-
-
-def condensed(
-    rows: IntArray, columns: IntArray, values: FloatArray, n_features: int, reach: int
-) -> FloatArray:
-    """The strongest of each cell of a band: distances downwards, columns across."""
-    wide, high = min(BINS, n_features), min(_LAGS, reach)
-    x = (rows + columns) // 2 * wide // n_features
-    y = (columns - rows - 1) * high // reach
-    cell = y * wide + x
-    largest, least = np.zeros(wide * high), np.zeros(wide * high)
-    np.maximum.at(largest, cell, values)
-    np.minimum.at(least, cell, values)
-    return np.where(largest >= -least, largest, least).reshape(high, wide)
-
-
 _MOST_NODES, _MOST_EDGES = 120, 400
-_EDGE, _MARGIN, _WIDTH = 74.0, 14.0, 1240.0  # pixels
+_WIDTH, _GAP = 1240.0, 16.0  # pixels of a picture, and between its circles
+_SMALLEST, _APART = 48.0, 26.0  # pixels of a radius, and along a circle between two features
+_BESIDE = 12.0  # pixels from a feature to its label
+_STRAIGHT, _BENT = 12, 0.4  # features of a circle with straight lines; how far others bend inwards
 _LETTER, _WIDE_LETTER = 6.4, 12.0  # pixels of a letter of a label, about, and not less
 _LONGEST_LABEL = 22  # letters
-_TALL = 52.0  # pixels of a node with its label below or above it
-_LABEL_BELOW, _LABEL_ABOVE = 21.0, -13.0  # pixels from a node to the foot of its label
-_NARROWEST_NODE, _BESIDE = 16.0, 10.0  # pixels of a node, and between labels
-_PUSHES = 400  # rounds in which boxes that overlap are moved apart
-_STRETCH = 1.1
-_WIDER = 1.25  # labels lie across
-_USUAL_PARTNERS, _LARGEST = 2.0, 2.2  # graphs of more partners are drawn larger, up to so much
-_ROUNDS = 150
-_BEND = 0.75  # long chains are drawn shorter than they are, so that they bend into the picture
-_GAP = 0.6  # between components, in units of an edge
+
+
+@dataclass(frozen=True)
+class Node:
+    """A feature with its place in the picture, and its label beside it.
+
+    `label` begins (or ends, on the left half of a circle) at `label_x` and `label_y`, and is turned
+    by `angle` degrees clockwise.
+    """
+
+    feature: int
+    x: float
+    y: float
+    label: str
+    label_x: float
+    label_y: float
+    angle: float
+    ends: bool
 
 
 @dataclass(frozen=True)
 class Graph:
     """Features as nodes, and found pairs as edges.
 
-    `nodes` are features with x, y, the foot of a label and the label; `edges` pairs of features
-    with the four coordinates of their ends, their correlation, and what kind of line it is.
+    `edges` are pairs of features with the coordinates of their ends and of what bends the line
+    between them, their correlation, and what kind of line it is.
     """
 
-    nodes: list[tuple[int, float, float, float, str]]
+    nodes: list[Node]
     edges: list[tuple[tuple[int, int], list[float], float, str]]
     width: float
     height: float
 
 
-def graph(subject: Subject, *, wide: float = 0.0, most: int = _MOST_NODES) -> Graph | None:
-    """The graph of the strongest pairs, of so many features at most; None if there is no pair."""
+def graph(subject: Subject, *, wide: float = _WIDTH, most: int = _MOST_NODES) -> Graph | None:
+    """Return the graph of the strongest pairs of at most so many features; None without a pair."""
     view, drawn, seen = subject.view, [], set[int]()
     for pair in view.found.at(slice(0, _MOST_EDGES)).places:  # as many as a picture can show
         if len(seen | set(pair)) > most:
@@ -154,144 +67,54 @@ def graph(subject: Subject, *, wide: float = 0.0, most: int = _MOST_NODES) -> Gr
         drawn.append(pair)
     if not drawn:
         return None
-    nodes = sorted(seen)
-    place = {node: at for at, node in enumerate(nodes)}
-    edges = [(place[i], place[j]) for i, j in drawn]
-    labels = [short(subject.names[node], _LONGEST_LABEL) for node in nodes]
-    boxes = np.array([(_label_width(label), _TALL) for label in labels])
-    room = ((wide or _WIDTH) - 2 * _MARGIN) / _EDGE
-    positions = layout(len(nodes), edges, room, boxes / _EDGE) * _EDGE
-    positions += _MARGIN
-    width, height = ((positions + boxes / 2).max(axis=0) + _MARGIN).tolist()
+    features = np.array(sorted(seen))
+    rows, columns = np.searchsorted(features, np.array(drawn).T)
     values = view.correlations(view.found)[: len(drawn)]
     kinds = np.where(values < 0, "negative", "positive")
     kinds[is_noise(values)] = "noise"
-    ends = [positions[list(edge)].ravel().tolist() for edge in edges]
-    return Graph(
-        nodes=[
-            (node, *at, at[1] + foot, label)
-            for node, at, foot, label in zip(
-                nodes, positions.tolist(), _feet(positions, edges), labels, strict=True
+    order = related_order(len(features), rows, columns, values)
+    joined = pair_graph(len(features), rows, columns, np.ones(len(rows)))
+    _, group = csgraph.connected_components(joined, directed=False)
+    nodes: dict[int, Node] = {}
+    centres: dict[int, tuple[float, float]] = {}
+    x = y = width = tall = 0.0  # of the next circle, and of the rows
+    for each in dict.fromkeys(group[order].tolist()):
+        members = features[order[group[order] == each]].tolist()
+        labels = [short(subject.names[i], _LONGEST_LABEL) for i in members]
+        radius = max(_SMALLEST, len(members) * _APART / (2 * math.pi))
+        turns = 2 * math.pi * np.arange(len(members)) / len(members)
+        across, down = np.cos(turns), np.sin(turns)
+        reach = radius + _BESIDE + np.array([_label_width(label) for label in labels])
+        half = (
+            float((reach * np.abs(across)).max()),
+            float((reach * np.abs(down)).max()) + _APART / 2,
+        )
+        if x > 0 and x + 2 * half[0] > wide:
+            x, y, tall = 0.0, y + tall, 0.0
+        middle = x + half[0], y + half[1]
+        for feature, label, a, b in zip(members, labels, across, down, strict=True):
+            inner, outer = (
+                (middle[0] + size * a, middle[1] + size * b) for size in (radius, radius + _BESIDE)
             )
-        ],
+            left = a < -1e-9  # letters there would stand on their heads
+            angle = math.degrees(math.atan2(-b, -a) if left else math.atan2(b, a))
+            nodes[feature] = Node(feature, *inner, label, *outer, angle, left)
+            centres[feature] = middle if len(members) > _STRAIGHT else (math.nan, math.nan)
+        x, tall = x + 2 * half[0] + _GAP, max(tall, 2 * half[1])
+        width = max(width, x - _GAP)
+    places = np.array([[[nodes[i].x, nodes[i].y] for i in pair] for pair in drawn])
+    between, inside = places.mean(axis=1), np.array([centres[i] for i, _ in drawn])
+    bends = np.where(np.isnan(inside), between, _BENT * inside + (1 - _BENT) * between)
+    ends = np.stack([places[:, 0], bends, places[:, 1]], axis=1).reshape(-1, 6).tolist()
+    return Graph(
+        nodes=[nodes[i] for i in features.tolist()],
         edges=list(zip(drawn, ends, values.tolist(), kinds.tolist(), strict=True)),
         width=width,
-        height=height,
+        height=y + tall,
     )
 
 
-def _feet(positions: FloatArray, edges: Sequence[tuple[int, int]]) -> list[float]:
-    """Where each label stands: on the side of its node to which fewer edges go."""
-    down = np.zeros(len(positions))
-    for i, j in edges:
-        across, below = positions[j] - positions[i]
-        steep = below / max(math.hypot(across, below), 1e-9)
-        down[i] += steep
-        down[j] -= steep
-    return [_LABEL_ABOVE if each > 1e-6 else _LABEL_BELOW for each in down.tolist()]
-
-
 def _label_width(label: str) -> float:
-    """About the pixels of a label, with room beside it."""
+    """Return the approximate width of a label in pixels."""
     wide = [unicodedata.east_asian_width(x) in "WF" or x in "mwMW@%" for x in label]
-    letters = sum(_WIDE_LETTER if each else _LETTER for each in wide)
-    return max(_NARROWEST_NODE, letters) + _BESIDE
-
-
-def layout(
-    n_nodes: int, edges: Sequence[tuple[int, int]], width: float, boxes: FloatArray | None = None
-) -> FloatArray:
-    """Positions in units of an edge, starting at 0; components side by side in rows.
-
-    `boxes` has the width and the height of each node with its label, around its position, and no
-    two of them overlap.
-
-    Each component is laid out by stress majorization (Gansner, Koren and North 2004): distances
-    in the picture come close to those in the graph. `width` is how wide a row may be; a wider
-    component is shrunk.
-    """
-    if not n_nodes:
-        return np.empty((0, 2))
-    ends = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    graph = _graph(n_nodes, ends[0], ends[1], np.ones(ends.shape[1]))
-    _, label = csgraph.connected_components(graph, directed=False)
-    distances = csgraph.shortest_path(graph, directed=False, unweighted=True)
-    groups = [np.flatnonzero(label == each) for each in range(label.max() + 1)]
-    groups.sort(key=lambda group: (-len(group), group[0]))
-    sizes = np.zeros((n_nodes, 2)) if boxes is None else boxes
-    placed = []
-    for group in groups:
-        at = _component(distances[np.ix_(group, group)], width)
-        if boxes is not None:
-            partners = 2 * np.isin(ends[0], group).sum() / len(group)
-            larger = min(_LARGEST, math.sqrt(max(1.0, partners / _USUAL_PARTNERS)))
-            at = spread_out(at * (_WIDER * larger, larger), boxes[group])
-        placed.append(at - (at - sizes[group] / 2).min(axis=0))
-    positions = np.empty((n_nodes, 2))
-    x = y = height = 0.0  # of the next one in rows
-    for group, at in zip(groups, placed, strict=True):
-        across, down = (at + sizes[group] / 2).max(axis=0).tolist()
-        if x > 0 and x + across > width:
-            x, y, height = 0.0, y + height + _GAP, 0.0
-        positions[group] = at + np.array([x, y])
-        x, height = x + across + _GAP, max(height, down)
-    return positions
-
-
-def spread_out(positions: FloatArray, boxes: FloatArray) -> FloatArray:
-    """Positions moved as little as it takes until no two boxes around them overlap."""
-    moved, room = positions.copy(), (boxes[:, None] + boxes[None]) / 2
-    # No two at one height and place: it must be clear who goes where.
-    moved += 1e-6 * np.arange(2 * len(moved)).reshape(-1, 2)
-    for _ in range(_PUSHES):
-        over = _overlap(moved, room)
-        both: BoolArray = np.asarray((over > 1e-9).all(axis=2))
-        if not both.any():
-            return moved
-        along = np.stack([both & (over.argmin(axis=2) == axis) for axis in range(2)], axis=2)
-        away = np.sign(moved[:, None] - moved[None])
-        push = np.where(along, away * (over + 1e-3), 0.0)
-        moved += push.sum(axis=1) / (2 * np.maximum(1.0, (push != 0).sum(axis=1)))
-    while (_overlap(moved, room) > 1e-9).all(axis=2).any():
-        moved *= _STRETCH
-    return moved
-
-
-def _overlap(positions: FloatArray, room: FloatArray) -> FloatArray:
-    """By how much each two boxes overlap along both axes; none overlaps itself."""
-    over = room - np.abs(positions[:, None] - positions[None])
-    own = np.arange(len(positions))
-    over[own, own] = 0.0
-    return np.asarray(over)
-
-
-def _component(distances: FloatArray, width: float) -> FloatArray:
-    """Positions of connected nodes, lying flat, from 0 on."""
-    n = len(distances)
-    if n == 1:
-        return np.zeros((1, 2))
-    targets = distances**_BEND
-    angles = 2 * math.pi * np.arange(n) / n
-    circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    # Classical scaling, the plane in which distances fit best; no two nodes at one place.
-    centre = np.eye(n) - 1 / n
-    values, vectors = np.linalg.eigh(-0.5 * centre @ targets**2 @ centre)
-    flat = _signed(vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0)))
-    positions = flat + 0.1 * targets.max() * circle
-    weights = np.divide(1.0, targets**2, out=np.zeros_like(targets), where=targets > 0)
-    laplacian = np.diag(weights.sum(axis=1)) - weights
-    inverse = np.linalg.pinv(laplacian)
-    for _ in range(_ROUNDS):
-        apart = np.linalg.norm(positions[:, None] - positions[None], axis=2)
-        pull = np.divide(weights * targets, apart, out=np.zeros_like(apart), where=apart > 1e-9)
-        positions = inverse @ ((np.diag(pull.sum(axis=1)) - pull) @ positions)
-    _, vectors = np.linalg.eigh(np.cov(positions.T))  # turned: its longer side lies across
-    positions = _signed((positions - positions.mean(axis=0)) @ vectors[:, ::-1])
-    positions -= positions.min(axis=0)
-    return np.asarray(positions * min(1.0, width / max(positions[:, 0].max(), 1e-9)))
-
-
-def _signed(columns: FloatArray) -> FloatArray:
-    """Columns with a sign that does not depend on the linear algebra library."""
-    largest = columns[np.abs(columns).argmax(axis=0), np.arange(columns.shape[1])]
-    return columns * np.where(largest < 0, -1.0, 1.0)
+    return sum(_WIDE_LETTER if each else _LETTER for each in wide)

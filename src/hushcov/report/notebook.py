@@ -5,23 +5,22 @@ Nothing but the standard library and numpy is needed, and no other file.
 
 from __future__ import annotations
 
-import base64
-import struct
-import zlib
 from dataclasses import replace
 from html import escape
 
 import numpy as np
 
-from hushcov.answers.tables import WARNING, correlation, feature_names, overview
+from hushcov.answers.names import feature_names
+from hushcov.answers.tables import WARNING, overview
 from hushcov.release import Release
-from hushcov.release.description import VERDICT, verdict
-from hushcov.release.pairs import view
-from hushcov.report.figures import HeatMap, heat_map
+from hushcov.release.view import view
+from hushcov.report.heat import strongest_map
 from hushcov.report.pages import page_colours, printable, short, verdict_colours
+from hushcov.report.svg import map_svg
+from hushcov.text.description import VERDICT, verdict
 
 _MOST_DRAWN = 30  # features of the map
-_SIDE, _WIDEST_CELL = 320, 26  # pixels
+_SIDE = 440  # pixels
 _LONGEST = 16  # letters of a name beside the map
 
 
@@ -49,48 +48,16 @@ def release_html(release: Release, more: str = "") -> str:
 
 def _heat(release: Release) -> str:
     """Draw the map of all features, or of those of the strongest pairs."""
-    some, d = np.arange(release.n_features), release.n_features
-    if d > _MOST_DRAWN:
-        strongest = view(release).found.at(slice(0, _MOST_DRAWN)).places
-        some = np.unique(list(dict.fromkeys(i for pair in strongest for i in pair))[:_MOST_DRAWN])
-        some = some.astype(np.intp) if len(some) else np.arange(_MOST_DRAWN)
-    found = heat_map(correlation(release, some), in_order=release.in_order)
-    names = feature_names(release)[some][found.order]
-    cell = min(_WIDEST_CELL, _SIDE // len(names))
-    style = f"height: {cell}px; line-height: {cell}px; text-align: right"
-    rows = (short(printable(str(name)), _LONGEST) for name in names)
-    listed = "".join(f'<div style="{style}">{escape(name)}</div>' for name in rows)
-    image = base64.b64encode(_png(found)).decode()
-    side = cell * len(names)
+    found = strongest_map(view(release), _MOST_DRAWN)
+    features, d = feature_names(release)[found.order], release.n_features
+    names = [short(printable(str(name)), _LONGEST) for name in features]
+    label = "heat map of the correlations"
+    picture = map_svg(found.cells, found.limit, label, names=names, colours=page_colours())
     words = "Correlations; columns are in the order of the rows. Red: together, blue: opposite, "
     words += f"white: zero, grey: not found. Strongest colour: {found.limit:.2g}."
     words += f" The {len(names)} of {d:,} features with the strongest pairs." * (len(names) < d)
-    frame = f"image-rendering: pixelated; outline: 1px solid {page_colours()['noise']}"
+    frame = f"max-width: {_SIDE}px; background: {page_colours()['page']}"
     return (
-        '<div style="flex: none"><p><b>Heat map</b></p><div style="display: flex; gap: 6px">'
-        f'<div style="font-size: {min(12, cell)}px">{listed}</div>'
-        f'<img alt="heat map of the correlations" width="{side}" height="{side}" '
-        f'style="{frame}" src="data:image/png;base64,{image}"></div>'
-        f'<p style="max-width: {_SIDE + 120}px">{words}</p></div>'
+        f'<div style="flex: 1 1 {_SIDE}px; {frame}"><p><b>Heat map</b></p>'
+        f"{picture}<p>{words}</p></div>"
     )
-
-
-def _png(found: HeatMap) -> bytes:
-    """Return the cells as an image of as many pixels."""
-    low, zero, high, noise = (
-        np.array(list(bytes.fromhex(page_colours()[name][1:])), dtype=np.float64)
-        for name in ("negative", "zero", "positive", "noise")
-    )
-    share = np.clip(found.cells / found.limit, -1, 1)[..., None]
-    colours = zero + (np.where(share < 0, low, high) - zero) * np.abs(share)
-    pixels = np.rint(np.where(np.isnan(share), noise, colours)).astype(np.uint8)
-    height, width, _ = pixels.shape
-    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
-
-    def chunk(kind: bytes, content: bytes) -> bytes:
-        check = struct.pack(">I", zlib.crc32(kind + content))
-        return struct.pack(">I", len(content)) + kind + content + check
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = (b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
@@ -18,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hushcov._words import counted
-from hushcov._words import number as plain_number
+from hushcov._words import count, counted, finite, typographic
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.exceptions import printable as plain_text
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
-from hushcov.release.description import GOOD, HOPELESS, ROUGH, UNRESOLVED, Description, describe
-from hushcov.release.pairs import View
-from hushcov.report.style import EXTRA, new_figure
+from hushcov.release.view import View
+from hushcov.report.style import EXTRA
+from hushcov.text.description import GOOD, HOPELESS, ROUGH, UNRESOLVED, Description, describe
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 def check_pages() -> None:
     """Refuse where a package is missing that pages need: before any work, or any charge."""
     _environment()
-    new_figure(1, 1)
 
 
 def page(
@@ -86,8 +83,9 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    for each in (number, count, counted, correlation, pixels):
+    for each in (count, counted, correlation, pixels, typographic):
         environment.filters[each.__name__] = each
+    environment.filters["number"] = page_number
     # Numbers keep every digit; the filter `tojson` leaves nothing that a browser takes for a tag.
     environment.policies["json.dumps_kwargs"] = {
         "allow_nan": False,
@@ -99,13 +97,13 @@ def _environment() -> Environment:
 
 @cache
 def page_colours() -> dict[str, str]:
-    """Colours of the style sheet by day, by their names."""
+    """Return the colours of the style sheet by day, by their names."""
     sheet = resources.files("hushcov.report").joinpath("assets", "colours.css").read_text()
     return dict(reversed(re.findall(r"--([\w-]+): (#\w{6});", sheet)))
 
 
 def verdict_colours(word: str) -> tuple[str, str]:
-    """Names of the colours of a verdict: of its word, and of what is behind it."""
+    """Return the names of two colours of a verdict: of its word, and of the panel behind it."""
     known = {GOOD: "good", ROUGH: "notice", HOPELESS: "warn"}
     return (known[word], f"{known[word]}-panel") if word in known else ("muted", "panel")
 
@@ -114,58 +112,38 @@ def _digest(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-# ---- numbers in words; templates have these as filters ----
+# ---- filters of the templates ----
 
 
-def number(value: float, digits: int = 3) -> str:
-    """A number to some significant digits: 0.0012, 12,345, 1.46e15."""
-    if not math.isfinite(value):
-        return "out of range"
-    text = plain_number(value, digits)
-    return "\N{MINUS SIGN}" + text[1:] if text.startswith("-") else text
+def page_number(value: float, digits: int = 3) -> str:
+    """Return a number with a printed minus sign."""
+    return typographic(finite(value, digits))
 
 
-def count(value: int) -> str:
-    """An integer exactly while it is short, else to four digits."""
-    return f"{value:,}" if abs(value) < 10_000_000 else number(float(value), 4)
-
-
-def percent(share: float) -> str:
-    """A share in percent, to two digits."""
-    return f"{number(100 * share, 2)} %"
-
-
-def correlation(value: float | None, digits: int = 3) -> str:
-    """A correlation, unless noise puts it beyond 1 or there is none."""
+def correlation(value: float | None) -> str:
+    """Return a correlation, unless noise puts it beyond 1 or there is none."""
     lost = value is None or is_noise(np.array(value))
-    return UNRESOLVED if value is None or lost else number(value, digits)
+    return UNRESOLVED if value is None or lost else page_number(value)
 
 
 def pixels(value: float) -> str:
-    """A coordinate of a picture."""
+    """Return a coordinate of a picture."""
     return f"{value:.4g}"
 
 
 def short(name: str, longest: int) -> str:
-    """A name of at most this many characters."""
+    """Return a name of at most this many characters."""
     return name if len(name) <= longest else name[: longest - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
-LARGEST = 10**18  # as many records as any mechanism takes
 #: Pairs that a page lists.
 MOST_ROWS = 200
-_SHORTEST_NAME, _LONGEST_NAME = 12, 60
-_MOST_NAMES = 100_000  # that a page may have all of
-_MOST_NAME_BYTES = 4_000_000  # of all names together
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A release as a page shows it: its description, and the names of its features.
-
-    `parameters` of a release that was read from a file may be anything, so that every number in
-    them is looked at before it is used.
-    """
+    """A release as a page shows it: its description, and the names of its features."""
 
     release: Release
     names: Sequence[str]
@@ -190,47 +168,20 @@ class Subject:
         """Number of features."""
         return self.release.n_features
 
-    @property
-    def why_not(self) -> str:
-        """Why some intervals are not to be believed, in words."""
-        return (
-            "The interval may not hold: most of the variance of a feature with values far away may "
-            "have been cut off. Transforms of such columns (log, winsorise, rank) lose less"
-        )
-
-    @property
-    def theorem(self) -> bool:
-        """Whether the constants are those of the paper's proof, which names the records needed."""
-        return "smallest_accurate_n" in self.release.parameters
-
-    @property
-    def inputs(self) -> Mapping[str, object]:
-        """The public inputs that the release names."""
-        found = self.release.parameters.get("inputs")
-        return found if isinstance(found, Mapping) else {}
-
-    def real(self, name: str) -> float | None:
-        """Return a public input that is a positive number; None if there is no sensible one."""
-        value = self.inputs.get(name)
-        if not isinstance(value, int | float) or isinstance(value, bool) or value > LARGEST:
-            return None
-        return float(value) if math.isfinite(value) and value > 0 else None
-
 
 def subject_of(release: Release) -> Subject:
-    """A release with the names of its features, or with their numbers."""
+    """Return a release with the names of its features, or with their numbers."""
     listed = release.column_names or tuple(map(str, range(release.n_features)))
     if len(listed) != release.n_features:
         raise ParameterError(
             f"column_names must be as many as features, {release.n_features}, got {len(listed)}: "
             "name every feature, or none."
         )
-    many = release.n_features > _MOST_NAMES
-    return Subject(release, _Names(listed) if many else page_names(listed))
+    return Subject(release, _Names(listed))
 
 
 class _Names(Sequence[str]):
-    """Names as a page shows them, of which few are asked for."""
+    """Names as a page shows them: of one line and short. Few of many are asked for."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
@@ -239,26 +190,15 @@ class _Names(Sequence[str]):
         return len(self._names)
 
     def __getitem__(self, place: Any) -> Any:
+        # Cut first, so that a name of a billion characters is not looked at in full.
         return short(printable(self._names[place][: _LONGEST_NAME + 1]), _LONGEST_NAME)
 
 
 def printable(text: str) -> str:
-    """Text of one line, without characters that steer how the text around them is shown."""
+    """Return text of one line, without characters that steer how text around them is shown."""
     return plain_text(text, "\N{REPLACEMENT CHARACTER}")
 
 
 def _shown(value: object) -> object:
     """Remove control characters from text for a template, unless the text is the page's own."""
     return printable(value) if type(value) is str else value
-
-
-def page_names(names: Sequence[str]) -> tuple[str, ...]:
-    """Names as the page shows them: of one line, and short enough for a page of bounded size."""
-    # Cut first, so that a name of a billion characters is not looked at in full.
-    cleaned = [printable(name[: _LONGEST_NAME + 1]) for name in names]
-    longest = _LONGEST_NAME
-    while longest > _SHORTEST_NAME:
-        if sum(len(name[:longest].encode()) for name in cleaned) <= _MOST_NAME_BYTES:
-            break
-        longest = max(_SHORTEST_NAME, longest // 2)
-    return tuple(short(name, longest) for name in cleaned)

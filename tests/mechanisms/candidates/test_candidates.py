@@ -25,7 +25,7 @@ from hushcov.mechanisms import candidates as room
 from hushcov.mechanisms.adaptive.pairs import PairValues
 from hushcov.mechanisms.candidates import Lags, Taper, best_taper, candidate_parameters, choose
 from hushcov.release.estimate import estimate
-from hushcov.release.pairs import covariance_intervals
+from hushcov.release.view import covariance_intervals
 from mechanisms.adaptive.tape import others, replayed
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 1}

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from hushcov._validation import check_integer
 from hushcov._words import counted, number
-from hushcov.answers.tables import check_parquet
+from hushcov.answers.files import check_parquet
 from hushcov.cli.options import INTEGER, JSON, Command
 from hushcov.cli.output import console, heading, paragraph, plain_table, show, steps
 from hushcov.exceptions import MissingPackageError

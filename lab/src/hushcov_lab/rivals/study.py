@@ -22,7 +22,7 @@ import numpy as np
 import scipy
 
 from hushcov._version import __version__
-from hushcov.answers.tables import write_table
+from hushcov.answers.files import write_table
 from hushcov_lab.benchmark.cells import Journal
 from hushcov_lab.benchmark.work import Task, run_tasks
 

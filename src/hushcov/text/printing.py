@@ -1,22 +1,106 @@
-"""How an answer is shown: as text, the same for `print` and on the command line, and as HTML."""
+"""How text looks in a terminal and in a notebook: headings, facts, tables, warnings and answers.
+
+A command writes to the screen, and `print` of an answer to a string; both look the same.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import click
 import numpy as np
 import numpy.typing as npt
+from rich import box
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
-from hushcov._words import number
+from hushcov._words import figure
 from hushcov.exceptions import printable
 
-if TYPE_CHECKING:
-    from rich.console import Console
+clean = printable
+
+#: Columns of a line: longer ones are hard to read.
+WIDEST = 100
+_INDENT = (0, 0, 0, 2)
+_LONGEST_NAME = 40
+
+
+# ---- in a terminal ----
+
+
+def show(out: Console, what: RenderableType) -> None:
+    """Print, without the blanks that rich leaves at line ends unless a terminal hides them."""
+    if out.is_terminal:
+        out.print(what)
+        return
+    with out.capture() as captured:
+        out.print(what)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip(), file=out.file)
+
+
+def heading(out: Console, text: str) -> None:
+    """Print a heading after an empty line."""
+    show(out, "")
+    show(out, Text(clean(text), style="bold"))
+
+
+def paragraph(out: Console, text: str, *, style: str = "") -> None:
+    """Print indented text, wrapped at words; lines of the text stay lines."""
+    show(out, Padding(Text(_lines(text), style=style), _INDENT))
+
+
+def warning(out: Console, text: str) -> None:
+    """Print a warning."""
+    paragraph(out, f"WARNING: {text}", style="bold red")
+
+
+def facts(out: Console, rows: Iterable[tuple[str, str]]) -> None:
+    """Print labels and values in two aligned columns."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True, style="cyan")
+    grid.add_column(overflow="fold")
+    for label, value in rows:
+        grid.add_row(clean(label), clean(value))
+    show(out, Padding(grid, _INDENT))
+
+
+def plain_table(*, gap: int = 1) -> Table:
+    """Return an empty table in the style of all commands."""
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
+
+
+def text_table(
+    titles: Iterable[str], rows: Iterable[Iterable[str]], *, folded: str | None = None
+) -> Table:
+    """Return a table of numbers; the column `folded` takes more lines where there is no room."""
+    table = plain_table()
+    for title in titles:
+        table.add_column(_lines(title), justify="right", no_wrap=title != folded, overflow="fold")
+    for row in rows:
+        table.add_row(*map(clean, row))
+    return table
+
+
+def _lines(text: str) -> str:
+    """Return text of our own, which may have several lines, with harmless characters."""
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def short_name(name: str) -> str:
+    """Return the name of a feature for a table: of one line and of moderate length."""
+    name = clean(name)
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+
+
+# ---- answers ----
 
 _MOST_LINES = 30  # of a table that is shown
 _SHORT = {  # titles of columns on a screen of usual width
@@ -26,7 +110,6 @@ _SHORT = {  # titles of columns on a screen of usual width
     "partial_correlation": "partial",
 }
 _RARE = ("noise", "hidden")  # columns that are left out where all of them are "no"
-_WHOLE = 1e4, 1e9  # numbers between these are written without an exponent
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +129,7 @@ class AnswerPage:
         return len(next(iter(self.table.values()), ()))
 
     def columns(self) -> list[tuple[str, bool, list[str]]]:
-        """Titles, whether a column holds words, and its first entries as people read them."""
+        """Return titles, whether a column holds words, and its first entries in words."""
         found, before = [], ""
         for name, follows in zip(self.table, [*list(self.table)[1:], ""], strict=True):
             column = self.table[name][:_MOST_LINES]
@@ -57,8 +140,8 @@ class AnswerPage:
             elif column.dtype == bool:
                 texts = ["yes" if value else "no" for value in column]
             else:
-                told = "lower" in (name, follows, before)
-                digits = self._digits() if told else [3] * len(column)
+                bounded = "lower" in (name, follows, before)
+                digits = self._digits() if bounded else [3] * len(column)
                 none = "not found" if "correlation" in name else "none"
                 each = zip(column.tolist(), digits, strict=True)
                 texts = [figure(value, exact, none=none) for value, exact in each]
@@ -67,7 +150,7 @@ class AnswerPage:
         return found
 
     def _digits(self) -> list[int]:
-        """Digits of values with intervals: as many as tell the ends apart, three at least."""
+        """Return how many digits tell the ends of intervals apart, at least three."""
         low, high = (self.table[name][:_MOST_LINES] for name in ("lower", "upper"))
         with np.errstate(all="ignore"):
             places = np.ceil(np.log10(np.maximum(np.abs(low), np.abs(high)) / (high - low))) + 1
@@ -81,10 +164,8 @@ class AnswerPage:
 
     def write(self, out: Console, where: str) -> None:
         """Print to a console; `where` all lines of a long table are."""
-        from hushcov._printing import clean, facts, heading, paragraph, plain_table, show, warning
-
-        heading(out, clean(self.title))
-        facts(out, [(clean(label), clean(sentence)) for label, sentence in self.facts])
+        heading(out, self.title)
+        facts(out, self.facts)
         if self.n_lines:
             table, columns = plain_table(), self.columns()
             for title, words, _ in columns:  # names may be broken, numbers never
@@ -105,15 +186,18 @@ class AnswerPage:
             warning(out, clean(self.warning))
 
     def __str__(self) -> str:
-        from rich.console import Console
 
-        from hushcov._printing import WIDEST
-
-        # In a notebook rich would write to the page, and not to the string.
-        plain: dict[str, Any] = {"force_terminal": False, "force_jupyter": False}
-        plain |= {"markup": False, "highlight": False, "emoji": False}
         stream = io.StringIO()
-        self.write(Console(file=stream, width=WIDEST, **plain), "frame() has all")
+        out = Console(
+            file=stream,
+            width=WIDEST,
+            force_terminal=False,
+            force_jupyter=False,  # in a notebook rich would write to the page, not to the string
+            markup=False,
+            highlight=False,
+            emoji=False,
+        )
+        self.write(out, "frame() has all")
         return stream.getvalue().strip("\n")
 
     def html(self) -> str:
@@ -142,19 +226,10 @@ class AnswerPage:
 
 
 def _html(text: str) -> str:
-    """Text as a page shows it: without tags, and without signs that steer how it is shown."""
+    """Return text as a page shows it: without tags and characters that steer how it is shown."""
     return escape(printable(text))
 
 
 def between(level: float) -> str:
     """Say what an interval is."""
     return f"the true value is between lower and upper in {100 * level:.4g} % of releases"
-
-
-def figure(value: float, digits: int = 3, *, none: str = "none") -> str:
-    """A number to some digits, as people write it: 49,800; `none` where there is none."""
-    if np.isnan(value):
-        return none
-    if not _WHOLE[0] <= abs(value) < _WHOLE[1]:
-        return number(value + 0.0, digits)  # no -0
-    return f"{float(f'{value:.{digits}g}'):,.0f}"

@@ -6,7 +6,7 @@ the same wherever it appears.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,13 +19,13 @@ from hushcov.postprocess import (
     is_noise,
     is_sparse,
     normal_interval,
-    row_blocks,
     stored_above,
     symmetric_sparse,
     universal_threshold,
     upper_pairs,
     values_at,
 )
+from hushcov.postprocess.strongest import Pairs, Scan, scan
 from hushcov.release.coverage import (
     Coverage,
     MeanTable,
@@ -58,92 +58,6 @@ KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
 Places = tuple[IntArray, IntArray]
 
 
-# ---- pairs of a matrix, and the strongest of them ----
-
-
-@dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs of two features, row before column, each with a value."""
-
-    rows: IntArray
-    columns: IntArray
-    values: FloatArray
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def at(self, chosen: IndexArray | BoolArray | slice) -> Pairs:
-        """Return some of the pairs."""
-        return Pairs(self.rows[chosen], self.columns[chosen], self.values[chosen])
-
-    def strongest_first(self) -> Pairs:
-        """Return all pairs by the size of their values; equal ones stay in order."""
-        return self.at(np.argsort(-np.abs(self.values), kind="stable"))
-
-    @property
-    def places(self) -> list[tuple[int, int]]:
-        """Row and column of each pair."""
-        return list(zip(self.rows.tolist(), self.columns.tolist(), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Scan:
-    """The strongest pairs of a matrix, row by row.
-
-    `total` counts those that were looked for, and no pair that was left out is larger than
-    `cutoff`, which is None if none was.
-    """
-
-    pairs: Pairs
-    total: int
-    cutoff: float | None
-
-
-def scan(matrix: Matrix, factors: FloatArray, *, most: int, above: float = 0.0) -> Scan:
-    """Return the `most` strongest entries above the diagonal whose size is more than `above`.
-
-    Entries are multiplied by the factors of their two features. What is not a finite number then
-    is left out. Of a dense matrix only some rows are looked at at a time.
-    """
-    if is_sparse(matrix):
-        rows, columns, values = upper_pairs(matrix)
-        values = values * (factors[rows] * factors[columns])
-        found = Pairs(rows, columns, values)
-        there = np.isfinite(values) & (np.abs(values) > above)
-        found = found if there.all() else found.at(there)
-        kept = strongest(found, most)
-        return Scan(kept, len(found), _cutoff(found, kept))
-    nowhere = np.empty(0, dtype=np.int64)
-    held, total, left_out = Pairs(nowhere, nowhere, np.empty(0)), 0, 0.0
-    for block in row_blocks(len(factors)):
-        values = matrix[block] * np.multiply.outer(factors[block], factors)
-        sizes = np.triu(np.abs(values), block.start + 1)
-        sizes[~np.isfinite(sizes)] = 0.0
-        total += int(np.count_nonzero(sizes > above))
-        rows, columns = np.nonzero(sizes > max(above, left_out))
-        together = Pairs(
-            np.concatenate([held.rows, rows + block.start]),
-            np.concatenate([held.columns, columns]),
-            np.concatenate([held.values, values[rows, columns]]),
-        )
-        held = strongest(together, most)
-        left_out = max(left_out, _cutoff(together, held) or 0.0)
-    return Scan(held, total, left_out or None)
-
-
-def strongest(pairs: Pairs, most: int) -> Pairs:
-    """Return at most so many pairs, in their order."""
-    if len(pairs) <= most:
-        return pairs
-    kept = np.argpartition(np.abs(pairs.values), len(pairs) - most)[len(pairs) - most :]
-    return pairs.at(np.sort(kept))
-
-
-def _cutoff(pairs: Pairs, kept: Pairs) -> float | None:
-    """Return the size that no pair left out exceeds."""
-    return None if len(kept) == len(pairs) else float(np.abs(kept.values).min(initial=np.inf))
-
-
 def released_places(release: Release) -> Places:
     """Return rows and columns of the selected pairs, the smaller one first, row by row."""
     if is_sparse(release.integers):
@@ -152,6 +66,33 @@ def released_places(release: Release) -> Places:
     rows, columns = release.selected.min(axis=0), release.selected.max(axis=0)
     order = np.lexsort((columns, rows))
     return rows[order], columns[order]
+
+
+def released_among(release: Release, places: IntArray) -> BoolArray:
+    """Return which pairs among these features the release holds, and the diagonal."""
+    n = len(places)
+    if release.selected is None:
+        return np.ones((n, n), dtype=bool)
+    known = np.eye(n, dtype=bool)
+    if is_sparse(release.integers):
+        there = release.integers[places][:, places].tocoo()
+        known[there.row, there.col] = True
+        return known
+    place = np.full(release.n_features, -1)
+    place[places] = np.arange(n)
+    rows, columns = place[release.selected]
+    inside = (rows >= 0) & (columns >= 0)
+    known[rows[inside], columns[inside]] = known[columns[inside], rows[inside]] = True
+    return known
+
+
+def paired_with(release: Release, features: IntArray) -> IntArray:
+    """Return the other features that the release holds a pair of with one of these, in order."""
+    if is_sparse(release.integers):
+        near = np.unique(release.integers[features].indices)
+    else:
+        near = np.flatnonzero(release.released[features].any(axis=0))
+    return np.asarray(np.setdiff1d(near, features), dtype=np.int64)
 
 
 def ratio(values: FloatArray, by: FloatArray) -> FloatArray:
@@ -412,7 +353,7 @@ class View:
             found = found.at(~release.exclude_each_other(found.rows, found.columns))
             found = found.at(~(self.constant[found.rows] | self.constant[found.columns]))
             most = max(1, _UNTHRESHOLDED * release.n_features)
-            return strongest(found, most).strongest_first(), 0
+            return found.strongest(most).strongest_first(), 0
         if release.selected is not None:
             rows, columns = released_places(release)
             passed = np.abs(values_at(release.integers, rows, columns)) * release.unit
@@ -431,7 +372,7 @@ class View:
         there &= ~(self.constant[rows] | self.constant[columns])
         there &= ~release.exclude_each_other(rows, columns)
         total -= int(np.count_nonzero(~there))
-        found = strongest(found.at(there), most)
+        found = found.at(there).strongest(most)
         sizes = np.abs(found.values)  # what only noise puts beyond 1 comes last
         return found.at(np.lexsort((-sizes, sizes > 1))), total
 
@@ -450,6 +391,28 @@ class View:
         rows, columns = pairs.rows, pairs.columns
         found = self.within_1(pairs.values, self.deviation[rows] * self.deviation[columns])
         return np.where(self.lost[rows] | self.lost[columns], np.nan, found)
+
+    def correlation_matrix(self, places: IntArray | None = None) -> Matrix:
+        """Return the estimate over the released standard deviations; NaN where it was not found.
+
+        That is for features without a deviation, and where noise puts a correlation beyond 1. With
+        `places` it is that of some features, as an array.
+        """
+        unit = np.where(self.lost | (self.unit == 0), np.nan, self.unit)
+        matrix, deviation = self.matrix, self.deviation
+        if places is not None:
+            matrix, unit, deviation = matrix[places][:, places], unit[places], deviation[places]
+        ones = np.where(np.isnan(unit), np.nan, 1.0)
+        if is_sparse(self.release.integers) and places is None:
+            rows, columns, values = upper_pairs(matrix)
+            size = deviation[rows] * deviation[columns]
+            values = self.within_1(values / (unit[rows] * unit[columns]), size)
+            return symmetric_sparse((rows, columns), values, ones)
+        matrix = matrix.toarray() if is_sparse(matrix) else matrix
+        size = np.multiply.outer(deviation, deviation)
+        result = self.within_1(matrix / np.multiply.outer(unit, unit), size)
+        np.fill_diagonal(result, ones)
+        return result
 
     def listed(self, most: int, level: float = LEVEL) -> PairTable:
         """Return the first of the pairs found."""
@@ -579,8 +542,13 @@ def _excludes_zero(ends: FloatArray) -> BoolArray:
     return np.asarray((ends[0] > 0) | (ends[1] < 0))
 
 
-def view(release: Release) -> View:
-    """Return the view of a release; pairs are looked for when they are first asked for."""
+def view(release: Release, among: IntArray | None = None) -> View:
+    """Return the view of a release; pairs are looked for when they are first asked for.
+
+    Of a large sparse release the estimate is that of the features `among` alone.
+    """
+    if among is not None and is_sparse(release.integers) and release.making.structure is None:
+        return replace(view(_part(release, among)), release=release)
     rule, threshold = rule_of(release)
     matrix = estimate(release)
     if not is_sparse(matrix) and np.count_nonzero(matrix) <= matrix.size // 2:
@@ -590,6 +558,20 @@ def view(release: Release) -> View:
         usual = np.full(release.n_features, release.parameter("inputs", "scale") or 1.0)
     unit = np.where(variances > 0, np.sqrt(np.maximum(variances, 0.0)), usual)
     return View(release, matrix, unit, (unit > 0) & ~(variances > 0), rule, threshold)
+
+
+def _part(release: Release, among: IntArray) -> Release:
+    """Return a sparse release with the pairs among some features alone."""
+    part, own = release.integers[among], np.arange(release.n_features)
+    rows = np.repeat(among, np.diff(part.indptr))
+    inside = np.isin(part.indices, among) & (part.indices != rows)
+    where = (
+        np.concatenate([rows[inside], own]),
+        np.concatenate([part.indices[inside].astype(np.int64), own]),
+    )
+    values = np.concatenate([part.data[inside], release.integers.diagonal()])
+    matrix = sparse.csr_array((values, where), shape=release.integers.shape)
+    return replace(release, integers=matrix, feature_scale=scales_of(release))
 
 
 def rule_of(release: Release) -> tuple[str, float]:
