@@ -111,7 +111,7 @@ def test_python_names_what_is_missing(core_alone):
 
 def test_anybody_can_add_a_mechanism_a_command_and_an_estimator(core_alone, monkeypatch):
     added = {
-        "hushcov.mechanisms": ("mine", "hushcov.mechanisms.gaussian.room:GAUSSIAN"),
+        "hushcov.mechanisms": ("mine", "hushcov.mechanisms.gaussian.plan:GAUSSIAN"),
         "hushcov.commands": ("weigh", "hushcov.cli.show:command"),
         "hushcov.estimators": ("MineCovariance", "hushcov.estimators:GaussianCovariance"),
     }

@@ -23,7 +23,7 @@ from hushcov.kernel.noise import Entropy
 from hushcov.metrics import operator_norm_error
 from hushcov.paper.mechanism import release_multiscale
 from hushcov.paper.parameters import theorem_parameters
-from hushcov.paper.room import plan_multiscale
+from hushcov.paper.plan import plan_multiscale
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 TARGET = 0.1

@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.progress import Progress
 
 from hushcov.inputs import CalibratedInputs
-from hushcov.paper.room import CHOICES, plan_multiscale, score_design
+from hushcov.paper.plan import CHOICES, plan_multiscale, score_design
 
 SETTINGS = {"gate": 5_000_000, "value": 1_000_000}
 LABELS = {

@@ -17,9 +17,9 @@ import time
 import numpy as np
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, predicting
-from hushcov.mechanisms.gaussian import room as gaussian
-from hushcov.mechanisms.screened import room as screened
-from hushcov.paper import room as multiscale
+from hushcov.mechanisms.gaussian import plan as gaussian
+from hushcov.mechanisms.screened import plan as screened
+from hushcov.paper import plan as multiscale
 from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records, sparse_covariance
 

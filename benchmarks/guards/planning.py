@@ -50,9 +50,9 @@ def command(options: str) -> str:
 def planning(mechanism: str) -> str:
     return (
         "import numpy as np\nfrom hushcov.planning import Request, named\n"
-        f"request, room = Request(5, 1.0, 1e-6), named('{mechanism}')\nMARK()\n"
+        f"request, mechanism = Request(5, 1.0, 1e-6), named('{mechanism}')\nMARK()\n"
         "inputs, stages = request.divide(100_000, 1000)\n"
-        "request.plan(inputs, stages, room.plan(inputs), np.ones(1000))"
+        "request.plan(inputs, stages, mechanism.plan(inputs), np.ones(1000))"
     )
 
 

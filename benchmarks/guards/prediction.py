@@ -21,7 +21,7 @@ from hushcov.inputs import CalibratedInputs
 from hushcov.kernel.noise import Entropy
 from hushcov.metrics import operator_norm_error
 from hushcov.paper.mechanism import release_multiscale
-from hushcov.paper.room import plan_multiscale
+from hushcov.paper.plan import plan_multiscale
 from hushcov.simulate import sparse_covariance, wishart_moments
 
 CELLS = [

@@ -16,10 +16,10 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli import plan
 from hushcov.cli.plan import Planner
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.screened.room import plan_screened
-from hushcov.paper import room
+from hushcov.mechanisms.screened.plan import plan_screened
+from hushcov.paper import plan as paper_plan
 from hushcov.paper.mechanism import Design, calibrated_parameters
-from hushcov.paper.room import MultiscalePlan, multiscale_inputs
+from hushcov.paper.plan import MultiscalePlan, multiscale_inputs
 from hushcov.planning import COMPARED_MODELS, Comparison, Forecast, Request, predicted, smallest_n
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -44,11 +44,11 @@ def _compare(inputs, **_) -> Comparison:
 
 
 class StandIn:
-    """A room with a design of one fact."""
+    """A mechanism with a design of one fact."""
 
     def __init__(self, name):
-        room = predicted()[name]
-        self.name, self.slow = name, room.slow
+        mechanism = predicted()[name]
+        self.name, self.slow = name, mechanism.slow
 
     def plan(self, inputs):
         return self
@@ -408,7 +408,7 @@ def chosen_multiscale(monkeypatch):
         parameters = calibrated_parameters(inputs, fixed, reconstruction)
         return MultiscalePlan(parameters, dict.fromkeys(MODELS, 0.1))
 
-    monkeypatch.setattr(room, "plan_multiscale", choose)
+    monkeypatch.setattr(paper_plan, "plan_multiscale", choose)
 
 
 def test_the_design_of_multiscale_in_words(chosen_multiscale, planned, monkeypatch):

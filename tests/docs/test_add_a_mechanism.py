@@ -15,7 +15,7 @@ from test_proofs import docstring_problems, steps_in_code, steps_in_page
 ROOT = DOCS.parent
 PAGE = blocks((DOCS / "add-a-mechanism.md").read_text())
 LIST = "src/hushcov/planning/registry.py"
-LAST = '    "multiscale = paper.room:MULTISCALE",\n'
+LAST = '    "multiscale = paper.plan:MULTISCALE",\n'
 PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1")
 
 

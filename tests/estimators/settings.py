@@ -19,9 +19,9 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
-from hushcov.paper import room
+from hushcov.paper import plan as paper_plan
 from hushcov.paper.mechanism import calibrated_parameters
-from hushcov.paper.room import _STARTS, MultiscalePlan, _predictions
+from hushcov.paper.plan import _STARTS, MultiscalePlan, _predictions
 from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 
@@ -89,7 +89,7 @@ def skip_search(monkeypatch):
     monkeypatch.setattr(
         hushcov.planning, "compare", lambda inputs, **_: compare(inputs, refine=False)
     )
-    for module in (hushcov.paper.estimator, room):
+    for module in (hushcov.paper.estimator, paper_plan):
         monkeypatch.setattr(module, "plan_multiscale", plan_without_search)
 
 

@@ -30,7 +30,7 @@ from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.release import Release
 from hushcov.steps import complete
 from hushcov.tables.sources import ArrayRecords
-from hushcov_lab.peers import room as peers_room
+from hushcov_lab.peers import plan as peers_plan
 from hushcov_lab.peers import row_top_k
 from mechanisms.screened.settings import DESIGN
 from project import modules
@@ -196,7 +196,7 @@ def trace_leaked(monkeypatch):
         return Release(**fields | {"parameters": fields["parameters"] | seen})
 
     monkeypatch.setattr(row_top_k, "row_bounded_gram", watched)
-    monkeypatch.setattr(peers_room, "Release", document_with_it)
+    monkeypatch.setattr(peers_plan, "Release", document_with_it)
 
 
 def size_leaked(monkeypatch):

@@ -18,7 +18,7 @@ from hushcov.exceptions import (
     ParameterError,
     SeededNoiseWarning,
 )
-from hushcov.planning import compare, fit_memory, forecast, registry, told
+from hushcov.planning import candidate_mechanisms, compare, fit_memory, forecast, registry
 from hushcov.release import Release
 from hushcov.release.findings import constant_features
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -99,9 +99,9 @@ def test_rooms_refuse_for_themselves():
     with pytest.raises(ParameterError, match="must be left out with row-top-k"):
         request.plan(*request.divide(10_000, D), plan, np.ones(D))
     with pytest.raises(ParameterError, match="is required by candidates"):
-        registry.check_told("candidates", None)
+        registry.check_candidates("candidates", None)
     assert [each.mechanism for each in compare(inputs).forecasts] != []
-    assert {each.mechanism for each in compare(inputs).forecasts} == set(told())
+    assert {each.mechanism for each in compare(inputs).forecasts} == set(candidate_mechanisms())
     assert "2 columns apart" in str(compare(inputs))
 
 

@@ -20,7 +20,7 @@ PLACES = {
 }
 #: Who may have the records of a session: the paper's slice, which draws for its own tests, and
 #: estimators that go on with the records that were counted.
-UNWRAPS = {"paper/room.py", "estimators/scaled.py"}
+UNWRAPS = {"paper/plan.py", "estimators/scaled.py"}
 
 
 def functions(path):
@@ -65,7 +65,7 @@ def test_one_place_draws_and_spends():
 
 def test_few_have_the_records_of_a_session():
     found = set(places(lambda node: "unwrap" in names_called(node)))
-    found |= {"paper/room.py"} if "unwrap" in (SOURCE / "paper" / "room.py").read_text() else set()
+    found |= {"paper/plan.py"} if "unwrap" in (SOURCE / "paper" / "plan.py").read_text() else set()
     assert found == UNWRAPS
 
 

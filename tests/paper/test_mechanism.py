@@ -17,7 +17,7 @@ from hushcov.kernel.grids import IntegerGrid
 from hushcov.kernel.noise import Entropy, entropy_source
 from hushcov.kernel.sums.gram import second_moments
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
-from hushcov.paper import room
+from hushcov.paper import plan as paper_plan
 from hushcov.paper.mechanism import (
     Design,
     calibrated_parameters,
@@ -315,7 +315,7 @@ def test_a_delta_below_what_finite_precision_costs_is_refused():
 @pytest.mark.parametrize(("reconstruction", "design"), [("value", VALUE), ("gate", GATE)])
 def test_a_score_is_exact_or_at_least_what_is_enough(reconstruction, design):
     """What a search rejects need not be drawn to the end, and everything else is."""
-    score = functools.partial(room.score_design, INPUTS, reconstruction, design)
+    score = functools.partial(paper_plan.score_design, INPUTS, reconstruction, design)
     exact = score()
     for enough in exact * np.array([0.05, 0.5, 0.9, 0.999]):
         assert enough <= score(enough) <= exact
@@ -324,12 +324,12 @@ def test_a_score_is_exact_or_at_least_what_is_enough(reconstruction, design):
 
 @pytest.mark.slow
 def test_a_search_that_draws_every_error_to_the_end_finds_the_same_design(monkeypatch):
-    found = [room.plan_multiscale.__wrapped__(INPUTS, "value")]
-    scores, exact = [], room.score_design
+    found = [paper_plan.plan_multiscale.__wrapped__(INPUTS, "value")]
+    scores, exact = [], paper_plan.score_design
     monkeypatch.setattr(
-        room, "score_design", lambda *known: scores.append(known) or exact(*known[:3])
+        paper_plan, "score_design", lambda *known: scores.append(known) or exact(*known[:3])
     )
-    found.append(room.plan_multiscale.__wrapped__(INPUTS, "value"))
+    found.append(paper_plan.plan_multiscale.__wrapped__(INPUTS, "value"))
     assert len(scores) == len({design for *_, design, _ in scores}) > 20
     assert found[0].parameters.design == found[1].parameters.design
     assert found[0].predicted_error == found[1].predicted_error

@@ -14,7 +14,7 @@ import pytest
 
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, HopelessError
-from hushcov.mechanisms.adaptive.room import ADAPTIVE
+from hushcov.mechanisms.adaptive.plan import ADAPTIVE
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.planning import Request, forecast, forecast_families
 from hushcov.planning.comparison import families, family_error, smallest_for

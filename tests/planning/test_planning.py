@@ -10,11 +10,11 @@ import pytest
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.noise import Entropy
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.gaussian.room import predict_gaussian
+from hushcov.mechanisms.gaussian.plan import predict_gaussian
 from hushcov.metrics import operator_norm_error
-from hushcov.paper import room
+from hushcov.paper import plan as paper_plan
 from hushcov.paper.mechanism import release_multiscale
-from hushcov.paper.room import plan_multiscale
+from hushcov.paper.plan import plan_multiscale
 from hushcov.planning.comparison import smallest_error
 from hushcov.postprocess import hard_threshold, universal_threshold
 from hushcov.predicting import REFERENCE_MODELS, reference, support_norms
@@ -116,8 +116,8 @@ def test_norms_of_several_supports_at_once():
 def test_sampling_noise_of_large_references_has_the_covariances_of_normal_moments(model):
     """Of an entry with itself and with its neighbour in the list. False-alarm rate 1e-6."""
     ref = reference(model, 300, 5, 300)
-    assert len(ref.matrix) > room._LARGE
-    noise = np.array([room._sampling_noise.__wrapped__(ref, seed)[0] for seed in range(200)])
+    assert len(ref.matrix) > paper_plan._LARGE
+    noise = np.array([paper_plan._sampling_noise.__wrapped__(ref, seed)[0] for seed in range(200)])
     i, j = ref.rows, ref.columns
     for k, m, other in ((i, j, noise), (*np.roll([i, j], 1, axis=1), np.roll(noise, 1, axis=1))):
         S = ref.matrix
@@ -136,7 +136,7 @@ def test_tests_drawn_kind_by_kind_are_those_drawn_entry_by_entry(tests, chance):
     """Entries with a selected test, and their numbers, by kind. False-alarm rate 1e-6."""
     generator, n_entries = np.random.default_rng(0), int(10_001 / chance)
     chances = np.array([0.0, chance / 2, chance])
-    at, number = room._selected(tests, chances, n_entries, generator)
+    at, number = paper_plan._selected(tests, chances, n_entries, generator)
     assert len(np.unique(at)) == len(at)
     assert at.max() < n_entries
     assert number.min() >= 1

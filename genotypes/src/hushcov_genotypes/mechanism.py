@@ -21,7 +21,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.kernel.records.base import Progress
-from hushcov.mechanisms.room import SCALES, Facts, budget_words, certified_words
+from hushcov.mechanisms.plan import SCALES, Facts, budget_words, certified_words
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps.norms import Mass

@@ -49,14 +49,15 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.accounting.guarantee import odds_of, promise_words
 from hushcov.kernel.grids import Bounds, check_bounds
-from hushcov.mechanisms.room import MechanismPlan
+from hushcov.mechanisms.plan import MechanismPlan
 from hushcov.planning import (
     COMPARED_MODELS,
     Caution,
     Families,
     Forecast,
     Request,
-    check_told,
+    candidate_mechanisms,
+    check_candidates,
     comparable,
     compare,
     default_mechanism,
@@ -65,7 +66,6 @@ from hushcov.planning import (
     named,
     predicted,
     smallest_n,
-    told,
 )
 from hushcov.planning.comparison import (
     USUAL_SPARSITY,
@@ -127,7 +127,7 @@ _RELATED = {
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(tuple(dict.fromkeys((*predicted(), *told(), *_SLICES)))),
+    type=click.Choice(tuple(dict.fromkeys((*predicted(), *candidate_mechanisms(), *_SLICES)))),
     multiple=True,
     help="What would be run; may be repeated. With these options or a figure, row sparsity 5 is "
     " assumed where none is given.  [default: all]",
@@ -191,7 +191,7 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
         drop_nulls=options["drop_nulls"],
     )
     for name in mechanisms:
-        check_told(name, candidates)
+        check_candidates(name, candidates)
     able = comparable(candidates)
     planner = Planner(
         request,

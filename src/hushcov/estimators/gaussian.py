@@ -23,9 +23,9 @@ from hushcov.mechanisms.gaussian.mechanism import (
     parameters_for_sums,
     release_gaussian_sums,
 )
-from hushcov.mechanisms.gaussian.room import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
-from hushcov.mechanisms.room import MechanismPlan
-from hushcov.mechanisms.screened.room import SCREENED, PlannedScreened, ScreenedPlan
+from hushcov.mechanisms.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
+from hushcov.mechanisms.plan import MechanismPlan
+from hushcov.mechanisms.screened.plan import SCREENED, PlannedScreened, ScreenedPlan
 from hushcov.planning import Plan
 
 
@@ -87,21 +87,21 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
 
     def _sparse(self, n_features: int) -> bool:
         """Every pair is released, unless it is known which ones may covary."""
-        return self._sparse_checked(self._told)
+        return self._sparse_checked(self._has_candidates)
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
-        room, level = self._threshold()
-        if self.row_norm is not None and self._told:
+        mechanism, level = self._threshold()
+        if self.row_norm is not None and self._has_candidates:
             raise ParameterError(
                 "bandwidth and candidate_pairs must be left out with row_norm, "
                 "partial_fit and fit_statistics, which are for sums of all pairs: use fit, and "
                 "leave the others as they are."
             )
         sparse = self._sparse(inputs.n_features)
-        return room.plan(inputs, sparse=sparse, row_norm=self.row_norm, level=level)
+        return mechanism.plan(inputs, sparse=sparse, row_norm=self.row_norm, level=level)
 
     def _threshold(self) -> tuple[GaussianNoise, float | None]:
-        """Return which room it is, and the threshold where it is a number of one's own."""
+        """Return which mechanism it is, and the threshold where it is a number of one's own."""
         level = self._check_threshold(
             self.threshold, "universal", at_most=math.inf, cure="follows from the noise."
         )
@@ -136,8 +136,8 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
             self._name_features(statistics)
             parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
             scale = self._scale_of(record_map)
-            room, level = self._threshold()
-            chosen = room.thresholded(parameters, level, usual=self.row_norm is None)
+            mechanism, level = self._threshold()
+            chosen = mechanism.thresholded(parameters, level, usual=self.row_norm is None)
             plan = request.plan(inputs, stages, chosen, scale)
             self._keep(plan)
             self._heed(*plan.cautions)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hushcov.candidates import Candidates
     from hushcov.kernel.noise import Entropy
     from hushcov.kernel.records.units import Units
-    from hushcov.mechanisms.room import MechanismPlan
+    from hushcov.mechanisms.plan import MechanismPlan
     from hushcov.planning import Plan, Request
     from hushcov.steps.counting import Counted, Counting
 
@@ -440,7 +440,7 @@ class ScaledCovariance(PrivateCovariance):
         given = self.sparse_output
         if not isinstance(given, bool | np.bool_):
             check_choice("sparse_output", given, ("auto",))
-            given = self._told or n_features > LARGEST_DENSE
+            given = self._has_candidates or n_features > LARGEST_DENSE
         return self._sparse_checked(bool(given))
 
     def _sparse_checked(self, sparse: bool) -> bool:
@@ -453,7 +453,7 @@ class ScaledCovariance(PrivateCovariance):
         return sparse
 
     @property
-    def _told(self) -> bool:
+    def _has_candidates(self) -> bool:
         """Whether it was said which pairs may covary."""
         return self.bandwidth is not None or self.candidate_pairs is not None
 
@@ -473,7 +473,7 @@ class ScaledCovariance(PrivateCovariance):
         most, cure = LARGEST_FEATURES, "it is the number of columns."
         d = check_integer("n_features", n_features, at_least=1, at_most=most, cure=cure)
         declared: Any = self.row_sparsity
-        if self._told:
+        if self._has_candidates:
             from hushcov.candidates import read_candidates
 
             names = list(map(str, getattr(self, "feature_names_in_", ())))

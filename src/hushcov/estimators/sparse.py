@@ -14,12 +14,12 @@ from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning import check_installed, default_mechanism, mechanisms, told
+from hushcov.planning import candidate_mechanisms, check_installed, default_mechanism, mechanisms
 from hushcov.release import Structure
 from hushcov.release.estimate import factors_of
 
 if TYPE_CHECKING:
-    from hushcov.mechanisms.room import MechanismPlan
+    from hushcov.mechanisms.plan import MechanismPlan
     from hushcov.planning import Comparison, Plan
     from hushcov.release.findings import ErrorEstimate
 
@@ -121,15 +121,15 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
         """Return which mechanism is run for so many features."""
         self._check_mechanism()
         if self.mechanism == "auto":
-            return default_mechanism(known=self._told).name
-        if self._told and self.mechanism not in told():
-            able = [name for name in told() if name in mechanisms()]
+            return default_mechanism(known=self._has_candidates).name
+        if self._has_candidates and self.mechanism not in candidate_mechanisms():
+            able = [name for name in candidate_mechanisms() if name in mechanisms()]
             raise ParameterError(
                 f"mechanism must be {' or '.join(map(repr, [*able, 'auto']))} with bandwidth or "
                 f"candidate_pairs, got {self.mechanism!r}, which looks at all pairs: leave one of "
                 "them out."
             )
-        if self._told:
+        if self._has_candidates:
             return self.mechanism
         able = [name for name, each in mechanisms().items() if each.sparse]
         if self._sparse(n_features) and self.mechanism not in able:

@@ -41,8 +41,8 @@ from hushcov.mechanisms.adaptive.pairs import (
     value_noise,
     with_errors,
 )
-from hushcov.mechanisms.adaptive.room import PlannedAdaptive
-from hushcov.mechanisms.room import (
+from hushcov.mechanisms.adaptive.plan import PlannedAdaptive
+from hushcov.mechanisms.plan import (
     DENSE_BYTES,
     SCALES,
     Facts,

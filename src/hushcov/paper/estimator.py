@@ -25,7 +25,7 @@ from hushcov.paper.mechanism import (
     release_multiscale,
 )
 from hushcov.paper.parameters import theorem_parameters
-from hushcov.paper.room import MultiscalePlan, plan_multiscale
+from hushcov.paper.plan import MultiscalePlan, plan_multiscale
 from hushcov.paper.samplers import RECONSTRUCTIONS
 from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments

@@ -18,7 +18,7 @@ from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
 from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import TheoremParameters
 from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
-from hushcov.paper.room import MULTISCALE
+from hushcov.paper.plan import MULTISCALE
 from hushcov.planning import Caution
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")

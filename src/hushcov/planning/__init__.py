@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     )
     from hushcov.planning.plan import Caution, Plan, Request, hopeless_because, large_delta
     from hushcov.planning.registry import (
+        candidate_mechanisms,
+        check_candidates,
         check_installed,
         check_memory,
-        check_told,
         comparable,
         default_mechanism,
         fit_memory,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         mechanisms,
         named,
         predicted,
-        told,
         total_memory,
     )
 
@@ -34,6 +34,6 @@ __getattr__ = lazy(
     __name__,
     comparison="Comparison Families Family compare forecast_families smallest_n",
     plan="Caution Plan Request hopeless_because large_delta",
-    registry="check_installed check_memory check_told comparable default_mechanism fit_memory "
-    "forecast mechanisms named predicted told total_memory",
+    registry="candidate_mechanisms check_candidates check_installed check_memory comparable "
+    "default_mechanism fit_memory forecast mechanisms named predicted total_memory",
 )

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.screened.room import plan_screened, predicted_errors
+from hushcov.mechanisms.screened.plan import plan_screened, predicted_errors
 from hushcov.planning.plan import Request
 from hushcov.planning.registry import comparable, default_mechanism, forecast, with_missing
 from hushcov.predicting import COMPARED_MODELS, DENSE, FACTOR, Forecast

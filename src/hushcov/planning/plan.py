@@ -27,8 +27,8 @@ from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.kernel.grids import Bounds
 from hushcov.kernel.session import Session
-from hushcov.mechanisms.room import SCALES, MechanismPlan
-from hushcov.planning.registry import check_memory, check_told, with_missing
+from hushcov.mechanisms.plan import SCALES, MechanismPlan
+from hushcov.planning.registry import check_candidates, check_memory, with_missing
 from hushcov.predicting import Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared, Stage
@@ -310,7 +310,7 @@ class Request:
         if chosen.forecast is not None:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
-        check_told(name, self.candidates)
+        check_candidates(name, self.candidates)
         prepared, candidates = not self.known_mean, self.candidates
         check_memory(name, n, d, sparse=sparse, prepared=prepared, candidates=candidates)
         # A mechanism without a delta spends none, whatever was allowed.

@@ -26,25 +26,25 @@ from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.mechanisms.room import Mechanism
+    from hushcov.mechanisms.plan import Mechanism
 
 
 _MAX_REFERENCE_FEATURES = 200  # above this, references stand in whose features may be lost
 # Name, module below `hushcov` and object there, in the order of tables; first the default. Their
 # errors are predicted; those of mechanisms from other distributions are not.
 _PREDICTED = (
-    "adaptive = mechanisms.adaptive.room:ADAPTIVE",
-    "screened = mechanisms.screened.room:SCREENED",
-    "gaussian-threshold = mechanisms.gaussian.room:GAUSSIAN_THRESHOLD",
-    "gaussian = mechanisms.gaussian.room:GAUSSIAN",
-    "multiscale = paper.room:MULTISCALE",
+    "adaptive = mechanisms.adaptive.plan:ADAPTIVE",
+    "screened = mechanisms.screened.plan:SCREENED",
+    "gaussian-threshold = mechanisms.gaussian.plan:GAUSSIAN_THRESHOLD",
+    "gaussian = mechanisms.gaussian.plan:GAUSSIAN",
+    "multiscale = paper.plan:MULTISCALE",
 )
-# Those that can be told which pairs may covary; first the default where that is known, which makes
-# nothing of the whole table otherwise.
-_TOLD = (
+# Mechanisms that accept candidate pairs. The first is the default where candidates are given; it
+# cannot run without them.
+_WITH_CANDIDATES = (
     "candidates = mechanisms.candidates:CANDIDATES",
-    "screened = mechanisms.screened.room:SCREENED",
-    "gaussian = mechanisms.gaussian.room:GAUSSIAN",
+    "screened = mechanisms.screened.plan:SCREENED",
+    "gaussian = mechanisms.gaussian.plan:GAUSSIAN",
 )
 
 
@@ -80,7 +80,8 @@ class _Listed(Mapping[str, "Mechanism"]):
 
 
 _ALL, _ERROR_PREDICTED = _Listed(*_PREDICTED, others=True), _Listed(*_PREDICTED)
-_CANDIDATES_TOLD, _ANY = _Listed(*_TOLD), _Listed(*_PREDICTED, *_TOLD, others=True)
+_FOR_CANDIDATES = _Listed(*_WITH_CANDIDATES)
+_ANY = _Listed(*_PREDICTED, *_WITH_CANDIDATES, others=True)
 
 
 def mechanisms() -> Mapping[str, Mechanism]:
@@ -98,9 +99,9 @@ def predicted() -> Mapping[str, Mechanism]:
     return _ERROR_PREDICTED
 
 
-def told() -> Mapping[str, Mechanism]:
-    """Mechanisms that can be told which pairs may covary."""
-    return _CANDIDATES_TOLD
+def candidate_mechanisms() -> Mapping[str, Mechanism]:
+    """Return the mechanisms that accept candidate pairs."""
+    return _FOR_CANDIDATES
 
 
 def named(mechanism: str) -> Mechanism:
@@ -110,18 +111,18 @@ def named(mechanism: str) -> Mechanism:
 
 def default_mechanism(*, known: bool = False) -> Mechanism:
     """Return the one to run where nobody asks for another; `known`: candidates are given."""
-    listed = told() if known else predicted()
+    listed = candidate_mechanisms() if known else predicted()
     return listed[next(iter(listed))]
 
 
 def comparable(candidates: Candidates | None) -> Mapping[str, Mechanism]:
     """Mechanisms whose error is predicted: of all pairs, or of candidate pairs alone."""
-    return predicted() if candidates is None else told()
+    return predicted() if candidates is None else candidate_mechanisms()
 
 
-def check_told(mechanism: str, candidates: Candidates | None) -> None:
+def check_candidates(mechanism: str, candidates: Candidates | None) -> None:
     """Refuse candidate pairs that a mechanism has no use for, or their lack where it has."""
-    if candidates is None and mechanism not in _ALL and mechanism in _CANDIDATES_TOLD:
+    if candidates is None and mechanism not in _ALL and mechanism in _FOR_CANDIDATES:
         raise ParameterError(
             f"bandwidth or candidate_pairs is required by {mechanism}: it releases pairs that are "
             "known to be the only ones that may covary. Leave the mechanism out where none are."
@@ -129,7 +130,7 @@ def check_told(mechanism: str, candidates: Candidates | None) -> None:
     if candidates is not None and not named(mechanism).takes_candidates:
         raise ParameterError(
             f"bandwidth and candidate_pairs must be left out with {mechanism}, which looks at all "
-            f"pairs: use {' or '.join(told())}, or leave the mechanism out."
+            f"pairs: use {' or '.join(candidate_mechanisms())}, or leave the mechanism out."
         )
 
 
@@ -141,13 +142,13 @@ def forecast(
 
     `adaptive_width` says that the bandwidth is a maximum, to the mechanism that finds a width.
     """
-    check_told(mechanism, inputs.candidates)
-    room = comparable(inputs.candidates)[mechanism]
-    if adaptive_width and room is default_mechanism(known=True):
-        found = room.plan(inputs, adaptive_width=True).forecast  # type: ignore[call-arg]
+    check_candidates(mechanism, inputs.candidates)
+    chosen = comparable(inputs.candidates)[mechanism]
+    if adaptive_width and chosen is default_mechanism(known=True):
+        found = chosen.plan(inputs, adaptive_width=True).forecast  # type: ignore[call-arg]
         assert found is not None, f"{mechanism} is said to be predicted"
         return with_missing(found, inputs)
-    return with_missing(room.forecast(inputs, rough=rough), inputs)
+    return with_missing(chosen.forecast(inputs, rough=rough), inputs)
 
 
 def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
@@ -210,12 +211,12 @@ def fit_memory(
     from hushcov.kernel.memory import copy_bytes, early_signs
 
     rows = default_block_rows(n_features)
-    room = named(mechanism)
+    chosen = named(mechanism)
     here = 1 if elsewhere and n_records < 2**31 else n_records  # no signs; scores have four bytes
     if candidates is None:
-        work = room.work(here, n_features, rows, sparse)
+        work = chosen.work(here, n_features, rows, sparse)
     else:
-        work = room.listed_work(here, n_features, candidates.n_pairs, sparse)
+        work = chosen.listed_work(here, n_features, candidates.n_pairs, sparse)
     if elsewhere:
         return _PROCESS + _FIXED + _CLIENT + work
     kept = 0

@@ -29,7 +29,7 @@ from hushcov._validation import check_choice, check_integer
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, gaussian_epsilon
 from hushcov.kernel.noise import Entropy
-from hushcov.mechanisms.room import MechanismPlan
+from hushcov.mechanisms.plan import MechanismPlan
 from hushcov.planning import mechanisms
 from hushcov.release import Release
 from hushcov.steps import Prepared

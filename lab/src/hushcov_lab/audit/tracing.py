@@ -30,7 +30,7 @@ from hushcov.exceptions import (
 from hushcov.inputs import ReleaseInputs
 from hushcov.metrics import operator_norm
 from hushcov.planning.comparison import smallest_n
-from hushcov.planning.registry import predicted, told
+from hushcov.planning.registry import candidate_mechanisms, predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov_lab.benchmark.cells import DELTA, Point
 from hushcov_lab.benchmark.contenders import CONTENDERS, PURE, ZERO, ContenderSetting
@@ -265,7 +265,7 @@ def needed_records(
     target = target_error * float(shown[0, 0])
     starts = np.arange(n_features) // row_sparsity * row_sparsity
     blocks = Candidates.windows(np.minimum(starts + row_sparsity, n_features))
-    known = next(iter(told()))
+    known = next(iter(candidate_mechanisms()))
     listed = [(name, name, None, each.slow) for name, each in predicted().items()]
     listed_too = (f"{known}, blocks known", known, blocks, False)
     for title, name, candidates, slow in [*listed, listed_too]:

@@ -23,7 +23,7 @@ from hushcov.kernel.records.base import MappedRecords, Records, View, like
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
-from hushcov_lab.peers.room import Peer, PeerParameters, allowed_for
+from hushcov_lab.peers.plan import Peer, PeerParameters, allowed_for
 
 NAME = "coinpress"
 SMALLEST_EIGENVALUE = 0.1  # of a correlation matrix, where nothing is declared

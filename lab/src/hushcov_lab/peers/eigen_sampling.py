@@ -42,10 +42,10 @@ from hushcov.kernel.noise.normal import LazyNormals, lazy_normals
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
-from hushcov.mechanisms.room import MechanismPlan
+from hushcov.mechanisms.plan import MechanismPlan
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov_lab.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 
 _LARGEST_ENTRY = 2**53  # doubles hold all integers up to here
 #: Up to this product of rate, norm and number of rows, proposals lose nothing to rounding errors.

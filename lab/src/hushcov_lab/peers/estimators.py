@@ -11,7 +11,7 @@ from hushcov.estimators.options import with_options
 from hushcov.estimators.scaled import ApproximateCovariance, ScaledCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.room import MechanismPlan
+from hushcov.mechanisms.plan import MechanismPlan
 from hushcov.planning import Request
 from hushcov_lab.peers.coinpress import COINPRESS
 from hushcov_lab.peers.eigen_sampling import EIGEN_SAMPLING

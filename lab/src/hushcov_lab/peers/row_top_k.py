@@ -33,7 +33,7 @@ from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov_lab.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 
 NAME = "row-top-k"
 # Measured: over models, sizes and budgets the error is within 40 % of that of the best share.

@@ -31,7 +31,7 @@ from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm
 from hushcov.release import Release
 from hushcov.steps import Prepared
-from hushcov_lab.peers.room import Peer, PeerParameters, PeerPlan, allowed_for
+from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 
 METHODS = ("gauss", "separate", "adaptive")
 

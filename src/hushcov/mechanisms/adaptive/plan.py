@@ -10,8 +10,8 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.mechanisms.adaptive.mechanism import release_adaptive
 from hushcov.mechanisms.adaptive.pairs import MOST_LADDER, NAME, PROBE, AdaptiveParameters
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
-from hushcov.mechanisms.gaussian.room import GAUSSIAN, GAUSSIAN_THRESHOLD
-from hushcov.mechanisms.room import (
+from hushcov.mechanisms.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD
+from hushcov.mechanisms.plan import (
     DENSE_BYTES,
     SCALES,
     Facts,
@@ -20,7 +20,7 @@ from hushcov.mechanisms.room import (
     budget_words,
     certified_words,
 )
-from hushcov.mechanisms.screened.room import SCREENED, plan_screened
+from hushcov.mechanisms.screened.plan import SCREENED, plan_screened
 from hushcov.predicting import DENSE, FACTOR, Forecast
 from hushcov.release import Release
 from hushcov.steps import Prepared

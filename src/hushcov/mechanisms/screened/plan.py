@@ -27,7 +27,7 @@ from hushcov.kernel.memory import (
     TILE_ROWS,
     signs_kept,
 )
-from hushcov.mechanisms.room import (
+from hushcov.mechanisms.plan import (
     DENSE_BYTES,
     SCALES,
     Facts,

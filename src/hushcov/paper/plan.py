@@ -1,4 +1,4 @@
-"""The room of the paper's mechanism: designs with calibrated constants, chosen by predicted error.
+"""Plan of the paper's calibrated mechanism: its design, chosen by the predicted error.
 
 The optimiser chooses the design that minimises the predicted error, averaged over the reference
 models with each error capped at that of the zero matrix. Everything is a function of public inputs,
@@ -31,7 +31,7 @@ from hushcov.kernel.accounting.composition import root
 from hushcov.kernel.records.base import ScaledRecords
 from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.gram import second_moments
-from hushcov.mechanisms.room import (
+from hushcov.mechanisms.plan import (
     SCALES,
     Facts,
     Mechanism,

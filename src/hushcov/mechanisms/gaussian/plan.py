@@ -30,7 +30,7 @@ from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
     release_gaussian,
 )
-from hushcov.mechanisms.room import (
+from hushcov.mechanisms.plan import (
     SCALES,
     Facts,
     Mechanism,

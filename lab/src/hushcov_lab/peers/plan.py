@@ -11,7 +11,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.session import Session, unwrap
-from hushcov.mechanisms.room import Mechanism, MechanismPlan
+from hushcov.mechanisms.plan import Mechanism, MechanismPlan
 from hushcov.release import Making, Release, parts_of
 from hushcov.steps import Prepared
 
