@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import DataError, ParameterError
@@ -135,6 +136,12 @@ class ReleaseInputs(_ZcdpBudget):
                 f"candidates must be pairs of {self.n_features:,} features, got "
                 f"{self.candidates.n_features:,}: make them for this table."
             )
+
+    def changed(self, **values: Any) -> Self:
+        """Return a copy with other values, which follow from checked ones and are not checked."""
+        found = copy.copy(self)
+        vars(found).update(values)
+        return found
 
     @property
     def n_sampled(self) -> int:

@@ -56,6 +56,16 @@ class Forecast:
     detection_limit: float | None
     rough: bool = False
 
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "mechanism": self.mechanism,
+            "predicted_error": dict(self.predicted_error),
+            "typical_error": self.typical_error,
+            "detection_limit": self.detection_limit,
+            "rough": self.rough,
+        }
+
     @property
     def typical_error(self) -> float:
         """Geometric mean over the block, banded and random models."""

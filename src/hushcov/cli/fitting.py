@@ -16,7 +16,7 @@ from rich.console import Console
 from hushcov._words import counted, memory, number, some_of
 from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
-from hushcov.cli.plan import command_memory, detection, families_error, forecast_dict, typical_error
+from hushcov.cli.plan import command_memory, expected_facts
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
@@ -324,13 +324,9 @@ class Job:
 
     def _expected(self) -> list[tuple[str, str]]:
         mechanism, forecast = self.plan.chosen.mechanism, self.plan.chosen.forecast
-        if self.adaptive:
-            forecast, error = self.families.usual, families_error(self.families)
-        else:
-            name = mechanism.name
-            error = typical_error(forecast) if forecast else f"not predicted for {name}"
-        lines = [("expected error", error)]
-        lines += [("will find", detection(forecast))] if forecast else []
+        lines = [("expected error", f"not predicted for {mechanism.name}")]
+        if forecast is not None:
+            lines = expected_facts(self.families if self.adaptive else forecast)
         most = mechanism.most_features
         if most is not None and self.source.records.n_features > most:
             lines.append(("time", f"long, with more than {most:,} features: {mechanism.limit}"))
@@ -359,8 +355,7 @@ class Job:
     @cached_property
     def families(self) -> Families:
         """Predicted errors of the default by family of structure."""
-        inputs = self.plan.inputs
-        return forecast_families(self.plan.request, inputs.n_records, inputs.n_features)
+        return forecast_families(self.plan.inputs)
 
     def certify(self) -> Guarantee:
         """Return what will be charged; what is not private is refused before a record is read."""
@@ -421,7 +416,7 @@ class Job:
             "max_rows_per_unit": self.plan.inputs.neighbours.most_rows,
             "estimand": self.whose.estimand,
             "counted": None if found is None else found.to_dict(),
-            "forecasts": [forecast_dict(each) for each in self.comparison.forecasts],
+            "forecasts": [each.to_dict() for each in self.comparison.forecasts],
         }
 
     def to_dict(self) -> dict[str, object]:

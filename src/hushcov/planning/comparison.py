@@ -1,36 +1,45 @@
-"""Every mechanism's predicted error beside the others', before any data is touched."""
+"""Predicted errors side by side: by mechanism, and by what the covariance may be like."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from hushcov.exceptions import PrivacyConditionError
+from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.accounting.composition import root
 from hushcov.mechanisms.screened.plan import plan_screened, predicted_errors
-from hushcov.planning.plan import Request
 from hushcov.planning.registry import comparable, default_mechanism, forecast, with_missing
 from hushcov.predicting import COMPARED_MODELS, DENSE, FACTOR, Forecast
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
 _SMALLEST_N, _LARGEST_N = 10, 10**12
-_SMALLEST_ERROR = 1e-300
-_NEAR = 1.02  # two numbers of records that need not be told apart
+_NEAR = math.log(1.02) / math.log(_LARGEST_N)  # numbers of records within 2 % are alike
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All forecasts for the same public inputs, the best one first."""
+    """Predicted errors of several mechanisms for the same public inputs, best first.
+
+    `refusals` says why other mechanisms cannot be planned for these inputs.
+    """
 
     inputs: ReleaseInputs
     forecasts: tuple[Forecast, ...]
+    refusals: Mapping[str, HushcovError] = field(default_factory=dict, compare=False)
 
     @property
     def best(self) -> Forecast:
-        """The mechanism with the smallest predicted error."""
-        return self.forecasts[0]
+        """The smallest error; a rough figure does not make a mechanism the best."""
+        if not self.forecasts:
+            raise next(iter(self.refusals.values()))
+        return next((each for each in self.forecasts if not each.rough), self.forecasts[0])
+
+    def find(self, mechanism: str) -> Forecast | None:
+        """Return the forecast of a mechanism, if there is one."""
+        return next((each for each in self.forecasts if each.mechanism == mechanism), None)
 
     def __str__(self) -> str:
         inputs = self.inputs
@@ -42,31 +51,46 @@ class Comparison:
         ]
         for each in self.forecasts:
             errors = ", ".join(f"{m} {each.predicted_error[m]:.3g}" for m in COMPARED_MODELS)
-            note = " (rough)" if each.rough else ""
-            lines.append(f"  {each.mechanism:<19} {errors}{note}")
+            lines.append(f"  {each.mechanism:<19} {errors}{' (rough)' * each.rough}")
         return "\n".join(lines)
 
 
-def compare(inputs: ReleaseInputs, *, refine: bool = True) -> Comparison:
-    """Predict every mechanism's error for these public inputs, best first.
+def compare(
+    inputs: ReleaseInputs,
+    mechanisms: Iterable[str] = (),
+    *,
+    refine: bool | None = None,
+    adaptive_width: bool = False,
+) -> Comparison:
+    """Predict the errors of mechanisms for these public inputs, best first.
 
-    Where a mechanism's own search takes seconds, it runs only if a quick prediction is within a
-    factor of the best other mechanism, and not at all without `refine`. A mechanism that cannot be
-    certified for these inputs is left out. Where candidate pairs are known, only mechanisms that
-    can be told are compared.
+    Parameters
+    ----------
+    inputs : ReleaseInputs
+        Size and budget. With candidate pairs only mechanisms that accept them are compared.
+    mechanisms : iterable of str
+        The mechanisms; all whose error is predicted by default.
+    refine : bool, optional
+        Whether to run searches that take seconds. By default they run only where a rough
+        prediction is within a factor of 4 of the best other mechanism.
+    adaptive_width : bool
+        Whether the bandwidth is a maximum.
     """
-    able = comparable(inputs.candidates)
-    forecasts = [forecast(inputs, name) for name, each in able.items() if not each.slow]
-    best = min(each.typical_error for each in forecasts)
-    for name in (name for name, each in able.items() if each.slow):
+    able, best = comparable(inputs.candidates), math.inf
+    forecasts: list[Forecast] = []
+    refusals: dict[str, HushcovError] = {}
+    for name in sorted(mechanisms or able, key=lambda name: able[name].slow):
+        rough = able[name].slow and not refine
         try:
-            found = forecast(inputs, name, rough=True)
-            if refine and best < 1 and found.typical_error < _ROUGH_MARGIN * best:
-                found = forecast(inputs, name)
+            found = forecast(inputs, name, rough=rough, adaptive_width=adaptive_width)
+            if rough and refine is None and found.typical_error < _ROUGH_MARGIN * best < math.inf:
+                found = forecast(inputs, name) if best < 1 else found
             forecasts.append(found)
-        except PrivacyConditionError:
-            pass  # delta is below what the finite precision of its samplers costs
-    return Comparison(inputs, tuple(sorted(forecasts, key=lambda each: each.typical_error)))
+            best = min(best, found.typical_error)
+        except HushcovError as error:
+            refusals[name] = error
+    forecasts.sort(key=lambda each: each.typical_error)
+    return Comparison(inputs, tuple(forecasts), refusals)
 
 
 def smallest_n(
@@ -77,64 +101,46 @@ def smallest_n(
     *,
     rough: bool = False,
     adaptive_width: bool = False,
-    tried: set[int] | None = None,
+    tried: Iterable[int] = (),
 ) -> int | None:
-    """The fewest records, to within 2 %, that reach a target error on a model; None beyond 1e12.
+    """Find the fewest records, to within 2 %, that reach a target error on a model.
 
-    `tried` is as in `smallest_error`. Where other inputs depend on the number of records, as the
-    share of the budget for scales does, `inputs` is a function of it.
+    Returns None where 1e12 records do not. `inputs` is a function of the number of records where
+    the shares of the budget depend on it. `tried` is as in `smallest_error`.
     """
 
-    def error(n_records: int) -> float:
-        at = inputs(n_records) if callable(inputs) else replace(inputs, n_records=n_records)
-        more = {"adaptive_width": True} if adaptive_width else {}
-        return forecast(at, mechanism, rough=rough, **more).predicted_error[model]
+    def error(n: int) -> float:
+        at = inputs(n) if callable(inputs) else inputs.changed(n_records=n)
+        found = forecast(at, mechanism, rough=rough, adaptive_width=adaptive_width)
+        return found.predicted_error[model]
 
     return smallest_error(error, target, tried)
 
 
 def smallest_error(
-    error: Callable[[int], float], target: float, tried: set[int] | None = None
+    error: Callable[[int], float], target: float, tried: Iterable[int] = ()
 ) -> int | None:
-    """The fewest records, to within 2 %, whose error is at most a target; None beyond 1e12.
+    """Find the fewest records, to within 2 %, whose error is at most a target; None beyond 1e12.
 
-    `tried` are numbers whose error is known already, and costs nothing: those tried here join
-    them. Between two numbers the logarithms of errors are nearly a line, which is followed.
+    The search starts from numbers that were `tried` before, whose errors are known.
     """
-    tried = set() if tried is None else tried
+    known: dict[int, float] = {}
 
-    def excess(n_records: int) -> float:
-        tried.add(n_records)
-        return math.log(max(error(n_records), _SMALLEST_ERROR) / target)
+    def excess(log_n: float) -> float:
+        n = round(math.exp(log_n))
+        if n not in known:
+            known[n] = math.log(max(error(n), 1e-300) / target)
+        return known[n]
 
-    known = {n: excess(n) for n in sorted(tried) if _SMALLEST_N <= n <= _LARGEST_N}
-    low = max((n for n in known if known[n] > 0), default=_SMALLEST_N)
-    if max(known, default=0) <= low:  # none that reaches it is known
-        known[_LARGEST_N] = excess(_LARGEST_N)
-        if known[_LARGEST_N] > 0:
-            return None
-    high = min(n for n in known if n > low)
-    at_low, at_high, half = known[low] if low in known else excess(low), known[high], False
-    while high > _NEAR * low and high > low + 1:  # between neighbours nothing is left
-        share = 0.5 if half or at_low <= 0 else at_low / (at_low - at_high)
-        middle = _between(low, high, share)
-        at, wide = excess(middle), high / low
-        if at > 0:
-            low, at_low = middle, at
-        else:
-            high, at_high = middle, at
-        half = high / low > math.sqrt(wide)  # a line that helps little is left for once
-    return high
-
-
-def _between(low: int, high: int, share: float) -> int:
-    """A number that divides the way by `share` in logarithms, not much nearer an end than 2 %."""
-    least = min(0.5, 0.9 * math.log(_NEAR) / math.log(high / low))
-    share = min(max(share, least), 1 - least)
-    return min(max(round(low * math.exp(share * math.log(high / low))), low + 1), high - 1)
-
-
-# Expected errors where the structure is unknown: one figure for each family.
+    start = sorted(n for n in {*tried} if _SMALLEST_N <= n <= _LARGEST_N)
+    high = next((n for n in start if excess(math.log(n)) <= 0), _LARGEST_N)
+    low = max((n for n in start if n < high), default=_SMALLEST_N)
+    if excess(math.log(high)) > 0:
+        return None
+    if excess(math.log(low)) > 0:
+        last = round(math.exp(root(excess, math.log(low), math.log(high), relative=_NEAR)))
+        low = last if known[last] <= 0 else min(n for n in known if n > last and known[n] <= 0)
+    return low
 
 
 #: Nonzeros of a row, the diagonal included, for which errors are predicted.
@@ -157,7 +163,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Families:
-    """Predicted errors of the default for one number of records, by family of structure."""
+    """Predicted errors of the default mechanism by kind of covariance."""
 
     inputs: ReleaseInputs
     errors: dict[Family, float]
@@ -172,68 +178,50 @@ class Families:
 
 
 def families(n_features: int) -> tuple[Family, ...]:
-    """The families there can be among so many features."""
-    few = tuple(
-        Family(f"k = {k}", f"{k - 1} partners of each feature", k)
-        for k in SPARSITIES
-        if k <= n_features
-    )
-    few = few or (Family("k = 1", "no partners", 1),)
-    others = (
+    """Return the kinds of covariance that so many features can have."""
+    if n_features == 1:
+        return (Family("k = 1", "no partners", 1),)
+    few = (k for k in SPARSITIES if k <= n_features)
+    return (
+        *(Family(f"k = {k}", f"{k - 1} partners of each feature", k) for k in few),
+        *(Family("k = 1", "no partners", 1) for _ in range(n_features < SPARSITIES[0])),
         Family(FACTOR, "one factor, a third of the variance"),
         Family(DENSE, "all pairs related, a little"),
     )
-    return (*few, *(others if n_features > 1 else ()))
 
 
-def forecast_families(request: Request, n_records: int, n_features: int) -> Families:
-    """Predict the error of the default for each family, from public inputs alone.
+def _default(inputs: ReleaseInputs, row_sparsity: int | None = None) -> Forecast:
+    k = min(USUAL_SPARSITY, inputs.n_features) if row_sparsity is None else row_sparsity
+    return forecast(inputs.changed(row_sparsity=k), default_mechanism().name)
 
-    The sparsity of the request does not matter.
+
+def family_error(inputs: ReleaseInputs, family: Family) -> float:
+    """Predict the error of the default mechanism; the row sparsity of `inputs` does not matter."""
+    found = _default(inputs, family.row_sparsity)
+    return found.typical_error if family.row_sparsity else found.predicted_error[family.name]
+
+
+def forecast_families(inputs: ReleaseInputs) -> Families:
+    """Predict the error of the default mechanism for each kind of covariance.
+
+    The row sparsity of `inputs` does not matter.
     """
-    usual = min(USUAL_SPARSITY, n_features)
-    errors = {
-        each: family_error(request, n_records, n_features, each) for each in families(n_features)
-    }
-    inputs = _inputs(request, n_records, n_features, usual)
-    return Families(inputs, errors, forecast(inputs, default_mechanism().name))
-
-
-def family_error(request: Request, n_records: int, n_features: int, family: Family) -> float:
-    """Forecast the error of one family."""
-    k = min(USUAL_SPARSITY, n_features) if family.row_sparsity is None else family.row_sparsity
-    found = forecast(_inputs(request, n_records, n_features, k), default_mechanism().name)
-    if family.row_sparsity is None:
-        return found.predicted_error[family.name]
-    return found.typical_error
-
-
-def smallest_for(
-    request: Request, n_features: int, family: Family, target: float, tried: set[int] | None = None
-) -> int | None:
-    """The fewest records that reach a target error in a family; None beyond 1e12.
-
-    `tried` are numbers of records that were planned before.
-    """
-    return smallest_error(lambda n: family_error(request, n, n_features, family), target, tried)
-
-
-def _inputs(request: Request, n_records: int, n_features: int, k: int) -> ReleaseInputs:
-    return replace(request, row_sparsity=k).inputs(n_records, n_features)
+    errors = {each: family_error(inputs, each) for each in families(inputs.n_features)}
+    return Families(inputs, errors, _default(inputs))
 
 
 @lru_cache(maxsize=256)
 def guess_error(inputs: ReleaseInputs, guess: int) -> float:
-    """The error of a screened release that is told `guess` instead of the sparsity of `inputs`."""
-    told = plan_screened(replace(inputs, row_sparsity=guess), short=True)
-    errors = told.predicted_error
+    """Predict the error of a screened release that is told `guess` instead of the row sparsity."""
+    plan = plan_screened(inputs.changed(row_sparsity=guess), short=True)
+    errors = plan.predicted_error
     if guess != inputs.row_sparsity:
-        errors = predicted_errors(replace(told.parameters, inputs=inputs), COMPARED_MODELS)
+        errors = predicted_errors(replace(plan.parameters, inputs=inputs), COMPARED_MODELS)
     return with_missing(Forecast("screened", errors, None), inputs).typical_error
 
 
-def guesses(request: Request, n_records: int, n_features: int) -> dict[int, dict[int, float]]:
-    """Errors of screened releases by the true sparsity and by what they were told."""
-    known = [each.row_sparsity for each in families(n_features) if each.row_sparsity]
-    inputs = {true: _inputs(request, n_records, n_features, true) for true in known}
-    return {true: {told: guess_error(inputs[true], told) for told in known} for true in known}
+def guesses(inputs: ReleaseInputs) -> dict[int, dict[int, float]]:
+    """Predict errors of screened releases by the true row sparsity and by the assumed one."""
+    known = [each.row_sparsity for each in families(inputs.n_features) if each.row_sparsity]
+    at = {true: inputs.changed(row_sparsity=true) for true in known}
+    return {true: {guess: guess_error(at[true], guess) for guess in known} for true in known}

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hushcov.candidates import Candidates
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
 from hushcov.kernel.accounting import Gaussian
 from hushcov.planning.comparison import compare
-from hushcov.planning.plan import Request
 from hushcov.planning.registry import comparable, forecast
 from hushcov.release import Release
+from hushcov.release.document import FOURTH_POWERS
+from hushcov.steps.preparation import Preparation
 
 #: Multiples of the records of a release, for which errors are predicted.
 MULTIPLES = (0.25, 0.5, 1, 2, 4, 10)
@@ -48,11 +49,11 @@ def outlook(release: Release, error: float | None) -> Outlook | None:
         return None
     try:
         mechanism, known = release.name, comparable(_candidates(release))
-        if mechanism not in known:
-            mechanism = compare(_inputs(release)(1.0), refine=False).best.mechanism
-        inputs, rough = _inputs(release), known[mechanism].slow
+        inputs = _inputs(release)
         at = [inputs(multiple) for multiple in MULTIPLES]
-        found = [forecast(each, mechanism, rough=rough) for each in at]
+        if mechanism not in known:
+            mechanism = compare(at[HERE], refine=False).best.mechanism
+        found = [forecast(each, mechanism, rough=known[mechanism].slow) for each in at]
     except HushcovError:
         return None
     structure = release.making.structure
@@ -69,14 +70,18 @@ def outlook(release: Release, error: float | None) -> Outlook | None:
 
 
 def _inputs(release: Release) -> Callable[[float], ReleaseInputs]:
-    """Return the public inputs of the release as a function of the multiple of its records."""
-    guarantee = release.guarantee
-    sparsity, scales = release.inputs.get("row_sparsity"), release.making.scales
-    before = (scales == "released") + (release.making.complete is not None)
-    if release.location is not None:  # what was taken for means is not set aside again
-        before = 0
-    events = [event for part in release.making.parts[:before] for event in part.events]
-    mus = [event.mu for event in events if isinstance(event, Gaussian)]
+    """Return the public inputs of the release as a function of the multiple of its records.
+
+    Steps before the mechanism keep the share of the budget that they took in this release.
+    """
+    guarantee, parts = release.guarantee, release.making.parts
+    sparsity, located = release.inputs.get("row_sparsity"), release.location is not None
+    n_before = (release.making.scales == "released") + (release.making.complete is not None)
+    if located:
+        names = [part.name for part in parts]
+        n_before = names.index(FOURTH_POWERS) + 1 if FOURTH_POWERS in names else 0
+    events = [event for part in parts[:n_before] for event in part.events]
+    spent = math.hypot(*(event.mu for event in events if isinstance(event, Gaussian)))
     here = ReleaseInputs(
         n_records=release.making.n_records or 0,
         n_features=release.n_features,
@@ -85,32 +90,18 @@ def _inputs(release: Release) -> Callable[[float], ReleaseInputs]:
         else 0,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
-        before=math.hypot(*mus),
-        most_before=math.hypot(*mus),
+        before=spent,
+        most_before=spent,
         candidates=_candidates(release),
     )
 
-    def number_of(multiple: float) -> int:
-        return min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
-
-    if release.location is not None:  # the share for means falls with the records, too
-        sought = Request(
-            here.row_sparsity,
-            here.epsilon,
-            here.delta,
-            known_scale=scales == "given",
-            candidates=here.candidates,
-            drop_nulls=release.making.complete is not None,
-        )
-        return lambda multiple: sought.inputs(number_of(multiple), here.n_features)
-    # The share for scales falls with the number of records, unless it was given.
-    usual = _usual_inputs(here, here.n_records).before
-    falls = scales == "released" and mus[-1:] != [] and math.isclose(mus[-1], usual)
-
     def at(multiple: float) -> ReleaseInputs:
-        n = number_of(multiple)
-        found = [*mus[:-1], _usual_inputs(here, n).before] if falls else mus
-        return replace(here, n_records=n, before=math.hypot(*found), most_before=math.hypot(*found))
+        n = min(max(1, round(multiple * here.n_records)), LARGEST_CALIBRATED_N)
+        if not located:
+            return here.changed(n_records=n)
+        stage = Preparation(n, here.n_features, here.changed(before=0.0).largest_mu())
+        most = max(spent, stage.most_cost)
+        return here.changed(n_records=n, most_before=most, found=stage.expected)
 
     return at
 
@@ -123,9 +114,3 @@ def _candidates(release: Release) -> Candidates | None:
     if "candidate_pairs" not in release.inputs or selected is None:
         return None
     return Candidates.of_pairs(release.n_features, selected[0], selected[1])
-
-
-def _usual_inputs(here: ReleaseInputs, n_records: int) -> ReleaseInputs:
-    """Return the inputs that a fit of so many records plans with, given its budget alone."""
-    request = Request(here.row_sparsity, here.epsilon, here.delta, known_mean=True)
-    return request.inputs(n_records, here.n_features)

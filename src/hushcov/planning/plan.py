@@ -237,7 +237,7 @@ class Request:
             stages.append(complete_parameters(inputs))
         if not self.known_mean:
             cost = math.hypot(*(stage.cost for stage in stages))
-            total = replace(inputs, before=cost).largest_mu()
+            total = inputs.changed(before=cost).largest_mu()
             # A table of plans is for other numbers of features, too.
             same = self.bounds is not None and len(self.bounds) == n_features
             bounds = self.bounds if same else None
@@ -255,7 +255,7 @@ class Request:
                 maps = Transforms((None,) * n_features) if transforms is None else transforms
                 stages.append(Quantiles(n_records, n_features, total, maps, **told))
                 cost = math.hypot(cost, stages[-1].cost)
-                total = replace(inputs, before=cost).largest_mu()
+                total = inputs.changed(before=cost).largest_mu()
                 bounds = bounds if transforms is None else transforms.score_bounds(bounds)
             known: Any = {"bounds": bounds, "located": located, "neighbours": neighbours}
             args = (n_records, n_features, total, self.known_scale)
@@ -271,7 +271,7 @@ class Request:
         found = stages[-1].expected if stages else inputs.found
         before = math.hypot(*(stage.cost for stage in stages))
         most = math.hypot(*(stage.most_cost for stage in stages))
-        return replace(inputs, before=before, most_before=most, found=found), tuple(stages)
+        return inputs.changed(before=before, most_before=most, found=found), tuple(stages)
 
     def inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Inputs of the mechanism."""
@@ -314,7 +314,7 @@ class Request:
         prepared, candidates = not self.known_mean, self.candidates
         check_memory(name, n, d, sparse=sparse, prepared=prepared, candidates=candidates)
         # A mechanism without a delta spends none, whatever was allowed.
-        spends = replace(inputs, delta=0.0) if chosen.mechanism.pure else inputs
+        spends = inputs.changed(delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)
         return Plan(self, inputs, stages, chosen, feature_scale, cautions)
 

@@ -60,7 +60,7 @@ def _factor(inputs: ReleaseInputs) -> float:
     """One factor that explains a third of the variance: found as soon as it stands out."""
     n, d = inputs.n_sampled, inputs.n_features
     # Norms of records vary as if a third of the features were related.
-    noise = gaussian_parameters(replace(inputs, row_sparsity=math.ceil(_EXPLAINS * d))).noise_sd
+    noise = gaussian_parameters(inputs.changed(row_sparsity=math.ceil(_EXPLAINS * d))).noise_sd
     noise *= math.sqrt(d)
     eigenvalue = _EXPLAINS * d + 1 - _EXPLAINS
     if d == 1 or eigenvalue < _STANDS_OUT * noise:
