@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -132,11 +132,6 @@ class Reference:
             values, vectors = np.linalg.eigh(self.matrix[at, at])
             root[at, at] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return root
-
-    @cached_property
-    def support(self) -> Support:
-        """Where `matrix` is not zero."""
-        return Support.of(self.rows, self.columns, len(self.matrix))
 
     @property
     def n_zeros(self) -> float:
@@ -257,123 +252,150 @@ def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
     return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index
 
 
-# Lanczos steps: norms are from below.
-_STEPS, _MANY_STEPS, _SMALLEST = 16, 32, 1e-290
-
-
-@dataclass(frozen=True, eq=False)
-class Support:
-    """Where matrices of one shape have their nonzeros: entries of the upper triangle."""
-
-    size: int
-    entries: IndexArray  # which entry each place of a matrix, row by row, is
-    columns: IndexArray
-    ends: IndexArray
-
-    @classmethod
-    def of(cls, rows: IndexArray, columns: IndexArray, size: int) -> Support:
-        """The support with these entries."""
-        twice = np.flatnonzero(rows != columns)
-        entries = np.append(np.arange(len(rows)), twice)
-        at_rows, at_columns = np.append(rows, columns[twice]), np.append(columns, rows[twice])
-        order = np.lexsort((at_columns, at_rows))
-        ends = np.cumsum(np.bincount(at_rows, minlength=size))
-        return cls(size, entries[order], at_columns[order], ends)
-
-
-@lru_cache(maxsize=64)
-def _repeated(supports: tuple[Support, ...], n_draws: int) -> tuple[IndexArray, IndexArray]:
-    """Columns and ends of rows of many matrices with each support, as blocks of one matrix."""
-    draws, size = np.arange(n_draws)[:, None], supports[0].size
-    columns, ends, first, length = [], [np.zeros(1, dtype=np.int64)], 0, 0
-    for support in supports:
-        columns.append((support.columns + size * (first + draws)).ravel())
-        ends.append((length + support.ends + len(support.entries) * draws).ravel())
-        first, length = first + n_draws, length + n_draws * len(support.entries)
-    kind = np.int32 if max(length, first * size) < 2**31 else np.int64
-    return np.concatenate(columns).astype(kind), np.concatenate(ends).astype(kind)
-
-
 #: Entries of upper triangles: of which matrix, row, column, value. Those of one place add up.
 Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
 
+_REPETITIONS, _MOST_PARTS = 5, 12
+_STEPS, _MANY_STEPS, _SMALLEST = 16, 32, 1e-290  # of Lanczos' method, whose norms are from below
 
-def support_norms(
-    supports: Sequence[Support],
-    values: Sequence[FloatArray],
-    more: Sequence[Entries],
-    *,
-    precise: bool = False,
-) -> FloatArray:
-    """Operator norms of matrices of one size: for each support, and each row of its values.
 
-    What is added to the matrices of a support is in `more`. They are within a percent or so, with
-    `precise` within a part in a thousand.
+@dataclass(frozen=True, eq=False)
+class ErrorLaw:
+    """Errors of a release on a reference covariance, in the units of that.
+
+    Parameters
+    ----------
+    pair, diagonal : float
+        Standard deviations of the noise of a released pair and of a variance.
+    threshold : float
+        Released pairs below it are set to zero.
+    lost : float
+        Share of every entry that bounds on norms take off.
+    selected : ndarray or float
+        Chance that each pair of the reference is released.
+    false : float
+        Expected number of released pairs without a covariance, of the whole table.
     """
-    n_draws, size, n_all = len(values[0]), supports[0].size, len(supports) * len(values[0])
-    data = [own[:, each.entries].ravel() for each, own in zip(supports, values, strict=True)]
-    whole = sparse.csr_array(
-        (np.concatenate(data), *_repeated(tuple(supports), n_draws)),
-        shape=(n_all * size, n_all * size),
+
+    pair: float
+    diagonal: float
+    threshold: float
+    lost: float = 0.0
+    selected: FloatArray | float = 1.0
+    false: float = 0.0
+
+
+def median_errors(
+    laws: Mapping[Reference, ErrorLaw], n_sampled: int, *, seed: int = 1
+) -> list[float]:
+    """Draw errors on references of one size, and return the median norm on each.
+
+    A covariance of many features errs like the worst of several independent parts.
+    """
+    ref = next(iter(laws))
+    size, parts = len(ref.matrix), min(_MOST_PARTS, math.ceil(ref.n_features / len(ref.matrix)))
+    repetitions = max(_REPETITIONS, 500 // size)  # few features cost little and vary much
+    draws = parts * repetitions
+    drawn = [_draw(law, each, draws, n_sampled, seed) for each, law in laws.items()]
+    entries = [(draws * i + which, *rest) for i, (which, *rest) in enumerate(drawn)]
+    joined = tuple(np.concatenate(each) for each in zip(*entries, strict=True))
+    norms = sparse_norms(joined, draws * len(laws), size)
+    largest = norms.reshape(len(laws), repetitions, parts).max(axis=2)
+    return [float(each) for each in np.median(largest, axis=1)]
+
+
+def _draw(law: ErrorLaw, ref: Reference, n_draws: int, n_sampled: int, seed: int) -> Entries:
+    """Draw errors on the support of a reference, and what is kept beside it."""
+    drawn, off = _drawn(ref, n_draws, seed), ref.rows != ref.columns
+    value = drawn.sampling[np.arange(n_draws) % len(drawn.sampling)]
+    value /= math.sqrt(2 * n_sampled)
+    value += ref.values * (1 - law.lost)
+    value += np.where(off, law.pair, law.diagonal) * drawn.normals
+    chance = np.ones(len(ref.values))
+    chance[off] = law.selected
+    kept = (drawn.uniforms < chance) & (~off | (np.abs(value) > law.threshold))
+    errors = np.where(kept, value, 0.0) - ref.values
+    # Pairs without a covariance, at the rate of the full size for each feature.
+    bits, size = np.random.PCG64(), len(ref.matrix)
+    bits.state = drawn.state
+    generator = np.random.Generator(bits)
+    noise = math.hypot(law.pair, ref.variance / math.sqrt(n_sampled))
+    beyond = float(special.ndtr(-law.threshold / noise))
+    rate = law.false * 2 * beyond * size / ref.n_features
+    number = generator.poisson(min(rate, size * (size - 1) / 2), size=n_draws)
+    draws = np.repeat(np.arange(n_draws), number)
+    rows, columns = generator.integers(size, size=(2, len(draws)))
+    tail = beyond * generator.uniform(1e-12, 1.0, len(draws))  # normal, given that it is beyond
+    values = -special.ndtri(tail) * noise * generator.choice([-1.0, 1.0], len(draws))
+    at = (rows != columns) & (ref.matrix[rows, columns] == 0)
+    return (
+        np.append(np.repeat(np.arange(n_draws), len(ref.rows)), draws[at]),
+        np.append(np.tile(ref.rows, n_draws), rows[at]),
+        np.append(np.tile(ref.columns, n_draws), columns[at]),
+        np.append(errors, values[at]),
     )
-    draws = [place * n_draws + entries[0] for place, entries in enumerate(more)]
-    rows, columns, added = (np.concatenate([each[at] for each in more]) for at in (1, 2, 3))
-    parts = [whole]
-    if len(rows):
-        parts.append(_blocks(np.concatenate(draws), rows, columns, added, n_all, size))
+
+
+class _Drawn(NamedTuple):
+    """What is random in errors on a reference, whatever is released."""
+
+    uniforms: FloatArray
+    normals: FloatArray
+    sampling: FloatArray  # sqrt(2 n) (S - Sigma) on the support; few, and used again and again
+    state: Any  # of the generator, for what follows
+
+
+@lru_cache(maxsize=24)
+def _drawn(ref: Reference, n_draws: int, seed: int) -> _Drawn:
+    """Draw once for all numbers of records, budgets and designs."""
+    bits = np.random.PCG64([seed, len(ref.matrix)])
+    generator, shape = np.random.Generator(bits), (n_draws, len(ref.values))
+    uniforms, normals = generator.random(shape), generator.standard_normal(shape)
+    few = min(n_draws, _MOST_PARTS)  # they cost most and matter least
+    G = generator.standard_normal((few, *ref.matrix.shape))
+    noise = ref.root @ (G + G.transpose(0, 2, 1)) @ ref.root
+    return _Drawn(uniforms, normals, noise[:, ref.rows, ref.columns], bits.state)
+
+
+def sparse_norms(
+    entries: Entries, n_matrices: int, size: int, *, precise: bool = False
+) -> FloatArray:
+    """Return operator norms of symmetric matrices of one size, given by their upper triangles.
+
+    They are within a percent or so, with `precise` within a part in a thousand.
+    """
+    which, rows, columns, values = entries
+    twice = rows != columns
+    above, below = which * size + rows, which * size + columns
+    places = np.append(above, below[twice]), np.append(below, above[twice])
+    shape = n_matrices * size, n_matrices * size
+    whole = sparse.coo_array((np.append(values, values[twice]), places), shape=shape).tocsr()
 
     def image(vectors: FloatArray) -> FloatArray:
-        images: Any = (part @ vectors.ravel() for part in parts)
-        return np.asarray(sum(images)).reshape(vectors.shape)
+        return np.asarray(whole @ vectors.ravel()).reshape(vectors.shape)
 
-    norms = _lanczos(image, _begin(n_all, size), _MANY_STEPS if precise else _STEPS)
-    return norms.reshape(len(supports), n_draws)
-
-
-def _begin(n_draws: int, size: int) -> FloatArray:
-    """Return the start vector, the same for every matrix."""
-    begin = np.random.default_rng(0).standard_normal(size)
-    return np.tile(begin / np.linalg.norm(begin), (n_draws, 1))
-
-
-def _blocks(
-    draws: IndexArray,
-    rows: IndexArray,
-    columns: IndexArray,
-    values: FloatArray,
-    n_draws: int,
-    size: int,
-) -> sparse.csr_array:
-    """Symmetric matrices given by entries of their upper triangles, as blocks of one matrix."""
-    twice = rows != columns
-    above, below = draws * size + rows, draws * size + columns
-    return sparse.coo_array(
-        (
-            np.append(values, values[twice]),
-            (np.append(above, below[twice]), np.append(below, above[twice])),
-        ),
-        shape=(n_draws * size, n_draws * size),
-    ).tocsr()
+    return _lanczos(image, n_matrices, size, _MANY_STEPS if precise else _STEPS)
 
 
 def dense_norms(matrices: FloatArray) -> FloatArray:
-    """Operator norms of symmetric matrices, within a part in a thousand or so."""
-    n_draws, size, _ = matrices.shape
+    """Return operator norms of symmetric matrices, within a part in a thousand or so."""
+    n_matrices, size, _ = matrices.shape
 
     def image(vectors: FloatArray) -> FloatArray:
         return np.asarray((matrices @ vectors[:, :, None])[:, :, 0])
 
-    return _lanczos(image, _begin(n_draws, size), _MANY_STEPS)
+    return _lanczos(image, n_matrices, size, _MANY_STEPS)
 
 
 def _lanczos(
-    image_of: Callable[[FloatArray], FloatArray], begin: FloatArray, steps: int
+    image_of: Callable[[FloatArray], FloatArray], n_matrices: int, size: int, steps: int
 ) -> FloatArray:
-    """The largest eigenvalue of every matrix, by size, from below."""
-    n_blocks, size = begin.shape
+    """Return the largest eigenvalue of every matrix, by size, from below."""
     steps = min(steps, size)
-    projected = np.zeros((n_blocks, steps, steps))
-    last, vector, off = np.zeros_like(begin), begin, np.zeros(n_blocks)
+    begin = np.random.default_rng(0).standard_normal(size)
+    vector = np.tile(begin / np.linalg.norm(begin), (n_matrices, 1))
+    projected = np.zeros((n_matrices, steps, steps))
+    last, off = np.zeros_like(vector), np.zeros(n_matrices)
     for step in range(steps):
         image = image_of(vector)
         image -= off[:, None] * last

@@ -61,7 +61,7 @@ from hushcov.predicting import (
     dense_norms,
     descend,
     reference,
-    support_norms,
+    sparse_norms,
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
@@ -244,8 +244,14 @@ class DrawnErrors:
         rows, columns = np.divmod(_zero_places(ref)[places], size)
         estimate -= ref.values
         if size > _LARGE and len(places) < len(noise) * size**2 / _DENSE:
-            more = [(draws, rows, columns, spurious)]
-            norms = support_norms([ref.support], [estimate], more, precise=True)[0]
+            which = np.arange(len(noise))
+            entries = (
+                np.append(np.repeat(which, len(ref.rows)), draws),
+                np.append(np.tile(ref.rows, len(noise)), rows),
+                np.append(np.tile(ref.columns, len(noise)), columns),
+                np.append(estimate, spurious),
+            )
+            norms = sparse_norms(entries, len(noise), size, precise=True)
         else:
             error = np.zeros((len(noise), size, size))
             error[:, ref.rows, ref.columns] = error[:, ref.columns, ref.rows] = estimate

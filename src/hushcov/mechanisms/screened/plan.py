@@ -12,7 +12,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -53,20 +52,20 @@ from hushcov.mechanisms.screened.values import (
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import (
     REFERENCE_MODELS,
-    Entries,
+    ErrorLaw,
     Forecast,
     Reference,
     descend,
+    median_errors,
     reference,
     reported_limit,
-    support_norms,
 )
 from hushcov.release import Release
 from hushcov.steps import Prepared
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
-_FEATURES, _REPETITIONS, _MOST_PARTS = 100, 5, 12
+_FEATURES = 100
 _FEATURES_PER_PARTNER = 4
 _MOST_PARTNERS = 40  # of a feature of a reference, where candidates are given
 # What is left of `SHRINKING_BIAS` after its mean over models has been corrected for.
@@ -143,15 +142,10 @@ def best_design(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedDesign
 def predicted_errors(
     parameters: ScreenedParameters, models: Sequence[str] = REFERENCE_MODELS
 ) -> dict[str, float]:
-    """Median error on each reference model, relative to the operator norm of Sigma."""
-    inputs = parameters.inputs
-    refs = [_reference(model, inputs, _FEATURES) for model in models]
-    size = len(refs[0].matrix)  # that of all of them
-    parts = min(_MOST_PARTS, math.ceil(inputs.n_features / size))
-    repetitions = max(_REPETITIONS, 500 // size)  # few features cost little and vary much
-    draws = draw_errors(parameters, refs, parts * repetitions, seed=1)
-    largest = draws.reshape(len(refs), repetitions, parts).max(axis=2)
-    return dict(zip(models, np.median(largest, axis=1).tolist(), strict=True))
+    """Predict the median error on each reference model, relative to the operator norm of Sigma."""
+    refs = [_reference(model, parameters.inputs, _FEATURES) for model in models]
+    laws = {ref: _law(parameters, ref) for ref in refs}
+    return dict(zip(models, median_errors(laws, parameters.inputs.n_sampled), strict=True))
 
 
 def detection_limit(parameters: ScreenedParameters) -> float:
@@ -162,68 +156,12 @@ def detection_limit(parameters: ScreenedParameters) -> float:
     ref = _reference("random", parameters.inputs, _FEATURES)
     correlations = np.linspace(0.002, 1.0, 500)
     found, _ = _selection(parameters.levels, parameters.inputs, ref, correlations)
-    noise = _value_law(parameters, ref).pair / ref.variance
+    noise = _law(parameters, ref).pair / ref.variance
     noise = math.hypot(noise, 1 / math.sqrt(parameters.inputs.n_sampled))
     kept = special.ndtr(correlations / noise - parameters.design.keep_above)
     sure = np.flatnonzero(found * kept >= 0.9)
     passes = float(correlations[sure[0]]) if len(sure) else 1.0
     return reported_limit(passes, parameters.inputs.found.share)
-
-
-def draw_errors(
-    parameters: ScreenedParameters, refs: Sequence[Reference], n_draws: int, *, seed: int
-) -> FloatArray:
-    """Draws of the operator-norm error on references of one size, fixed by the seed."""
-    drawn = [_draw(parameters, ref, n_draws, seed) for ref in refs]
-    return support_norms(
-        [ref.support for ref in refs], [each[0] for each in drawn], [each[1] for each in drawn]
-    )
-
-
-def _draw(
-    parameters: ScreenedParameters, ref: Reference, n_draws: int, seed: int
-) -> tuple[FloatArray, Entries]:
-    """Draw errors on the support of a reference, and what is kept beside it."""
-    draws, law = _drawn(ref, n_draws, seed), _value_law(parameters, ref)
-    off = ref.rows != ref.columns
-    value = draws.sampling[np.arange(n_draws) % len(draws.sampling)]
-    value /= math.sqrt(2 * parameters.inputs.n_sampled)
-    value += ref.values * (1 - law.bias)
-    value += np.where(off, law.pair, law.diagonal) * draws.normals
-    pairs = _pairs(ref)
-    found, false = _selected(parameters.levels, parameters.inputs, ref)
-    chance = np.ones(len(ref.values))
-    chance[off] = found[pairs.index]
-    threshold = _threshold(parameters, ref, law)
-    kept = (draws.uniforms < chance) & (~off | (np.abs(value) > threshold))
-    errors = np.where(kept, value, 0.0) - ref.values
-    return errors, _false_pairs(parameters, ref, n_draws, false, draws.generator())
-
-
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """What is random in errors on a reference, whatever is released."""
-
-    uniforms: FloatArray
-    normals: FloatArray
-    sampling: FloatArray  # sqrt(2 n) (S - Sigma) on the support; few, and used again and again
-    state: Any  # of the generator, for what follows
-
-    def generator(self) -> np.random.Generator:
-        """One that goes on from here."""
-        bits = np.random.PCG64()
-        bits.state = self.state
-        return np.random.Generator(bits)
-
-
-@lru_cache(maxsize=24)
-def _drawn(ref: Reference, n_draws: int, seed: int) -> _Drawn:
-    """Drawn once for all numbers of records, budgets and designs."""
-    bits = np.random.PCG64([seed, len(ref.matrix)])
-    generator, shape = np.random.Generator(bits), (n_draws, len(ref.values))
-    uniforms, normals = generator.random(shape), generator.standard_normal(shape)
-    sampling = _sampling_noise(ref, n_draws, generator)
-    return _Drawn(uniforms, normals, sampling, bits.state)
 
 
 @lru_cache(maxsize=1024)
@@ -333,30 +271,26 @@ def _pairs(ref: Reference) -> _Pairs:
     )
 
 
-@dataclass(frozen=True)
-class _ValueLaw:
-    """Released values on a reference: noise of pairs and diagonal, and the share lost to bias."""
-
-    pair: float
-    diagonal: float
-    bias: float
-
-
-def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
-    """Noise after dividing by the mean shrinkage, and the bias that this leaves."""
-    inputs = parameters.inputs
+def _law(parameters: ScreenedParameters, ref: Reference) -> ErrorLaw:
+    """Return noise after dividing by the mean shrinkage, what bias is left, and who is released."""
+    inputs, pairs = parameters.inputs, _pairs(ref)
     # Pairs with a covariance have larger products; at most as many as are selected.
     present = min(float(parameters.n_pairs), ref.n_pairs)
-    products = parameters.n_pairs + 2 * present * _pairs(ref).mean_square
+    products = parameters.n_pairs + 2 * present * pairs.mean_square
     norm = integers_per_square(parameters.half_width) * math.sqrt(
         PAIR_WEIGHT**2 * products + DIAGONAL_WEIGHT**2 * 2 * inputs.n_features
     )
     shrinkage, shrunk = shrunk_part(parameters.norm_bound / norm, norm_spread(inputs.n_features))
-    pair, diagonal = _noise_sd(parameters)
-    return _ValueLaw(
-        pair=pair * ref.variance / shrinkage,
-        diagonal=diagonal * ref.variance / shrinkage,
-        bias=min(0.2, _REMAINING_BIAS / inputs.n_features) * shrunk / shrinkage,
+    pair, diagonal = (sd * ref.variance / shrinkage for sd in _noise_sd(parameters))
+    noise = math.hypot(pair, ref.variance / math.sqrt(inputs.n_sampled))
+    found, false = _selected(parameters.levels, inputs, ref)
+    return ErrorLaw(
+        pair=pair,
+        diagonal=diagonal,
+        threshold=parameters.design.keep_above * noise,
+        lost=min(0.2, _REMAINING_BIAS / inputs.n_features) * shrunk / shrinkage,
+        selected=found[pairs.index],
+        false=false,
     )
 
 
@@ -364,45 +298,6 @@ def _value_law(parameters: ScreenedParameters, ref: Reference) -> _ValueLaw:
 def _noise_sd(parameters: ScreenedParameters) -> tuple[float, float]:
     """The same for all references, and exact arithmetic takes its time."""
     return parameters.noise_sd
-
-
-def _threshold(parameters: ScreenedParameters, ref: Reference, law: _ValueLaw) -> float:
-    sampling = ref.variance / math.sqrt(parameters.inputs.n_sampled)
-    return parameters.design.keep_above * math.hypot(law.pair, sampling)
-
-
-def _sampling_noise(ref: Reference, n_draws: int, generator: np.random.Generator) -> FloatArray:
-    """sqrt(2 n) (S - Sigma) on the support: Sigma^1/2 (G + G') Sigma^1/2, G Gaussian."""
-    few = min(n_draws, _MOST_PARTS)  # used again and again: they cost most and matter least
-    G = generator.standard_normal((few, *ref.matrix.shape))
-    noise = ref.root @ (G + G.transpose(0, 2, 1)) @ ref.root
-    return np.asarray(noise[:, ref.rows, ref.columns])
-
-
-def _false_pairs(
-    parameters: ScreenedParameters,
-    ref: Reference,
-    n_draws: int,
-    false: float,
-    generator: np.random.Generator,
-) -> Entries:
-    """Values kept at `false` pairs without covariance, at the rate of the full size per feature.
-
-    Returns draw, row, column and value of each.
-    """
-    inputs, size = parameters.inputs, len(ref.matrix)
-    sampling = ref.variance / math.sqrt(inputs.n_sampled)
-    noise = math.hypot(_value_law(parameters, ref).pair, sampling)
-    keep = parameters.design.keep_above
-    rate = false * 2 * float(special.ndtr(-keep)) * size / inputs.n_features
-    number = generator.poisson(min(rate, size * (size - 1) / 2), size=n_draws)
-    draws = np.repeat(np.arange(n_draws), number)
-    rows, columns = generator.integers(size, size=(2, len(draws)))
-    # Normal, given that it is beyond the threshold.
-    tail = special.ndtr(-keep) * generator.uniform(1e-12, 1.0, len(draws))
-    values = -special.ndtri(tail) * noise * generator.choice([-1.0, 1.0], len(draws))
-    at = (rows != columns) & (ref.matrix[rows, columns] == 0)
-    return draws[at], rows[at], columns[at], values[at]
 
 
 def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
@@ -413,22 +308,19 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     entry but not among all of them.
     """
     inputs, size = parameters.inputs, len(ref.matrix)
-    law = _value_law(parameters, ref)
-    noise = law.pair
-    threshold, sampling = _threshold(parameters, ref, law), ref.variance**2 / inputs.n_sampled
-    entries = _pairs(ref).sizes
-    found, false = _selected(parameters.levels, inputs, ref)
-    found = found[_pairs(ref).index] * special.ndtr((entries - threshold) / noise)
+    law, entries = _law(parameters, ref), _pairs(ref).sizes
+    noise, sampling = law.pair, ref.variance**2 / inputs.n_sampled
+    found = law.selected * special.ndtr((entries - law.threshold) / noise)
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
     energy += law.diagonal**2 + 2 * sampling
     t = parameters.design.keep_above
     beyond, density = 2 * special.ndtr(-t), math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
     # The mean square of a standard normal that is beyond the threshold.
     kept_square = 1 + t * density / max(float(special.ndtr(-t)), 1e-300)
-    energy += 2 / inputs.n_features * false * beyond * kept_square * noise**2
+    energy += 2 / inputs.n_features * law.false * beyond * kept_square * noise**2
     return (
         2 * math.sqrt(energy)
-        + law.bias
+        + law.lost
         + _largest_miss(entries, 1 - found, ref.n_pairs / max(1, len(entries)))
     )
 
