@@ -36,7 +36,7 @@ def test_no_compiler_is_loaded_before_a_fit():
     code = (
         "from hushcov.planning import Request, forecast_families\n"
         "request = Request(row_sparsity=5, epsilon=1.0, delta=1e-6)\n"
-        "forecast_families(request, 10_000, 50)"
+        "forecast_families(request.inputs(10_000, 50))"
     )
     assert loaded(code).isdisjoint({*HEAVY, *NOT_FOR_PLANS})
     code = (

@@ -30,8 +30,9 @@ def forget_plans() -> None:
         comparison.forecast,
         screened.plan_screened,
         screened.screened_parameters,
-        gaussian._medians,
-        gaussian._setting,
+        gaussian.predict_gaussian,
+        gaussian._spectrum,
+        predicting._drawn,
         multiscale.rough_multiscale,
         predicting.reference,
     ):

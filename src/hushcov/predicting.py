@@ -16,7 +16,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg, sparse, special
 from scipy.sparse.linalg import eigsh
 
@@ -34,7 +33,6 @@ NINE_OF_TEN = 1.2815515655446004
 # measured, `tests/planning/test_detection.py`.
 _CLEARLY, _SURELY_FOUND = 2.0, 0.98
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
-_SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
 _LARGE, _NARROW = 400, 20  # features and widths of bands from which eigenvalues take long
 _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
@@ -100,21 +98,19 @@ def reported_limit(passes: float, share_found: float) -> float:
 
 @dataclass(frozen=True, eq=False)  # compared by identity: `reference` makes each one once
 class Reference:
-    """A reference covariance in units of scale^2, possibly smaller than the one planned for.
+    """A covariance of norm 1, with the upper triangle's nonzeros and the mean of the variances.
 
-    `counts` are the numbers of upper-triangle entries with each of the `sizes` in the full matrix.
+    It may have fewer features than the `n_features` that it stands for; `n_pairs` counts pairs with
+    a covariance among those.
     """
 
     n_features: int
     matrix: FloatArray
-    sizes: FloatArray
-    counts: FloatArray
-    rows: npt.NDArray[np.intp]  # of the nonzero upper-triangle entries of `matrix`
-    columns: npt.NDArray[np.intp]
+    n_pairs: float
+    rows: IndexArray
+    columns: IndexArray
     values: FloatArray
-    size_index: npt.NDArray[np.intp]
     variance: float
-    n_pairs: float  # off-diagonal nonzeros of the upper triangle of the full matrix
 
     @cached_property
     def blocks(self) -> list[slice]:
@@ -132,11 +128,6 @@ class Reference:
             values, vectors = np.linalg.eigh(self.matrix[at, at])
             root[at, at] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         return root
-
-    @property
-    def n_zeros(self) -> float:
-        """Zero entries in the upper triangle of the full matrix."""
-        return self.n_features * (self.n_features + 1) / 2 - float(self.counts.sum())
 
     def zero_sizes(self, n_records: int) -> FloatArray:
         """Equally likely sizes of an empirical covariance whose true value is zero."""
@@ -165,21 +156,9 @@ def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> R
         else:
             matrix /= np.linalg.eigvalsh(matrix)[-1]
     rows, columns = np.nonzero(np.triu(matrix))
+    n_pairs, variance = _pairs_of(model, n_features, row_sparsity), float(np.mean(np.diag(matrix)))
     values = matrix[rows, columns]
-    sizes, index = _pool(np.abs(values))
-    counts = np.bincount(index, minlength=len(sizes)).astype(np.float64) * (n_features / size)
-    return Reference(
-        n_features=n_features,
-        matrix=matrix,
-        sizes=sizes,
-        counts=counts,
-        rows=rows,
-        columns=columns,
-        values=values,
-        size_index=index,
-        variance=float(np.mean(np.diag(matrix))),
-        n_pairs=_pairs_of(model, n_features, row_sparsity),
-    )
+    return Reference(n_features, matrix, n_pairs, rows, columns, values, variance)
 
 
 def _simulate() -> Any:
@@ -238,20 +217,6 @@ def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, flo
     return float(low), float(high)
 
 
-def _pool(values: FloatArray) -> tuple[FloatArray, npt.NDArray[np.intp]]:
-    """Few distinct sizes and, for each value, which of them stands for it."""
-    sizes, index = np.unique(np.round(values, 9), return_inverse=True)
-    if len(sizes) <= _SIZES:
-        return sizes, index
-    order = np.argsort(values, kind="stable")
-    index = np.empty(len(values), dtype=np.intp)
-    # Finer among the small ones, which are the ones that may be missed.
-    rank = (np.arange(len(values)) + 0.5) / len(values)
-    index[order] = (_SIZES * rank**0.5).astype(np.intp)
-    index = np.unique(index, return_inverse=True)[1]
-    return np.asarray(np.bincount(index, weights=values) / np.bincount(index)), index
-
-
 #: Entries of upper triangles: of which matrix, row, column, value. Those of one place add up.
 Entries = tuple[IndexArray, IndexArray, IndexArray, FloatArray]
 
@@ -293,13 +258,14 @@ def median_errors(
     A covariance of many features errs like the worst of several independent parts.
     """
     ref = next(iter(laws))
-    size, parts = len(ref.matrix), min(_MOST_PARTS, math.ceil(ref.n_features / len(ref.matrix)))
+    size = len(ref.matrix)
+    parts = min(_MOST_PARTS, math.ceil(ref.n_features / size))
     repetitions = max(_REPETITIONS, 500 // size)  # few features cost little and vary much
     draws = parts * repetitions
     drawn = [_draw(law, each, draws, n_sampled, seed) for each, law in laws.items()]
     entries = [(draws * i + which, *rest) for i, (which, *rest) in enumerate(drawn)]
-    joined = tuple(np.concatenate(each) for each in zip(*entries, strict=True))
-    norms = sparse_norms(joined, draws * len(laws), size)
+    which, rows, columns, values = (np.concatenate(each) for each in zip(*entries, strict=True))
+    norms = sparse_norms((which, rows, columns, values), draws * len(laws), size)
     largest = norms.reshape(len(laws), repetitions, parts).max(axis=2)
     return [float(each) for each in np.median(largest, axis=1)]
 
@@ -351,7 +317,8 @@ def _drawn(ref: Reference, n_draws: int, seed: int) -> _Drawn:
     bits = np.random.PCG64([seed, len(ref.matrix)])
     generator, shape = np.random.Generator(bits), (n_draws, len(ref.values))
     uniforms, normals = generator.random(shape), generator.standard_normal(shape)
-    few = min(n_draws, _MOST_PARTS)  # they cost most and matter least
+    # Those of many features cost most and matter least.
+    few = min(n_draws, max(_MOST_PARTS, 1200 // len(ref.matrix)))
     G = generator.standard_normal((few, *ref.matrix.shape))
     noise = ref.root @ (G + G.transpose(0, 2, 1)) @ ref.root
     return _Drawn(uniforms, normals, noise[:, ref.rows, ref.columns], bits.state)

@@ -6,9 +6,9 @@ from rich.progress import Progress
 
 from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
-from hushcov.cli.plan import detection
+from hushcov.cli.plan import expected_facts
 from hushcov.kernel.records.base import WatchedRecords
-from hushcov.planning import Forecast
+from hushcov.planning import COMPARED_MODELS, Forecast
 from hushcov.release.view import ShownPair
 from hushcov.tables.sources import ArrayRecords
 from hushcov.text.description import pair_remarks
@@ -34,7 +34,8 @@ def test_counts_and_what_will_be_found_in_words():
     assert counted(0, "pair") == "0 pairs"
 
     def words(mechanism: str, limit: float | None) -> str:
-        return detection(Forecast(mechanism, {}, limit))
+        found = Forecast(mechanism, dict.fromkeys(COMPARED_MODELS, 0.1), limit)
+        return dict(expected_facts(found))["will find"]
 
     assert words("screened", 0.0444) == "correlations of 0.044 or more, nine times out of ten"
     assert words("screened", 1.0).startswith("no correlation reliably")

@@ -17,7 +17,7 @@ from hushcov.exceptions import AccuracyWarning, HopelessError
 from hushcov.mechanisms.adaptive.plan import ADAPTIVE
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.planning import Request, forecast, forecast_families
-from hushcov.planning.comparison import families, family_error, smallest_for
+from hushcov.planning.comparison import families, family_error, smallest_error
 from hushcov.planning.plan import hopeless
 from hushcov.planning.registry import mechanisms
 from hushcov.predicting import DENSE, FACTOR, Forecast
@@ -34,16 +34,18 @@ def test_families_are_those_that_there_can_be():
 
 
 def test_more_records_help_in_every_family_and_the_sparsity_asked_for_does_not_matter():
-    few, many = (list(forecast_families(REQUEST, n, 40).errors.values()) for n in (5_000, 50_000))
+    few, many = (
+        list(forecast_families(REQUEST.inputs(n, 40)).errors.values()) for n in (5_000, 50_000)
+    )
     assert all(0 < after < before for before, after in zip(few, many, strict=True))
-    other = forecast_families(replace(REQUEST, row_sparsity=17), 5_000, 40)
+    other = forecast_families(replace(REQUEST, row_sparsity=17).inputs(5_000, 40))
     assert list(other.errors.values()) == few
 
 
 def test_a_factor_and_a_dense_covariance_are_predicted_within_a_factor_of_2():
     """Medians of 3 seeded fits against the prediction; at most 1.7 and 1.2 were seen."""
     d, n = 40, 20_000
-    found = {each.name: e for each, e in forecast_families(REQUEST, n, d).errors.items()}
+    found = {each.name: e for each, e in forecast_families(REQUEST.inputs(n, d)).errors.items()}
     wide = np.random.default_rng(0).standard_normal((2 * d, d))
     wide = wide.T @ wide
     scale = np.sqrt(np.diag(wide))
@@ -64,10 +66,14 @@ def test_a_factor_and_a_dense_covariance_are_predicted_within_a_factor_of_2():
 
 def test_the_smallest_number_reaches_the_target_and_half_of_it_does_not():
     family = families(8)[-1]
-    n = smallest_for(REQUEST, 8, family, 0.1)
-    assert family_error(REQUEST, n, 8, family) <= 0.1
-    assert family_error(REQUEST, n // 2, 8, family) > 0.1
-    assert smallest_for(REQUEST, 8, family, 1e-9) is None
+
+    def error(n):
+        return family_error(REQUEST.inputs(n, 8), family)
+
+    n = smallest_error(error, 0.1)
+    assert error(n) <= 0.1
+    assert error(n // 2) > 0.1
+    assert smallest_error(error, 1e-9) is None
 
 
 def _with(typical: float, factor: float | None) -> Forecast:

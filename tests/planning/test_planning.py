@@ -17,7 +17,7 @@ from hushcov.paper.mechanism import release_multiscale
 from hushcov.paper.plan import plan_multiscale
 from hushcov.planning.comparison import smallest_error
 from hushcov.postprocess import hard_threshold, universal_threshold
-from hushcov.predicting import REFERENCE_MODELS, reference, support_norms
+from hushcov.predicting import REFERENCE_MODELS, dense_norms, reference, sparse_norms
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.tables.sources import open_records
 from sessions import certified
@@ -98,18 +98,22 @@ def test_roots_of_references_are_made_block_by_block(model, n_blocks):
     assert not np.any(ref.matrix[inside == 0])
 
 
-def test_norms_of_several_supports_at_once():
-    generator, refs = np.random.default_rng(0), [reference(m, 12, 3, 12) for m in REFERENCE_MODELS]
-    values = [generator.normal(size=(3, len(ref.rows))) for ref in refs]
-    more = [(np.array([2]), np.array([0]), np.array([11]), np.array([5.0]))] * len(refs)
-    found = support_norms([ref.support for ref in refs], values, more)
-    for ref, each, norms in zip(refs, values, found, strict=True):
-        for draw in range(3):
-            matrix = np.zeros((12, 12))
-            matrix[ref.rows, ref.columns] = each[draw]
-            matrix[0, 11] += 5.0 * (draw == 2)
-            matrix = np.triu(matrix) + np.triu(matrix, 1).T
-            assert norms[draw] == pytest.approx(np.linalg.norm(matrix, 2))
+def test_norms_of_several_matrices_at_once():
+    """Entries of one place add up."""
+    generator, (n, size) = np.random.default_rng(0), (3, 12)
+    rows, columns = np.triu_indices(size)
+    values = generator.normal(size=(n, len(rows)))
+    which = np.repeat(np.arange(n), len(rows))
+    entries = which, np.tile(rows, n), np.tile(columns, n), values.ravel()
+    more = np.array([2]), np.array([0]), np.array([11]), np.array([5.0])
+    joined = [np.append(*each) for each in zip(entries, more, strict=True)]
+    matrices = np.zeros((n, size, size))
+    matrices[:, rows, columns] = values
+    matrices[2, 0, 11] += 5.0
+    matrices += np.triu(matrices, 1).transpose(0, 2, 1)
+    expected = [np.linalg.norm(each, 2) for each in matrices]
+    assert sparse_norms(joined, n, size) == pytest.approx(expected)
+    assert dense_norms(matrices) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("model", REFERENCE_MODELS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hushcov import planning
 from hushcov._plugins import installed_plugins, load_plugin, missing_plugins, require_plugin
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, counted, memory, number
+from hushcov.cli import output
 from hushcov.cli.files import candidate_words, check_paths, known_pairs
 from hushcov.cli.options import (
     INTEGER,
@@ -32,48 +34,12 @@ from hushcov.cli.options import (
     options_of,
     settings_option,
 )
-from hushcov.cli.output import (
-    console,
-    echo_json,
-    facts,
-    heading,
-    paragraph,
-    plain_table,
-    show,
-    steps,
-    text_table,
-    warning,
-)
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.accounting.guarantee import odds_of, promise_words
 from hushcov.kernel.grids import Bounds, check_bounds
-from hushcov.planning import (
-    COMPARED_MODELS,
-    Caution,
-    Comparison,
-    Families,
-    Forecast,
-    Request,
-    candidate_mechanisms,
-    check_candidates,
-    comparable,
-    compare,
-    default_mechanism,
-    fit_memory,
-    forecast,
-    forecast_families,
-    named,
-    predicted,
-)
-from hushcov.planning.comparison import (
-    USUAL_SPARSITY,
-    families,
-    family_error,
-    guesses,
-    smallest_error,
-)
+from hushcov.planning import COMPARED_MODELS, Comparison, Families, Forecast, Request, comparison
 from hushcov.planning.registry import LARGEST_DENSE, PICTURES
 from hushcov.predicting import DENSE, FACTOR
 from hushcov.steps.counting import Counting
@@ -85,6 +51,8 @@ if TYPE_CHECKING:
     from hushcov.steps import Stage
 
     Divided = tuple[ReleaseInputs, tuple[Stage, ...]]
+    #: Plain data, and a function that prints.
+    Planned = tuple[dict[str, object], Callable[[Console], None]]
 
 # Slices, which plan by themselves, by their name for --mechanism.
 _SLICES = (*installed_plugins("slices"), *missing_plugins("slices"))
@@ -131,7 +99,9 @@ _RELATED = {
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=click.Choice(tuple(dict.fromkeys((*predicted(), *candidate_mechanisms(), *_SLICES)))),
+    type=click.Choice(
+        tuple(dict.fromkeys((*planning.predicted(), *planning.candidate_mechanisms(), *_SLICES)))
+    ),
     multiple=True,
     help="What would be run; may be repeated. With these options or a figure, row sparsity 5 is "
     " assumed where none is given.  [default: all]",
@@ -166,44 +136,43 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
     """
     check_budget(options["epsilon"], options["delta"])
     n_features, bounds, names = _known(options["n_features"], options["codebook"])
-    mechanisms, target, figure = (options[n] for n in ("mechanisms", "target_error", "figure"))
+    mechanisms, figure = options["mechanisms"], options["figure"]
     for name in mechanisms:
         require_plugin("slices", name, f"--mechanism {name}")
         if name in _SLICES:
             load_plugin("slices", name).plan(n_features, n_records, as_json, options)
             return
     candidates = known_pairs(options, n_features, names)
-    request, count_epsilon = _request(options, n_features, bounds, candidates)
+    request = _request(options, n_features, bounds, candidates)
     for name in mechanisms:
-        check_candidates(name, candidates)
-    cure = "it counts rows."
+        planning.check_candidates(name, candidates)
     sizes = sorted(set(n_records or default_records(request.inputs(2, n_features))))
     for n in sizes:
-        check_integer("n_records", n, at_least=1, at_most=_MOST_RECORDS, cure=cure)
+        check_integer("n_records", n, at_least=1, at_most=_MOST_RECORDS, cure="it counts rows.")
     divided = [request.divide(n, n_features) for n in sizes]
+    target = options["target_error"]
     if target is not None:
         cure = "it is relative to the covariance's norm, and the zero matrix has an error of 1."
         check_real("target_error", target, above=0, at_most=1, cure=cure)
     check_paths(figure)
-    able = comparable(candidates)
+    able = planning.comparable(candidates)
     asked = Asked(
         request,
         n_features,
         tuple(name for name in able if not mechanisms or name in mechanisms),
-        any(able[name].slow for name in mechanisms) or options["refine"],
+        bool(options["refine"]) or any(able[name].slow for name in mechanisms),
         options["adaptive_width"],
         target,
+        options["epsilon"],
     )
     beside = mechanisms or options["refine"] or figure or options["row_sparsity"] or candidates
-    planned = _plan_mechanisms if beside else _plan_families
-    found, page = planned(asked, divided, mechanisms, figure)
+    found, show = (_plan_mechanisms if beside else _plan_families)(asked, divided, options)
     if as_json:
-        known = asked.to_dict() | {"epsilon": options["epsilon"], "count_epsilon": count_epsilon}
-        echo_json(known | found)
+        output.echo_json(asked.to_dict() | found)
         return
-    _show(console(), asked, page, count_epsilon)
+    show(output.console())
     if figure is not None:
-        paragraph(console(), f"\nwritten: {figure}")
+        output.paragraph(output.console(), f"\nwritten: {figure}")
 
 
 def _known(
@@ -229,16 +198,17 @@ def _known(
 
 def _request(
     options: dict[str, Any], n_features: int, bounds: Bounds | None, candidates: Candidates | None
-) -> tuple[Request, float]:
-    """Return the request of a fit with these options, and what counting records spends first."""
+) -> Request:
+    """Return the request of a fit with these options; a count of records spends from it first."""
     epsilon, most, k = options["epsilon"], options["max_rows_per_unit"], options["row_sparsity"]
     if candidates is not None:  # which say what it is at most
         k = candidates.row_sparsity_of(k)
     elif k is None:
-        k = min(USUAL_SPARSITY, n_features) if n_features > 0 else USUAL_SPARSITY
+        usual = comparison.USUAL_SPARSITY
+        k = min(usual, n_features) if n_features > 0 else usual
     neighbours = Neighbours(options["neighbours"] or ONE_REPLACED.relation, most or 1)
     counts = most is not None or not neighbours.public_size
-    request = Request(
+    return Request(
         k,
         Counting(epsilon, neighbours).left if counts else epsilon,
         options["delta"],
@@ -249,10 +219,9 @@ def _request(
         candidates=candidates,
         drop_nulls=options["drop_nulls"],
     )
-    return request, epsilon - request.epsilon
 
 
-def default_records(inputs: ReleaseInputs) -> Sequence[int]:
+def default_records(inputs: ReleaseInputs) -> list[int]:
     """Return round numbers over three and a half decades, from hopeless to accurate.
 
     They start below where Gaussian noise on the d k entries that matter, of records scaled down to
@@ -264,14 +233,22 @@ def default_records(inputs: ReleaseInputs) -> Sequence[int]:
     first = math.floor(2 * math.log10(2 * math.sqrt(k) * noise))
     first = min(max(1, first), _LAST_RUNG - _DEFAULT_RUNGS + 1)
     # 1, 3, 10, 30, ...: round numbers half a decade apart.
-    return [
-        (1, 3)[rung % 2] * int(10 ** (rung // 2)) for rung in range(first, first + _DEFAULT_RUNGS)
-    ]
+    rungs = range(first, first + _DEFAULT_RUNGS)
+    return [(1, 3)[rung % 2] * int(10 ** (rung // 2)) for rung in rungs]
+
+
+class Row(NamedTuple):
+    """Predictions for one size, that of what a fit runs, and the warnings of that fit."""
+
+    inputs: ReleaseInputs
+    found: Any  # a Comparison or Families
+    run: Forecast | None
+    cautions: tuple[planning.Caution, ...]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a plan is asked for; with `refine`, mechanisms search however long it takes."""
+    """A plan that is asked for; with `refine`, mechanisms search however long it takes."""
 
     request: Request
     n_features: int
@@ -279,47 +256,48 @@ class Asked:
     refine: bool
     adaptive_width: bool
     target: float | None
+    epsilon: float  # with what a count of records spends
 
     @property
     def default(self) -> Mechanism:
-        """The mechanism of a fit where none is named."""
-        return default_mechanism(known=self.request.candidates is not None)
+        """The mechanism of a fit that names none."""
+        return planning.default_mechanism(known=self.request.candidates is not None)
 
     def memory(self, mechanism: str, inputs: ReleaseInputs) -> int:
         """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
         return command_memory(mechanism, inputs, prepared=not self.request.known_mean)
 
     def rows(
-        self, divided: Sequence[Divided], predict: Callable[[ReleaseInputs], Comparison | Families]
+        self, divided: Sequence[Divided], predict: Callable[[ReleaseInputs], Any]
     ) -> list[Row]:
         """Predict each size, and warn as a fit of it would."""
         rows = []
-        with steps(len(divided)) as step:
+        with output.steps(len(divided)) as step:
             for inputs, stages in divided:
                 step(f"planning for {inputs.n_records:,} records")
                 found = predict(inputs)
-                run = found.usual if isinstance(found, Families) else found.find(self.default.name)
+                run = found.usual if isinstance(found, Families) else None
                 if isinstance(found, Comparison) and found.forecasts:
-                    run = run or found.best
+                    run = found.find(self.default.name) or found.best
                 cautions = self.request.cautions(inputs, stages, run)
                 rows.append(Row(inputs, found, run, cautions))
         return rows
 
     def search(
-        self, errors: dict[str, Callable[[ReleaseInputs], float]], tried: set[int]
+        self, errors: Mapping[str, Callable[[ReleaseInputs], float]], rows: Sequence[Row]
     ) -> dict[str, int | None]:
-        """Find the fewest records that reach the target error, by the names of functions."""
+        """Find the fewest records for which each of the errors reaches the target."""
+        found, tried = dict[str, int | None](), {row.inputs.n_records for row in rows}
         assert self.target is not None
-        found = {}
-        with steps(len(errors)) as step:
+        with output.steps(len(errors)) as step:
             for name, error in errors.items():
                 step(f"smallest number of records: {name}")
-                found[name] = smallest_error(
-                    lambda n, error=error: error(self.request.inputs(n, self.n_features)),
-                    self.target,
-                    tried,
-                )
+                at = partial(self._error_at, error)
+                found[name] = comparison.smallest_error(at, self.target, tried)
         return found
+
+    def _error_at(self, error: Callable[[ReleaseInputs], float], n_records: int) -> float:
+        return error(self.request.inputs(n_records, self.n_features))
 
     def to_dict(self) -> dict[str, object]:
         """Return what is public, as plain, JSON-ready data."""
@@ -330,7 +308,7 @@ class Asked:
         return {
             "n_features": self.n_features,
             "row_sparsity": request.row_sparsity,
-            "epsilon": request.epsilon,
+            "epsilon": self.epsilon,
             "delta": request.delta,
             "known_mean": request.known_mean,
             "known_scale": request.known_scale,
@@ -340,80 +318,60 @@ class Asked:
             "odds": odds_of(request.epsilon, request.delta, *neighbours.whom).to_dict(),
             "mechanisms": list(self.mechanisms),
             **known,
+            "count_epsilon": self.epsilon - request.epsilon,
         }
 
-
-class Row(NamedTuple):
-    """Predictions for one size, that of what a fit runs, and the warnings of that fit."""
-
-    inputs: ReleaseInputs
-    found: Any  # a Comparison or Families
-    run: Forecast | None
-    cautions: tuple[Caution, ...]
-
-    @property
-    def best(self) -> Forecast | None:
-        """The smallest error, of mechanisms."""
-        return self.found.best if self.found.forecasts else None
-
-
-class Page(NamedTuple):
-    """A plan as it is printed: tables, and remarks on them."""
-
-    title: str
-    words: str
-    table: Table
-    remarks: Iterable[str]
-    rows: Sequence[Row]
-    designs: dict[str, MechanismPlan[Any]]  # by title
-    smallest: Table | None
-    guesses: Table | None = None
-
-
-def _show(out: Console, asked: Asked, page: Page, count_epsilon: float) -> None:
-    """Print a plan, with what would be promised."""
-    request, known = asked.request, asked.request.known_scale
-    unknown = "Mean known. Scales known."
-    if not request.known_mean:
-        names = "Means and norms" if known else "Means, scales and norms"
-        unknown = f"{names} unknown: found from a part of the budget."
-    elif not known:
-        unknown = "Mean known. Scales unknown: estimated from a part of the budget."
-    heading(out, page.title)
-    paragraph(out, f"{_MEASURE} {page.words}{unknown}")
-    if request.candidates is not None:
-        paragraph(out, f"Candidates: {candidate_words(request.candidates)}.")
-    show(out, "")
-    show(out, page.table)
-    for remark in page.remarks:
-        paragraph(out, remark)
-    for sentence in _warnings(page.rows):
-        warning(out, sentence)
-    if page.guesses is not None:
-        heading(out, "What a guess of k would change")
-        show(out, page.guesses)
-        paragraph(out, _GUESSES)
-    for title, design in page.designs.items():
-        heading(out, f"{title}, from public inputs alone")
-        facts(out, design.facts(request.found_before))
-        table = design.table()
-        if table is not None:
-            show(out, "")
-            show(out, text_table(*table))
-    heading(out, "What would be promised")
-    budget = request.epsilon, request.delta, *request.neighbours.whom
-    facts(out, [("promise", promise_words(*budget)), ("odds", str(odds_of(*budget)))])
-    if count_epsilon:
-        paragraph(
-            out,
-            f"The number of records is not public: epsilon {number(count_epsilon, 2)} of "
-            f"{number(request.epsilon + count_epsilon)} releases it first. Records are rows that "
-            f"are summed, at most {request.neighbours.most_rows} of one unit.",
-        )
-    if page.smallest is not None:
-        words = f"Smallest number of records with a predicted error of {asked.target} or less"
-        heading(out, words)
-        show(out, page.smallest)
+    def show(
+        self,
+        title: str,
+        words: str,
+        table: Table,
+        remarks: Iterable[str],
+        rows: Sequence[Row],
+        designs: dict[str, MechanismPlan[Any]],
+        smallest: Table | None,
+        out: Console,
+    ) -> None:
+        """Print a plan, with what would be promised."""
+        request, neighbours = self.request, self.request.neighbours
+        unknown = "Mean known. Scales known."
+        if not request.known_mean:
+            names = "Means and norms" if request.known_scale else "Means, scales and norms"
+            unknown = f"{names} unknown: found from a part of the budget."
+        elif not request.known_scale:
+            unknown = "Mean known. Scales unknown: estimated from a part of the budget."
+        output.heading(out, title)
+        output.paragraph(out, f"{_MEASURE} {words}{unknown}")
+        if request.candidates is not None:
+            output.paragraph(out, f"Candidates: {candidate_words(request.candidates)}.")
+        output.show(out, "")
+        output.show(out, table)
+        for remark in remarks:
+            output.paragraph(out, remark)
+        for sentence in _warnings(rows):
+            output.warning(out, sentence)
+        for name, design in designs.items():
+            output.heading(out, f"{name}, from public inputs alone")
+            output.facts(out, design.facts(request.found_before))
+            levels = design.table()
+            if levels is not None:
+                output.show(out, "")
+                output.show(out, output.text_table(*levels))
+        output.heading(out, "What would be promised")
+        budget = request.epsilon, request.delta, *neighbours.whom
+        output.facts(out, [("promise", promise_words(*budget)), ("odds", str(odds_of(*budget)))])
+        if self.epsilon > request.epsilon:
+            output.paragraph(
+                out,
+                "The number of records is not public: epsilon "
+                f"{number(self.epsilon - request.epsilon, 2)} of {number(self.epsilon)} releases "
+                f"it first. Records are rows that are summed, at most {neighbours.most_rows} of "
+                "one unit.",
+            )
+        if smallest is not None:
+            words = f"Smallest number of records with a predicted error of {self.target} or less"
+            output.heading(out, words)
+            output.show(out, smallest)
 
 
 def _warnings(rows: Sequence[Row]) -> Iterator[str]:
@@ -430,91 +388,96 @@ def _warnings(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{title}: with {', '.join(sizes)} records."
 
 
+def _error(value: float) -> str:
+    return number(value, 2)
+
+
+def _fewest(n: int | None, mark: str = "") -> str:
+    """Format a number of records to three digits: more than the search is good for."""
+    return f"not by {number(_MOST_RECORDS)}" if n is None else mark + count(int(float(f"{n:.3g}")))
+
+
+def _limit(each: Forecast | None) -> str:
+    if each is None or each.detection_limit is None:
+        return "-"
+    return number(each.detection_limit, 2) if each.detection_limit < 1 else "none"
+
+
 # ---- mechanisms beside each other ----
 
 
-def _plan_mechanisms(
-    asked: Asked, divided: Sequence[Divided], mechanisms: Sequence[str], figure: Path | None
-) -> tuple[dict[str, object], Page]:
+def _plan_mechanisms(asked: Asked, divided: Sequence[Divided], options: dict[str, Any]) -> Planned:
     """Plan every mechanism at every number of records: as plain data, and to print."""
     names, refine, width = asked.mechanisms, asked.refine, asked.adaptive_width
-    able, one = comparable(asked.request.candidates), len(divided) == 1
+    able, one = planning.comparable(asked.request.candidates), len(divided) == 1
     # One number of records is planned as a fit is: rough figures do not decide.
-    as_fit = one and not (refine or width) and set(names) == set(able)
-
-    def predict(inputs: ReleaseInputs) -> Comparison:
-        known: Any = {"refine": None if as_fit else refine, "adaptive_width": width}
-        return compare(inputs, names, **known)
-
-    rows = asked.rows(divided, predict)
+    search = None if one and not (refine or width) and set(names) == set(able) else refine
+    rows = asked.rows(
+        divided, partial(planning.compare, mechanisms=names, refine=search, adaptive_width=width)
+    )
+    first, run, inputs = rows[0].found, rows[0].run, rows[0].inputs
     if not any(row.found.forecasts for row in rows):
-        raise next(iter(rows[0].found.refusals.values()))
-    first, run = rows[0].found, rows[0].run
+        raise next(iter(first.refusals.values()))
     designs: dict[str, MechanismPlan[Any]] = {}
     if one and run is not None:
-        chosen = [name for name in names if name in mechanisms and first.find(name)]
+        chosen = [name for name in names if name in options["mechanisms"] and first.find(name)]
         for name in chosen or [run.mechanism]:
-            wide = width and name == asked.default.name
-            options: Any = {"adaptive_width": True} if wide else {}
-            designs[name] = able[name].plan(rows[0].inputs, **options)
-    smallest: dict[str, dict[str, int | None]] | None = None
+            wide: Any = {"adaptive_width": True} if width and name == asked.default.name else {}
+            designs[name] = able[name].plan(inputs, **wide)
+    smallest, fewest = None, None
     if asked.target is not None:
-        tried, smallest = {row.inputs.n_records for row in rows}, {}
+        smallest, fewest = {}, output.plain_table()
+        fewest.add_column("mechanism", no_wrap=True)
+        _add_columns(fewest, *COMPARED_MODELS)
         for name in (name for name in names if any(row.found.find(name) for row in rows)):
             rough = able[name].slow and not refine
-            errors = {
-                model: partial(_error_of, name, model, rough, width) for model in COMPARED_MODELS
-            }
-            smallest[name] = asked.search(errors, tried)
-    inputs = rows[0].inputs
+            predict = partial(planning.forecast, mechanism=name, rough=rough, adaptive_width=width)
+            smallest[name] = asked.search(
+                {model: partial(_error_on, model, predict) for model in COMPARED_MODELS}, rows
+            )
+            fewest.add_row(name, *(_fewest(n, "~" * rough) for n in smallest[name].values()))
     known = inputs.candidates
     words = f"row sparsity {inputs.row_sparsity}" if known is None else known.words
     size = f"{counted(inputs.n_features, 'feature')}, {words}, epsilon {number(inputs.epsilon)}, "
     size += f"delta {number(inputs.delta)}"
-    if figure is not None:
+    if options["figure"] is not None:
         from hushcov.cli.plan_figure import write_plan_figure
 
         forecasts = {row.inputs.n_records: row.found.forecasts for row in rows}
-        write_plan_figure(figure, forecasts, title=size, target_error=asked.target)
+        write_plan_figure(options["figure"], forecasts, title=size, target_error=asked.target)
     found: dict[str, object] = {
         "plans": [_row_dict(asked, row) for row in rows],
         "designs": {name: design.to_dict() for name, design in designs.items()},
         "target_error": asked.target,
         "smallest_records": smallest,
     }
-    table = None
-    if smallest is not None:
-        marks = {name: "~" * (able[name].slow and not refine) for name in smallest}
-        table = plain_table()
-        table.add_column("mechanism", no_wrap=True)
-        _add_columns(table, *COMPARED_MODELS)
-        for name, each in smallest.items():
-            table.add_row(name, *(_fewest(each[model], marks[name]) for model in COMPARED_MODELS))
     many = f"{counted(inputs.n_records, 'record')} of " if one else ""
-    page = Page(
+    return found, partial(
+        asked.show,
         f"Predicted error: {many}{size}",
         "",
         _mechanism_table(rows[0]) if one else _records_table(rows, names),
         _remarks(asked, rows),
         rows,
         {f"The design of {name}": design for name, design in designs.items()},
-        table,
+        fewest,
     )
-    return found, page
 
 
-def _error_of(name: str, model: str, rough: bool, wide: bool, inputs: ReleaseInputs) -> float:
-    return forecast(inputs, name, rough=rough, adaptive_width=wide).predicted_error[model]
+def _error_on(
+    model: str, predict: Callable[[ReleaseInputs], Forecast], inputs: ReleaseInputs
+) -> float:
+    return predict(inputs).predicted_error[model]
 
 
 def _row_dict(asked: Asked, row: Row) -> dict[str, object]:
-    listed = sorted(row.found.forecasts, key=lambda each: asked.mechanisms.index(each.mechanism))
+    forecasts = row.found.forecasts
     return {
         "n_records": row.inputs.n_records,
-        "best": None if row.best is None else row.best.mechanism,
+        "best": row.found.best.mechanism if forecasts else None,
         "forecasts": [
             each.to_dict() | {"memory_bytes": asked.memory(each.mechanism, row.inputs)}
-            for each in listed
+            for each in sorted(forecasts, key=lambda each: asked.mechanisms.index(each.mechanism))
         ],
         "refusals": {name: str(error) for name, error in row.found.refusals.items()},
         "warnings": [caution.sentence for caution in row.cautions],
@@ -528,7 +491,7 @@ def _add_columns(table: Table, *titles: str) -> None:
 
 def _mechanism_table(row: Row) -> Table:
     """Tabulate one number of records: a line for each mechanism, smallest error first."""
-    table = plain_table()
+    table = output.plain_table()
     table.add_column("mechanism", no_wrap=True, vertical="bottom")
     _add_columns(table, "typical", *COMPARED_MODELS, _FINDS)
     for each in row.found.forecasts:
@@ -541,17 +504,25 @@ def _mechanism_table(row: Row) -> Table:
 
 def _records_table(rows: Sequence[Row], mechanisms: Sequence[str]) -> Table:
     """Tabulate typical errors, and the best mechanism's on each model; a line for each n."""
-    table = plain_table(gap=0)  # all columns fit in a terminal of 80
+    table = output.plain_table(gap=0)  # all columns fit in a terminal of 80
     # Names over several lines, so that their columns are narrow.
     names = (re.sub(r"(\w{5})(\w{5,})", r"\1-\2", name) for name in mechanisms)
     _add_columns(table, "records", *(name.replace("-", "-\n") for name in names))
     _add_columns(table, *(f"best:\n{model}" for model in COMPARED_MODELS), _FINDS)
     for row in rows:
+        best = row.found.best if row.found.forecasts else None
         typical = (_typical(row, row.found.find(name)) for name in mechanisms)
-        errors = {} if row.best is None else row.best.predicted_error
-        models = (_error(errors[m]) if errors else "-" for m in COMPARED_MODELS)
-        table.add_row(count(row.inputs.n_records), *typical, *models, _limit(row.best))
+        models = (_error(best.predicted_error[m]) if best else "-" for m in COMPARED_MODELS)
+        table.add_row(count(row.inputs.n_records), *typical, *models, _limit(best))
     return table
+
+
+def _typical(row: Row, each: Forecast | None) -> Text:
+    if each is None:
+        return Text("-")
+    best = each is row.found.best
+    text = "*" * best + "~" * each.rough + _error(each.typical_error)
+    return Text(text, style="red" if each.hopeless else "bold green" if best else "")
 
 
 def _remarks(asked: Asked, rows: Sequence[Row]) -> Iterator[str]:
@@ -561,7 +532,8 @@ def _remarks(asked: Asked, rows: Sequence[Row]) -> Iterator[str]:
         "order of the columns, or pairs anywhere. Real tables are between these. typical: the "
         "middle of the three (their geometric mean). * the smallest."
     )
-    if any(_limit(row.best) not in ("-", "none") for row in rows):
+    best = [row.found.best for row in rows if row.found.forecasts]
+    if any(_limit(each) not in ("-", "none") for each in best):
         by = "" if len(rows) == 1 else " by the best mechanism"
         yield (
             f"finds from: correlations of this size or more are found{by} nine times out of ten; "
@@ -569,57 +541,27 @@ def _remarks(asked: Asked, rows: Sequence[Row]) -> Iterator[str]:
         )
     if any(each.rough for row in rows for each in row.found.forecasts):
         yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."
-    best = rows[-1].best
-    if best is not None:
-        needed = asked.memory(best.mechanism, rows[-1].inputs)
-        yield f"A fit by {best.mechanism} {_memory_words(needed)}"
+    if rows[-1].found.forecasts:
+        needed = asked.memory(best[-1].mechanism, rows[-1].inputs)
+        yield f"A fit by {best[-1].mechanism} {_memory_words(needed)}"
     seen = {f"{name}: {error}" for row in rows for name, error in row.found.refusals.items()}
     yield from (f"- {reason}" for reason in sorted(seen))
 
 
-def _error(value: float) -> str:
-    return number(value, 2)
-
-
-def _fewest(n: int | None, mark: str = "") -> str:
-    """Format a number of records to three digits: more than the search is good for."""
-    return f"not by {number(_MOST_RECORDS)}" if n is None else mark + count(int(float(f"{n:.3g}")))
-
-
-def _typical(row: Row, each: Forecast | None) -> Text:
-    if each is None:
-        return Text("-")
-    text = "*" * (each is row.best) + "~" * each.rough + _error(each.typical_error)
-    style = "bold green" if each is row.best else ""
-    return Text(text, style="red" if each.hopeless else style)
-
-
-def _limit(each: Forecast | None) -> str:
-    if each is None or each.detection_limit is None:
-        return "-"
-    return number(each.detection_limit, 2) if each.detection_limit < 1 else "none"
-
-
 # ---- families of structures ----
 
-_GUESSES = (
-    "Told: 'hushcov fit --mechanism screened --row-sparsity K', which looks for as many pairs as "
-    "it is told. Not told: the default. To the default --row-sparsity is advice, with which it "
-    "starts: it changes little."
-)
 
-
-def _plan_families(
-    asked: Asked, divided: Sequence[Divided], *_: object
-) -> tuple[dict[str, object], Page]:
+def _plan_families(asked: Asked, divided: Sequence[Divided], _: object) -> Planned:
     """Predict every family at every number of records: as plain data, and to print."""
     request, d, default = asked.request, asked.n_features, asked.default
-    rows, smallest = asked.rows(divided, forecast_families), dict[str, int | None]()
-    if asked.target is not None:
-        errors = {each.name: partial(family_error, family=each) for each in families(d)}
-        smallest = asked.search(errors, {row.inputs.n_records for row in rows})
+    rows = asked.rows(divided, planning.forecast_families)
     one, first, usual = len(rows) == 1, rows[0].found, rows[0].found.usual
-    guessed = guesses(first.inputs) if one and d > 1 else {}
+    names, smallest = [each.name for each in first.errors], dict[str, int | None]()
+    if asked.target is not None:
+        smallest = asked.search(
+            {each.name: partial(comparison.family_error, family=each) for each in first.errors},
+            rows,
+        )
     plans: dict[str, object] = {
         "row_sparsity": None,
         "mechanism": default.name,
@@ -633,54 +575,36 @@ def _plan_families(
             }
             for row in rows
         ],
-        "guesses": [
-            {"row_sparsity": true, "told": guess, "predicted_error": error}
-            for true, by_guess in guessed.items()
-            for guess, error in by_guess.items()
-        ],
         "target_error": asked.target,
         "smallest_records": smallest or None,
     }
-    titles, cells = ["if", "that is", "error"], []
-    if one:
-        cells = [[each.name, each.words, _error(error)] for each, error in first.errors.items()]
-    else:
-        titles = ["records", *(each.name for each in first.errors)]
-        for row in rows:
-            cells.append([count(row.inputs.n_records), *map(_error, row.found.errors.values())])
+    titles = ["if", "that is", "error"] if one else ["records", *names]
+    cells = [[each.name, each.words, _error(error)] for each, error in first.errors.items()]
+    if not one:
+        counts = [count(row.inputs.n_records) for row in rows]
+        errors = [map(_error, row.found.errors.values()) for row in rows]
+        cells = [[n, *each] for n, each in zip(counts, errors, strict=True)]
     remarks = [
         "k counts the nonzeros of a row of the covariance, the diagonal included. factor: one that "
         "explains a third of the variance. dense: all pairs are related, a little."
     ]
     if one and _limit(usual) not in ("-", "none"):
         words = f"Correlations of {_limit(usual)} or more are found nine times out of ten"
-        remarks.append(f"{words} (k = {first.inputs.row_sparsity}).")
+        remarks.append(f"{words} (k = {min(comparison.USUAL_SPARSITY, d)}).")
     remarks.append(f"A fit {_memory_words(asked.memory(default.name, rows[-1].inputs))}")
-    guess_table = None
-    if guessed:  # screened is told a sparsity, the default needs none
-        own = {each.row_sparsity: error for each, error in first.errors.items()}
-        guess_table = text_table(
-            ("true k", *(f"told {guess}" for guess in guessed), "not told"),
-            [
-                (str(true), *map(_error, by_guess.values()), _error(own[true]))
-                for true, by_guess in guessed.items()
-            ],
-        )
+    fewest = [(name, _fewest(n)) for name, n in smallest.items()]
     many = f"{counted(first.inputs.n_records, 'record')} of " if one else ""
     size = f"{counted(d, 'feature')}, epsilon {number(request.epsilon)}"
-    page = Page(
+    return plans, partial(
+        asked.show,
         f"Predicted error, whatever the structure: {many}{size}, delta {number(request.delta)}",
         "'hushcov fit' finds out by itself what the covariance is like. ",
-        text_table(titles, cells),
+        output.text_table(titles, cells),
         remarks,
         rows,
         {"The design": default.plan(first.inputs)} if one else {},
-        text_table(("if", "records"), [(name, _fewest(n)) for name, n in smallest.items()])
-        if smallest
-        else None,
-        guess_table,
+        output.text_table(("if", "records"), fewest) if fewest else None,
     )
-    return plans, page
 
 
 # ---- forecasts in words, for 'fit', too ----
@@ -695,7 +619,7 @@ def command_memory(
     given: int | None = None,
 ) -> int:
     """Return the bytes that 'hushcov fit' needs, beside what reading files takes."""
-    return PICTURES + fit_memory(
+    return PICTURES + planning.fit_memory(
         mechanism,
         inputs.n_records,
         inputs.n_features,
@@ -739,7 +663,7 @@ def expected_facts(found: Families | Forecast) -> list[tuple[str, str]]:
         )
     finds, limit = "no correlation reliably: there are too few records", found.detection_limit
     if limit is None:
-        finds = f"no prediction: {named(found.mechanism).no_limit}"
+        finds = f"no prediction: {planning.named(found.mechanism).no_limit}"
     elif limit < 1:
         finds = f"correlations of {number(limit, 2)} or more, nine times out of ten"
     error = f"about {error}; zeros for all entries would have 1"

@@ -75,6 +75,7 @@ _LARGE = 200  # from this size on norms are found by Lanczos' method
 _RECORDS = 128  # whose moments vary like those of many, on large references
 _FEW = 0.05  # selected tests an entry, up to which they are drawn rather than entries
 _IN_TURN = 32  # times that each of a few chances stands for an entry, and is not drawn by itself
+_SIZES = 48  # distinct nonzero sizes kept; more are pooled into quantiles
 _DENSE = 16  # one of so many places filled is a dense matrix
 _MANY_GATES = 4.0  # from this rate on a difference of Poisson counts is taken as normal
 
@@ -122,12 +123,43 @@ class _TestLaw:
         return (self.kept * fire) @ _TAU_WEIGHTS, (self.kept * wrong) @ _TAU_WEIGHTS
 
 
+@dataclass(frozen=True, eq=False)
+class _Pooled:
+    """Few distinct sizes of a reference's nonzeros, and which of them stands for each.
+
+    Counts and the number of zeros are those of the upper triangle of the full matrix.
+    """
+
+    sizes: FloatArray
+    which: IndexArray
+    counts: FloatArray
+    n_zeros: float
+
+
+@lru_cache(maxsize=64)
+def _pooled(ref: Reference) -> _Pooled:
+    values, d = np.abs(ref.values), ref.n_features
+    sizes: FloatArray
+    sizes, index = np.unique(np.round(values, 9), return_inverse=True)
+    if len(sizes) > _SIZES:
+        order = np.argsort(values, kind="stable")
+        index = np.empty(len(values), dtype=np.intp)
+        # Finer among the small ones, which are the ones that may be missed.
+        rank = (np.arange(len(values)) + 0.5) / len(values)
+        index[order] = (_SIZES * rank**0.5).astype(np.intp)
+        index = np.unique(index, return_inverse=True)[1]
+        sizes = np.asarray(np.bincount(index, weights=values) / np.bincount(index))
+    counts = np.bincount(index, minlength=len(sizes)).astype(np.float64) * (d / len(ref.matrix))
+    return _Pooled(sizes, index, counts, d * (d + 1) / 2 - float(counts.sum()))
+
+
 @lru_cache(maxsize=16)
 def _test_laws(inputs: CalibratedInputs, schedule: Schedule, ref: Reference) -> list[_TestLaw]:
     """Return the law of a test at every level, for sizes of the reference, then its zeros."""
-    sizes = np.concatenate([ref.sizes, ref.zero_sizes(inputs.n_records)])
-    n_quantiles = len(sizes) - len(ref.sizes)
-    counts = np.append(ref.counts, np.full(n_quantiles, ref.n_zeros / n_quantiles))
+    pooled = _pooled(ref)
+    sizes = np.concatenate([pooled.sizes, ref.zero_sizes(inputs.n_records)])
+    n_quantiles = len(sizes) - len(pooled.sizes)
+    counts = np.append(pooled.counts, np.full(n_quantiles, pooled.n_zeros / n_quantiles))
     return [_test_law(sizes * inputs.scale**2, counts, lv, schedule) for lv in schedule.levels]
 
 
@@ -266,7 +298,7 @@ class DrawnErrors:
         The error is at least this, and unlike draws on a small reference it shows misses that are
         rare for one entry but not among all of them.
         """
-        parameters, sizes = self.parameters, self.ref.sizes
+        parameters, sizes = self.parameters, _pooled(self.ref).sizes
         tests = np.zeros(len(sizes))
         for level, law in self.laws:
             tests += level.repetitions * level.activation * law.selected[: len(sizes)]
@@ -279,7 +311,7 @@ class DrawnErrors:
             found = np.clip(level.activation * np.sum(chances * passes, axis=1), 0, 1 - 1e-12)
             log_missed += level.repetitions * np.log1p(-found)
         # Sizes increase: some entry of a size is missed, and none of a larger one.
-        log_none = self.ref.counts * np.log1p(-np.minimum(np.exp(log_missed), 1 - 1e-12))
+        log_none = _pooled(self.ref).counts * np.log1p(-np.minimum(np.exp(log_missed), 1 - 1e-12))
         larger = np.cumsum(log_none[::-1])[::-1] - log_none
         return float(np.sum(sizes * -np.expm1(log_none) * np.exp(larger)))
 
@@ -303,7 +335,8 @@ class DrawnErrors:
         self, statistic: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, IndexArray, FloatArray]:
         """Return gate reconstruction on the support, and where and what opens at zero entries."""
-        ref, index, (n_zeros, dilution) = self.ref, self.ref.size_index, self._zeros
+        ref, pooled, (n_zeros, dilution) = self.ref, _pooled(self.ref), self._zeros
+        index = pooled.which
         total, spurious = np.zeros(statistic.shape), np.zeros(len(statistic) * n_zeros)
         for level, law in self.laws:
             weight = self.parameters.schedule.weight(level) / self.parameters.inputs.scale**2
@@ -312,19 +345,20 @@ class DrawnErrors:
             fired, misfired = law.gates
             total += weight * generator.binomial(m, np.clip(p * fired[index], 0, 1), total.shape)
             total -= weight * generator.binomial(m, np.clip(p * misfired[index], 0, 1), total.shape)
-            zero = slice(len(ref.sizes), None)
+            zero = slice(len(pooled.sizes), None)
             rate = m * p * dilution * float(np.mean(fired[zero] + misfired[zero]))
             spurious += weight * _spurious_gates(rate, len(spurious), generator)
-        pooled, at = ref.sizes[index], np.flatnonzero(spurious)
-        return np.sign(ref.values) * (total + np.abs(statistic) - pooled), at, spurious[at]
+        at, size = np.flatnonzero(spurious), pooled.sizes[index]
+        return np.sign(ref.values) * (total + np.abs(statistic) - size), at, spurious[at]
 
     def _values(
         self, statistic: FloatArray, generator: np.random.Generator
     ) -> tuple[FloatArray, IndexArray, FloatArray]:
         """Return value reconstruction on the support, and where and what is kept at zeros."""
-        sizes, (n_zeros, dilution) = len(self.ref.sizes), self._zeros
+        pooled, (n_zeros, dilution) = _pooled(self.ref), self._zeros
+        sizes = len(pooled.sizes)
         keep_above, few = self.parameters.design.keep_above, self.ref.n_features <= _FEATURES
-        at, deviation, weight = self._found(self.ref.size_index, statistic.size, generator)
+        at, deviation, weight = self._found(pooled.which, statistic.size, generator)
         value = statistic.flat[at] + deviation * generator.standard_normal(statistic.size)[at]
         estimate = np.zeros(statistic.shape)
         estimate.flat[at] = np.where(np.abs(value) > keep_above * deviation, value * weight, 0.0)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, field
 
 from hushcov.exceptions import HushcovError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting.composition import root
-from hushcov.mechanisms.screened.plan import plan_screened, predicted_errors
-from hushcov.planning.registry import comparable, default_mechanism, forecast, with_missing
+from hushcov.planning.registry import comparable, default_mechanism, forecast
 from hushcov.predicting import COMPARED_MODELS, DENSE, FACTOR, Forecast
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
@@ -208,20 +206,3 @@ def forecast_families(inputs: ReleaseInputs) -> Families:
     """
     errors = {each: family_error(inputs, each) for each in families(inputs.n_features)}
     return Families(inputs, errors, _default(inputs))
-
-
-@lru_cache(maxsize=256)
-def guess_error(inputs: ReleaseInputs, guess: int) -> float:
-    """Predict the error of a screened release that is told `guess` instead of the row sparsity."""
-    plan = plan_screened(inputs.changed(row_sparsity=guess), short=True)
-    errors = plan.predicted_error
-    if guess != inputs.row_sparsity:
-        errors = predicted_errors(replace(plan.parameters, inputs=inputs), COMPARED_MODELS)
-    return with_missing(Forecast("screened", errors, None), inputs).typical_error
-
-
-def guesses(inputs: ReleaseInputs) -> dict[int, dict[int, float]]:
-    """Predict errors of screened releases by the true row sparsity and by the assumed one."""
-    known = [each.row_sparsity for each in families(inputs.n_features) if each.row_sparsity]
-    at = {true: inputs.changed(row_sparsity=true) for true in known}
-    return {true: {guess: guess_error(at[true], guess) for guess in known} for true in known}

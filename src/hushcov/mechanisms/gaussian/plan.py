@@ -1,9 +1,9 @@
 """Plan of the Gaussian mechanism, and its predicted error.
 
 With a threshold the error is drawn on the support of a reference covariance (`median_errors`).
-Without one it is a full random matrix. In the eigenbasis of the reference its noise and its sampling
-error have independent entries, and its norm depends on their variances through sums over rows alone.
-So a few representative eigenvalues stand for many, with random parts larger by the root of how many
+Without one it is a full random matrix. In the eigenbasis of the reference its noise and its
+sampling error have independent entries, and the norm depends on their variances through sums over
+rows alone. So a few eigenvalues stand for many, with random parts larger by the root of how many
 each stands for.
 """
 

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -168,58 +169,43 @@ def detection_limit(parameters: ScreenedParameters) -> float:
 def _selected(
     levels: tuple[ScreenLevel, ...], inputs: ReleaseInputs, ref: Reference
 ) -> tuple[FloatArray, float]:
-    """Chances of the reference's own pairs: designs of the same screen differ in the rest."""
+    """Keep the chances of the reference's own pairs: many designs differ in the rest alone."""
     return _selection(levels, inputs, ref, _pairs(ref).correlations)
 
 
 def _selection(
     levels: tuple[ScreenLevel, ...], inputs: ReleaseInputs, ref: Reference, correlation: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Chances of selection, and the expected number of pairs without covariance selected."""
+    """Return chances of selection, and the expected number of selected pairs without covariance.
+
+    Levels are peeled off one by one. The edge of a level is where the expected number of noisy
+    scores above it equals its size.
+    """
     if not levels:
         return np.ones_like(correlation), float(candidate_pairs(inputs))
-    pairs = _pairs(ref)
-    present, weight = pairs.correlations, pairs.weights
-    zeros = ref.zero_sizes(inputs.n_records) / ref.variance
-    n_zeros = max(0.0, candidate_pairs(inputs) - float(weight.sum()))
-    n = inputs.n_records
-    scores = np.concatenate([_expected_score(n, present), n * zeros])
-    remaining = np.concatenate([weight, np.full(len(zeros), n_zeros / len(zeros))])
-    rates = np.array([level.rate for level in levels])
-    sizes = np.array([float(level.size) for level in levels])
+    pairs, n = _pairs(ref), inputs.n_records
+    zeros = ref.zero_sizes(n) / ref.variance
+    n_zeros = max(0.0, candidate_pairs(inputs) - float(pairs.weights.sum()))
+
+    def expected(correlations: FloatArray) -> FloatArray:
+        """Return expected sums of products of signs of Gaussian pairs."""
+        return np.asarray(n * 2 / math.pi * np.arcsin(correlations))
+
+    scores = np.concatenate([expected(pairs.correlations), n * zeros])
+    remaining = np.concatenate([pairs.weights, np.full(len(zeros), n_zeros / len(zeros))])
     # What a pair lacks to be selected is more often sampling error of its score than noise.
-    asked = _expected_score(n, correlation)[:, None] + math.sqrt(n) * _NODES
-    missed = _peel(scores, remaining, rates, sizes, np.abs(asked))
-    return 1 - missed @ _WEIGHTS, n_zeros - float(remaining[len(present) :].sum())
-
-
-def _expected_score(n_records: int, correlation: FloatArray) -> FloatArray:
-    """Expected sum of products of signs of a Gaussian pair with this correlation."""
-    return np.asarray(n_records * 2 / math.pi * np.arcsin(correlation))
-
-
-def _peel(
-    scores: FloatArray,
-    remaining: FloatArray,
-    rates: FloatArray,
-    sizes: FloatArray,
-    asked: FloatArray,
-) -> FloatArray:
-    """Peel level by level: what remains of each score, and the chance that those asked are left.
-
-    The first is filled in. The edge of a level is where the expected number of noisy scores above
-    it equals its size.
-    """
-    left = np.zeros_like(asked)  # minus the logarithm of the chance
-    for rate, size in zip(rates, sizes, strict=True):
-        edge = _edge(rate * scores, remaining, size)
-        remaining *= np.exp(-np.exp(np.minimum(rate * scores - edge, 30.0)))
-        left += np.exp(np.minimum(rate * asked - edge, 30.0))
-    return np.asarray(np.exp(-left))
+    asked = np.abs(expected(correlation)[:, None] + math.sqrt(n) * _NODES)
+    left = np.zeros_like(asked)  # minus the logarithm of the chance to be left
+    for level in levels:
+        edge = _edge(level.rate * scores, remaining, level.size)
+        remaining *= np.exp(-np.exp(np.minimum(level.rate * scores - edge, 30.0)))
+        left += np.exp(np.minimum(level.rate * asked - edge, 30.0))
+    missed = np.exp(-left) @ _WEIGHTS
+    return 1 - missed, n_zeros - float(remaining[len(pairs.weights) :].sum())
 
 
 def _edge(scores: FloatArray, weights: FloatArray, size: float) -> float:
-    """Where so many scores with Gumbel noise are expected above, rounded up by less than 1e-4."""
+    """Return where so many scores with Gumbel noise are expected above, rounded up to 1e-4."""
     least, most = float(scores.min()) - 5.0, float(scores.max()) + 60.0
     total = float(weights.sum())
     low, high = least, most
@@ -242,33 +228,30 @@ def _edge(scores: FloatArray, weights: FloatArray, size: float) -> float:
     return least + unit * max(1, math.ceil((found - least) / unit))
 
 
-@dataclass(frozen=True, eq=False)
-class _Pairs:
+class _Pairs(NamedTuple):
     """Pairs of a reference with a covariance: all sizes, and distinct correlations with counts."""
 
     sizes: FloatArray
     correlations: FloatArray
-    index: IndexArray  # which of them each size is
+    which: IndexArray  # of them each size is
     weights: FloatArray  # pairs of the full matrix with each correlation
     mean_square: float
 
 
 @lru_cache(maxsize=64)
 def _pairs(ref: Reference) -> _Pairs:
-    """What a search asks of a reference hundreds of times."""
     values = ref.values[ref.rows != ref.columns]
-    sizes = np.abs(values)
-    correlations, index, counts = np.unique(
-        sizes / ref.variance, return_inverse=True, return_counts=True
-    )
-    squares = (values / ref.variance) ** 2
-    return _Pairs(
-        sizes=sizes,
-        correlations=correlations,
-        index=index,
-        weights=counts * (ref.n_pairs / max(1, counts.sum())),
-        mean_square=float(squares.mean()) if len(squares) else 0.0,
-    )
+    sizes, squares = np.abs(values), (values / ref.variance) ** 2
+    found = np.unique(sizes / ref.variance, return_inverse=True, return_counts=True)
+    correlations, which, counts = found
+    weights = counts * (ref.n_pairs / max(1, counts.sum()))
+    mean_square = float(squares.mean()) if len(squares) else 0.0
+    return _Pairs(sizes, correlations, which, weights, mean_square)
+
+
+@lru_cache(maxsize=8)  # exact arithmetic takes its time
+def _noise_sd(parameters: ScreenedParameters) -> tuple[float, float]:
+    return parameters.noise_sd
 
 
 def _law(parameters: ScreenedParameters, ref: Reference) -> ErrorLaw:
@@ -289,15 +272,9 @@ def _law(parameters: ScreenedParameters, ref: Reference) -> ErrorLaw:
         diagonal=diagonal,
         threshold=parameters.design.keep_above * noise,
         lost=min(0.2, _REMAINING_BIAS / inputs.n_features) * shrunk / shrinkage,
-        selected=found[pairs.index],
+        selected=found[pairs.which],
         false=false,
     )
-
-
-@lru_cache(maxsize=8)
-def _noise_sd(parameters: ScreenedParameters) -> tuple[float, float]:
-    """The same for all references, and exact arithmetic takes its time."""
-    return parameters.noise_sd
 
 
 def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
@@ -314,23 +291,16 @@ def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
     energy = 2 / size * float(np.sum((1 - found) * entries**2 + found * (noise**2 + sampling)))
     energy += law.diagonal**2 + 2 * sampling
     t = parameters.design.keep_above
-    beyond, density = 2 * special.ndtr(-t), math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    tail, density = float(special.ndtr(-t)), math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
     # The mean square of a standard normal that is beyond the threshold.
-    kept_square = 1 + t * density / max(float(special.ndtr(-t)), 1e-300)
-    energy += 2 / inputs.n_features * law.false * beyond * kept_square * noise**2
-    return (
-        2 * math.sqrt(energy)
-        + law.lost
-        + _largest_miss(entries, 1 - found, ref.n_pairs / max(1, len(entries)))
-    )
-
-
-def _largest_miss(sizes: FloatArray, missed: FloatArray, copies: float) -> float:
-    """Expected size of the largest of the entries that is missed, each present `copies` times."""
-    order = np.argsort(sizes)
-    log_none = copies * np.log1p(-np.minimum(missed[order], 1 - 1e-12))
+    kept_square = 1 + t * density / max(tail, 1e-300)
+    energy += 2 / inputs.n_features * law.false * 2 * tail * kept_square * noise**2
+    # The largest missed entry: sizes from small to large, each present so many times.
+    order, copies = np.argsort(entries), ref.n_pairs / max(1, len(entries))
+    log_none = copies * np.log1p(-np.minimum(1 - found[order], 1 - 1e-12))
     larger = np.cumsum(log_none[::-1])[::-1] - log_none
-    return float(np.sum(sizes[order] * -np.expm1(log_none) * np.exp(larger)))
+    miss = float(np.sum(entries[order] * -np.expm1(log_none) * np.exp(larger)))
+    return 2 * math.sqrt(energy) + law.lost + miss
 
 
 def _reference(model: str, inputs: ReleaseInputs, features: int) -> Reference:
