@@ -1,4 +1,4 @@
-"""Tools for predictions: reference models, norms of drawn errors, descent over designs.
+"""Predicted errors: forecasts, reference models, drawn errors, and descent over designs.
 
 A plan may not look at the data, so it needs something to predict the error on: the simulation
 models at the size in question, scaled to the declared operator norm, and a diagonal matrix,
@@ -114,7 +114,7 @@ class Reference:
 
     @cached_property
     def blocks(self) -> list[slice]:
-        """Runs of features that covary with no feature of another one."""
+        """Runs of features, each of which covaries with none outside its run."""
         last = np.zeros(len(self.matrix), dtype=np.intp)
         np.maximum.at(last, self.rows, self.columns)
         ends = np.flatnonzero(np.maximum.accumulate(last) <= np.arange(len(last))) + 1
@@ -130,7 +130,7 @@ class Reference:
         return root
 
     def zero_sizes(self, n_records: int) -> FloatArray:
-        """Equally likely sizes of an empirical covariance whose true value is zero."""
+        """Return equally likely sizes of an empirical covariance whose true value is zero."""
         levels = (np.arange(_ZEROS) + 0.5) / _ZEROS
         half_normal = np.asarray(special.ndtri(0.5 + levels / 2))
         return half_normal * (self.variance / math.sqrt(n_records))
@@ -138,7 +138,7 @@ class Reference:
 
 @lru_cache(maxsize=64)
 def reference(model: str, n_features: int, row_sparsity: int, largest: int) -> Reference:
-    """The reference of a model at this size, drawn on at most `largest` features."""
+    """Return the reference of a model at this size, of at most `largest` features."""
     asked, size = row_sparsity, min(n_features, max(largest, row_sparsity))
     if model == "diagonal":
         row_sparsity = 1  # the same for all
@@ -168,7 +168,7 @@ def _simulate() -> Any:
 
 
 def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
-    """Off-diagonal nonzeros of a model, upper triangle: a part has fewer for its size."""
+    """Count the off-diagonal nonzeros of a whole model, of which a part has too few."""
     d, k = n_features, row_sparsity
     if model == "diagonal":
         return 0.0
@@ -183,7 +183,7 @@ def _pairs_of(model: str, n_features: int, row_sparsity: int) -> float:
 
 
 def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray:
-    """A random model of `size` features, scaled like one of `n_features`.
+    """Return a random model of `size` features, scaled like one of `n_features`.
 
     The norm of a random model grows with its size, which shifts all its correlations, and a few
     hundred of them represent the many only if they are spread evenly.
@@ -203,7 +203,7 @@ def _part_of_random(size: int, n_features: int, row_sparsity: int) -> FloatArray
 
 @lru_cache(maxsize=64)
 def _extreme_eigenvalues(n_features: int, row_sparsity: int) -> tuple[float, float]:
-    """Of the off-diagonal part of a random model."""
+    """Return the extreme eigenvalues of the off-diagonal part of a random model."""
     generator = np.random.default_rng(0)
     rows, columns, ranks = _simulate().random_matchings(n_features, row_sparsity, generator)
     if not len(ranks):
@@ -303,7 +303,7 @@ def _draw(law: ErrorLaw, ref: Reference, n_draws: int, n_sampled: int, seed: int
 
 
 class _Drawn(NamedTuple):
-    """What is random in errors on a reference, whatever is released."""
+    """Random numbers of errors on a reference, which do not depend on the release."""
 
     uniforms: FloatArray
     normals: FloatArray

@@ -1,4 +1,4 @@
-"""What every mechanism is: a room that plans a release, certifies it, and makes it."""
+"""The interface of a mechanism, which plans, and of its plan, which certifies and releases."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hushcov.release import Release
 from hushcov.steps import Prepared
 
 Parameters = TypeVar("Parameters")
-#: For an entry of a release: its integer, its estimate, and that while it is made symmetric.
+#: Bytes of an entry: its integer, its estimate, and a copy while that is made symmetric.
 DENSE_BYTES = 3 * 8
-#: For a candidate pair: its two features, score, value and noise, twice in a symmetric matrix.
+#: Bytes of a candidate pair: two features, score, value and noise, twice in a symmetric matrix.
 LISTED_BYTES = 10 * 8
-#: What is found before a mechanism where means need not be.
+#: Name of what earlier steps find where means are known.
 SCALES = "the scales"
 #: Labelled sentences, in the order in which they are read.
 Facts = list[tuple[str, str]]
@@ -46,27 +46,27 @@ class MechanismPlan(ABC, Generic[Parameters]):
 
     @abstractmethod
     def release(self, prepared: Prepared) -> Release:
-        """Release, with what steps before it left of the budget."""
+        """Release, with the budget that earlier steps left."""
 
     @property
     def tilts(self) -> bool:
-        """Whether it wants to know how often features lie above their centre."""
+        """Whether it needs to know how often features lie above their centre."""
         return False
 
     def threshold(self, release: Release) -> float:
-        """What an off-diagonal entry must exceed to be kept, in units of its features' scales."""
+        """Return the size that an off-diagonal entry must exceed to be kept, in scales."""
         return release.making.threshold
 
     def facts(self, before: str = SCALES) -> Facts:
-        """The design in words; `before` says what steps before it find."""
+        """Return the design in words; `before` names what earlier steps find."""
         return []
 
     def table(self) -> Table | None:
-        """The rest of the design, where a table says it better."""
+        """Return the part of the design that a table shows better, if there is one."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The parameters as plain, JSON-ready data."""
+        """Return the parameters as plain, JSON-ready data."""
         made: dict[str, Any] = self.parameters.to_dict()  # type: ignore[attr-defined]
         return made
 
@@ -77,22 +77,22 @@ class Mechanism(ABC):
     Attributes
     ----------
     name : str
-        Its name, everywhere.
+        Its name on the command line, in Python and in releases.
     title : str
-        What figures and tables call it.
+        Its name in figures and tables.
     predicted : bool
         Whether its error is predicted, so that the default may choose it.
     no_limit : str
-        Why no smallest correlation is predicted to be found, where none is.
+        Reason why no detection limit is predicted, where none is.
     sparse : bool
         Whether it can release some pairs only, so that the output can be sparse.
     slow : bool
         Whether its own search takes seconds, so that it is first predicted roughly.
     takes_rest : bool
-        Whether its values take what steps before it leave of the budget; else all that these may
-        take is set aside.
+        Whether its values take all that earlier steps leave of the budget. Otherwise the most that
+        these may take is set aside.
     takes_candidates : bool
-        Whether it can be told which pairs may covary.
+        Whether it accepts candidate pairs.
     pure : bool
         Whether it is private without a delta, which needs public scales.
     estimator : tuple of str and dict, or None
@@ -118,27 +118,27 @@ class Mechanism(ABC):
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> MechanismPlan[Any]:
         """Choose every number from public inputs; `sparse` asks for a sparse matrix.
 
-        Rooms with options of their own take them by keyword.
+        Mechanisms with options of their own take them by keyword.
         """
 
     def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
-        """The error to expect; with `rough` a quick figure will do."""
+        """Predict the error; with `rough` a quick figure is enough."""
         found = self.plan(inputs).forecast
         assert found is not None, f"{self.name} is said to be predicted"
         return found
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """Bytes of its working arrays, where blocks have so many rows.
+        """Return the bytes of its working arrays, where blocks have so many rows.
 
-        Here: the sum, and a block's sum as doubles and as integers.
+        By default: the sum, and a block's sum as doubles and as integers.
         """
         return DENSE_BYTES * n_features**2
 
     def listed_work(self, n_records: int, n_features: int, n_pairs: int, sparse: bool) -> int:
-        """The same where so many candidate pairs are known: nothing is as large as all pairs.
+        """Return the bytes of its working arrays where so many candidate pairs are known.
 
-        Places, sums of every thread and scores of pairs, and what a release holds of them; where
-        the output is not sparse, the matrix, too.
+        These are places, sums of every thread, scores and released values of the pairs, and the
+        matrix where the output is not sparse.
         """
         from hushcov.kernel.memory import TILE_BYTES, TILE_ROWS
 
@@ -150,7 +150,7 @@ class Mechanism(ABC):
 def budget_words(
     inputs: ReleaseInputs | CalibratedInputs, before: str, shares: Mapping[str, float], rest: str
 ) -> str:
-    """Who gets how much of the budget: `before`, these shares of what that leaves, the rest."""
+    """Say who gets how much of the budget: `before`, `shares` of what that leaves, the rest."""
     found = inputs.before**2 / 2 / inputs.rho
     parts = {before: found}
     parts |= {name: (1 - found) * share for name, share in shares.items()}

@@ -1,9 +1,9 @@
-"""A fit settled before any record is read: what is run, how the budget is divided, what to heed.
+"""The plan of a fit, made from public inputs before any record is read.
 
-Everything here follows from public inputs. Estimators, the command line and the report plan with
-the same functions. Each caution is one sentence or two: estimators warn of it, or refuse, before
-anything is charged; the same words stand in the announcement of `hushcov fit`, in `release.json`
-and on the report.
+It says how the budget is divided, what is run and what to warn of. Estimators and the command line
+make one plan and hand it down. Each caution is one sentence or two: estimators warn of it, or
+refuse, before anything is charged; the same words stand in the announcement of `hushcov fit`, in
+`release.json` and on the report.
 """
 
 from __future__ import annotations
@@ -41,16 +41,13 @@ if TYPE_CHECKING:
 _USUAL_DELTA = 1e-6
 _WARNED_SHARE = 0.1  # of 1 / n, above which delta is warned of
 
-_NOTHING = "Nothing was read or charged."
-
 
 @dataclass(frozen=True)
 class Caution:
-    """Words for people, and what becomes of them.
+    """A warning, and the error that refuses the fit instead.
 
-    `title` says what is wrong in a few words, whatever the numbers. `error` is what a careful
-    caller gets unless the estimator's `option` is "warn"; None where nothing is refused. `insist`
-    says how to have it all the same.
+    `title` says what is wrong in a few words, without numbers. `error` is raised unless the
+    estimator's `option` is "warn"; None where nothing is refused. `insist` says how to fit anyway.
     """
 
     title: str
@@ -61,15 +58,15 @@ class Caution:
     insist: str = ""
 
     def refused_by(self, estimator: object) -> bool:
-        """Whether the options of an estimator make an error of it."""
+        """Return whether the options of an estimator make an error of it."""
         return self.error is not None and getattr(estimator, self.option) == "raise"
 
     def refusal(self, spent: str = "") -> HushcovError:
-        """The error: what is wrong, the cure, what a count before it spent, and how to insist."""
+        """Return the error: what is wrong, the cure, what a count spent before, how to insist."""
         assert self.error is not None
-        read = (
-            _NOTHING if not spent else f"Their number was released, and epsilon {spent} is spent."
-        )
+        read = "Nothing was read or charged."
+        if spent:
+            read = f"Their number was released, and epsilon {spent} is spent."
         return self.error(f"{self.sentence} {read} {self.insist}")
 
 
@@ -80,26 +77,27 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
     if forecast.finds_factors:
         return Caution(
             "Hopeless unless there is a strong factor",
-            f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
-            "budget to find pairs: only factors that move many features together would be found. "
-            "Without any the estimate is no better than the zero matrix.",
+            f"{_too_few(inputs)} to find pairs: only factors that move many features together "
+            "would be found. Without any the estimate is no better than the zero matrix.",
             AccuracyWarning,
         )
     return hopeless_because(
-        f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at "
-        f"this budget: the predicted error of {forecast.mechanism} is "
+        f"{_too_few(inputs)}: the predicted error of {forecast.mechanism} is "
         f"{forecast.typical_error:.2g} of the covariance's norm, no better than the zero matrix. "
         "Use more records, fewer features, or a larger budget."
     )
 
 
+def _too_few(inputs: ReleaseInputs) -> str:
+    size = f"{inputs.n_records:,} records of {inputs.n_features:,} features"
+    return f"{size} are too few at this budget"
+
+
 def hopeless_because(sentence: str) -> Caution:
     """Warn that the release is hopeless, in the given words."""
-    insist = (
-        "To release it all the same, pass on_hopeless='warn' (--allow hopeless on the command "
-        "line)."
-    )
     title = "Hopeless, no better than the zero matrix"
+    insist = "To release it all the same, pass on_hopeless='warn' (--allow hopeless on the command "
+    insist += "line)."
     return Caution(title, sentence, AccuracyWarning, HopelessError, "on_hopeless", insist)
 
 
@@ -112,11 +110,9 @@ def nothing_found(inputs: ReleaseInputs, share: float) -> Caution:
             "noise, and hardly any pair would be found"
         )
     return hopeless_because(
-        f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
-        f"budget: {found}. Use more "
-        "records ('hushcov plan' says what to expect), fewer features or a larger budget. "
-        "Where all means are known to be zero, assume_centered=True (--known-mean on the "
-        "command line) needs fewer records."
+        f"{_too_few(inputs)}: {found}. Use more records ('hushcov plan' says what to expect), "
+        "fewer features or a larger budget. Where all means are known to be zero, "
+        "assume_centered=True (--known-mean on the command line) needs fewer records."
     )
 
 
@@ -226,45 +222,23 @@ class Request:
     def divide(self, n_records: int, n_features: int) -> tuple[ReleaseInputs, tuple[Stage, ...]]:
         """Return the inputs of the mechanism, and the stages before it, which share the budget."""
         from hushcov.steps.complete import complete_parameters
-        from hushcov.steps.preparation import Preparation
         from hushcov.steps.scales import scale_parameters
 
-        budget, neighbours = (self.epsilon, self.delta), self.neighbours
-        size = n_records, n_features, self.row_sparsity
-        inputs = ReleaseInputs(*size, *budget, neighbours=neighbours, candidates=self.candidates)
-        stages: list[Stage] = []
-        if self.drop_nulls:
-            stages.append(complete_parameters(inputs))
+        inputs = ReleaseInputs(
+            n_records,
+            n_features,
+            self.row_sparsity,
+            self.epsilon,
+            self.delta,
+            neighbours=self.neighbours,
+            candidates=self.candidates,
+        )
+        stages: list[Stage] = [complete_parameters(inputs)] if self.drop_nulls else []
         if not self.known_mean:
-            cost = math.hypot(*(stage.cost for stage in stages))
-            total = inputs.changed(before=cost).largest_mu()
-            # A table of plans is for other numbers of features, too.
-            same = self.bounds is not None and len(self.bounds) == n_features
-            bounds = self.bounds if same else None
-            transforms, located = self.transforms, self.marginals is not None
-            if transforms is None or len(transforms) != n_features:
-                transforms = None
-            elif len(transforms.by_quantiles):
-                located = True
-            if located:
-                from hushcov.kernel.transforms import Transforms
-                from hushcov.steps.quantiles import Quantiles
-
-                told: Any = {"bounds": bounds, "neighbours": neighbours}
-                told["marginals"] = self.marginals
-                maps = Transforms((None,) * n_features) if transforms is None else transforms
-                stages.append(Quantiles(n_records, n_features, total, maps, **told))
-                cost = math.hypot(cost, stages[-1].cost)
-                total = inputs.changed(before=cost).largest_mu()
-                bounds = bounds if transforms is None else transforms.score_bounds(bounds)
-            known: Any = {"bounds": bounds, "located": located, "neighbours": neighbours}
-            args = (n_records, n_features, total, self.known_scale)
-            preparation = Preparation(*args, **known)
-            preparation.check_noise()
-            stages.append(preparation)
+            stages += self._preparation(inputs, stages)
         elif not self.pure and not self.known_scale:
             rho = inputs.rho
-            # What errors of scales cost is balanced against what is left.
+            # The error of the scales is balanced against the noise that their share causes.
             share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
             mu = math.sqrt(2 * share * rho)
             stages.append(scale_parameters(n_records, n_features, mu, self.neighbours))
@@ -273,8 +247,49 @@ class Request:
         most = math.hypot(*(stage.most_cost for stage in stages))
         return inputs.changed(before=before, most_before=most, found=found), tuple(stages)
 
+    def _preparation(self, inputs: ReleaseInputs, stages: list[Stage]) -> list[Stage]:
+        """Return the stages that find means, scales and norms after `stages`."""
+        from hushcov.steps.preparation import Preparation
+
+        n, d, found = inputs.n_records, inputs.n_features, list[Stage]()
+        cost = math.hypot(*(stage.cost for stage in stages))
+        total = inputs.changed(before=cost).largest_mu()
+        # A table of plans is for other numbers of features, too.
+        bounds, maps = self.bounds, self.transforms
+        bounds = None if bounds is None or len(bounds) != d else bounds
+        maps = None if maps is None or len(maps) != d else maps
+        located = self.marginals is not None or (maps is not None and len(maps.by_quantiles) > 0)
+        if located:
+            from hushcov.kernel.transforms import Transforms
+            from hushcov.steps.quantiles import Quantiles
+
+            columns = Transforms((None,) * d) if maps is None else maps
+            quantiles = Quantiles(
+                n,
+                d,
+                total,
+                columns,
+                bounds=bounds,
+                neighbours=self.neighbours,
+                marginals=self.marginals,
+            )
+            found.append(quantiles)
+            total = inputs.changed(before=math.hypot(cost, quantiles.cost)).largest_mu()
+            bounds = bounds if maps is None else maps.score_bounds(bounds)
+        preparation = Preparation(
+            n,
+            d,
+            total,
+            self.known_scale,
+            bounds=bounds,
+            located=located,
+            neighbours=self.neighbours,
+        )
+        preparation.check_noise()
+        return [*found, preparation]
+
     def inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
-        """Inputs of the mechanism."""
+        """Return the inputs of the mechanism."""
         return self.divide(n_records, n_features)[0]
 
     def cautions(
@@ -290,7 +305,7 @@ class Request:
                 found.append(nothing_found(inputs, share))
         little = None if expected is None else hopeless(inputs, expected)
         lost = any(each is not None and each.error is HopelessError for each in found)
-        if little is not None and not lost:  # it is said better why
+        if little is not None and not lost:  # the other caution says why
             found.append(little)
         return tuple(caution for caution in found if caution is not None)
 
@@ -303,16 +318,21 @@ class Request:
         *,
         sparse: bool = False,
     ) -> Plan:
-        """The whole fit; one that this computer cannot hold is refused."""
-        n, d = inputs.n_records, inputs.n_features
+        """Return the plan of a fit, or refuse one that this computer cannot hold."""
         alone = not chosen.mechanism.takes_rest
         stages = tuple(stage.for_mechanism(tilts=chosen.tilts, alone=alone) for stage in stages)
         if chosen.forecast is not None:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
         check_candidates(name, self.candidates)
-        prepared, candidates = not self.known_mean, self.candidates
-        check_memory(name, n, d, sparse=sparse, prepared=prepared, candidates=candidates)
+        check_memory(
+            name,
+            inputs.n_records,
+            inputs.n_features,
+            sparse=sparse,
+            prepared=not self.known_mean,
+            candidates=self.candidates,
+        )
         # A mechanism without a delta spends none, whatever was allowed.
         spends = inputs.changed(delta=0.0) if chosen.mechanism.pure else inputs
         cautions = self.cautions(spends, stages, chosen.forecast)
@@ -321,14 +341,14 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A fit, settled from public inputs alone: its stages, its mechanism, and what to heed.
+    """A fit as it follows from public inputs alone: its stages, its mechanism and cautions.
 
     Parameters
     ----------
     request : Request
-        What was asked for.
+        The request that was planned for.
     inputs : ReleaseInputs
-        What the mechanism gets: the size, the budget, and what the stages spend of it.
+        Input of the mechanism: the size, the budget, and what the stages spend of it.
     stages : tuple of Stage
         Private steps before the mechanism, in the order in which they run.
     chosen : MechanismPlan
@@ -336,7 +356,7 @@ class Plan:
     feature_scale : ndarray
         Public scales; ones where a stage finds them.
     cautions : tuple of Caution
-        What people should know before anything is charged.
+        Warnings and refusals, before anything is charged.
     """
 
     request: Request

@@ -85,7 +85,7 @@ _ANY = _Listed(*_PREDICTED, *_WITH_CANDIDATES, others=True)
 
 
 def mechanisms() -> Mapping[str, Mechanism]:
-    """Every mechanism that is installed, by its name."""
+    """Return every mechanism that is installed, by its name."""
     return _ALL
 
 
@@ -95,7 +95,7 @@ def check_installed(mechanism: str) -> None:
 
 
 def predicted() -> Mapping[str, Mechanism]:
-    """Mechanisms whose error is predicted, among which the default chooses."""
+    """Return the mechanisms whose error is predicted."""
     return _ERROR_PREDICTED
 
 
@@ -105,7 +105,7 @@ def candidate_mechanisms() -> Mapping[str, Mechanism]:
 
 
 def named(mechanism: str) -> Mechanism:
-    """Return the mechanism of this name, also one that must be told which pairs may covary."""
+    """Return the mechanism of this name, also one that requires candidate pairs."""
     return _ANY[mechanism]
 
 
@@ -116,7 +116,7 @@ def default_mechanism(*, known: bool = False) -> Mechanism:
 
 
 def comparable(candidates: Candidates | None) -> Mapping[str, Mechanism]:
-    """Mechanisms whose error is predicted: of all pairs, or of candidate pairs alone."""
+    """Return the mechanisms whose error is predicted: of all pairs, or of candidates alone."""
     return predicted() if candidates is None else candidate_mechanisms()
 
 
@@ -152,7 +152,7 @@ def forecast(
 
 
 def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
-    """The forecast for all features, where some may not be found: their entries are zero."""
+    """Return the forecast for all features where some may not be found: their entries are 0."""
     found = inputs.found
     if found.every == 1:
         return forecast
@@ -169,9 +169,9 @@ def with_missing(forecast: Forecast, inputs: ReleaseInputs) -> Forecast:
 
 
 def lost_error(model: str, n_features: int, row_sparsity: int, missing: float) -> float:
-    """The norm of the entries of a share of the features, over that of all entries.
+    """Return the norm of the entries of a share of the features over that of all entries.
 
-    Where all features move together, that of u u' - v v' for a unit vector u and the part v of it.
+    Where all features move together, it is that of u u' - v v' for a unit vector u and its part v.
     """
     if missing == 0:
         return 0.0
@@ -200,7 +200,7 @@ def fit_memory(
     elsewhere: bool = False,
     memory: int | None = None,
 ) -> int:
-    """Bytes that a process needs to fit so many features, without records held in memory.
+    """Return the bytes that a fit of so many features needs, without records held in memory.
 
     `reader` is what pyarrow takes of files, `records.files.reader_bytes`. `prepared` says
     that means are found privately, so that a compact copy of few records is kept. `candidates`
@@ -282,13 +282,13 @@ _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 def reader_memory(n_features: int, rows: int, reader: int) -> int:
-    """Bytes that reading files adds: pyarrow, what it holds, and blocks that are there early."""
+    """Return the bytes that reading files adds: pyarrow, its buffers, and blocks read ahead."""
     early = (_BLOCKS_READ - _BLOCKS) * rows * n_features * 8
     return _ARROW + reader + early if reader else 0
 
 
 def total_memory() -> int | None:
-    """Bytes of memory that this process may use; None where the system does not say."""
+    """Return the bytes of memory that this process may use; None where they are unknown."""
     try:
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

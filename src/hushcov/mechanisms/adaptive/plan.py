@@ -1,4 +1,4 @@
-"""The error to expect of an adaptive release, by what the covariance may be like."""
+"""Plan of the adaptive mechanism, and its predicted error by kind of covariance."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DENSE_NORM = (1 + math.sqrt(0.5)) ** 2  # of the correlations of 2 d random rec
 
 @lru_cache(maxsize=512)
 def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
-    """About what the best mechanism for each structure would have, in hindsight.
+    """Predict the error from that of the best mechanism for each structure, in hindsight.
 
     On the reference models that is the best of few pairs, all pairs with a threshold, and all. For
     one strong factor and for a dense covariance it follows from the noise of the whole matrix.
@@ -57,7 +57,7 @@ def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
 
 
 def _factor(inputs: ReleaseInputs) -> float:
-    """One factor that explains a third of the variance: found as soon as it stands out."""
+    """Predict the error for one factor, which is found as soon as it stands out from noise."""
     n, d = inputs.n_sampled, inputs.n_features
     # Norms of records vary as if a third of the features were related.
     noise = gaussian_parameters(inputs.changed(row_sparsity=math.ceil(_EXPLAINS * d))).noise_sd
@@ -70,7 +70,7 @@ def _factor(inputs: ReleaseInputs) -> float:
 
 
 def _dense(inputs: ReleaseInputs, noise: float, variances: float) -> float:
-    """All pairs related, each a little; where noise drowns that, variances are left.
+    """Predict the error where all pairs are related; with much noise, variances alone are left.
 
     `variances` is the error of variances alone.
     """
@@ -93,17 +93,15 @@ class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
 
     @property
     def tilts(self) -> bool:
-        """Signs of skewed features agree by themselves: they are centred, too."""
+        """Signs are centred, because those of skewed features agree by themselves."""
         return True
 
     def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
         shares = {"a look at all pairs": PROBE, "selections, at most": MOST_LADDER}
+        words = budget_words(self.parameters.inputs, before, shares, "the values, at least")
         return [
-            (
-                "budget",
-                budget_words(self.parameters.inputs, before, shares, "the values, at least"),
-            ),
+            ("budget", words),
             (
                 "search",
                 "few pairs, few factors or neither: decided by what is released on the way, and "
@@ -114,7 +112,7 @@ class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
 
 
 class Adaptive(Mechanism):
-    """Whatever the structure is."""
+    """Finds out what the structure is."""
 
     name = NAME
     title = NAME
@@ -124,7 +122,7 @@ class Adaptive(Mechanism):
     estimator = ("PrivateSparseCovariance", {"mechanism": NAME})
 
     def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedAdaptive:
-        """See `Mechanism.plan`; where the output is sparse, no factor is looked for."""
+        """See `Mechanism.plan`; no factor is sought where the output is sparse."""
         expected = predict_adaptive(inputs)
         if sparse:
             errors = {name: e for name, e in expected.predicted_error.items() if name != FACTOR}
@@ -136,7 +134,7 @@ class Adaptive(Mechanism):
         return predict_adaptive(inputs)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """Those of the screen; for the whole matrix its sums, its mean and what is left of it."""
+        """Return the bytes of the screen, or of sums, mean and remainder of the whole matrix."""
         least = SCREENED.work(n_records, n_features, rows, sparse)
         return least if sparse else max(least, 3 * DENSE_BYTES * n_features**2)
 

@@ -121,9 +121,9 @@ def _symmetric_draws(size: int) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True)
 class PlannedGaussian(MechanismPlan[GaussianParameters]):
-    """The Gaussian mechanism, with entries below `level` set to zero.
+    """A Gaussian release, with entries below `level` set to zero.
 
-    `given` is that level where it was a number of one's own, and so is `row_norm`.
+    `given` is that level where the user chose it, and `row_norm` a bound that the user chose.
     """
 
     mechanism: GaussianNoise
@@ -132,7 +132,7 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
     row_norm: float | None = None
 
     def release(self, prepared: Prepared) -> Release:
-        """See `release_gaussian`; the bound follows the released norms, unless it is one's own."""
+        """See `release_gaussian`; the bound follows the released norms unless the user chose it."""
         inputs, known = self.parameters.inputs, {"row_norm": self.row_norm}
         if prepared.norm is not None and self.row_norm is None:
             known = {"radius": WIDEST, "row_norm": prepared.norm.norm}
@@ -140,7 +140,7 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
         return release_gaussian(prepared.session, prepared.feature_scale, parameters)
 
     def threshold(self, release: Release) -> float:
-        """The one given, or what the noise as it came out asks for."""
+        """Return the given threshold, or the one that follows from the noise of the release."""
         assert release.noise_sd is not None
         return self.mechanism.level(release.noise_sd[0], self.parameters.inputs, self.given)
 
@@ -179,7 +179,7 @@ class PlannedGaussian(MechanismPlan[GaussianParameters]):
 
 
 class GaussianNoise(Mechanism):
-    """Every pair with the same noise."""
+    """Releases every pair with the same noise."""
 
     universal: ClassVar[bool] = False  # whether a threshold follows from the noise
 
@@ -198,10 +198,10 @@ class GaussianNoise(Mechanism):
         row_norm: float | None = None,
         level: float | None = None,
     ) -> MechanismPlan[Any]:
-        """See `Mechanism.plan`; `level` is a threshold of one's own.
+        """See `Mechanism.plan`; `level` is a threshold that the user chose.
 
-        There is a forecast where norms are bounded as public inputs say. Of
-        candidates that are known it is a single look at all of them, in a plan of their own.
+        There is a forecast where the bound on norms follows from public inputs. Where candidates
+        are known, their values are released alone.
         """
         if inputs.candidates is not None:
             from hushcov.mechanisms.candidates import CANDIDATES
@@ -215,13 +215,13 @@ class GaussianNoise(Mechanism):
         return replace(planned, row_norm=row_norm)
 
     def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
-        """See `Mechanism.forecast`; by its own name also where candidates are known."""
+        """See `Mechanism.forecast`; the name is its own also where candidates are known."""
         return replace(super().forecast(inputs, rough=rough), mechanism=self.name)
 
     def thresholded(
         self, parameters: GaussianParameters, level: float | None, *, usual: bool
     ) -> PlannedGaussian:
-        """These parameters with a threshold, and a forecast where both are as `usual`."""
+        """Return a plan of these parameters, with a forecast where they and the level are usual."""
         known = parameters.noise_sd, parameters.inputs
         planned = PlannedGaussian(self, parameters, None, self.level(*known, level), level)
         if not usual or (level is not None and level != self.level(*known, None)):
@@ -231,12 +231,12 @@ class GaussianNoise(Mechanism):
         return replace(planned, forecast=Forecast(self.name, errors, limit))
 
     def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
-        """The threshold: the one given, or none."""
+        """Return the threshold: the one given, or none."""
         return given or 0.0
 
 
 class GaussianThreshold(GaussianNoise):
-    """The same, with entries that noise alone may have made set to zero."""
+    """Sets entries to zero that noise alone may have made."""
 
     universal = True
     takes_candidates = False  # by this name alone: an estimator tells it of its threshold
@@ -246,7 +246,7 @@ class GaussianThreshold(GaussianNoise):
     estimator = ("GaussianCovariance", {"threshold": "universal"})
 
     def level(self, noise_sd: float, inputs: ReleaseInputs, given: float | None) -> float:
-        """The threshold: the one given, or the largest of as many entries of noise."""
+        """Return the threshold: the one given, or the largest of as many entries of noise."""
         if given is not None:
             return given
         return universal_threshold(noise_sd, inputs.n_sampled, inputs.n_features)

@@ -1,4 +1,4 @@
-"""The screened release planned: its design, and the error to expect of it.
+"""Plan of the screened mechanism: its design, and its predicted error.
 
 Which pairs are found follows from the edge of each selection, where the expected number of noisy
 scores above it equals the level's size. Given that, errors are drawn on small references with
@@ -99,7 +99,7 @@ _VALUES = ("norm_factor", "keep_above")
 
 @dataclass(frozen=True)
 class ScreenedPlan:
-    """The chosen parameters and what to expect of them."""
+    """A screened release: its parameters and its predicted error."""
 
     parameters: ScreenedParameters
     predicted_error: dict[str, float]  # per reference model, relative to ||Sigma||
@@ -118,7 +118,7 @@ def plan_screened(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedPlan
 
 
 def best_design(inputs: ReleaseInputs, *, short: bool = False) -> ScreenedDesign:
-    """The best design found by descent from a few starts, on small references."""
+    """Find the best design by descent from a few starts, on small references."""
 
     @cache  # lines cross, and descents from several starts meet
     def score(design: ScreenedDesign) -> float:
@@ -150,7 +150,7 @@ def predicted_errors(
 
 
 def detection_limit(parameters: ScreenedParameters) -> float:
-    """The smallest correlation that is selected, kept and reported with probability 0.9.
+    """Predict the smallest correlation that is selected, kept and reported nine times of ten.
 
     Taken on the random reference, whose other pairs compete for the selection.
     """
@@ -278,7 +278,7 @@ def _law(parameters: ScreenedParameters, ref: Reference) -> ErrorLaw:
 
 
 def _rough_error(parameters: ScreenedParameters, ref: Reference) -> float:
-    """What the search minimises on a model: a smooth stand-in for the error.
+    """Return a smooth stand-in for the error on a model, which the search minimises.
 
     Twice the root of the mean energy of a row of the error matrix (noise, sampling, misses), as
     for random matrices, plus the largest entry expected to be missed: one that is rare for one
@@ -312,7 +312,7 @@ def _reference(model: str, inputs: ReleaseInputs, features: int) -> Reference:
 
 
 def _moved(name: str, design: ScreenedDesign, stride: int) -> ScreenedDesign | None:
-    """The design `stride` choices further along a line; None beyond its end."""
+    """Return the design `stride` choices further along a line; None beyond its end."""
     choices = CHOICES[name]
     here = min(range(len(choices)), key=lambda i: abs(choices[i] - getattr(design, name)))
     if not 0 <= here + stride < len(choices):
@@ -331,7 +331,7 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
     searched: ScreenedPlan | None = None
 
     def release(self, prepared: Prepared) -> Release:
-        """See `release_screened`; the bound follows the typical norm, the scores the tilts."""
+        """See `release_screened`; bound and scores follow the released norms and tilts."""
         norm, session = prepared.norm, prepared.session
         parameters = replace(self.parameters, mu=session.mu_left)
         if norm is not None:
@@ -345,11 +345,11 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
 
     @property
     def tilts(self) -> bool:
-        """Signs of skewed features agree by themselves: they are centred, too."""
+        """Signs are centred, because those of skewed features agree by themselves."""
         return bool(self.parameters.levels)
 
     def threshold(self, release: Release) -> float:
-        """The planned number of deviations, with the noise as it came out."""
+        """Return the planned number of deviations of the noise of the release."""
         assert release.noise_sd is not None
         deviation = detection_deviation(release.noise_sd[0], self.parameters.inputs.n_sampled)
         return self.parameters.design.keep_above * deviation
@@ -396,7 +396,7 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
 
 
 class Screened(Mechanism):
-    """Select pairs, release their values."""
+    """Selects pairs and releases their values."""
 
     name = NAME
     title = NAME
@@ -416,7 +416,7 @@ class Screened(Mechanism):
         return PlannedScreened(self, plan.parameters, forecast, sparse, plan)
 
     def search(self, inputs: ReleaseInputs, *, keep_above: float | None = None) -> ScreenedPlan:
-        """The best design, and what to expect of it."""
+        """Return the best design with its predicted error."""
         plan = plan_screened(inputs)
         if keep_above is None:
             return plan
@@ -425,7 +425,7 @@ class Screened(Mechanism):
         return ScreenedPlan(parameters, predicted_errors(parameters), detection_limit(parameters))
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
-        """Signs and sums of a panel, and scores."""
+        """Return the bytes of signs and sums of a panel, and of scores."""
         d = n_features
         kept = signs_kept(n_records, d)
         tile = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * d // 8 + 1))
