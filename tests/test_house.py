@@ -178,13 +178,13 @@ def test_the_house_does_not_get_heavier():
     assert {name: each for name, each in found.items() if each < 0.98 * WEIGHT[name]} == {}
 
 
-def test_nothing_outside_a_room_decides_by_the_name_of_a_mechanism():
-    rooms = ("hushcov/mechanisms/", "hushcov/paper/", "hushcov_lab/peers/", "hushcov_genotypes/")
-    rooms += ("hushcov/_plugins.py",)  # says which distribution has which
+def test_nothing_outside_a_mechanism_decides_by_the_name_of_a_mechanism():
+    folders = ("hushcov/mechanisms/", "hushcov/paper/", "hushcov_lab/peers/", "hushcov_genotypes/")
+    folders += ("hushcov/_plugins.py",)  # says which distribution has which
     found = [
         (path, name)
         for path, name in decided_by(set(mechanisms()), trees())
-        if not path.startswith((*rooms, *SAME_NAME.get(name, ())))
+        if not path.startswith((*folders, *SAME_NAME.get(name, ())))
     ]
     assert found == []
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, LAB = "src/hushcov", "lab/src/hushcov_lab"
 PROVED = (f"{PACKAGE}/steps", f"{PACKAGE}/mechanisms", f"{LAB}/peers")
 # A sampler has a law, which its tests hold it to, and the page of the mechanism rests on it.
-NOT_PROVED = {"__init__", "estimators", "room", "stage", "bingham"}
+NOT_PROVED = {"__init__", "estimators", "plan", "room", "stage", "bingham"}
 NOT_PROVED |= {"octaves"}  # reads noisy counts: post-processing
 # A page for a whole folder.
 SLICES = {"multiscale": f"{PACKAGE}/paper", "genotypes": "genotypes/src/hushcov_genotypes"}

@@ -32,6 +32,8 @@ NINE_OF_TEN = 1.2815515655446004
 # report it as nonzero as often, and the share of features that must be expected to be found:
 # measured, `tests/planning/test_detection.py`.
 _CLEARLY, _SURELY_FOUND = 2.0, 0.98
+#: Features of the references on which errors are predicted, at most.
+REFERENCE_FEATURES = 100
 _HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _LARGE, _NARROW = 400, 20  # features and widths of bands from which eigenvalues take long
 _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed

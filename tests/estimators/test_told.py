@@ -88,7 +88,7 @@ def test_mechanisms_that_look_at_all_pairs_refuse(name):
         est.fit_plan(1_000, D)
 
 
-def test_rooms_refuse_for_themselves():
+def test_mechanisms_refuse_for_themselves():
     """A plan or forecast made by hand cannot forget the candidates either."""
     est = ScreenedCovariance(**BUDGET, bandwidth=2)
     inputs = est.public_inputs(10_000, D)

@@ -130,7 +130,7 @@ SEEDED = ("simulate.py", "predicting.py", "postprocess/structure.py", "cli/")
 SEEDED += ("hushcov_lab/audit/", "hushcov_lab/benchmark/", "hushcov_lab/rivals/")
 SEEDED += ("answers/components.py", "answers/synthetic.py", "paper/verification/")
 # Predictions of a mechanism lie in its `plan.py`; the code that releases does not import them.
-PREDICTIONS = {"mechanisms/gaussian/plan.py", "paper/plan.py", "mechanisms/screened/plan.py"}
+PREDICTIONS = {"mechanisms/gaussian/plan.py", "paper/plan.py"}
 # What the private folders take from seeded modules that are not public planning.
 TAKEN = {"SimulatedMoments"}
 

@@ -37,6 +37,7 @@ from hushcov.mechanisms.screened.values import shrunk_part
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.predicting import (
     NINE_OF_TEN,
+    REFERENCE_FEATURES,
     REFERENCE_MODELS,
     ErrorLaw,
     Forecast,
@@ -50,7 +51,6 @@ from hushcov.release import Release
 from hushcov.steps import Prepared
 from hushcov.steps.norms import WIDEST
 
-_FEATURES = 100  # size of the references, at most
 _SPECTRUM = 100  # eigenvalues that stand for all of them, at most
 _FEW_FEATURES = 50  # from this size on a norm is found by Lanczos' method
 _SEED = 8
@@ -67,7 +67,7 @@ def predict_gaussian(inputs: ReleaseInputs, *, threshold: bool) -> dict[str, flo
     d, k = inputs.n_features, inputs.row_sparsity
     laws = {}
     for model in REFERENCE_MODELS:
-        ref = reference(model, d, k, _FEATURES)
+        ref = reference(model, d, k, REFERENCE_FEATURES)
         # In a direction between the average one and that of the largest variance, where the bound
         # on the norm takes most off.
         variance = (1 + 1 / ref.variance) / 2

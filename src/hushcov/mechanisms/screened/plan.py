@@ -52,6 +52,7 @@ from hushcov.mechanisms.screened.values import (
 )
 from hushcov.postprocess import detection_deviation
 from hushcov.predicting import (
+    REFERENCE_FEATURES,
     REFERENCE_MODELS,
     ErrorLaw,
     Forecast,
@@ -66,7 +67,6 @@ from hushcov.steps import Prepared
 
 _SEARCH_MODELS = ("block", "banded", "random")
 _SEARCH_FEATURES = 40
-_FEATURES = 100
 _FEATURES_PER_PARTNER = 4
 _MOST_PARTNERS = 40  # of a feature of a reference, where candidates are given
 # What is left of `SHRINKING_BIAS` after its mean over models has been corrected for.
@@ -144,7 +144,7 @@ def predicted_errors(
     parameters: ScreenedParameters, models: Sequence[str] = REFERENCE_MODELS
 ) -> dict[str, float]:
     """Predict the median error on each reference model, relative to the operator norm of Sigma."""
-    refs = [_reference(model, parameters.inputs, _FEATURES) for model in models]
+    refs = [_reference(model, parameters.inputs, REFERENCE_FEATURES) for model in models]
     laws = {ref: _law(parameters, ref) for ref in refs}
     return dict(zip(models, median_errors(laws, parameters.inputs.n_sampled), strict=True))
 
@@ -154,7 +154,7 @@ def detection_limit(parameters: ScreenedParameters) -> float:
 
     Taken on the random reference, whose other pairs compete for the selection.
     """
-    ref = _reference("random", parameters.inputs, _FEATURES)
+    ref = _reference("random", parameters.inputs, REFERENCE_FEATURES)
     correlations = np.linspace(0.002, 1.0, 500)
     found, _ = _selection(parameters.levels, parameters.inputs, ref, correlations)
     noise = _law(parameters, ref).pair / ref.variance
