@@ -87,7 +87,9 @@ def plan_without_search(inputs, reconstruction):
 def skip_search(monkeypatch):
     """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
     monkeypatch.setattr(
-        hushcov.planning, "compare", lambda inputs, **_: compare(inputs, refine=False)
+        hushcov.planning,
+        "compare",
+        lambda inputs, *names, **known: compare(inputs, *names, **known | {"refine": False}),
     )
     for module in (hushcov.paper.estimator, paper_plan):
         monkeypatch.setattr(module, "plan_multiscale", plan_without_search)

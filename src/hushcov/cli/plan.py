@@ -206,7 +206,8 @@ def _request(
     elif k is None:
         usual = comparison.USUAL_SPARSITY
         k = min(usual, n_features) if n_features > 0 else usual
-    neighbours = Neighbours(options["neighbours"] or ONE_REPLACED.relation, most or 1)
+    relation = options["neighbours"] or ONE_REPLACED.relation
+    neighbours = Neighbours(relation, 1 if most is None else most)
     counts = most is not None or not neighbours.public_size
     return Request(
         k,
