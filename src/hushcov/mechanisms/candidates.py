@@ -633,7 +633,7 @@ class PlannedCandidates(PlannedAdaptive):
         return [*found, ("certified", certified_words(self.budget()))]
 
 
-class CandidatesRoom(Mechanism):
+class KnownCandidates(Mechanism):
     """Values of pairs that may covary, where it is public which ones these are."""
 
     name = NAME
@@ -659,13 +659,9 @@ class CandidatesRoom(Mechanism):
         expected = predict_candidates(parameters)
         return PlannedCandidates(self, parameters, expected, sparse, level, universal)
 
-    def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
-        """See `predict_candidates`; it is quick."""
-        return predict_candidates(candidate_parameters(inputs))
-
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """What all candidates take is counted apart, by their number."""
         return 0 if sparse else DENSE_BYTES * n_features**2
 
 
-CANDIDATES = CandidatesRoom()
+CANDIDATES = KnownCandidates()

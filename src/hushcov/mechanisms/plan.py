@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from hushcov._compiled import threads
@@ -125,7 +125,7 @@ class Mechanism(ABC):
         """Predict the error; with `rough` a quick figure is enough."""
         found = self.plan(inputs).forecast
         assert found is not None, f"{self.name} is said to be predicted"
-        return found
+        return replace(found, mechanism=self.name)
 
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Return the bytes of its working arrays, where blocks have so many rows.

@@ -129,10 +129,6 @@ class Adaptive(Mechanism):
             expected = replace(expected, predicted_error=errors)
         return PlannedAdaptive(self, AdaptiveParameters(inputs), expected, sparse)
 
-    def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
-        """See `predict_adaptive`; it takes a fraction of a second."""
-        return predict_adaptive(inputs)
-
     def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
         """Return the bytes of the screen, or of sums, mean and remainder of the whole matrix."""
         least = SCREENED.work(n_records, n_features, rows, sparse)

@@ -214,10 +214,6 @@ class GaussianNoise(Mechanism):
         planned = self.thresholded(parameters, level, usual=row_norm is None)
         return replace(planned, row_norm=row_norm)
 
-    def forecast(self, inputs: ReleaseInputs, *, rough: bool = False) -> Forecast:
-        """See `Mechanism.forecast`; the name is its own also where candidates are known."""
-        return replace(super().forecast(inputs, rough=rough), mechanism=self.name)
-
     def thresholded(
         self, parameters: GaussianParameters, level: float | None, *, usual: bool
     ) -> PlannedGaussian:
