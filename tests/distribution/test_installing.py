@@ -40,7 +40,7 @@ def cells(name: str) -> list[list[str]]:
 
 
 RUN = {
-    "README.md": lambda name: commands(name, 3),
+    "README.md": lambda name: commands(name, 3) + page(name),
     "docs/index.md": lambda name: commands(name, 2) + page(name),
     "docs/start.md": page,
     "docs/api/library.md": lambda name: commands(name, 4),
