@@ -1,6 +1,7 @@
 """Settings for every test: one thread of linear algebra for each of the suite's processes."""
 
 import inspect
+import math
 import os
 import random
 from functools import partial
@@ -15,7 +16,7 @@ os.environ.setdefault("DASK_DISTRIBUTED__ADMIN__TICK__LIMIT", "1h")
 
 import pytest
 from click import testing
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Before click 8.2 standard error was either not kept apart or not in `output`.
 if "mix_stderr" in inspect.signature(testing.CliRunner).parameters:
@@ -24,13 +25,16 @@ if "mix_stderr" in inspect.signature(testing.CliRunner).parameters:
 
 import tolerances
 from chromium import browser, open_page
+from hushcov.cli import output
 from hushcov.kernel.noise import entropy
 
 pytest.approx = tolerances.approx
 # No test depends on the clock or on luck. `make slow` searches for new examples.
-settings.register_profile("search", deadline=None)
-settings.register_profile("fixed", deadline=None, derandomize=True)
+_slow_computers = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("search", **_slow_computers)
+settings.register_profile("fixed", derandomize=True, **_slow_computers)
 settings.load_profile("fixed")
+output._EVERY = math.inf  # lines of progress, which come by the clock
 
 __all__ = ["browser", "open_page"]
 

@@ -1,9 +1,10 @@
 """Run the command line in this process, or as a program of its own."""
 
-import math
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,6 +13,15 @@ from hushcov.cli.main import cli
 
 Run = Callable[..., Result]
 PATIENCE = 600  # seconds until a program is given up; on a busy computer the quickest take long
+
+
+def seeded(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return an environment in which programs draw the same noise in every run."""
+    folder.mkdir()
+    lines = "import random, secrets\nsecrets.randbits = random.Random(0).getrandbits\n"
+    (folder / "sitecustomize.py").write_text(lines)
+    path = filter(None, (str(folder), environment.get("PYTHONPATH")))
+    return {**environment, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def words(text: str) -> str:
@@ -24,7 +34,6 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path) -> Run:
     """`run("params", "--records", 10)` in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.setattr("hushcov.cli.output._EVERY", math.inf)  # no progress on a slow computer
 
     def invoke(*args: object) -> Result:
         result = CliRunner().invoke(cli, [str(arg) for arg in args], prog_name="hushcov")

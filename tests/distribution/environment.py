@@ -6,6 +6,7 @@ linked into an empty environment; anything else, optional packages above all, ca
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -72,8 +73,10 @@ def core_environment(folder: Path, wheels: list[Path], requirements: list[str]) 
     # Offline, pip fails if a wheel asks for anything that is not there.
     pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
     for command in (["install", "--no-index", "--quiet", *map(str, wheels)], ["check"]):
+        # Of this environment alone: a checkout on the path would pass for an installed hushcov.
+        known = {**os.environ, "PYTHONPATH": ""}
         done = subprocess.run(
-            [*pip, *command], capture_output=True, text=True, timeout=600, check=False
+            [*pip, *command], env=known, capture_output=True, text=True, timeout=600, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
     return folder / "bin"

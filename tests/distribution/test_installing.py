@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
-from command_line import PATIENCE
+from command_line import PATIENCE, seeded
 from distribution.building import DISTRIBUTIONS, ROOT, build
 from distribution.environment import core_environment, requirements_of
 
@@ -40,7 +40,7 @@ def cells(name: str) -> list[list[str]]:
 
 
 RUN = {
-    "README.md": lambda name: commands(name, 3),
+    "README.md": lambda name: commands(name, 3) + page(name),
     "docs/index.md": lambda name: commands(name, 2) + page(name),
     "docs/start.md": page,
     "docs/api/library.md": lambda name: commands(name, 4),
@@ -84,13 +84,14 @@ def test_what_follows_runs(name, wheels, tmp_path):
     header = {"header": "age,height,weight", "comments": "", "delimiter": ","}
     np.savetxt(folder / "patients.csv", rows, fmt="%.1f", **header)
     known = {"PATH": f"{programs}:{os.defpath}", "OPENBLAS_NUM_THREADS": "1", "COLUMNS": "80"}
+    environment = seeded({**known, "HOME": str(tmp_path)}, tmp_path / "seed")
     for command in RUN[name](name):
         if "openssl" in command[-1] and not shutil.which("openssl"):
             pytest.skip("there is no openssl")
         done = subprocess.run(
             command,
             cwd=folder,
-            env={**known, "HOME": str(tmp_path)},
+            env=environment,
             capture_output=True,
             text=True,
             timeout=PATIENCE,

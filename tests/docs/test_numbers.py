@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import seeded
 from docs.pages import DOCS
 from docs.test_benchmarks import tables
 
@@ -27,8 +28,6 @@ COMMAND = re.compile(
     r"python ((?:benchmarks|examples)/[\w/]+\.py)|(hushcov (?:bench|audit|paper verify))"
 )
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
-#: Makes all noise of a process the same in every run.
-SEEDED = "import random, secrets\nsecrets.randbits = random.Random(0).getrandbits\n"
 
 LONG = "takes minutes to hours"
 MACHINE = "times and memory, which are those of a machine; the script has limits"
@@ -252,13 +251,11 @@ def test_costs_on_the_page_are_within_the_limits_of_their_guard():
 
 
 def run(command: str, folder: Path) -> str:
-    (folder / "sitecustomize.py").write_text(SEEDED)
     _, script, *options = shlex.split(command)
-    path = os.pathsep.join([str(folder), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", ROOT / script, *options],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": path},
+        env=seeded(os.environ, folder / "seed"),
         capture_output=True,
         text=True,
         timeout=900,

@@ -140,7 +140,7 @@ def test_the_list_of_files_does_not_leave_the_folder(tmp_path):
         ["Rscript", "--vanilla", "-e", REFUSED, PACKAGE, *folders],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=True,
     )
     said = done.stdout.splitlines()

@@ -427,6 +427,7 @@ def test_one_draw_of_nothing_is_no_fault():
 def test_a_first_fit_that_takes_long_is_no_fault(tmp_path, monkeypatch):
     """Lines of progress come by the clock, which runs while kernels are compiled."""
     ticks = iter([0, 20, 40])
+    monkeypatch.setattr(output, "_EVERY", 10.0)
     monkeypatch.setattr(output, "time", SimpleNamespace(monotonic=lambda: next(ticks, 40)))
     case = Case("gaussian", "command, parquet", n_rows=3, seed=1)
     assert not replay_case(case, tmp_path / "case").faults
