@@ -778,7 +778,7 @@ class Process:
             touched += new
             more = bool(new)
         for each in touched:
-            each._made = None
+            each._made.clear()
         self.forgotten = len(touched)
         keys = {key_of(each._function.__code__) for each in touched}
         njit: Any = numba.njit

@@ -24,24 +24,30 @@ _SMALLEST_CHUNK = 20_000
 
 
 class _Later:
-    """A function of compiled code, made when it is first called: loading numba takes a while."""
+    """A function of compiled code, made when it is first called: loading numba takes a while.
 
-    def __init__(self, function: Any, make: Callable[[Any], Any]) -> None:
+    `make(function, called_by_python)` compiles. What only compiled code calls is compiled without
+    an entry for Python and without a file of its own, which takes less time.
+    """
+
+    def __init__(self, function: Any, make: Callable[[Any, bool], Any]) -> None:
         functools.update_wrapper(self, function)
-        self._function, self._make, self._made = function, make, None
+        self._function, self._make = function, make
+        self._made: dict[bool, Any] = {}
 
     def __call__(self, *arguments: Any) -> Any:
-        return (self._made or self.made())(*arguments)
+        return (self._made.get(True) or self.made())(*arguments)
 
     def __reduce__(self) -> str:
         return str(self._function.__qualname__)  # as for any function: by its name
 
-    def made(self) -> Any:
+    def made(self, *, called_by_python: bool = True) -> Any:
         """The compiled function; those that it calls are made first."""
-        if self._made is None:
+        if called_by_python not in self._made:
             with _making:
-                self._made = self._make(_with_made(self._function))
-        return self._made
+                made = self._make(_with_made(self._function), called_by_python)
+                self._made[called_by_python] = made
+        return self._made[called_by_python]
 
 
 _making = threading.RLock()
@@ -53,7 +59,7 @@ def _with_made(function: Any) -> Any:
     later = {n: known[n] for n in function.__code__.co_names if isinstance(known.get(n), _Later)}
     if not later:
         return function
-    known = known | {name: each.made() for name, each in later.items()}
+    known = known | {name: each.made(called_by_python=False) for name, each in later.items()}
     return FunctionType(function.__code__, known, function.__name__, function.__defaults__)
 
 
@@ -63,12 +69,21 @@ def compiled(function: Function, *, any_order: bool = False) -> Function:
     Sums of integers in floating point are exact in `any_order`, which is faster.
     """
 
-    def make(function: Any) -> Any:
+    def make(function: Any, called_by_python: bool) -> Any:
         import numba
 
         options: dict[str, Any] = {"fastmath": {"reassoc"}} if any_order else {}
-        made = numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
-        _keep_types_apart(made)
+        if not called_by_python:
+            options |= {"no_cpython_wrapper": True, "forceinline": True}
+        made = numba.njit(
+            cache=called_by_python,
+            nogil=True,
+            error_model="numpy",
+            no_cfunc_wrapper=True,
+            **options,
+        )(function)
+        if called_by_python:
+            _keep_types_apart(made)
         return made
 
     return cast(Function, _Later(function, make))

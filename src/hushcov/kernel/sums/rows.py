@@ -292,31 +292,23 @@ def centre_row(row: FloatArray, centre: FloatArray, reach: FloatArray, y: FloatA
     Where the centre is a row above units, the row is integers in these units, which are finite.
     """
     if centre.ndim == 2:  # known when this is compiled
-        _centre_integers(row, centre[0], centre[1], reach, y)
+        missing = row[0] == MISSING
+        for i in range(len(row)):
+            own = min(max(row[i] * centre[1, i] - centre[0, i], -reach[i]), reach[i])
+            y[i] = 0.0 if missing else own
         return True
     for i in range(len(row)):
         y[i] = min(max(row[i] - centre[i], -reach[i]), reach[i])
     return finite_row(row)
 
 
-@compiled
-def _centre_integers(
-    row: Any, centre: FloatArray, unit: FloatArray, reach: FloatArray, y: FloatArray
-) -> None:
-    if row[0] == MISSING:
-        y[:] = 0.0
-        return
-    for i in range(len(row)):
-        y[i] = min(max(row[i] * unit[i] - centre[i], -reach[i]), reach[i])
-
-
-@compiled
+@exact_reduction
 def finite_row(row: FloatArray) -> bool:
-    """Return whether all numbers are finite."""
-    odd = 0
+    """Return whether all numbers are finite: others less themselves are NaN, and so is their sum."""
+    odd = 0.0
     for i in range(len(row)):
-        odd |= row[i] - row[i] != 0.0  # NaN, where it is not finite
-    return odd == 0
+        odd += row[i] - row[i]
+    return odd == 0.0
 
 
 @compiled
@@ -507,26 +499,12 @@ def grid_row(
     before or after it is multiplied makes no difference.
     """
     if centre.ndim == 2:  # known when this is compiled
-        _grid_integers(row, centre[0], centre[1], multipliers, limits, y)
+        missing = row[0] == MISSING
+        for i in range(len(row)):
+            own = (row[i] * centre[1, i] - centre[0, i]) * multipliers[i]
+            y[i] = 0.0 if missing else np.rint(min(max(own, -limits[i]), limits[i]))
         return True
     for i in range(len(row)):
         own = min(max(row[i] - centre[i], -reach[i]), reach[i])  # this may have been infinite
         y[i] = np.rint(min(max(own * multipliers[i], -limits[i]), limits[i]))
     return finite_row(row)
-
-
-@compiled
-def _grid_integers(
-    row: Any,
-    centre: FloatArray,
-    unit: FloatArray,
-    multipliers: FloatArray,
-    limits: FloatArray,
-    y: FloatArray,
-) -> None:
-    if row[0] == MISSING:
-        y[:] = 0.0
-        return
-    for i in range(len(row)):
-        own = (row[i] * unit[i] - centre[i]) * multipliers[i]
-        y[i] = np.rint(min(max(own, -limits[i]), limits[i]))
