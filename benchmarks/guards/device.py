@@ -26,6 +26,7 @@ import torch
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import SeededNoiseWarning
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
+from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, DeviceRecords, Records
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of
@@ -33,7 +34,6 @@ from hushcov.kernel.sums.counts import cell_counts, log2_histogram, norm_counts_
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.signs import sign_gram
-from hushcov.mechanisms.screened.values import CentredSigns
 from hushcov.metrics import support_recovery
 from hushcov.postprocess import symmetric_sparse
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -142,7 +142,7 @@ def identical_compact(rows: np.ndarray, tensor: torch.Tensor) -> dict[str, bool]
         "fourth powers": lambda records: records.map_sum(fourth_sums_of(records, grid, 30, 900)),
         "norms": lambda records: records.map_sum(norm_counts_of(records, grid, edges, signs=True)),
         "signs": lambda records: np.triu(sign_gram(records)),
-        "scores": lambda records: CentredSigns(tuple(range(-150, 150))).sums(records),
+        "scores": lambda records: PairSigns(300, tuple(range(-150, 150))).exact(records),
         "products": lambda records: products(60_000, 1000, 1000, 10**8).sum(records),
         "product norms": lambda records: products(1, 1, 1, 1).norm_histogram(records),
         "bounded rows": lambda records: row_bounded_gram(records, grid, 60_000),
@@ -217,9 +217,9 @@ STAGES = {
     "looks at centres and scales": ("hushcov.steps.location", "find_location"),
     "centres and scales, refined": ("hushcov.steps.preparation", "Preparation._refined"),
     "norms, tails and tilts": ("hushcov.steps.preparation", "Preparation._measured"),
-    "signs of all pairs": ("hushcov.mechanisms.screened.values", "sign_scores"),
+    "signs of all pairs": ("hushcov.kernel.scores", "sign_scores"),
     "noisy look at all pairs": ("hushcov.mechanisms.adaptive.mechanism", "look_at_signs"),
-    "selection": ("hushcov.mechanisms.adaptive.pairs", "gumbel_top"),
+    "selection": ("hushcov.kernel.session", "gumbel_top"),
     "what is beside selected pairs": ("hushcov.mechanisms.adaptive.mechanism", "_hidden"),
     "values of selected pairs": ("hushcov.mechanisms.adaptive.pairs", "release_narrowed"),
     "estimate": ("hushcov.estimators.answering", "Answers._keep_estimate"),

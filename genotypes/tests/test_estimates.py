@@ -21,7 +21,6 @@ from hushcov.exceptions import (
     ParameterError,
     SeededNoiseWarning,
 )
-from hushcov.steps import counting
 from hushcov_genotypes import mechanism
 from hushcov_genotypes import mechanism as public
 from hushcov_genotypes.estimator import window_ends
@@ -227,7 +226,9 @@ def test_nothing_follows_from_the_exact_number_of_persons(monkeypatch, fit_table
     fewer = fit_table[: FIT_N - 500]
 
     def release(rows):
-        monkeypatch.setattr(counting, "discrete_laplace", lambda *_: [2_800 - len(rows)])
+        monkeypatch.setattr(
+            "hushcov.kernel.session.discrete_laplace", lambda *_: [2_800 - len(rows)]
+        )
         found = fitted(rows, neighbours="add-remove").release_
         return replace(found, making=replace(found.making, made=None))
 

@@ -138,7 +138,7 @@ def test_what_is_hopeless_after_the_count_says_that_it_is_paid(refused, run, vis
 
 @pytest.mark.parametrize("noise", [-(10**6), 10**6])
 def test_counts_far_from_the_truth_end_in_words(run, visits, monkeypatch, noise):
-    monkeypatch.setattr(counting, "discrete_laplace", lambda _, __, n: [noise] * n)
+    monkeypatch.setattr("hushcov.kernel.session.discrete_laplace", lambda _, __, n: [noise] * n)
     asked = ("--unit", "patient_id", "--max-rows-per-unit", 4, *PUBLIC)
     result = run("fit", visits, *asked)
     assert result.exit_code in (0, 3, 8)  # few of so many records are complete

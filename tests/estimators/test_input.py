@@ -159,9 +159,7 @@ READING = {
     "multiscale": lambda: MultiscaleCovariance(**BUDGET | {"row_sparsity": 1}, scale=1.0),
 }
 SAMPLERS = (
-    *(f"hushcov.steps.{module}.rounded_normal" for module in ("complete", "scales")),
-    "hushcov.mechanisms.gaussian.mechanism.rounded_normal",
-    "hushcov.mechanisms.screened.values.rounded_normal",
+    *(f"hushcov.kernel.session.{name}" for name in ("rounded_normal", "symmetric_noise")),
     "hushcov_lab.peers.separate.rounded_normal",
     *(f"hushcov_lab.peers.row_top_k.{name}" for name in ("gumbel_top", "rounded_normal")),
     *(f"hushcov_lab.peers.pace.{name}" for name in ("gumbel_top", "rounded_normal")),

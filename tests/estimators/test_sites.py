@@ -47,6 +47,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import record_statistics, second_moments
 from hushcov.kernel.sums.statistics import RecordMap
 from hushcov.mechanisms.gaussian.mechanism import (
@@ -166,6 +167,11 @@ def test_the_guarantee_holds_whatever_total_was_planned(factor):
     assert (parameters.norm_bound == exact.norm_bound) == (planned == N)
 
 
+def released_sums(statistics, parameters):
+    session = Session(statistics, parameters.budget(), entropy_source())
+    return release_gaussian_sums(session, statistics.record_map, parameters)
+
+
 def test_less_noise_and_other_maps_are_refused_by_the_mechanism():
     statistics = summed(gaussian(), RECORDS, total=N)
     inputs = gaussian().public_inputs(N, D)
@@ -173,15 +179,13 @@ def test_less_noise_and_other_maps_are_refused_by_the_mechanism():
     weak = copy.copy(parameters)
     object.__setattr__(weak, "sigma", parameters.sigma // 2)
     with pytest.raises(PrivacyConditionError):
-        release_gaussian_sums(statistics, weak, entropy_source())
+        released_sums(statistics, weak)
     for changes in ({"radius": 5.0}, {"row_norm": 1.0}):
         with pytest.raises(DataError, match="clipped with"):
-            release_gaussian_sums(
-                statistics, gaussian_parameters(inputs, **changes), entropy_source()
-            )
+            released_sums(statistics, gaussian_parameters(inputs, **changes))
     other = gaussian_parameters(gaussian().public_inputs(N + 1, D))
     with pytest.raises(DataError, match="records must be 4,001"):
-        release_gaussian_sums(statistics, other, entropy_source())
+        released_sums(statistics, other)
 
 
 coordinates = st.floats(-8, 8) | st.floats(allow_nan=False, allow_infinity=False)
@@ -288,7 +292,7 @@ def test_the_charge_comes_before_the_noise(ledger, monkeypatch):
     def broken(*_):
         raise RecordsReadError("noise was drawn")
 
-    monkeypatch.setattr("hushcov.mechanisms.gaussian.mechanism.symmetric_noise", broken)
+    monkeypatch.setattr("hushcov.kernel.session.symmetric_noise", broken)
     statistics = summed(gaussian(), RECORDS, total=N)
     est = gaussian(ledger=ledger, dataset="people")
     with pytest.raises(RecordsReadError, match="noise was drawn"):

@@ -19,7 +19,6 @@ from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionErro
 from hushcov.kernel.accounting import Neighbours, Pure
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.noise.laplace import discrete_laplace
 from hushcov.mechanisms.screened import values as screened
 from hushcov.metrics import operator_norm_error
@@ -44,6 +43,8 @@ def people(n=4000, most=5, seed=0):
     X = gaussian_records(TRUTH, int(sizes.sum()), random_state=seed)
     return X[order], np.repeat(np.arange(n), sizes)[order]
 
+
+from sessions import session_of
 
 ESTIMATORS = [
     PrivateSparseCovariance(**BUDGET, random_state=1),
@@ -100,7 +101,7 @@ def test_nothing_but_sums_depends_on_the_true_number_of_records(estimator, monke
             discrete_laplace(generator, scale, size)
             return [5020 - n_rows] * size
 
-        monkeypatch.setattr("hushcov.steps.counting.discrete_laplace", same)
+        monkeypatch.setattr("hushcov.kernel.session.discrete_laplace", same)
         made.append(clone(estimator).set_params(neighbours="add-remove").fit(X))
     first, second = made
     assert first.release_.parameters["inputs"] == second.release_.parameters["inputs"]
@@ -242,16 +243,13 @@ def test_sums_and_noise_must_be_of_the_same_units():
     records = units_of(owner, len(X)).bounded(ArrayRecords(X), ROWS)
     grid, pair = FeatureGrid(np.ones(D), 8.0, 100), (np.array([0]), np.array([1]))
     of_units = Neighbours(most_rows=ROWS, combined=True)
-    with pytest.warns(UserWarning, match="random_state"):
-        entropy = entropy_source(1)
     for together, neighbours in [
-        (1, of_units),
         (ROWS, replace(of_units, combined=False)),
         (ROWS - 1, of_units),
     ]:
         products = screened.product_map(grid, *pair, 1000, together)
         with pytest.raises(PrivacyConditionError, match="as one"):
-            screened.release_values(records, products, 0.1, neighbours, entropy)
+            screened.release_values(session_of(records, neighbours=neighbours), products, 0.1)
 
 
 @pytest.mark.parametrize(

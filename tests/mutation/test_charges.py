@@ -6,22 +6,20 @@ same comparison (`traced`), of whole steps on a budget.
 
 from __future__ import annotations
 
-import ast
 import json
 import math
-from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
+from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
 import pytest
 
-from hushcov import steps
 from hushcov.exceptions import LedgerError, PrivacyConditionError
-from hushcov.inputs import LARGEST_CALIBRATED_N, ReleaseInputs
-from hushcov.kernel import noise
+from hushcov.inputs import LARGEST_CALIBRATED_N
+from hushcov.kernel import session
 from hushcov.kernel.accounting import (
+    ADD_REMOVE,
     REPLACE,
     Approximate,
     BoundedRange,
@@ -45,139 +43,32 @@ from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_di
 from hushcov.kernel.accounting.filter import _renyi
 from hushcov.kernel.accounting.guarantee import largest_factor
 from hushcov.kernel.accounting.ledger import Charge, Ledger, _twice, as_charge
-from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.records.units import Units
-from hushcov.kernel.transforms import Transform, Transforms
-from hushcov.steps import counting, norms, preparation, quantiles
-from hushcov.steps.complete import CompleteCount, CompleteParameters, complete_parameters
+from hushcov.steps import counting, preparation
+from hushcov.steps.complete import CompleteCount, CompleteParameters
 from hushcov.steps.counting import Counting
 from hushcov.steps.location import LocationParameters, LookUnits
 from hushcov.steps.preparation import Preparation
-from hushcov.steps.quantiles import Quantiles
 from hushcov.steps.scales import scale_parameters
-from hushcov.tables.sources import ArrayRecords
-from traced import (
-    MOVED,
-    ONE,
-    RELATIONS,
-    WHOSE,
-    D,
-    N,
-    Trace,
-    budget_for,
-    check_whole,
-    entropy,
-    prepared,
-    rows,
-)
+from sessions import session_of
 
-#: What draws noise for numbers or sets.
-DRAWS = {"rounded_normal", "discrete_laplace", "gumbel_top"}
-
-# Whole steps, from the charge to the noise.
-
-
-@WHOSE
-@pytest.mark.parametrize("how", ["tilts", "known scales"])
-def test_a_preparation_charges_for_all_that_it_draws(monkeypatch, neighbours, how):
-    step = Preparation(N, D, 1.0, tilts=how == "tilts", known_scale=how != "tilts")
-    step = replace(step, neighbours=neighbours)
-    trace, budget = Trace(monkeypatch, neighbours.relation), budget_for(neighbours)
-    step.run(prepared(rows(), neighbours), budget, entropy())
-    check_whole(trace, budget)
-    found = [name for name in trace.names if name != "noisy"]
-    centre = "release_unit_centre" if neighbours.combined else "release_centre"
-    steps = [centre, "norms.release_counts", "release_tails"]
-    if how == "tilts":
-        steps = ["release_squares", centre, "release_squares", "release_tilts", *steps[1:]]
-    assert found == steps
-    assert trace.names[0] == "noisy"
-
-
-@RELATIONS
-def test_other_steps_charge_for_all_that_they_draw(monkeypatch, relation):
-    neighbours = Neighbours(relation)
-    transforms = Transforms((Transform("rank"), None, Transform("winsorise", 0.05), None))
-    single = {
-        "release_scales": scale_parameters(N, D, 0.7, neighbours),
-        "quantiles.release_counts": Quantiles(N, D, 1.0, transforms, neighbours=neighbours),
-        "_count_and_octaves": complete_parameters(
-            ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
-        ),
-    }
-    everything = Quantiles(N, D, 1.0, transforms, neighbours=neighbours, marginals=0.1)
-    for name, step in [*single.items(), ("quantiles.release_counts", everything)]:
-        with monkeypatch.context() as patch:
-            trace, budget = Trace(patch, relation), budget_for(neighbours)
-            step.run(prepared(rows(), neighbours), budget, entropy())
-            check_whole(trace, budget)
-            assert {each for each in trace.names if each != "noisy"} == {name}
-            columns = D if step is everything else 2
-            sizes = {"release_scales": 130 * D, "_count_and_octaves": 1}
-            size = sizes.get(name, columns * (8 + 64 + 512))
-            assert trace.sizes[-1] == (name, size)  # noise for every number
-
-
-@RELATIONS
-def test_the_bound_of_units_charges_for_what_it_draws(monkeypatch, relation):
-    neighbours = Neighbours(relation, 3, "patient", combined=True)
-    inputs = ReleaseInputs(N, D, 2, 4.0, 1e-5, neighbours=neighbours)
-    grid = FeatureGrid(np.ones(D), norms.WIDEST, norms.HALF_WIDTH)
-    trace, budget = Trace(monkeypatch, relation), budget_for(neighbours)
-    records = prepared(rows(), neighbours).records
-    norms.release_unit_bound(records, grid, inputs, 1.0, 0.3, budget, entropy())
-    check_whole(trace, budget)
-    assert trace.names == ["norms.release_counts"]
-
-
-def test_every_function_that_draws_is_compared():
-    drawing = set()
-    for path in Path(steps.__path__[0]).glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
-                named = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-                drawing |= {node.name} if named & DRAWS else set()
-    assert {name.split(".")[-1] for name in MOVED} == drawing
-    assert all(hasattr(noise, name) for name in DRAWS)
-
-
-@RELATIONS
-@pytest.mark.parametrize("chooses", [False, True])
-@pytest.mark.parametrize("epsilon", [0.7, 3.0, 40.0])
-def test_counts_of_records_charge_for_what_they_draw(monkeypatch, relation, chooses, epsilon):
-    neighbours = Neighbours(relation, 5, "patient")
-    step = Counting(epsilon, neighbours, chooses)
-    seen = []
-    correct = counting.most_rows
-    monkeypatch.setattr(counting, "most_rows", lambda *a: seen.append(a[1]) or correct(*a))
-    trace, budget = Trace(monkeypatch, relation), step.budget()
-    found = step.run(ArrayRecords(rows()), Units(np.arange(N) // 4), budget, entropy())
-    trace.check()
-    names = ["release_most_rows"] * chooses + ["number"]
-    assert (trace.names, [each for each, _ in trace.sizes]) == (names, names)
-    assert [size for _, size in trace.sizes] == [21] * chooses + [1]
-    scales = [scale for draws in trace.draws for _, _, scale, _ in draws]
-    assert seen == [math.sqrt(2) * scale for scale in scales[:-1]]
-    assert found.scale == scales[-1]
-    shares = [0.01] * chooses + [0.02]
-    charged = [event.epsilon for _, (event,) in budget.parts]
-    assert charged == pytest.approx([share * epsilon for share in shares])
-    assert [float(cost) for cost in trace.charges] == charged
-    assert budget.certificate.transcript_epsilon >= sum(trace.charges) * (1 - Fraction(1, 2**45))
-    # All together is no more than epsilon, in real numbers, however sums are rounded.
-    assert sum(trace.charges) + Fraction(found.left) < Fraction(epsilon)
-    assert found.left == pytest.approx(epsilon * (1 - sum(shares)))
+RELATIONS = pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])
+N, D, TINY = 3_000, 4, 2.0**-45
 
 
 @pytest.mark.parametrize("noise", [-(10**9), -3, 0, 7, 10**30])
 def test_counts_are_released_with_their_noise(monkeypatch, noise):
-    monkeypatch.setattr(counting, "discrete_laplace", lambda _, scale, size: [noise] * size)
-    found = Counting(1.0, ONE).number(900, ONE, Counting(1.0, ONE).budget(), entropy())
-    assert found.released == min(max(900 + noise, 1), LARGEST_CALIBRATED_N)
+    monkeypatch.setattr(session, "discrete_laplace", lambda _, scale, size: [noise] * size)
+    step = Counting(1.0, Neighbours(REPLACE))
+    access = session_of(np.zeros((900, 1)), step.budget())
+    assert step.number(access, step.neighbours).released == min(
+        max(900 + noise, 1), LARGEST_CALIBRATED_N
+    )
     seen = []
     monkeypatch.setattr(counting, "most_rows", lambda counts, _: seen.append(counts))
     sizes = np.array([1, 1, 1, 2, 3, 4, 7, 8, 2**19, 2**20, 2**21 - 1, 2**21, 2**40])
-    counting.release_most_rows(sizes, ONE, 0.1, entropy())
+    budget = Budget(0.1, 0.0, fixed=[Pure(0.1)], mu=0.0)
+    units = SimpleNamespace(sizes=sizes)
+    counting.release_most_rows(session_of(np.zeros((1, 1)), budget, units=units), 0.1)
     counts = {0: 3, 1: 2, 2: 2, 3: 1, 19: 1, 20: 4}  # units of 2^20 records and more are one bin
     assert seen[0].tolist() == [counts.get(octave, 0) + float(noise) for octave in range(21)]
 
@@ -187,40 +78,6 @@ def test_counts_are_released_with_their_noise(monkeypatch, noise):
 )
 def test_the_share_of_complete_records_is_read_off_the_noisy_count(noisy, share):
     assert CompleteCount(noisy, CompleteParameters(1_000, 10)).share == share
-
-
-# Noise at a mu so small that every unit of a square makes another deviation.
-
-TINY = 2.0**-45
-
-
-@WHOSE
-def test_noise_is_for_what_is_moved_to_the_last_unit(monkeypatch, neighbours):
-    records, ones = prepared(rows(60), neighbours).records, np.ones(D)
-    grid, edges = FeatureGrid(ones, 8.0, 100), np.tile(np.arange(511.0), (3, 1))
-    last = (TINY, neighbours, entropy())
-    runs = [
-        lambda: preparation.release_centre(records, ones, *last),
-        lambda: preparation.release_squares(records, ones, *last),
-        lambda: preparation.release_tilts(records, *last),
-        lambda: preparation.release_tails(records, ones, 1.0, *last),
-        lambda: preparation.release_tails(records, ones * [1, 0, 1, 1], 0.3, *last),
-        lambda: quantiles.release_counts(records, np.arange(3), edges, *last),
-    ]
-    if neighbours.combined:
-        runs += [
-            lambda bound=bound: preparation.release_unit_centre(records, grid, bound, *last)
-            for bound in (1, 2, 3, 51, 52, 53, 54)
-        ]
-    trace, budget = Trace(monkeypatch, neighbours.relation), budget_for(neighbours)
-    for run in runs:
-        trace.charge(TINY)
-        run()
-    norms.release_norms(records, ones, *last[:-1], budget, entropy())
-    if neighbours.combined:
-        inputs = ReleaseInputs(60, D, 2, 4.0, 1e-5, neighbours=neighbours)
-        norms.release_unit_bound(records, grid, inputs, 1.0, TINY, budget, entropy())
-    trace.check()
 
 
 @RELATIONS

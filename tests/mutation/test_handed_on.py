@@ -8,24 +8,30 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting import REPLACE, UNSPENT
+from hushcov.kernel import session as kernel
+from hushcov.kernel.accounting import UNSPENT
 from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.queries import SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
-from hushcov.kernel.records.units import Units
+from hushcov.kernel.session import Session, unwrap
 from hushcov.kernel.transforms import Transform, Transforms
-from hushcov.steps import Prepared, complete, location, preparation, quantiles
+from hushcov.steps import Prepared, location, preparation, quantiles
 from hushcov.steps import scales as scale_step
-from hushcov.steps.complete import complete_parameters
-from hushcov.steps.counting import Counting
 from hushcov.steps.location import Location, LocationParameters, find_location
 from hushcov.steps.preparation import Preparation
 from hushcov.steps.quantiles import Quantiles
 from hushcov.steps.scales import scale_parameters
 from hushcov.tables.sources import ArrayRecords
-from traced import ONE, D, Trace, budget_for, entropy, rows
+from sessions import ample, seeded, session_of
 
 # Refusals, before anything is charged or read.
+
+
+D = 4
+
+
+def records_in(prepared):
+    return unwrap(prepared.session)[0]
 
 
 class Unread(ArrayRecords):
@@ -37,35 +43,23 @@ class Unread(ArrayRecords):
 
 @pytest.mark.parametrize("wrong", ["generator", "seeded"])
 def test_noise_that_is_not_secret_is_refused_before_anything_is_charged(wrong):
-    other = np.random.default_rng(0) if wrong == "generator" else entropy()
+    other = np.random.default_rng(0) if wrong == "generator" else seeded()
     if wrong == "seeded":
         object.__setattr__(other, "private", True)  # what it says of itself
-    records, units = Unread(rows(60)), Units(np.arange(60))
-    budget, step = budget_for(ONE), Counting(1.0, ONE, chooses=True)
-    count = step.budget()
-    certified = count.parts
-    inputs = ReleaseInputs(60, D, 2, 4.0, 1e-5)
-    every = [
-        lambda: step.run(records, units, count, other),
-        lambda: step.number(60, ONE, count, other),
-        lambda: find_location(records, LocationParameters(60, D, 9.0), budget, other),
-        lambda: scale_step.release_scales(records, scale_parameters(60, D, 1.0), other),
-        lambda: complete.release_complete_count(records, complete_parameters(inputs), other),
-    ]
-    for use in every:
-        with pytest.raises(ParameterError, match="entropy"):
-            use()
-    assert count.parts == certified
+    budget = ample()
+    with pytest.raises(ParameterError, match="entropy"):
+        Session(Unread(np.zeros((60, D))), budget, other)
     assert [part for part, _ in budget.parts] == [UNSPENT]
 
 
 @pytest.mark.parametrize(("n", "d"), [(61, D), (59, D), (60, D - 1), (60, D + 1)])
 def test_records_of_another_size_are_refused_before_anything_is_charged(n, d):
-    budget, records = budget_for(ONE), Unread(np.zeros((n, d)))
+    budget = ample()
+    session = Session(Unread(np.zeros((n, d))), budget, seeded())
     with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        find_location(records, LocationParameters(60, D, 9.0), budget, entropy())
+        find_location(session, LocationParameters(60, D, 9.0))
     with pytest.raises(DataError, match="records must be 60 with 4 features"):
-        scale_step.release_scales(records, scale_parameters(60, D, 1.0), entropy())
+        scale_step.release_scales(session, scale_parameters(60, D, 1.0))
     assert [part for part, _ in budget.parts] == [UNSPENT]
 
 
@@ -80,7 +74,8 @@ def test_a_cost_that_is_none_is_refused_before_a_ledger_is_looked_for(tmp_path):
 @pytest.mark.parametrize("share", [1.0, 0.5, 1e-9])
 def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
     n, d = 10**6, 3
-    seen, settled, last, told = [], [], [], np.zeros((d, 5), dtype=np.int64)
+    seen, settled, last = [], [], []
+    told = SignedOctaves(np.zeros(d), np.zeros(d), np.arange(d))
     used = [Counter({5: 3, 7: 2, 9: 1}), Counter({7: 1, 9: 1, **dict.fromkeys(range(20, 28), 4)})]
 
     def look_at(look):
@@ -94,12 +89,12 @@ def test_looks_are_told_what_earlier_ones_saw(monkeypatch, share):
     monkeypatch.setattr(
         location, "settle_by_others", lambda columns, popular, n: last.append((popular, n))
     )
-    records, budget = CountedRecords(ArrayRecords(np.zeros((2, d))), n), budget_for(ONE)
+    session = session_of(CountedRecords(ArrayRecords(np.zeros((2, d))), n))
     looks = LocationParameters(n, d, 1.0)
-    find_location(records, looks, budget, entropy(), share=share, octaves=told)
-    assert len(seen) == len(budget.parts) - 1 == 6
-    assert [look.octaves is told for look in seen] == [True] + [False] * 5
-    assert all(look.octaves is None for look in seen[1:])
+    find_location(session, looks, share=share, first=told)
+    assert len(seen) == len(session.parts) - 1 == 6
+    assert [look.first is told for look in seen] == [True] + [False] * 5
+    assert all(look.first is None for look in seen[1:])
     expected = max(1, round(share * n))
     assert {look.n for look in seen} == {expected}
     assert settled == [(d, expected, False)] * 6 + [(d, expected, True)]
@@ -121,39 +116,42 @@ def test_scales_that_are_known_bound_how_far_values_count(size):
     X = np.random.default_rng(1).standard_normal((500, 2)) * scale
     place = Location(np.zeros(2), scale, scale * [500.0, 20.0], np.ones(2, dtype=bool))
     step = Preparation(500, 2, 3.0, known_scale=True)
-    given = Prepared(ArrayRecords(X), scale, place=place)
-    found = step.run(given, budget_for(ONE), entropy())
-    assert found.records._reach == pytest.approx(scale * [64.0, 20.0])
+    found = step.run(Prepared(session_of(X), scale, place=place))
+    assert records_in(found)._reach == pytest.approx(scale * [64.0, 20.0])
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
-def test_scales_that_grow_let_values_count_farther_away(monkeypatch, size):
+def test_scales_that_grow_let_values_count_farther_away(size):
     """To 64 scales that the search found; one column that was not found changes nothing."""
     scale = size * np.array([1.0, 1.0, 0.0, 1.0])
     X = 3 * size * np.random.default_rng(1).standard_normal((3_000, 4))
     place = Location(np.zeros(4), scale, scale * [10.0, 50.0, 0.0, 900.0], scale > 0)
-    trace = Trace(monkeypatch, REPLACE)
-    given = Prepared(ArrayRecords(X), np.ones(4), place=place)
-    found = Preparation(3_000, 4, 3.0).run(given, budget_for(ONE), entropy())
-    assert len(trace.check().names) == 5
+    found = Preparation(3_000, 4, 3.0).run(Prepared(session_of(X), np.ones(4), place=place))
+    assert len(found.session.transcript) == 5
     grown = found.feature_scale[[0, 1, 3]] / size
     assert (grown > 2).all()
-    assert found.records._reach[0] == pytest.approx(10 * size * grown[0])
-    assert found.records._reach[1:].tolist() == [64 * size, 0.0, 900 * size]
+    assert records_in(found)._reach[0] == pytest.approx(10 * size * grown[0])
+    assert records_in(found)._reach[1:].tolist() == [64 * size, 0.0, 900 * size]
 
 
 def test_mean_squares_are_in_squared_scales(monkeypatch):
-    monkeypatch.setattr(preparation, "rounded_normal", lambda _, s, k: np.zeros(k, dtype=np.int64))
+    monkeypatch.setattr(kernel, "rounded_normal", lambda _, s, k: np.zeros(k, dtype=np.int64))
     X = np.random.default_rng(1).choice([-1.0, 1.0], (400, 3)) * [1.0, 1.5, 0.5]
-    squares, _ = preparation.release_squares(ArrayRecords(X), np.ones(3), 1.0, ONE, entropy())
+    session = session_of(X)
+    query = preparation.squares_of(session, np.ones(3), 1.0)
+    squares, _ = preparation.release_squares(session, query, 1.0)
     assert squares == pytest.approx([1.0, 2.25, 0.25], rel=0.01, abs=0.01)
 
 
 def test_the_number_beside_squares_says_how_many_records_are_not_zero():
     rows = np.zeros((9, 3))
-    products = preparation._square_map(ArrayRecords(rows), np.ones(3), 1.0)
+    products = preparation.squares_of(session_of(rows), np.ones(3), 1.0).products
     rows[:5, 0] = np.array([1, -1, 2, 50, 1000]) * products.grid.step
     assert products.sum(ArrayRecords(rows))[-1] == 5
+
+
+def given_rows(X):
+    return Prepared(session_of(X), np.ones(4), share=0.5, making={"complete": "known"})
 
 
 def test_quantiles_are_read_for_complete_records_and_columns_that_vary(monkeypatch):
@@ -170,8 +168,7 @@ def test_quantiles_are_read_for_complete_records_and_columns_that_vary(monkeypat
     transforms = Transforms((rank, rank, None, None))
     for marginals in (None, 0.2):
         step = Quantiles(2_000, 4, 3.0, transforms, marginals=marginals)
-        given = Prepared(ArrayRecords(X), np.ones(4), share=0.5, making={"complete": "known"})
-        found = step.run(given, budget_for(ONE), entropy())
+        found = step.run(given_rows(X))
         assert found.place.found.tolist() == [True, False, True, True]
         assert found.place.scale == pytest.approx([1.0, 0.0, 3.0, 0.2], rel=0.2, abs=0.0)
         made = found.making["transforms"]
@@ -182,4 +179,4 @@ def test_quantiles_are_read_for_complete_records_and_columns_that_vary(monkeypat
         assert [own is not None for own in written] == [bool(marginals) and s > 0 for s in scale]
     assert set(numbers) == {1_000.0}
     none = Quantiles(2_000, 4, 3.0, Transforms((None,) * 4), marginals=0.2)
-    assert "transforms" not in none.run(given, budget_for(ONE), entropy()).making
+    assert "transforms" not in none.run(given_rows(X)).making

@@ -18,10 +18,11 @@ from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
 from hushcov.kernel.sums.rows import norm_bin
 from hushcov.kernel.sums.signs import PackedSigns, sign_scores
 from hushcov.steps import location
-from hushcov.steps.preparation import _square_map
+from hushcov.steps.preparation import squares_of
 from hushcov.tables import files
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
+from sessions import session_of
 from steps.test_location import find
 
 PAIR = np.array([0]), np.array([1])
@@ -45,7 +46,7 @@ def test_the_last_records_are_added_up(n):
 
 def test_squares_are_weighed_once():
     X = np.random.default_rng(0).standard_normal((50, 3)) / 9
-    squares = _square_map(ArrayRecords(X), np.ones(3), 0.5)
+    squares = squares_of(session_of(X), np.ones(3), 0.5).products
     y = np.rint(X / squares.grid.step)
     assert (squares.diagonal_weight, squares.size_range) == (1, 1)
     found = replace(squares, norm_bound=2**40).sum(ArrayRecords(X))[:3]

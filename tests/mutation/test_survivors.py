@@ -1,7 +1,6 @@
 """What faults planted by benchmarks/guards/mutation.py showed that no other test looks at."""
 
 import math
-import sys
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -9,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from budgets import ample
 from hushcov.exceptions import (
     BudgetError,
     CapacityError,
@@ -52,23 +50,13 @@ from hushcov.kernel.sums.gram import _check_room
 from hushcov.kernel.sums.products import ProductMap, _fill_factors
 from hushcov.kernel.sums.rows import add_unit, shorten_row
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
-from hushcov.steps import norms, preparation, quantiles
-from hushcov.steps.location import LocationParameters, LookUnits
-from hushcov.steps.preparation import (
-    Preparation,
-    _fourth_map,
-    _square_map,
-    release_centre,
-    release_squares,
-    release_tails,
-    release_tilts,
-    release_unit_centre,
-)
-from hushcov.steps.scales import scale_parameters
+from hushcov.steps import preparation
+from hushcov.steps.preparation import Preparation, squares_of
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from hushcov.tables.text import _scan
 from hushcov.tables.units import weighted
+from sessions import session_of
 
 # Margins: what is computed in doubles is on the safe side of what is proved in real numbers.
 
@@ -160,95 +148,10 @@ def test_edges_that_do_not_fit_are_refused(edges):
 
 def test_numbers_beside_squares_stay_in_the_range_that_is_charged():
     """`release_squares` charges a quarter of the bound, rounded down, and 1."""
-    maps = [_square_map(ArrayRecords(np.ones((20, d))), np.ones(d), 0.5) for d in range(1, 30)]
+    asked = (squares_of(session_of(np.ones((20, d))), np.ones(d), 0.5) for d in range(1, 30))
+    maps = [query.products for query in asked]
     assert {m.norm_bound % 4 for m in maps} >= {1, 2, 3}
     assert all(m.factor_range <= m.norm_bound // 4 and m.size_range <= 1 for m in maps)
-
-
-def noise_of(monkeypatch, release, *given):
-    """Return the noise that a step asks for."""
-    sigmas = []
-
-    def drawn(generator, sigma, size):
-        sigmas.append(sigma)
-        return np.zeros(size, dtype=np.int64)
-
-    monkeypatch.setattr(sys.modules[release.__module__], "rounded_normal", drawn)
-    release(*given, entropy_source())
-    (sigma,) = sigmas
-    return sigma
-
-
-RELATIONS = pytest.mark.parametrize("relation", ["replace", "add-remove"])
-
-
-@RELATIONS
-def test_noise_of_means_of_units_is_what_a_unit_moves_them_by(relation, monkeypatch):
-    monkeypatch.setattr(preparation, "unit_means", lambda *_: np.full(3, 10))
-    neighbours = Neighbours(relation, most_rows=4, combined=True)
-    given = (ArrayRecords(np.ones((8, 2))), FeatureGrid(np.ones(2), 8.0, 100), 51, 0.5, neighbours)
-    sigma, bound = noise_of(monkeypatch, release_unit_centre, *given), 2 * 51
-    factor = 4 if relation == "replace" else 1
-    square = Fraction(factor * bound**2 + (bound // 4) ** 2, 16) / Fraction(1, 4)
-    assert (sigma - 1) ** 2 < square <= sigma**2
-
-
-@RELATIONS
-def test_noise_of_squares_and_tails_is_what_a_record_moves_them_by(relation, monkeypatch):
-    """Neither less nor more: two squares differ by twice the bound, two tails by sqrt(2) of it."""
-    scale, mu, neighbours = np.ones(5), 0.5, Neighbours(relation)
-    records = ArrayRecords(np.random.default_rng(0).standard_normal((50, 5)))
-    bound = _square_map(records, scale, mu).norm_bound
-    sigma = noise_of(monkeypatch, release_squares, records, scale, mu, neighbours)
-    square = (4 if relation == "replace" else 1) * bound**2 + (bound // 4) ** 2 + 1
-    assert (sigma - 1) ** 2 < 4 * square <= sigma**2
-    bound = _fourth_map(records, scale, 1.0, mu)[2]
-    sigma = noise_of(monkeypatch, release_tails, records, scale, 1.0, mu, neighbours)
-    square = (2 if relation == "replace" else 1) * bound**2
-    assert (sigma - 1) ** 2 < 4 * square <= sigma**2
-
-
-@RELATIONS
-def test_noise_of_every_other_step_is_what_a_record_moves_it_by(relation, monkeypatch):
-    """Neither less nor more, in exact arithmetic."""
-    d, mu, one, both = 5, 0.37, Neighbours(relation), relation == "replace"
-    records = ArrayRecords(np.random.default_rng(0).standard_normal((50, d)))
-    grid, combined = (
-        FeatureGrid(np.ones(d), 64.0, 2**15 - 1),
-        replace(one, most_rows=4, combined=True),
-    )
-    bound = preparation.centre_bound(grid, d, 50, mu)
-    edges, columns = np.tile(np.arange(511.0), (3, 1)), np.arange(3)
-    counted = (np.arange(9), mu, combined, ample())
-    looks = LocationParameters(1000, d, 1.0, neighbours=one)
-    found = {
-        "centre": (
-            noise_of(monkeypatch, release_centre, records, np.ones(d), mu, one),
-            4,
-            bound**2,
-        ),
-        "tilts": (noise_of(monkeypatch, release_tilts, records, mu, one), 4, d),
-        "norms": (
-            noise_of(monkeypatch, norms.release_norms, records, np.ones(d), mu, one, ample()),
-            2,
-            1,
-        ),
-        "norms of units": (
-            noise_of(monkeypatch, norms.release_counts, *counted),
-            2,
-            Fraction(1, 16),
-        ),
-        "quantiles": (
-            noise_of(monkeypatch, quantiles.release_counts, records, columns, edges, mu, one),
-            2,
-            9,
-        ),
-        "scales": (scale_parameters(1000, d, mu, one).sigma, 2, d),
-        "looks": (looks.sigma(LookUnits(octaves=3, cells=4), mu), 2, 3 + 2 * 4),
-    }
-    for name, (sigma, replaced, removed) in found.items():
-        square = (replaced if both else 1) * removed
-        assert ((sigma - 1) * Fraction(mu)) ** 2 < square <= (sigma * Fraction(mu)) ** 2, name
 
 
 def test_a_pure_step_takes_the_time_of_one_of_twice_the_range():

@@ -20,6 +20,7 @@ from hushcov.postprocess import hard_threshold, universal_threshold
 from hushcov.predicting import REFERENCE_MODELS, reference, support_norms
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.tables.sources import open_records
+from sessions import certified
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 MODELS = ("block", "banded", "random")
@@ -168,7 +169,8 @@ def measured_medians(inputs, model, runs):
     for seed in range(runs):
         X = gaussian_records(truth, inputs.n_records, random_state=seed)
         entropy = Entropy(np.random.default_rng(seed), private=False)
-        M = release_gaussian(open_records(X), scale, parameters, entropy).covariance()
+        session = certified(open_records(X), parameters, entropy)
+        M = release_gaussian(session, scale, parameters).covariance()
         full.append(operator_norm_error(M, truth))
         sparse.append(operator_norm_error(hard_threshold(M, limit * truth[0, 0]), truth))
     return statistics.median(full), statistics.median(sparse)

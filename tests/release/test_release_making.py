@@ -23,7 +23,7 @@ from hushcov.steps.complete import CompleteParameters
 from hushcov.steps.location import LocationParameters
 from hushcov.steps.preparation import Preparation
 from hushcov.steps.scales import ScaleParameters
-from hushcov.tables.sources import ArrayRecords
+from sessions import certified
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
@@ -155,7 +155,8 @@ def test_a_mechanism_by_itself_says_what_it_knows():
     inputs = ReleaseInputs(4000, 6, 2, 1.0, 1e-6)
     parameters = gaussian_parameters(inputs)
     entropy = quietly(entropy_source, 0)
-    release = release_gaussian(ArrayRecords(records(4000, 6)), np.ones(6), parameters, entropy)
+    session = certified(records(4000, 6), parameters, entropy)
+    release = release_gaussian(session, np.ones(6), parameters)
     making = release.making
     assert (making.n_records, making.scales) == (4000, None)
     assert making.words == "4,000"

@@ -26,17 +26,15 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli import output
 from hushcov.cli.main import cli
 from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import Budget, Neighbours
-from hushcov.kernel.noise import gumbel_top, rounded_normal
+from hushcov.kernel.noise import gumbel_top, rounded_normal, symmetric
 from hushcov.kernel.records import base as sum_records
 from hushcov.kernel.records.base import CountedRecords, GroupedRecords, PartitionedRecords
 from hushcov.kernel.records.units import Units
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened import values
 from hushcov.paper import mechanism as multiscale
 from hushcov.steps.counting import Counting
 from hushcov.tables import cluster, codebook, units
@@ -230,24 +228,31 @@ EIGEN = {"mechanism": "eigen-sampling"}
 GAUSSIAN, SCREENED = {"mechanism": "gaussian"}, {"mechanism": "screened", "row_sparsity": 2}
 MOVES, DEPENDS = "a statistic moves", "a step depends on records"
 FAULTS = {
-    "noise halved, gaussian": (flipped, GAUSSIAN, gaussian, "rounded_normal", instead(half), MOVES),
-    "noise halved, screened": (flipped, SCREENED, values, "rounded_normal", instead(half), MOVES),
+    "noise halved, gaussian": (
+        flipped,
+        GAUSSIAN,
+        symmetric,
+        "rounded_normal",
+        instead(half),
+        MOVES,
+    ),
+    "noise halved, screened": (flipped, SCREENED, session, "rounded_normal", instead(half), MOVES),
     "norms not clipped, gaussian": (
-        *(flipped, GAUSSIAN, gaussian, "row_bounded_gram", instead(unclipped), MOVES),
+        *(flipped, GAUSSIAN, queries, "row_bounded_gram", instead(unclipped), MOVES),
     ),
     "norms not clipped, screened": (
         *(flipped, SCREENED, ProductMap, "sum", around(products_unclipped), MOVES),
     ),
     "noise a tenth less": (
-        *(flipped, GAUSSIAN, gaussian, "rounded_normal", instead(a_tenth_less), MOVES),
+        *(flipped, GAUSSIAN, symmetric, "rounded_normal", instead(a_tenth_less), MOVES),
     ),
     "selection without noise": (
-        *(few, SCREENED, screened, "gumbel_top", instead(best), "attributes differ"),
+        *(few, SCREENED, session, "gumbel_top", instead(best), "attributes differ"),
     ),
-    "noise of selections a third": (ladder, {}, pairs, "gumbel_top", instead(third), MOVES),
+    "noise of selections a third": (ladder, {}, session, "gumbel_top", instead(third), MOVES),
     "clock not charged for rungs": (ladder, {}, Budget, "select", instead(uncharged), MOVES),
     "a rung decides by its true scores": (
-        *(ladder, {}, pairs, "rounded_normal", instead(no_noise), "charged for has no noise"),
+        *(ladder, {}, session, "rounded_normal", instead(no_noise), "charged for has no noise"),
     ),
     "a look that is not charged": (
         flipped,
@@ -274,7 +279,7 @@ FAULTS = {
         *(flipped, EIGEN, eigen_sampling, "shares", around(thrice_as_certain), MOVES),
     ),
     "a branch on the records": (
-        *(flipped, GAUSSIAN, gaussian, "row_bounded_gram", around(another_look), DEPENDS),
+        *(flipped, GAUSSIAN, queries, "row_bounded_gram", around(another_look), DEPENDS),
     ),
     "a value in a warning": (
         *(flipped, GAUSSIAN, ScaledCovariance, "_run", around(with_a_value), "warnings differ"),

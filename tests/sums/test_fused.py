@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from hushcov.kernel.grids import FeatureGrid, shortening
+from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.records import compact
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
@@ -19,7 +20,6 @@ from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap, finest_half_width
 from hushcov.kernel.sums.rows import About
 from hushcov.kernel.sums.signs import sign_gram
-from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from statistics_helpers import mostly_slow
 
@@ -77,8 +77,8 @@ def statistics(scale):
         "signs": lambda records: np.triu(sign_gram(records)),
         "panel": lambda records: np.triu(sign_gram(records, d // 3, d // 3 + 1)),
         "last panel": lambda records: np.triu(sign_gram(records, max(0, d - 5), d)),
-        "scores": SignScreen().sums,
-        "centred scores": CentredSigns(tuple((7 * np.arange(d) - 3 * d).tolist())).sums,
+        "scores": PairSigns(d).exact,
+        "centred scores": PairSigns(d, tuple((7 * np.arange(d) - 3 * d).tolist())).exact,
         "rows": lambda records: row_bounded_gram(records, FeatureGrid(scale, 64.0, 3000), 9000),
     }
 

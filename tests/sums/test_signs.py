@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import DataError
 from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.records.base import (
     CentredRecords,
     CompleteRecords,
@@ -22,6 +23,7 @@ from hushcov.kernel.records.base import (
     WatchedRecords,
 )
 from hushcov.kernel.records.compact import CompactRecords
+from hushcov.kernel.scores import TILT_UNIT
 from hushcov.kernel.sums import rows, signs
 from hushcov.kernel.sums.bounded import bounded_sums_of, sum_and_keep_signs
 from hushcov.kernel.sums.gram import pair_sums
@@ -32,8 +34,6 @@ from hushcov.kernel.sums.signs import (
     sign_gram_and_sums,
     sign_scores,
 )
-from hushcov.mechanisms.screened.values import CentredSigns, SignScreen
-from hushcov.steps.preparation import TILT_UNIT
 from hushcov.tables.sources import ArrayRecords, open_records
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, -5e-324, 1.5, -1.5, 1e308, -1e308, 1.0, -1.0]
@@ -229,7 +229,7 @@ def test_scores_are_the_same_from_everywhere(monkeypatch, source, kept, panel_by
     passes = []
     records = WatchedRecords(SOURCES[source](X), lambda: passes.append(1), lambda n: None)
     expected = np.abs(np.array(literal(X)[0])[np.triu_indices(9, 1)])
-    np.testing.assert_array_equal(SignScreen().scores(records), expected)
+    np.testing.assert_array_equal(np.abs(PairSigns(9).exact(records)), expected)
     assert (len(passes) == 1) == (panel_bytes == 2**30 or (kept and source == "memory"))
 
 
@@ -247,9 +247,10 @@ def test_scores_about_tilts(monkeypatch, kept, panel_bytes):
     for i in range(d):
         for j in range(i + 1, d):
             shift = n * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
-            size = abs(TILT_UNIT**2 * products[i][j] + shift) * CentredSigns.resolution
+            size = abs(TILT_UNIT**2 * products[i][j] + shift) * PairSigns(d, tilt).resolution
             expected.append(size // ((TILT_UNIT + abs(tilt[i])) * (TILT_UNIT + abs(tilt[j]))))
-    found = CentredSigns(tilt).scores(ArrayRecords(X))
+    scores = PairSigns(d, tilt)
+    found = np.abs(scores.exact(ArrayRecords(X)))
     assert found.tolist() == expected
 
 
@@ -329,12 +330,12 @@ def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
     i, j = np.triu_indices(300, 1)
     places = np.random.default_rng(3).integers(0, len(i), 5000)
     tilt = tuple(np.random.default_rng(4).integers(-900, 900, 300).tolist())
-    for screen in (SignScreen(), CentredSigns(tilt)):
+    for means in (None, tilt):
         records = ArrayRecords(X, block_rows=700)
         if kept:
             records.kept_signs = PackedSigns(records), weakref.ref(records)
-        listed = screen.sums_of(records, i[places], j[places])
-        expected = screen.sums(ArrayRecords(X))
+        listed = PairSigns(300, means, (i[places], j[places])).exact(records)
+        expected = PairSigns(300, means).exact(ArrayRecords(X))
         np.testing.assert_array_equal(listed, expected[places])
     none = np.empty(0, dtype=np.int64)
     assert len(candidate_sign_sums(ArrayRecords(X), none, none)[0]) == 0

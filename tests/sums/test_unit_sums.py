@@ -9,6 +9,7 @@ import pytest
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.kernel.grids import INSIDE, FeatureGrid
+from hushcov.kernel.queries import UnitGram
 from hushcov.kernel.records import base as grouped_module
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords, CountedRecords
 from hushcov.kernel.records.compact import CompactRecords
@@ -16,7 +17,6 @@ from hushcov.kernel.records.units import fingerprints
 from hushcov.kernel.sums.bounded import unit_means
 from hushcov.kernel.sums.gram import unit_bounded_gram, unit_norm_histogram
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.mechanisms.gaussian.mechanism import unit_sigmas
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of as units_by
 
@@ -274,7 +274,7 @@ def test_no_unit_moves_the_matrix_by_more_than_is_charged(relation):
     for _ in range(400):
         d, bound = int(rng.integers(1, 5)), int(2 ** rng.uniform(4, 20))
         grid, most = FeatureGrid(np.ones(d), 6.0, 500), 40
-        sigmas = unit_sigmas(bound, mu, neighbours)
+        sigmas = UnitGram(grid, bound, most).deviations(mu, neighbours)
         sides = []
         for _ in range(2):
             rows = rng.standard_normal((int(rng.integers(1, 41)), d)) * 10

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import Budget, Clocked, Gaussian, gaussian_delta
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.counts import norm_histogram
@@ -62,33 +63,36 @@ def test_claims_survive_and_a_fair_share_of_them_is_measured(mechanism, pair, ru
 
 def test_noise_of_the_last_look_is_too_small(monkeypatch):
     correct = adaptive.WholeMatrix.look
-    sigmas = adaptive.noise_sigmas
+    moved = queries.squared_sensitivity
 
-    def look(self, mu, budget, entropy):
+    def look(self, mu):
         with monkeypatch.context() as patch:
             if self.mean.any():
-                patch.setattr(
-                    adaptive, "noise_sigmas", lambda *args: [s // 3 for s in sigmas(*args)]
-                )
-            correct(self, mu, budget, entropy)
+                patch.setattr(queries, "squared_sensitivity", lambda *args: moved(*args) / 9)
+            correct(self, mu)
 
     monkeypatch.setattr(adaptive.WholeMatrix, "look", look)
     assert not attacked("adaptive-looks", "sign flips", 300).survives
 
 
 def test_noise_of_the_look_at_signs_is_too_small(monkeypatch):
-    correct = adaptive.smallest_sigma
-    monkeypatch.setattr(adaptive, "smallest_sigma", lambda square, mu: correct(square // 9, mu))
+    correct = queries.PairSigns.squared_distance
+    less = lambda query, relation: correct(query, relation) // 9  # noqa: E731
+    monkeypatch.setattr(queries.PairSigns, "squared_distance", less)
     assert not attacked("adaptive-signs", "sign flips", 1_000).survives
 
 
 @short_and_long("times", 4, 2)
 def test_noise_of_the_second_values_is_too_small(monkeypatch, times):
     correct, calls, runs = pairs.release_values, [], {4: 250, 2: 4000}[times]
+    moved = queries.bounded_products
 
-    def values(records, products, mu, *others):
+    def values(session, products, mu):
         calls.append(mu)
-        return correct(records, products, mu * (times if len(calls) % 2 == 0 else 1), *others)
+        with monkeypatch.context() as patch:
+            if len(calls) % 2 == 0:
+                patch.setattr(queries, "bounded_products", lambda *a: moved(*a) // times**2)
+            return correct(session, products, mu)
 
     monkeypatch.setattr(pairs, "release_values", values)
     assert not attacked("adaptive-values", "pair among real ones", runs).survives
@@ -102,12 +106,12 @@ def test_rungs_are_not_charged(monkeypatch):
 
 @short_and_long("times", 8, 3)
 def test_noise_of_selections_is_too_small(monkeypatch, times):
-    correct, runs = pairs.gumbel_top, {8: 160, 3: 2000}[times]
+    correct, runs = session.gumbel_top, {8: 160, 3: 2000}[times]
 
     def top(generator, scores, rate, count):
         return correct(generator, scores, times * rate, count)
 
-    monkeypatch.setattr(pairs, "gumbel_top", top)
+    monkeypatch.setattr(session, "gumbel_top", top)
     assert not attacked("adaptive-ladder", "tied pairs", runs).survives
 
 
@@ -115,7 +119,7 @@ def test_a_rung_decides_by_its_true_scores(monkeypatch):
     correct = Ladder._note
 
     def note(self, size, mean):
-        best = max(int(score) for score in self._scores)
+        best = max(int(score) for score in self._session._scores(self._scores))
         correct(self, size, float(best))
 
     monkeypatch.setattr(Ladder, "_note", note)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.noise import rounded_normal
-from hushcov.mechanisms.gaussian import mechanism as gaussian
+from hushcov.kernel.noise import rounded_normal, symmetric
 from hushcov.planning import mechanisms
 from hushcov_lab.audit import run as attacks_module
 from hushcov_lab.audit.run import (
@@ -125,7 +124,7 @@ def test_noise_three_times_too_small_is_caught(monkeypatch, pair):
     def small(generator, sigma, size):
         return rounded_normal(generator, (sigma + 2) // 3, size)
 
-    monkeypatch.setattr(gaussian, "rounded_normal", small)
+    monkeypatch.setattr(symmetric, "rounded_normal", small)
     assert not attacked(pair, 1000 if pair == "huge or zero" else 500).survives
 
 

@@ -29,6 +29,7 @@ from hushcov.mechanisms.screened.mechanism import release_screened
 from hushcov.mechanisms.screened.values import ScreenedDesign, screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.tables.sources import ArrayRecords
+from sessions import certified
 from statistics_helpers import FALSE_ALARM, short_and_long
 
 EPSILON, DELTA = 0.5, 1e-6
@@ -88,7 +89,7 @@ def gaussian_setting():
 
     def draw(X, generator):
         entropy = Entropy(generator, private=False)
-        return release_gaussian(ArrayRecords(X), np.ones(D), parameters, entropy)
+        return release_gaussian(certified(X, parameters, entropy), np.ones(D), parameters)
 
     return parameters, values, draw
 
@@ -101,7 +102,7 @@ def screened_setting():
 
     def draw(X, generator):
         entropy = Entropy(generator, private=False)
-        return release_screened(ArrayRecords(X), np.ones(D), parameters, entropy)
+        return release_screened(certified(X, parameters, entropy), np.ones(D), parameters)
 
     return parameters, values, draw
 

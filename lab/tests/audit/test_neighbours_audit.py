@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import hushcov.steps.counting
 import hushcov_lab.audit.attack
 import hushcov_lab.audit.gaussian
 import hushcov_lab.audit.selection
 from hushcov.exceptions import ParameterError
+from hushcov.kernel import session
 from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.tables.sources import ArrayRecords
@@ -149,19 +149,17 @@ def test_the_rows_of_a_unit_are_counted_twice(monkeypatch, mechanism, pair, runs
 def test_the_number_of_records_is_taken_for_public(monkeypatch, kind, pair, kept, broken):
     """Without noise the count says which dataset it is, and so does all that is planned by it."""
     assert attacked("counts", pair, kind, kept).survives
-    monkeypatch.setattr(
-        hushcov.steps.counting, "discrete_laplace", lambda generator, scale, size: [0] * size
-    )
+    monkeypatch.setattr(session, "discrete_laplace", lambda generator, scale, size: [0] * size)
     assert not attacked("counts", pair, kind, broken).survives
 
 
 def test_noise_of_the_count_that_forgets_the_rows_of_a_unit(monkeypatch):
     """Noise for one record where three come and go."""
-    correct = hushcov.steps.counting.discrete_laplace
+    correct = session.discrete_laplace
 
     def small(generator, scale, size):
         return [each // ROWS for each in correct(generator, scale, size)]
 
     assert attacked("counts", "one more or not", UNITS, 1000).survives
-    monkeypatch.setattr(hushcov.steps.counting, "discrete_laplace", small)
+    monkeypatch.setattr(session, "discrete_laplace", small)
     assert not attacked("counts", "one more or not", UNITS, 4000).survives

@@ -15,15 +15,13 @@ import pytest
 import hushcov_lab.audit.attack as common
 import hushcov_lab.audit.gaussian
 import hushcov_lab.audit.selection
-from hushcov.kernel.noise import rounded_normal
+from hushcov.kernel import queries, session
+from hushcov.kernel.noise import rounded_normal, symmetric
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.mechanisms.adaptive import pairs
 from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.screened import mechanism as screened
 from hushcov.mechanisms.screened import values
 from hushcov.paper.parameters import Schedule
-from hushcov.steps import norms, preparation, quantiles, scales
 from hushcov_genotypes import mechanism as genotypes
 from hushcov_lab.audit.gaussian import EigenSamplingTarget, all_steps
 from hushcov_lab.audit.run import attacks_on, run_attack
@@ -35,9 +33,7 @@ from statistics_helpers import FALSE_ALARM, short_and_long
 pytestmark = pytest.mark.slow
 
 WITH_NOISE = (
-    *(gaussian, genotypes, norms, pace, preparation, quantiles, row_top_k, scales, screened),
-    separate,
-    values,
+    *(session, symmetric, genotypes, pace, row_top_k, separate),
     *(hushcov_lab.audit.gaussian, hushcov_lab.audit.selection),
 )
 
@@ -93,33 +89,34 @@ def test_half_the_noise(monkeypatch, mechanism, pair, runs, part):
     assert any(is_caught(attack, runs) for attack in attacks)
 
 
-def sum_of_one(_, bound, __):
-    return bound**2 + sum(x**2 for x in values.ranges(bound))
+def sum_of_one(_, bound, ranges, __):
+    return bound**2 + sum(x**2 for x in ranges)
 
 
 FORGETFUL = {
     # The bound on one record taken for the bound on the difference of two.
-    gaussian: ("squared_sensitivity", lambda right, *a: right(*a) / 4),
-    values: ("squared_sum_sensitivity", sum_of_one),
+    "squared_sensitivity": lambda right, *a: right(*a) / 4,
+    "bounded_products": sum_of_one,
     # Noise for half the distance by which a record moves the counts, rounded up to 2.
-    scales: ("smallest_sigma", lambda right, square, mu: right(square // 4, mu)),
+    "histograms": lambda right, *a: right(*a) // 4,
     # Noise for one lone feature in place of four.
-    row_top_k: ("values_squared_sensitivity", lambda right, _, *a: right(1, *a)),
+    "values_squared_sensitivity": lambda right, _, *a: right(1, *a),
 }
 
 
 @pytest.mark.parametrize(
-    ("module", "mechanism", "pair", "runs"),
+    ("name", "mechanism", "pair", "runs"),
     [
-        (gaussian, "gaussian", "sign flips", 2000),
-        (values, "screened", "values, sign flips", 2000),
-        (scales, "scales", "huge or zero", 4000),
-        (row_top_k, "row-top-k", "variances, huge or 0", 2000),
+        ("squared_sensitivity", "gaussian", "sign flips", 2000),
+        ("bounded_products", "screened", "values, sign flips", 2000),
+        ("histograms", "scales", "huge or zero", 4000),
+        ("values_squared_sensitivity", "row-top-k", "variances, huge or 0", 2000),
     ],
 )
-def test_sensitivity_forgotten(monkeypatch, module, mechanism, pair, runs):
-    name, forgetful = FORGETFUL[module]
-    monkeypatch.setattr(module, name, partial(forgetful, getattr(module, name)))
+def test_sensitivity_forgotten(monkeypatch, name, mechanism, pair, runs):
+    modules = [each for each in (queries, gaussian, values, row_top_k) if hasattr(each, name)]
+    forgetful = partial(FORGETFUL[name], getattr(modules[0], name))
+    patch_everywhere(monkeypatch, name, forgetful, modules)
     assert is_caught(attack_on(mechanism, pair), runs)
 
 
@@ -135,7 +132,7 @@ def test_half_of_what_one_person_moves_forgotten(monkeypatch, kind):
 @pytest.mark.parametrize(
     ("module", "mechanism", "pair", "runs"),
     [
-        (gaussian, "gaussian", "sign flips", 400),
+        (queries, "gaussian", "sign flips", 400),
         (coinpress, "coinpress", "axes, equal bounds", 400),
         (separate, "separate-gauss", "sign flips", 600),
         (eigen_sampling, "eigen-sampling", "huge or 0, 1 feat.", 3000),
@@ -172,7 +169,7 @@ def test_norm_clipping_skipped_by_the_centre(monkeypatch):
     def unbounded_sums(records, *bounds):
         return records.map_sum(unbounded(records, *bounds))
 
-    monkeypatch.setattr(preparation, "bounded_sums_of", unbounded)
+    monkeypatch.setattr(queries, "bounded_sums_of", unbounded)
     monkeypatch.setattr(hushcov_lab.audit.gaussian, "bounded_sums", unbounded_sums)
     assert is_caught(attacks_on("centre")[0], 1000)
 
@@ -180,8 +177,8 @@ def test_norm_clipping_skipped_by_the_centre(monkeypatch):
 @pytest.mark.parametrize(
     ("module", "mechanism", "pair"),
     [
-        (screened, "screened", "edge, two pairs"),
-        slow(screened, "screened-candidates", "edge, two pairs"),
+        (session, "screened", "edge, two pairs"),
+        slow(session, "screened-candidates", "edge, two pairs"),
         (row_top_k, "row-top-k", "edge, only picks"),
     ],
 )
@@ -211,7 +208,7 @@ def test_gate_noise_reused(monkeypatch):
 @short_and_long("times", 4, 2)
 def test_diagonal_released_twice_or_more(monkeypatch, times):
     """With independent noise: whoever has all of them takes their mean."""
-    correct, runs = gaussian.symmetric_noise, {4: 1_200, 2: 4_500}[times]
+    correct, runs = session.symmetric_noise, {4: 1_200, 2: 4_500}[times]
 
     def noise(generator, d, sigma, diagonal_sigma):
         released = correct(generator, d, sigma, diagonal_sigma)
@@ -219,7 +216,7 @@ def test_diagonal_released_twice_or_more(monkeypatch, times):
         np.fill_diagonal(released, (np.diag(released) + again.sum(axis=0)) // times)
         return released
 
-    monkeypatch.setattr(gaussian, "symmetric_noise", noise)
+    patch_everywhere(monkeypatch, "symmetric_noise", noise)
     # Flips leave squares as they are and cannot see it; two axes differ in nothing else.
     assert not is_caught(attack_on("gaussian", "sign flips"), 500)
     assert is_caught(attack_on("gaussian", "axes"), runs)
@@ -228,24 +225,20 @@ def test_diagonal_released_twice_or_more(monkeypatch, times):
 @short_and_long("times", 8, 1)
 def test_lower_triangle_with_noise_of_its_own(monkeypatch, times):
     """Drawn so many times, of which an attacker takes the mean."""
-    correct, runs = gaussian.symmetric_noise, {8: 600, 1: 6000}[times]
+    correct, runs = session.symmetric_noise, {8: 600, 1: 6000}[times]
 
     def noise(*arguments):
         lower = sum(correct(*arguments) for _ in range(times)) // times
         return np.triu(correct(*arguments)) + np.tril(lower, -1)
 
-    monkeypatch.setattr(gaussian, "symmetric_noise", noise)
+    patch_everywhere(monkeypatch, "symmetric_noise", noise)
     assert is_caught(attack_on("gaussian", "sign flips"), runs)
 
 
 @short_and_long("mechanism", "candidates", "candidates-width")
 def test_noise_of_the_values_of_candidates_is_too_small(monkeypatch, mechanism):
-    correct = pairs.release_values
-
-    def released(records, products, mu, *others):
-        return correct(records, products, 4 * mu, *others)
-
-    monkeypatch.setattr(pairs, "release_values", released)
+    correct = queries.bounded_products
+    monkeypatch.setattr(queries, "bounded_products", lambda *a: correct(*a) // 16)
     assert is_caught(replace(attack_on(mechanism, "pair among real ones"), slowness=1), 200)
 
 

@@ -26,6 +26,7 @@ from hushcov_lab.peers.coinpress import (
     transformed_gram,
 )
 from mechanisms.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
+from sessions import certified
 
 # Sensitivity
 
@@ -130,7 +131,9 @@ def test_without_noise_the_answer_is_the_second_moments(monkeypatch, n_steps):
     inputs = inputs_for(n_records=8000, n_features=4)
     bounds = (0.05, 1.5 * float(np.linalg.eigvalsh(truth)[-1]))
     p = coinpress_parameters(inputs, n_steps=n_steps, eigenvalue_bounds=bounds)
-    release = release_coinpress(open_records(spread(truth, 1000)), np.ones(4), p, seeded())
+    release = release_coinpress(
+        certified(open_records(spread(truth, 1000)), p, seeded()), np.ones(4), p
+    )
     np.testing.assert_allclose(release.covariance(), truth, atol=3e-4 * bounds[1])
 
 

@@ -37,6 +37,7 @@ from hushcov_lab.peers.eigen_sampling import (
     shares,
 )
 from mechanisms.settings import neighbouring_records, seeded, small_rows
+from sessions import certified
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 DRAWS = 60_000
@@ -436,7 +437,7 @@ def test_without_privacy_the_release_is_the_matrix():
     for n in (10**3, 10**5):
         X = np.random.default_rng(0).standard_normal((n, d)) @ factor.T
         p = eigen_sampling_parameters(inputs_for(n, d, epsilon=10.0), row_norm=8.0)
-        release = release_eigen_sampling(open_records(X), np.ones(d), p, seeded())
+        release = release_eigen_sampling(certified(open_records(X), p, seeded()), np.ones(d), p)
         errors.append(np.linalg.norm(release.covariance() - X.T @ X / n, 2))
     assert errors[1] < 0.03
     assert errors[1] < errors[0] / 5

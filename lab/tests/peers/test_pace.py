@@ -32,6 +32,7 @@ from hushcov_lab.peers.pace import (
     release_pace,
 )
 from mechanisms.settings import inputs_for, seeded, small_rows
+from sessions import certified
 from statistics_helpers import FALSE_ALARM, normal_p_value
 
 REMOVED = Neighbours(ADD_REMOVE)
@@ -144,7 +145,7 @@ def test_what_was_measured_is_measured_with_the_noise_that_was_charged(monkeypat
     monkeypatch.setattr(pace, "rounded_normal", watched)
     p = pace_parameters(inputs_for(n_records=500), n_rounds=7)
     records = open_records(np.random.default_rng(0).standard_normal((500, 6)))
-    release = release_pace(records, np.ones(6), p, seeded())
+    release = release_pace(certified(records, p, seeded()), np.ones(6), p)
     assert [size for _, size in drawn] == [6] + 7 * [1]
     assert drawn[0][0] == release.parameters["variance_sigma"]
     assert {sigma for sigma, _ in drawn[1:]} == {release.parameters["entry_sigma"]}

@@ -45,6 +45,7 @@ from hushcov_lab.peers.separate import (
     separate_parameters,
 )
 from mechanisms.settings import UNTOUCHABLE, Untouchable, inputs_for, seeded
+from sessions import certified
 from statistics_helpers import FALSE_ALARM, normal_p_value, variance_p_value
 
 SCALE = np.array([1, 2, 3, 0.5, 1, 1])
@@ -286,14 +287,19 @@ def parts_of(matrices, sigma, diagonal_sigma):
 def gaussian_noise():
     p = gaussian_parameters(inputs_for(n_records=4, n_features=40))
     records, entropy = open_records(np.zeros((4, 40))), seeded(11)
-    drawn = [release_gaussian(records, np.ones(40), p, entropy).integers for _ in range(100)]
+    drawn = [
+        release_gaussian(certified(records, p, entropy), np.ones(40), p).integers
+        for _ in range(100)
+    ]
     return parts_of(np.stack(drawn), p.sigma, p.diagonal_sigma)
 
 
 def row_top_k_noise():
     p = row_top_k_parameters(inputs_for(n_records=4, n_features=30, row_sparsity=30))
     records, entropy = open_records(np.zeros((4, 30))), seeded(11)
-    releases = [release_row_top_k(records, np.ones(30), p, entropy) for _ in range(40)]
+    releases = [
+        release_row_top_k(certified(records, p, entropy), np.ones(30), p) for _ in range(40)
+    ]
     sigma = releases[0].parameters["sigma"]
     assert sigma * releases[0].unit == releases[0].noise_sd[0] == releases[0].noise_sd[1]
     return parts_of(np.stack([release.integers for release in releases]), sigma, sigma)
@@ -323,7 +329,9 @@ def separate_noise(d=20, n=4000):
     inputs = inputs_for(n_records=n, n_features=d, epsilon=4.0)
     p = separate_parameters(inputs, method="gauss", row_norm=1.0)
     exact = np.eye(d, dtype=np.int64) * (n // d) * p.norm_bound**2
-    drawn = [release_separate(records, np.ones(d), p, entropy).integers for _ in range(40)]
+    drawn = [
+        release_separate(certified(records, p, entropy), np.ones(d), p).integers for _ in range(40)
+    ]
     noise = matrix_noise(p, "gauss", p.norm_bound)
     return parts_of(np.stack(drawn) - exact, noise.sigma, noise.diagonal_sigma)
 

@@ -29,6 +29,7 @@ from hushcov_lab.peers.row_top_k import (
     values_squared_sensitivity,
 )
 from mechanisms.settings import inputs_for, neighbouring_records, seeded, small_rows
+from sessions import certified
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 # Sensitivity
@@ -245,7 +246,7 @@ def sample():
 
 def test_the_release_has_the_mutual_pairs_and_the_diagonal(sample):
     p = row_top_k_parameters(inputs_for())
-    release = release_row_top_k(open_records(sample), SCALE, p, seeded())
+    release = release_row_top_k(certified(open_records(sample), p, seeded()), SCALE, p)
     generator = np.random.default_rng(0)
     gram = row_bounded_gram(open_records(sample), FeatureGrid(SCALE, p.radius, p.half_width), None)
     picked = pick_partners(gram, p, generator)
