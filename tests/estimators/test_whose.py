@@ -26,6 +26,7 @@ from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.steps.counting import most_rows
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
+from sessions import session_of
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = [
