@@ -11,7 +11,7 @@ from distribution.building import DISTRIBUTIONS, ROOT
 from hushcov.planning import mechanisms
 from project import PACKAGES, modules
 
-MOST_MODULES = 44  # of ours, for the estimator to start with
+MOST_MODULES = 46  # of ours, for the estimator to start with
 LONGEST_MODULE, LONGEST_FUNCTION = 900, 60
 # The benchmark sets two theorems side by side, one of which has the name of its mechanism. An audit
 # tries the methods of SeparateCovariance, one of which has the name of another mechanism.
@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_113,
-    "modules": 207,
-    "lines of the core": 48_257,
-    "modules of the core": 145,
-    "private helpers used once": 570,
+    "lines of source": 68_549,
+    "modules": 215,
+    "lines of the core": 48_426,
+    "modules of the core": 150,
+    "private helpers used once": 571,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 28,
     "options of fit": 40,
-    "pages of documentation": 46,
-    "words of documentation": 82_204,
-    "lines of tests": 60_200,
+    "pages of documentation": 47,
+    "words of documentation": 83_500,
+    "lines of tests": 60_490,
 }
 
 

@@ -34,7 +34,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "../lab/README.md", "../genotypes/README.md"])
 def test_code_on_pages_runs(page):
     assert run_page(DOCS / page) > 0
 

@@ -77,12 +77,14 @@ def undocumented(site):
     return public - documented
 
 
-@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "CHANGELOG.md", "lab/README.md", "genotypes/README.md"]
+)
 def test_links_of_pages_beside_the_site_lead_somewhere(page):
     targets = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / page).read_text())
-    missing = [target for target in targets if not (ROOT / target).exists()]
+    missing = [target for target in targets if not (ROOT / page).parent.joinpath(target).exists()]
     assert missing == []
-    assert targets or page != "README.md"
+    assert targets or page == "CHANGELOG.md"
 
 
 @pytest.fixture
