@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
-from hushcov._words import number
+from hushcov._words import counted, number
 from hushcov.exceptions import (
     AccuracyWarning,
     HopelessError,
@@ -112,8 +112,8 @@ def nothing_found(inputs: ReleaseInputs, share: float) -> Caution:
             "noise, and hardly any pair would be found"
         )
     return hopeless_because(
-        f"{inputs.n_records:,} records of {inputs.n_features:,} features are too few at this "
-        f"budget: {found}. Use more "
+        f"{counted(inputs.n_records, 'record')} of {inputs.n_features:,} features are too few at "
+        f"this budget: {found}. Use more "
         "records ('hushcov plan' says what to expect), fewer features or a larger budget. "
         "Where all means are known to be zero, assume_centered=True (--known-mean on the "
         "command line) needs fewer records."
