@@ -85,7 +85,10 @@ def test_a_first_release(table, run):
     assert release.guarantee.epsilon == 2
     assert len(Ledger("budget.db").history("patients")) == 1
     assert "report.html in a browser" in output
-    assert "hushcov ask components patients-release" in output
+    said = " ".join(output[output.index("What now") :].split())
+    for line in re.findall(r"hushcov (show \S+|ask components [^ ,]+)", said):
+        assert run(*line.split()).exit_code == 0, line
+    assert "hushcov ask components patients-release" in said
     for note in ("List all answers, the usual one last", "If you say no and there is a gap"):
         assert note in output  # without asking for help
     # What was printed is what was run: the same commands do the same elsewhere.
