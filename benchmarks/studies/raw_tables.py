@@ -5,8 +5,8 @@
 A hospital table and a household survey, simulated with a known regression. Both have everything
 that raw tables have: several codes of missing values (-99 among them), yes and no in many
 spellings, categories in several cases, thousands separators, and single typos, one of them in row
-95,000. A walk answers the questions of `start`, adds what a codebook file takes beside them, runs
-the line that `start` prints last, and asks for the regression by `hushcov ask`.
+95,000. A walk answers the questions of `start`, runs the line that it prints last, and asks for the
+regression by `hushcov ask`.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def hospital(n: int, seed: int) -> Walk:
     typed(table["diabetes"], n, "unknown")
     answers = ["", "", str(n), "", "ask", "diabetes, smoker", "", "yes", "sex"]
     answers += ["F|female -> F; M|male -> M", "age, bmi, systolic", "0 120", "10 80", "60 260"]
+    answers += ["-99", ""]
     return Walk(
         "hospital",
         table,
@@ -123,6 +124,7 @@ def households(n: int, seed: int) -> Walk:
     typed(table["persons"], n, "two")
     answers = ["", "", str(n), "", "ask", "owner, online", "ja, J", "nein", "", "place"]
     answers += ["city, town, country", "income, persons, spent", "0 20000", "1 9", "-2000 20000"]
+    answers += ["-99, refused", "income, spent"]
     return Walk(
         "households",
         table,
@@ -143,19 +145,6 @@ def hushcov(*words: str, answers: list[str] | None = None) -> str:
     return done.stdout
 
 
-def completed_codebook(path: Path) -> None:
-    """Add what `start` does not ask for: codes of missing values, and thousands."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row["missing_codes"] = "-99|999|refused" if row["kind"] != "category" else "-99"
-        row["thousands"] = "comma" if row["name"] in ("income", "spent") else ""
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def walk(made: Walk) -> list[tuple[str, float, float, float, float]]:
     """Go from the raw table to the regression; return what, truth, estimate and its interval."""
     with open(f"{made.name}.csv", "w", newline="") as file:
@@ -164,7 +153,6 @@ def walk(made: Walk) -> list[tuple[str, float, float, float, float]]:
         writer.writerows(zip(*made.table.values(), strict=True))
     rest = [*[""] * 8, "no"]  # transforms, gaps, the promise, a new ledger, the folder
     printed = hushcov("start", f"{made.name}.csv", answers=[*made.answers, *rest])
-    completed_codebook(Path(f"{made.name}-codebook.csv"))
     last = re.search(r"The same from the settings:\n +hushcov (.*)", printed)
     assert last is not None
     hushcov(*shlex.split(last[1]))

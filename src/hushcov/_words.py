@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import shlex
 from collections.abc import Sequence
 
 from hushcov.exceptions import printable
@@ -73,6 +75,19 @@ def count(value: int) -> str:
 def exact(value: int) -> str:
     """Return an integer exactly, with its size where it has many digits."""
     return f"{value:,}" if value < 10_000_000 else f"{value:,} (about {number(value, 3)})"
+
+
+def shell_word(text: object) -> str:
+    """Return a word of a command to be copied; characters that a terminal would obey are escaped.
+
+    Bash, zsh and ksh read $'...' as what the escapes stand for, a byte each.
+    """
+    word = str(text)
+    if word.isprintable():
+        return shlex.quote(word)
+    plain = set(range(0x20, 0x7F)) - set(b"'\\")
+    signs = (chr(each) if each in plain else f"\\x{each:02x}" for each in os.fsencode(word))
+    return f"$'{''.join(signs)}'"
 
 
 def counted(value: int, what: str) -> str:

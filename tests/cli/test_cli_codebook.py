@@ -52,6 +52,14 @@ def test_a_codebook_makes_one_hot_columns_and_bounds(run, file):
     assert release.making.unresolved == ()  # 0.2 % of the records are from NY
 
 
+def test_a_codebook_may_have_names_in_another_case(run, tmp_path):
+    (tmp_path / "codebook.csv").write_text(BOOK.replace("age,0", "AGE,0").replace("state", "State"))
+    fit(run, "survey.csv", "-o", "release")
+    release = read_release("release").release
+    assert release.column_names == NAMES
+    assert release.making.bounds == ((0, 120), (0, 1), (0, 1), (0, 1), (None, None))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -97,6 +105,11 @@ def test_transforms_of_a_codebook_of_the_command_line_and_of_settings(run, refus
     )
     assert run("fit", "--settings", "kept.toml").exit_code == 0
     assert read_release("kept").release.column_names == ("log1p(age)", "rank(w)")
+    # By another case or a number, which were taken and not applied.
+    for number, column in enumerate(("AGE", "0")):
+        words = ("survey.csv", "--columns", "Age,w", "--transform", f"{column}=log1p", *PUBLIC)
+        assert run("fit", *words, "-o", f"kept-{number}").exit_code == 0
+        assert read_release(f"kept-{number}").release.column_names == ("log1p(age)", "w")
     wrong = ("fit", "survey.csv", "--columns", "age,w", "-o", "no", *PUBLIC, "--transform")
     assert "--transform must name columns" in refused(2, *wrong, "ages=sqrt")
     assert "--transform must have a number after log" in refused(2, *wrong, "age=log")

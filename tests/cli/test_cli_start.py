@@ -2,6 +2,7 @@
 
 import builtins
 import io
+import json
 import os
 import pty
 import re
@@ -31,7 +32,7 @@ NAMES = ("patient_id", "age", "smoker", "region", "bmi", "pulse")
 HEADER = ",".join(NAMES) + "\n"
 # One row a person, a public number of rows, columns of three kinds, gaps, a new ledger.
 WHOSE, ROWS = ["", ""], [str(N)]
-KINDS = ["", "ask", "smoker", "yes", "4", "north|south", "age", "0 120", "", ""]
+KINDS = ["", "ask", "smoker", "yes", "4", "north|south", "age", "0 120", "", "", "", ""]
 PROMISE, LEDGER, FOLDER = ["2", ""], ["", "", ""], [""]
 ANSWERS = [*WHOSE, *ROWS, *KINDS, *PROMISE, *LEDGER, *FOLDER]
 PROMISED = ("--epsilon", 2, "--delta", 1e-6)
@@ -84,7 +85,10 @@ def test_a_first_release(table, run):
     assert release.guarantee.epsilon == 2
     assert len(Ledger("budget.db").history("patients")) == 1
     assert "report.html in a browser" in output
-    assert "hushcov ask components patients-release" in output
+    said = " ".join(output[output.index("What now") :].split())
+    for line in re.findall(r"hushcov (show \S+|ask components [^ ,]+)", said):
+        assert run(*line.split()).exit_code == 0, line
+    assert "hushcov ask components patients-release" in said
     for note in ("List all answers, the usual one last", "If you say no and there is a gap"):
         assert note in output  # without asking for help
     # What was printed is what was run: the same commands do the same elsewhere.
@@ -213,7 +217,7 @@ def test_types_that_a_file_states_are_the_defaults(table):
     table["smoker"] = table["smoker"] == "yes"
     table.to_parquet("patients.parquet")
     output = start(
-        ["", "", "", "", "", "", "", "north|south", "", "", "", "", "", "none", "", "no"],
+        ["", "", "", "", "", "", "", "north|south", "", "", "", "", "", "", "none", "", "no"],
         "patients.parquet",
     )
     assert "they have 3,000 rows" in output
@@ -243,7 +247,7 @@ def test_tables_without_names_with_semicolons_and_with_tabs(table, run):
     assert fit[fit.index("--delimiter") + 1] == "tab"
 
 
-def test_how_yes_is_written_is_asked_column_by_column(table):
+def test_how_yes_is_written_is_asked_column_by_column(table, run):
     """The answer for one column is not that for the next, and synthetic rows have its word."""
     rng = np.random.default_rng(1)
     table["diabetic"] = rng.choice(["Y", "N"], N)
@@ -251,17 +255,19 @@ def test_how_yes_is_written_is_asked_column_by_column(table):
     table["insured"] = rng.choice([0, 1], N)
     table["sex"] = rng.choice(["F", "M"], N)
     table.to_csv("patients.csv", index=False)
-    kinds = ["smoker, diabetic, raucher, insured", "", "usual", "ja|j", "nein", "1", "sex", "F, M"]
-    words = [*WHOSE, *ROWS, "region, 1", "ask", *kinds, "none", "none", "no"]
+    kinds = ["smoker, diabetic, raucher, insured", "", "usual", "ja|j", "nein", "1", "sex"]
+    kinds += ["F|Female, M|Male", "F, M", "none", "none", "none"]  # of which the first is unclear
+    words = [*WHOSE, *ROWS, "region, 1", "ask", *kinds, "none", "no"]
     output = start([*words, *PROMISE, "none", *FOLDER, "yes"])
     asked = "written in {}? (a word, several as ja|j, or usual)\n  [{}] >"
     plain = output.replace("written in\n", "written in ").replace("or\nusual", "or usual")
+    assert "F|Female -> F; M|Male -> M" in " ".join(output.split())
     for name in ("smoker", "diabetic", "raucher", "insured"):
         assert "How is yes " + asked.format(name, "yes") in plain
     assert Path("patients-codebook.csv").read_text().splitlines()[1:] == [
-        *("smoker,,,binary,yes|no,", "diabetic,,,binary,,"),
-        "raucher,,,binary,yes|ja|j -> yes; no|nein -> no,",
-        *("insured,,,binary,1|0,", "sex,,,category,F|M,"),
+        *("smoker,,,binary,yes|no,,", "diabetic,,,binary,,,"),
+        "raucher,,,binary,yes|ja|j -> yes; no|nein -> no,,",
+        *("insured,,,binary,1|0,,", "sex,,,category,F|M,,"),
     ]
     release = read_release("patients-release").release
     assert {"smoker", "diabetic", "raucher", "insured", "sex=F", "sex=M"} < {*release.column_names}
@@ -269,6 +275,10 @@ def test_how_yes_is_written_is_asked_column_by_column(table):
     rows = load("patients-release").synthesize(500, random_state=1).table()
     drawn = [{*rows[name]} for name in ("smoker", "diabetic", "insured", "sex")]
     assert drawn == [{"yes", "no"}, {0, 1}, {0, 1}, {"F", "M"}]
+    asked_by_word = ("ask", "predict", "patients-release", "Pulse", "--given")
+    given = json.loads(run(*asked_by_word, "SMOKER=Yes,insured=n,sex=f", "--json").stdout)["given"]
+    assert given == {"smoker": 1, "insured": 0, "sex=F": 1}
+    assert "NAME=yes" in run(*asked_by_word, "bmi=yes").output
     # The next time, each column has its own answer as the default.
     again = start([""] * 4 + ["ask"] + [""] * 30, "--settings", "patients-settings.toml")
     plain = again.replace("written in\n", "written in ").replace("or\nusual", "or usual")
@@ -297,15 +307,40 @@ def test_what_is_not_known_yet_is_left_to_be_filled_in(table):
     output = start([*WHOSE, *ROWS, "", "template"])
     assert "hushcov start --settings patients-settings.toml" in output
     assert Path("patients-codebook.csv").read_text() == (
-        "name,low,high,kind,values,missing_codes\nage,,,number,,\nsmoker,,,number,,\n"
-        "region,,,number,,\nbmi,,,number,,\npulse,,,number,,\n"
+        "name,low,high,kind,values,missing_codes,thousands\nage,,,number,,,\n"
+        "smoker,,,number,,,\nregion,,,number,,,\nbmi,,,number,,,\npulse,,,number,,,\n"
     )
     assert not Path("budget.db").exists()
     # Nothing that somebody filled in is written over.
-    output = start([*WHOSE, *ROWS, "", "ask", "", "region", "later", ""])
+    output = start([*WHOSE, *ROWS, "", "ask", "", "region", "later", "", "", ""])
     assert "Fill in the values of column 'region'" in " ".join(output.split())
     assert "category" in Path("patients-codebook-2.csv").read_text()
     assert "category" not in Path("patients-codebook.csv").read_text()
+
+
+def test_codes_and_commas_of_fields_are_asked_for(table):
+    """Otherwise -99 was a number, and 1,234.56 none, until somebody edited the codebook."""
+    table["bmi"] = [f"{1000 + each:,.1f}" for each in table["bmi"]]
+    table["age"] = table["age"].where(table.index % 9 > 0, -99)
+    table.to_csv("patients.csv", index=False)
+    kinds = ["", "ask", "smoker", "", "region", "north, south", "", "north", "-99|999", "BMI"]
+    output = start([*WHOSE, *ROWS, *kinds, "", "", *PROMISE, "none", *FOLDER, "yes"])
+    assert "got 'north' twice" in " ".join(output.split())  # a code that is a value
+    assert Path("patients-codebook.csv").read_text().splitlines()[1:] == [
+        *("smoker,,,binary,yes|no,-99|999,", "region,,,category,north|south,-99|999,"),
+        *("age,,,number,,-99|999,", "bmi,,,number,,-99|999,comma", "pulse,,,number,,-99|999,"),
+    ]
+    release = read_release("patients-release").release
+    assert release.location[0] > 40  # with -99 it is 36
+    assert release.location[4] == pytest.approx(1026, abs=5)
+    # The next time they are defaults, for each column those that it has.
+    path = Path("patients-codebook.csv")
+    path.write_text(path.read_text().replace("number,,-99|999,\n", "number,,-99,\n", 1))
+    words = ("--settings", "patients-settings.toml")
+    again = start(["", "", "", "", "ask", *[""] * 17, "no"], *words)
+    assert "[-99|999] >" in again
+    assert "[bmi] >" in again
+    assert not Path("patients-codebook-2.csv").exists()  # it is as before
 
 
 def test_wrong_answers_are_asked_again(table):
@@ -411,14 +446,24 @@ def test_what_is_typed_is_read_and_commands_are_quoted():
 
 
 def test_bounds_are_two_numbers_apart(table):
-    wrong = [*KINDS[:-3], "0,120", "0, 120", "", ""]
+    wrong = [*KINDS[:-5], "0,120", "0, 120", "", "", "", ""]
     output = start([*WHOSE, *ROWS, *wrong, *PROMISE, *LEDGER, *FOLDER, "no"])
     assert output.count("write two numbers with a blank between them") == 1
     assert "age,0,120,number," in Path("patients-codebook.csv").read_text()
+    Path("patients-codebook.csv").unlink()
+    whole = [*KINDS[:-5], "0 - Whole", "", "", "", ""]
+    start([*WHOSE, *ROWS, *whole, *PROMISE, "none", *FOLDER, "yes"])
+    assert "age,0,,integer," in Path("patients-codebook.csv").read_text()
+    drawn = load("patients-release").synthesize(300, random_state=0).table()["age"]
+    assert (drawn == np.rint(drawn)).all()
+    assert (drawn >= 0).all()
+    assert "[0 - whole] >" in start(
+        [""] * 4 + ["ask"] + [""] * 30, "--settings", "patients-settings.toml"
+    )
 
 
 def test_all_answers_are_defaults_when_they_are_changed(table):
-    again = ["", "", "", "", "ask", *[""] * 6, "", "", *[""] * 6]
+    again = ["", "", "", "", "ask", *[""] * 10, *[""] * 6]
     output = start([*ANSWERS, "change", *again, "no"])
     first, second = output.split("Run it now?")[:2]
     for usual in ("[smoker]", "[yes]", "[region]", "[north|south]", "[age]", "[0 120]"):
@@ -428,7 +473,7 @@ def test_all_answers_are_defaults_when_they_are_changed(table):
     # Another codebook takes its place while it is ours; what somebody changed stays.
     other = [*again[:6], "", "", "north", *again[9:]]
     start([*ANSWERS[:4], "ask", *ANSWERS[5:], "change", *other, "no"])
-    assert ",north,\n" in Path("patients-codebook.csv").read_text()
+    assert ",north,,\n" in Path("patients-codebook.csv").read_text()
     Path("patients-codebook.csv").write_text("name,low,high,kind\nage,1,2,number\n")
     output = start([*ANSWERS, "no"])
     assert "patients-codebook.csv was there before, and stays as it is" in " ".join(output.split())

@@ -2,15 +2,18 @@
 
 import csv
 import json
+import subprocess
 import unicodedata
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import hushcov
 from hushcov.answers.files import csv_text, write_table
+from hushcov.cli.main import cli
 from hushcov.exceptions import AccuracyWarning, HushcovError
 
 SIGNS = (
@@ -94,6 +97,28 @@ def test_no_name_is_obeyed_on_the_command_line(run, fitted):
     with open("release/variances.csv", encoding="utf-8", newline="") as file:
         found = [row["feature"] for row in csv.DictReader(file)]
     assert found == [csv_text(name) for name in est.release_.column_names]
+
+
+def test_commands_that_start_prints_can_be_copied(tmp_path, monkeypatch):
+    """They have names as a shell reads them back, not as a terminal would obey them."""
+    monkeypatch.chdir(tmp_path)
+    names = ["it's \u202e\x1b[31mold", "b\\n\u2028x", "weight"]
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 3)), columns=names)
+    file, folder = "my \u202e\x07.csv", "out"
+    rows.to_csv(file, index=False)
+    answers = ["", "", "5k", "weight", "none", "", "", "", "", "none", folder, "no"]
+    given = "".join(f"{each}\n" for each in answers)
+    result = CliRunner().invoke(cli, ["start", file], input=given)
+    assert result.exit_code == 0, result.output
+    assert not obeyed(result.output)
+    command = result.output[result.output.index("hushcov fit") :].partition("\n\n")[0]
+    script = f'hushcov() {{ printf "%s\\0" "$@"; }}\n{command}'
+    words = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
+    told = words.decode().split("\0")
+    assert told[:4] == ["fit", file, "--output", folder]
+    assert told[told.index("--columns") + 1] == ",".join(names[:2])
+    again = result.output.splitlines()[-1].strip().removeprefix("hushcov ")
+    assert again.startswith("start --settings $'my ")
 
 
 def test_no_name_is_obeyed_in_python(fitted):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from fractions import Fraction
 
+import dask.dataframe
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -98,6 +99,28 @@ def test_every_form_of_a_table_gives_the_same_rows(book, tmp_path, block_rows):
         assert records.feature_names == FEATURES, name
         assert (records.n_records, records.n_features) == (N, len(FEATURES)), name
         assert np.array_equal(rows_of(records), expected(frame)), name
+
+
+def test_names_of_a_codebook_may_be_in_another_case(tmp_path):
+    """They are those of the table where there is one such column."""
+    frame = table()
+    path = tmp_path / "other.csv"
+    path.write_text(TEXT.upper().replace("NAME,LOW,HIGH,KIND,VALUES", "name,low,high,kind,values"))
+    path.write_text(path.read_text().replace("INTEGER", "integer").replace("BINARY", "binary"))
+    path.write_text(path.read_text().replace("CATEGORY", "category"))
+    other = read_codebook(path)
+    assert other.names[:2] == ("AGE", "STATE")
+    every = sources(frame, tmp_path)
+    every["dask"] = dask.dataframe.from_pandas(frame, npartitions=2)
+    for name, source in every.items():
+        records = open_records(source, codebook=other)
+        assert records.feature_names == FEATURES, name
+        assert records.kinds["age"] == ("integer", ())
+        if name != "dask":
+            np.testing.assert_array_equal(rows_of(records), expected(frame))
+    twice = frame.rename(columns={"w": "AGe"})
+    with pytest.raises(ParameterError, match="got 'AGE', which is none"):
+        open_records(twice, codebook=other)
 
 
 def test_nulls_follow_the_rules_for_nulls(book, tmp_path):

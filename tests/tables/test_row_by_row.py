@@ -446,6 +446,30 @@ def test_what_a_record_adds_on_a_cluster(source, tmp_path):
         assert len(added) == 1
 
 
+@pytest.mark.parametrize("index", [each for each in INDEXES if each != "of two levels"])
+@pytest.mark.parametrize("column", ODD_ARROW)
+def test_what_an_odd_cell_adds_on_a_cluster(index, column):
+    """The undecodable text in partitions; dask has no index of two levels."""
+    words, odd = ODD_ARROW[column]
+
+    def read(rows):
+        made = backed(arrow(column, rows))
+        labels = INDEXES[index](len(made))
+        made = made if labels is None else made.set_axis(labels)
+        parts = dask.dataframe.from_pandas(made, chunksize=4, sort=False)
+        with dask.config.set({"scheduler": "sync"}):
+            records = open_records(parts, codebook=BOOK).with_gaps()
+            return int(records.map_sum(of_row)[0])
+
+    for place in PLACES:
+        added = set()
+        for cells in (words, words[::-1]):
+            rows = list(zip(cells, VALUES, strict=True))
+            rows[place] = (odd, VALUES[place])
+            added.add((read(rows) - read(without(rows, place))) % 2**64)
+        assert len(added) == 1
+
+
 def test_every_class_of_records_is_tried():
     """A new one belongs into the tests above."""
 

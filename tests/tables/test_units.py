@@ -237,6 +237,8 @@ def test_the_column_of_identifiers_is_no_feature():
 def test_a_column_that_is_not_there_is_refused(unit):
     with pytest.raises(ParameterError, match="unit must"):
         split_columns(pd.DataFrame({"x": [1.0], "y": [2.0]}), unit)
+    with pytest.raises(ParameterError, match=r"which 0 of 2 have \(did you mean 'Patient_id'\?\)"):
+        split_columns(pd.DataFrame({"Patient_id": [1.0], "y": [2.0]}), "patientid")
 
 
 def test_weights_far_above_the_largest_count_as_it():

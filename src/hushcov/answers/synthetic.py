@@ -22,7 +22,7 @@ from scipy import linalg, optimize, special
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._files import as_path, os_errors
-from hushcov._validation import check_integer, repeated, shown
+from hushcov._validation import check_integer, meant, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
 from hushcov.answers.files import Table, check_parquet, table_writer
@@ -398,7 +398,8 @@ class _Model:
         known = {} if self.codebook is None else self.codebook.kinds
         self.kinds = [own or Kind("") for own in making.kinds or (None,) * d]
         for place, name in enumerate(self.names):
-            self.kinds[place] = Kind(*known[name]) if name in known else self.kinds[place]
+            if described := meant(name, known):
+                self.kinds[place] = Kind(*known[described])
 
     def columns(self) -> tuple[_Number | _Category, ...]:
         """Return the columns of the table, in their order, without those that were not found."""
@@ -482,6 +483,14 @@ class _Model:
         own, bounds = self.maps[place], self.release.making.bounds
         low, high = (None, None) if bounds is None else bounds[place]
         low, high = -np.inf if low is None else low, np.inf if high is None else high
+        if self.codebook is not None and own is _NO_MAP:
+            said = self.codebook.bounds
+            least, most = said.get(meant(self.names[place], said) or "", (None, None))
+            least, most = (
+                max(low, low if least is None else least),
+                min(high, high if most is None else most),
+            )
+            low, high = (least, most) if least <= most else (low, high)
         if own.name == WINSORISE and own.edges:
             low, high = max(low, own.edges[0]), min(high, own.edges[1])
         if own.name == LOG:

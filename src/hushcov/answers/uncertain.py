@@ -30,6 +30,7 @@ from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage, noise_of
 from hushcov.release.estimate import factors_of, in_scales, scales_of
 from hushcov.release.view import paired_with, released_among, rule_of
+from hushcov.tables.cells import folded, vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -474,11 +475,14 @@ def _known_places(release: Release, places: IntArray) -> IntArray:
 def answered(release: Release, category: str, answer: str) -> dict[str, float] | None:
     """Values of all columns of a category in a record of this answer; None where there is none.
 
-    A category of two answers may have one column: remote=no is remote=yes at 0.
+    A category of two answers may have one column: remote=no is remote=yes at 0. A column of zeros
+    and ones has words for them, too: smoker=yes is 1.
     """
     names, known = feature_names(release), meant(category, release.categories)
     if known is None:
-        return None
+        here, word = stands_for(release, category), vocabulary().get(folded(answer))
+        two_valued = here and here[0] in release.making.indicators
+        return {str(names[here[0]]): word} if two_valued and word is not None else None
     category, places = known, release.categories[known]
     column = meant(f"{category}={answer}", list(names[places])) or f"{category}={answer}"
     lost = column in names[nothing_known(release)]

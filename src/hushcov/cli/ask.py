@@ -149,7 +149,7 @@ def association(_: Path, read: Read, category: str, other: str, level: float, **
     "--given",
     metavar="A=1,B=2",
     required=True,
-    help="Values of other columns, as age=40,department=sales.",
+    help="Values of other columns, as age=40,department=sales,smoker=yes.",
 )
 @_asked
 def predict(_: Path, read: Read, features: str, given: str, level: float, **out: Any) -> None:
@@ -258,7 +258,7 @@ def _value(release: Release, text: str) -> dict[str, float]:
     columns = [str(each) for each in feature_names(release) if each.startswith(f"{name}=")]
     if name and columns:
         raise ParameterError(f"{got}: write {' or '.join(columns[:5])}, or {columns[0]}=0 for no.")
-    raise ParameterError(f"{got}: write NAME=NUMBER.")
+    raise ParameterError(f"{got}: write NAME=NUMBER, or NAME=yes and NAME=no for a yes or no.")
 
 
 def _tell(

@@ -13,6 +13,7 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._arrays import FloatArray
+from hushcov._words import shell_word
 from hushcov.cli.files import free_path
 from hushcov.cli.options import Command, output_option
 from hushcov.cli.output import busy, console, heading, paragraph, show
@@ -120,7 +121,7 @@ def _simulate() -> dict[str, FloatArray]:
 
 def _run(out: Console, name: str, *words: str) -> None:
     """Print a command line, and run it as if it had been typed."""
-    show(out, f"$ hushcov {shlex.join((name, *words))}")
+    show(out, f"$ hushcov {' '.join(map(shell_word, (name, *words)))}")
     root = click.get_current_context().find_root()
     assert isinstance(root.command, click.Group)
     command = root.command.get_command(root, name)

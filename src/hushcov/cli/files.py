@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from hushcov._validation import meant
 from hushcov._words import counted
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError, ParameterError
 from hushcov.release import SigningKey
@@ -97,9 +98,11 @@ def chosen_columns(
         found = read_header(path, delimiter=sign, header=options["header"], names=names)
     except HushcovError:
         return None, {}  # whatever opens the file says it better
-    aside = {*leave_out, *described}
+    there = found.names or ()
+    apart = {meant(name, there) for name in leave_out}
+    aside = apart | {meant(name, there) for name in described}
     out = {name: why for name, why in found.no_measurements.items() if name not in aside}
-    left = [name for name in found.names or () if name not in out and name not in leave_out]
+    left = [name for name in there if name not in out and name not in apart]
     return (left, out) if out and left else (None, {})
 
 

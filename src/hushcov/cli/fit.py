@@ -22,6 +22,7 @@ from hushcov._plugins import (
     missing_plugins,
     require_plugin,
 )
+from hushcov._validation import meant
 from hushcov._words import number
 from hushcov.answers.files import check_parquet
 from hushcov.answers.tables import FORMATS, write_estimate, write_tables
@@ -53,7 +54,7 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.kernel.accounting import Guarantee, is_counted
 from hushcov.kernel.accounting.ledger import Ledger
-from hushcov.kernel.grids import check_bounds
+from hushcov.kernel.grids import check_bounds, place_of
 from hushcov.kernel.transforms import check_transforms
 from hushcov.options import ALLOWED, Taker
 from hushcov.planning import check_installed, mechanisms
@@ -225,13 +226,14 @@ def settle(
     pairs = known_pairs(known, records.n_features, records.feature_names)
     known |= {} if "candidate_pairs" not in known else {"candidate_pairs": pairs}
     names = records.feature_names or ()
-    ends = {} if book is None else {n: each for n, each in book.bounds.items() if n in names}
+    ends = {} if book is None else {n: b for n, b in book.bounds.items() if meant(n, names)}
     if ends:
         known["bounds"] = check_bounds(ends, records.n_features, names)
-    columns: Sequence[str | int] = names or range(records.n_features)
-    maps = transforms_of(options["transforms"], book, columns)
-    check_transforms(maps, records.n_features, names or None, known.get("bounds"))
-    known["transforms"] = [maps.get(each) for each in columns] if maps else None
+    maps = transforms_of(options["transforms"], book, names, records.n_features)
+    check_transforms(maps or None, records.n_features, names or None, known.get("bounds"))
+    places = {name: place for place, name in enumerate(names)}
+    placed = (place_of("transforms", key, places, records.n_features, "") for key in maps)
+    known["transforms"] = dict(zip(placed, maps.values(), strict=True)) or None
     source = Source(
         file, folder, records, options["assume_centered"], key, options["tables"], counts, left_out
     )
@@ -239,19 +241,19 @@ def settle(
 
 
 def transforms_of(
-    texts: Sequence[str], book: Codebook | None, columns: Sequence[str | int]
+    texts: Sequence[str], book: Codebook | None, names: Sequence[str], n_features: int
 ) -> dict[str | int, str]:
     """Return transforms by column: those of a codebook, and COLUMN=NAME, or NAME for all others."""
-    found: dict[str | int, str] = {}
-    if book is not None:
-        found |= {name: each for name, each in book.transforms.items() if name in columns}
     every = [text for text in texts if "=" not in text]
+    found: dict[str | int, str] = dict.fromkeys(range(n_features) if every else (), *every[-1:])
+    if book is not None:
+        found |= {n: each for n, each in book.transforms.items() if meant(n, names)}
     for text in texts:
         column, equals, name = text.rpartition("=")
         if equals:
-            by_place = column not in columns and column.isdecimal()
+            by_place = column.isdecimal() and not meant(column, names)
             found[int(column) if by_place else column] = name
-    return dict.fromkeys(columns, every[-1]) | found if every else found
+    return found
 
 
 def _weight(text: str | None) -> tuple[str | None, float | None]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -23,6 +22,7 @@ import tomli_w
 
 from hushcov._files import is_file_name
 from hushcov._validation import shown
+from hushcov._words import shell_word
 from hushcov.exceptions import ParameterError
 from hushcov.options import TABLE, Option
 
@@ -195,7 +195,7 @@ def check_budget(epsilon: float | None, delta: float | None, file: Path | None =
         are = "is" if len(missing) == 1 else "are"
         raise click.UsageError(
             f"{' and '.join(missing)} {are} required: how much privacy. --epsilon 1 and --delta "
-            f"1e-6 are usual; 'hushcov start {'DATA' if file is None else shlex.quote(str(file))}' "
+            f"1e-6 are usual; 'hushcov start {'DATA' if file is None else shell_word(file)}' "
             "asks for all of it."
         )
 

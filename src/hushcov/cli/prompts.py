@@ -9,7 +9,6 @@ import csv
 import fnmatch
 import io
 import re
-import shlex
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from rich.columns import Columns as SideBySide
 from rich.console import Console
 
 from hushcov._validation import listed, meant, nearest, shown
-from hushcov._words import counted
+from hushcov._words import counted, shell_word
 from hushcov.cli.files import free_path
 from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_number
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
@@ -32,6 +31,7 @@ from hushcov.tables import codebook as books
 from hushcov.tables.cells import NO, YES, folded
 from hushcov.tables.codebook import (
     SEPARATOR,
+    SEPARATORS,
     CodebookColumn,
     read_codebook,
     read_values,
@@ -222,7 +222,7 @@ class Draft:
     @property
     def again(self) -> str:
         """The command that goes on with the answers."""
-        return f"hushcov start --settings {shlex.quote(str(self.kept))}"
+        return f"hushcov start --settings {shell_word(self.kept)}"
 
     @property
     def answered(self) -> bool:
@@ -392,9 +392,11 @@ def _left_out(left: list[str], names: Sequence[str], noticed: Container[str]) ->
 ASK, TEMPLATE, LATER = "ask", "template", "later"
 _MOST_ASKED = 20  # columns whose bounds are asked for one by one
 USUAL = "usual"
-_UNKNOWN = "-"
+_UNKNOWN, _WHOLE = "-", "whole"
 # A line of a codebook: name, low, high, kind, values.
 Line = tuple[str, str, str, str, str]
+# By columns, what else a codebook says of their fields: missing codes, and the word for thousands.
+Fields = dict[str, tuple[str, str]]
 Described = Mapping[str, CodebookColumn]  # what a codebook said before, by the name of a column
 _USUAL_LAST = "List all answers, the usual one last: regressions compare the others with it."
 
@@ -422,12 +424,12 @@ def ask_codebook(draft: Draft, used: Sequence[str]) -> int:
         _write(draft, [(name, "", "", books.NUMBER, "") for name in used], {})
         raise ToFillIn("what is known of the columns")
     if answer == ASK:
-        before = _described(draft.known("codebook"))
-        _write(draft, _ask_kinds(draft, used, before), before)
+        before = _described(draft)
+        lines = _ask_kinds(draft, used, before)
+        _write(draft, lines, _ask_fields(draft, used, lines, before))
     else:
         draft.put("codebook", None if answer == NONE else answer)
-    book = None if draft.known("codebook") is None else read_codebook(draft.known("codebook"))
-    sizes = {} if book is None else {each.name: len(each.features) for each in book.columns}
+    sizes = {name: len(each.features) for name, each in _described(draft).items()}
     return sum(sizes.get(name, 1) for name in used)
 
 
@@ -437,9 +439,8 @@ def _read(text: str, used: Sequence[str], draft: Draft) -> str:
         _check_text(draft, used, ())
     if text.casefold() in (ASK, TEMPLATE, NONE):
         return text.casefold()
-    book = read_codebook(text)
+    book = read_codebook(text).of_columns(draft.names)
     _check_text(draft, used, book.names)
-    book.check_names(draft.names)
     if not set(book.names) & set(used):
         raise ParameterError("it has none of the columns that are used.")
     return text
@@ -455,10 +456,11 @@ def _check_text(draft: Draft, used: Sequence[str], coded: Sequence[str]) -> None
         )
 
 
-def _described(path: str | None) -> Described:
+def _described(draft: Draft) -> Described:
     """Return the columns of the codebook so far; none if it is not filled in yet."""
+    path = draft.known("codebook")
     try:
-        return {} if path is None else read_codebook(path).described
+        return {} if path is None else read_codebook(path).of_columns(draft.names).described
     except (HushcovError, OSError):
         return {}
 
@@ -549,6 +551,12 @@ def _ask_words(draft: Draft, name: str, before: CodebookColumn | None) -> str:
 
 def _listed(text: str) -> list[str]:
     """Return the answers that a text lists, with bars between them, or commas."""
+    if SEPARATOR in text and "," in text:
+        raise ParameterError(
+            f"it has both {SEPARATOR} and commas. Write one of them between answers, and other "
+            f"spellings as F{SEPARATOR}Female {books.MEANS} F{books.NEXT} M{SEPARATOR}Male "
+            f"{books.MEANS} M. An answer with a comma in it belongs into the codebook's file."
+        )
     sign = SEPARATOR if SEPARATOR in text else ","
     return [each.strip() for each in text.split(sign) if each.strip()]
 
@@ -604,25 +612,78 @@ def _ends_of(column: CodebookColumn) -> tuple[str, str]:
 
 def _ask_ends(draft: Draft, name: str, before: CodebookColumn | None) -> Line:
     ends = ("", "") if before is None else _ends_of(before)
+    usual = [end or _UNKNOWN for end in ends] if any(ends) else []
+    usual += [_WHOLE] if before is not None and before.kind == books.INTEGER else []
 
-    def check(text: str) -> tuple[str, str]:
+    def check(text: str) -> Line:
         # A comma alone may be that of 0,5: it is not taken for a blank.
         given = text.replace(", ", " ").replace(" to ", " ").split()
+        kind = books.INTEGER if given[-1].casefold() == _WHOLE else books.NUMBER
+        given = given[: -1 if kind == books.INTEGER else None]
         if len(given) != 2:
             raise ParameterError(
                 "write two numbers with a blank between them, as 0 120, or - for one that is not "
                 "known."
             )
         low, high = (None if end == _UNKNOWN else a_number(end) for end in given)
-        return _ends_of(CodebookColumn(name, books.NUMBER, low, high))
+        return name, *_ends_of(CodebookColumn(name, kind, low, high)), kind, ""
 
-    low, high = draft.ask.ask(
-        f"{short_name(name)} lies between (as 0 120; {_UNKNOWN} where unknown)",
+    return draft.ask.ask(
+        f"{short_name(name)} lies between (as 0 120, or 0 {_UNKNOWN} {_WHOLE}; {_UNKNOWN} where "
+        "unknown)",
         check,
-        default=" ".join(end or _UNKNOWN for end in ends) if any(ends) else None,
-        help=f"Two numbers with a blank between them. '0 {_UNKNOWN}' says: not negative.",
+        default=" ".join(usual) or None,
+        help=f"Two numbers with a blank between them. '0 {_UNKNOWN}' says: not negative. {_WHOLE} "
+        "at the end: all values are whole numbers, as counts, and so are those of synthetic rows.",
     )
-    return name, low, high, books.NUMBER, ""
+
+
+def _ask_fields(
+    draft: Draft, used: Sequence[str], lines: Sequence[Line], before: Described
+) -> Fields:
+    """Ask which other fields are missing values, and where numbers have commas in them."""
+    said = {name: SEPARATOR.join(each.missing_codes) for name, each in before.items()}
+    usual = SEPARATOR.join(dict.fromkeys(c for each in before.values() for c in each.missing_codes))
+
+    def check(text: str) -> str:
+        codes = () if text.casefold() == NONE else tuple(_listed(text))
+        for name, _, _, kind, values in lines:
+            own, synonyms = read_values(values)
+            if own or synonyms:
+                CodebookColumn(name, kind, values=own, synonyms=synonyms, missing_codes=codes)
+        return SEPARATOR.join(codes)
+
+    codes = draft.ask.ask(
+        f"Which other codes stand for missing values? (as -99{SEPARATOR}999, or {NONE})",
+        check,
+        default=usual or NONE,
+        help="Codes from a questionnaire or a manual. They count in all columns; for some alone, "
+        f"write them into {books.CODES} of the codebook's file. Records with a missing value are "
+        "left out, each by itself.",
+        note="NA, N/A, NaN, null, None, . and empty fields always do.",
+    )
+    kinds = {line[0]: line[3] for line in lines}
+    numbers = [n for n in used if kinds.get(n) not in (books.BINARY, books.CATEGORY)]
+    signs = {name: each.thousands for name, each in before.items() if each.thousands}
+    with_commas: list[str] = []
+    if numbers and draft.header.format == "csv":  # other files state what is a number
+        with_commas = draft.ask.ask(
+            "In which columns are numbers written as 1,234.56? (names, numbers, or none)",
+            lambda text: columns_in(text, draft.names, numbers),
+            default=_usual(numbers, list(signs)),
+            help="With a comma between thousands a number is a missing value, unless its column is "
+            f"named here. Other signs are said in {books.THOUSANDS} of the codebook's file: space "
+            "or apostrophe.",
+        )
+    word = {sign: word for word, sign in SEPARATORS.items()}
+    found = {
+        name: (
+            said[name] if name in said and codes == usual else codes,
+            word[signs.get(name, ",")] if name in with_commas else "",
+        )
+        for name in used
+    }
+    return {name: each for name, each in found.items() if any(each)}
 
 
 def ask_transforms(draft: Draft, used: Sequence[str]) -> None:
@@ -654,18 +715,19 @@ def ask_transforms(draft: Draft, used: Sequence[str]) -> None:
     draft.put("transform", made or None)
 
 
-def _write(draft: Draft, lines: Sequence[Line], before: Described) -> None:
+def _write(draft: Draft, lines: Sequence[Line], fields: Fields) -> None:
     """Write the codebook under a name that is free; what has to be filled in stops here."""
     draft.put("codebook", None)
+    known = [line[0] for line in lines]
+    lines = [*lines, *((n, "", "", books.NUMBER, "") for n in fields if n not in known)]
     if not lines:
         return
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow((*books.HEADER, books.VALUES, books.CODES))
+    table.writerow((*books.HEADER, books.VALUES, books.CODES, books.THOUSANDS))
     for name, low, high, kind, values in lines:
-        codes = before[name].missing_codes if name in before else ()
         own = books.NUMBER if kind == LATER else kind
-        table.writerow((name, low, high, own, values, SEPARATOR.join(codes)))
+        table.writerow((name, low, high, own, values, *fields.get(name, ("", ""))))
     first, ours = (
         Path(f"{draft.stem}-codebook.csv"),
         [str(each).encode() for each in (text.getvalue(), draft.codebook)],
@@ -679,10 +741,7 @@ def _write(draft: Draft, lines: Sequence[Line], before: Described) -> None:
     other = "" if path == first else f"; {first} was there before, and stays as it is"
     paragraph(
         draft.out,
-        f"written: {path}, with what you said of the columns{other}. NA, N/A, NaN, null, None, . "
-        f"and empty fields are missing values. Add other codes, such as -99, to its column "
-        f"{books.CODES}. If numbers are written as 1,234.56, add a column {books.THOUSANDS} with "
-        "the word comma; they would be missing values otherwise.",
+        f"written: {path}, with what you said of the columns{other}. You may add to it by hand.",
     )
     draft.put("codebook", str(path))
     answers = [line[0] for line in lines if line[3] == books.CATEGORY and not line[4]]

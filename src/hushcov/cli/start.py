@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from rich.console import Console
 
 from hushcov._charged import NOTHING_CHARGED, charge_begun
 from hushcov._validation import check_real
-from hushcov._words import counted, number
+from hushcov._words import counted, number, shell_word
 from hushcov.cli.files import check_paths, free_path, refuse_taken, sign_of, stem_of
 from hushcov.cli.options import (
     DATA,
@@ -155,7 +154,7 @@ def _run(commands: Commands) -> None:
 def _say_next(out: Console, folder: str) -> None:
     """Say what to do with the release; none of it costs anything more."""
     heading(out, "What now")
-    place = shlex.quote(folder)
+    place = shell_word(folder)
     facts(
         out,
         (
@@ -382,7 +381,7 @@ def _ask_promise(draft: Draft, rows: int) -> None:
             )
         return delta
 
-    usual = min(_USUAL_DELTA, 10.0 ** math.floor(math.log10(0.1 / rows)))
+    usual = min(_USUAL_DELTA, 10.0 ** math.floor(math.log10(0.05 / rows)))
     delta = draft.ask.ask(
         "Delta? (the probability that the guarantee fails)",
         delta_for,
@@ -516,7 +515,8 @@ def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] 
 
     path, features = draft.known("codebook"), names
     if path is not None and names is not None:  # one feature for each answer of a category
-        known = {column.name: column.features for column in read_codebook(path).columns}
+        book = read_codebook(path).of_columns(draft.names)
+        known = {column.name: column.features for column in book.columns}
         features = tuple(each for name in names for each in known.get(name, (name,)))
 
     @contextmanager
@@ -569,7 +569,7 @@ def _show_commands(draft: Draft) -> Commands:
     for tool, words in found:
         click.echo(command_line([str(tool.name), *words]))
     show(draft.out, "")
-    short = shlex.quote(str(draft.kept))
+    short = shell_word(draft.kept)
     # What makes the ledger, too, where there is none yet.
     again = f"start --settings {short} --yes" if budget else f"fit --settings {short}"
     paragraph(draft.out, "The same from the settings:")
@@ -581,7 +581,7 @@ def command_line(words: Sequence[str]) -> str:
     """A command for a shell, over several lines where it is long."""
     parts: list[str] = []
     for word in words:
-        quoted_word = shlex.quote(word)
+        quoted_word = shell_word(word)
         if parts and parts[-1].startswith("--") and " " not in parts[-1] and word[:2] != "--":
             parts[-1] += f" {quoted_word}"
         else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
-from hushcov._words import number
+from hushcov._words import counted, number
 from hushcov.exceptions import (
     AccuracyWarning,
     HopelessError,

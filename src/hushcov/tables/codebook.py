@@ -11,7 +11,7 @@ import copy
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_choice, check_real, listed, repeated, shown
+from hushcov._validation import check_choice, check_real, listed, meant, repeated, shown
 from hushcov.exceptions import (
     INTERRUPTS,
     DataError,
@@ -64,9 +64,9 @@ from hushcov.tables.sources import (
     text_columns,
 )
 
-NUMBER, BINARY, CATEGORY = "number", "binary", "category"
+NUMBER, INTEGER, BINARY, CATEGORY = "number", "integer", "binary", "category"
 #: What a column can be.
-KINDS = (NUMBER, "integer", BINARY, CATEGORY)
+KINDS = (NUMBER, INTEGER, BINARY, CATEGORY)
 HEADER = ("name", "low", "high", "kind")
 VALUES, TRANSFORM, SEPARATOR, MISSING = "values", "transform", "|", "missing"
 CODES, THOUSANDS = "missing_codes", "thousands"
@@ -138,7 +138,7 @@ class CodebookColumn:
             )
         object.__setattr__(self, "missing_codes", tuple(self.missing_codes))
         if self.thousands not in ("", *SEPARATORS.values()) or (
-            self.thousands and self.kind not in (NUMBER, "integer")
+            self.thousands and self.kind not in (NUMBER, INTEGER)
         ):
             raise ParameterError(
                 f"{THOUSANDS} must be {', '.join(SEPARATORS)} or empty for {where}, and is for "
@@ -193,9 +193,7 @@ class CodebookColumn:
             raise ParameterError(
                 f"low must be at most high, got {low:g} and {high:g} for {where}: swap them."
             )
-        if self.kind == "integer" and any(
-            end not in (None, round(end or 0)) for end in (low, high)
-        ):
+        if self.kind == INTEGER and any(end not in (None, round(end or 0)) for end in (low, high)):
             raise ParameterError(
                 f"low and high must be whole numbers for {where}, which is an integer: round them, "
                 "or call it a number."
@@ -410,11 +408,11 @@ class Codebook:
         """Return the codebook of some columns; others of these names are no part of it."""
         return Codebook(tuple(column for column in self.columns if column.name in set(names)))
 
-    def check_names(self, names: Sequence[str]) -> None:
-        """Refuse a table that does not have all columns."""
-        for name in self.names:
-            if name not in names:
-                refuse_name("codebook", name, names)
+    def of_columns(self, names: Sequence[str]) -> Codebook:
+        """Return it with a table's own names of its columns; one without all of them is refused."""
+        found = [meant(name, names) or refuse_name("codebook", name, names) for name in self.names]
+        pairs = zip(self.columns, found, strict=True)
+        return Codebook(tuple(replace(column, name=name) for column, name in pairs))
 
     @property
     def fills(self) -> dict[str, float]:
@@ -594,7 +592,8 @@ class CodedRecords(WrappedRecords):
 def code_categories(records: Any, codebook: Codebook, block_rows: int | None) -> CodedRecords:
     """Return records that hold places of categories, with one-hot columns for these.
 
-    Blocks are as large as suits the columns that there are in the end.
+    The codebook has their names of columns. Blocks are as large as suits the columns that there are
+    in the end.
     """
     sizes: list[int] = []
     features: list[str] = []
@@ -635,11 +634,11 @@ class FrameRecords(Records):
                 "codebook must be left out for records whose columns have no names: pass a "
                 "DataFrame, an Arrow table, or a file with names."
             )
-        codebook.check_names(names)
         if repeated(names):
             raise DataError(
                 "X must have column names that all differ, got some twice: rename columns."
             )
+        self.codebook = codebook = codebook.of_columns(names)
         self.frame, self._columns, self.fills = frame, codebook.described, codebook.fills
         stated = text_columns(frame)
         texts = [name for name in stated if name in self._columns]

@@ -226,9 +226,6 @@ class FileRecords(Records):
             cure = "say how many GB the compact copy may take, or leave it out."
             self.memory = int(1e9 * check_real("memory", memory, above=0, or_zero=True, cure=cure))
         text = TextOptions.checked(delimiter, header, names)
-        self._described = {} if codebook is None else codebook.described
-        categories = () if codebook is None else tuple(codebook.categories)
-        self.fills = {} if codebook is None else codebook.fills
         paths = find_files(source)
         file_format = format_of(paths[0]) or ""
         if file_format == "csv":
@@ -240,13 +237,16 @@ class FileRecords(Records):
                 "file: leave them out."
             )
         self._groups: dict[str, list[int]] = {}  # sizes of groups of rows, by the path of a file
+        files = [whole_file(path, file_format, text) for path in paths]
+        schemas = [schema_of(file) for file in files]
+        self.codebook = codebook = codebook and codebook.of_columns(schemas[0].names)
+        self._described = {} if codebook is None else codebook.described
+        categories = () if codebook is None else tuple(codebook.categories)
+        self.fills = {} if codebook is None else codebook.fills
         # Fields that the codebook spells out are not left to pyarrow, which may know them as nulls.
         texts = (*categories, *(name for name, own in self._described.items() if own.has_own_words))
-        files = [replace(whole_file(path, file_format, text), texts=texts) for path in paths]
+        files = [replace(file, texts=texts) for file in files]
         self._set_spans(files)
-        schemas = [schema_of(file) for file in files]
-        if codebook is not None:
-            codebook.check_names(schemas[0].names)
         self.columns_given = columns is not None
         self.left_out = names_left_out(paths, schemas, leave_out)
         if file_format == "csv":

@@ -351,9 +351,9 @@ def no_numbers(
     return (
         f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
         f"type {', '.join(dict.fromkeys(types))}: describe their answers in a codebook "
-        "(codebook=..., --codebook FILE.csv), or choose the other columns by columns=[...] "
-        "(--columns a,b,c). Single values that are not numbers, such as typos, count as missing in "
-        "columns of numbers."
+        "(codebook=..., --codebook FILE.csv), which says where numbers are written as 1,234.56, "
+        "too, or choose the other columns by columns=[...] (--columns a,b,c). Single values that "
+        "are not numbers, such as typos, count as missing in columns of numbers."
     ) + (_DECIMAL_COMMA if comma else "")
 
 

@@ -111,7 +111,8 @@ def open_records(
 
         for_files |= {"block_rows": block_rows, "codebook": codebook}
         files = FileRecords(source, leave_out=leave_out, **for_files)
-        return files if codebook is None else code_categories(files, codebook, block_rows)
+        known = files.codebook
+        return files if known is None else code_categories(files, known, block_rows)
     for name, value in (for_files | {"leave_out": leave_out or None}).items():
         if value is not (True if name == "header" else None):
             raise ParameterError(
@@ -121,6 +122,7 @@ def open_records(
             )
     if codebook is not None:
         frame: Any = FrameRecords(source, codebook)
+        codebook = frame.codebook
         if hasattr(source, "to_dask_array"):
             from hushcov.tables.cluster import DaskRecords
 

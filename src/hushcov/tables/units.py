@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import meant
+from hushcov._validation import meant, nearest
 from hushcov.exceptions import DataError, ParameterError, raise_alone
 from hushcov.kernel.records.base import (
     PartitionedRecords,
@@ -237,9 +237,10 @@ def _place_of(names: Any, named: str | int, shape: tuple[int, ...], what: str) -
         found = list(names)
         named = meant(named, found) or named
         if found.count(named) != 1:
+            close = [] if named in found else nearest([named], found)
             raise ParameterError(
                 f"{what} must name one column of X, got {named!r}, which {found.count(named)} of "
-                f"{len(found)} have: " + _ONE_OF
+                f"{len(found)} have{f' (did you mean {close[0]!r}?)' if close else ''}: {_ONE_OF}"
             )
         return found.index(named)
     if len(shape) != 2 or not 0 <= named < shape[1]:

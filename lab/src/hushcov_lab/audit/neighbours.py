@@ -340,6 +340,16 @@ def _labelled(index: str, table: OddTable, _: Path) -> Any:
     return open_records(frame, codebook=_BOOK, block_rows=_BLOCK)
 
 
+def _coded_dask(table: OddTable, _: Path) -> Any:
+    import dask.dataframe
+    import pandas as pd
+
+    frame = _coded_arrow(table).to_pandas(types_mapper=pd.ArrowDtype)
+    frame.index = pd.Index(INDEXES["shifted"](len(frame)))
+    make: Any = dask.dataframe.from_pandas
+    return open_records(make(frame, chunksize=_BLOCK, sort=False), codebook=_BOOK)
+
+
 def _coded_csv(table: OddTable, folder: Path) -> Any:
     leave_out = [table.name] if table.name else []
     return open_records(_csv(_coded(table), folder), codebook=_BOOK, leave_out=leave_out)
@@ -480,6 +490,7 @@ WAYS = {
     "codebook, Arrow table": _of_text(_coded_table),
     "codebook, polars frame": _of_text(_coded_polars),
     **{f"codebook, frame, labels {each}": _of_text(partial(_labelled, each)) for each in INDEXES},
+    "codebook, dask frame": replace(_of_text(_coded_dask), whose=WHOSE[:2]),
     "codebook, csv": WayIn(
         _coded_csv,
         (*NUMBERS, *_IN_TEXT, *SHAPES, *LINES),

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import platform
-import shlex
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from hushcov._charged import (
 )
 from hushcov._validation import check_choice, check_real, shown
 from hushcov._version import __version__
-from hushcov._words import number
+from hushcov._words import number, shell_word
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting.composition import (
     Bound,
@@ -843,7 +842,7 @@ def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
         f"delta {number(budget.delta)}. Epsilon {number(spent)} is spent, and {then}. {twice}"
         f"{advice} It was not charged, so it may not be made. A larger total is a new "
         "promise: 'hushcov ledger change FILE "
-        f"--dataset {shlex.quote(budget.dataset)} --epsilon TOTAL --delta {number(budget.delta)}', "
+        f"--dataset {shell_word(budget.dataset)} --epsilon TOTAL --delta {number(budget.delta)}', "
         "or change_budget in Python.",
         left.epsilon,
     )
