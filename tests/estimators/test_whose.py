@@ -45,8 +45,6 @@ def people(n=4000, most=5, seed=0):
     return X[order], np.repeat(np.arange(n), sizes)[order]
 
 
-from sessions import session_of
-
 ESTIMATORS = [
     PrivateSparseCovariance(**BUDGET, random_state=1),
     ScreenedCovariance(**BUDGET, row_sparsity=3, random_state=1),

@@ -89,7 +89,7 @@ def hopeless(inputs: ReleaseInputs, forecast: Forecast) -> Caution | None:
 
 
 def _too_few(inputs: ReleaseInputs) -> str:
-    size = f"{inputs.n_records:,} records of {inputs.n_features:,} features"
+    size = f"{counted(inputs.n_records, 'record')} of {inputs.n_features:,} features"
     return f"{size} are too few at this budget"
 
 

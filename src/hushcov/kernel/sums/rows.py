@@ -304,7 +304,7 @@ def centre_row(row: FloatArray, centre: FloatArray, reach: FloatArray, y: FloatA
 
 @exact_reduction
 def finite_row(row: FloatArray) -> bool:
-    """Return whether all numbers are finite: others less themselves are NaN, and so is their sum."""
+    """Return whether all numbers are finite: any other less itself is NaN, and so is the sum."""
     odd = 0.0
     for i in range(len(row)):
         odd += row[i] - row[i]
