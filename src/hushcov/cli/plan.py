@@ -608,7 +608,8 @@ def _remarks(planner: Planner, rows: Sequence[PlanRow]) -> Iterator[str]:
     if any(_finds(row.best) for row in rows):
         by = "" if len(rows) == 1 else " by the best mechanism"
         yield (
-            f"finds from: correlations of this size or more are found{by} nine times out of ten; "
+            f"finds from: correlations of this size or more are found{by} nine times out of ten, "
+            "where columns are about normal; flags and skewed columns need stronger ones, and "
             "weaker ones are often missed. -: it releases all pairs, or has no such limit."
         )
     if any(each.rough for row in rows for each in row.forecasts):
@@ -737,7 +738,8 @@ def _family_remarks(rows: Sequence[FamilyRow], n_bytes: int) -> Iterator[str]:
     limit, k = rows[0].found.usual.detection_limit, rows[-1].found.inputs.row_sparsity
     if len(rows) == 1 and limit is not None and limit < 1:
         yield (
-            f"Correlations of {number(limit, 2)} or more are found nine times out of ten (k = {k})."
+            f"Correlations of {number(limit, 2)} or more are found nine times out of ten (k = "
+            f"{k}), where columns are about normal; flags and skewed columns need stronger ones."
         )
     yield f"A fit {_memory_words(n_bytes)}"
 
@@ -826,4 +828,5 @@ def detection(forecast: Forecast) -> str:
         return f"no prediction: {named(forecast.mechanism).no_limit}"
     if limit >= 1:
         return "no correlation reliably: there are too few records"
-    return f"correlations of {number(limit, 2)} or more, nine times out of ten"
+    strong = f"correlations of {number(limit, 2)} or more, nine times out of ten"
+    return f"{strong}, where columns are about normal; flags and skewed columns need stronger ones"
