@@ -162,6 +162,22 @@ def test_a_constant_column_is_named_and_changes_no_verdict(cls, added):
     assert HEAVY not in words
 
 
+def test_a_release_that_misses_most_columns_is_not_called_good():
+    x = np.random.default_rng(2).normal(size=(1_000, 9)) + 5
+    x[:, 0] = x[:, 0] > 5  # a flag that is found
+    est = PrivateSparseCovariance(
+        epsilon=1.0, delta=1e-6, bounds={0: (0, 1)}, on_hopeless="warn", random_state=1
+    )
+    release = est.fit(x).release_
+    found, status = verdict(release), view(release).variances().status
+    assert len(found.not_found) > 4
+    assert found.word in ("rough", "hopeless")
+    assert "nothing of most features" in found.sentence
+    assert set(status[1:][[name in found.not_found for name in map(str, range(1, 9))]]) == {
+        "column not found"
+    }
+
+
 def test_a_rare_flag_does_not_pass_for_a_heavy_tail():
     """Its scale is a share of 1, far above its deviation, so that nothing was cut off."""
     pd = pytest.importorskip("pandas")

@@ -215,6 +215,13 @@ def constant_mask(scale: FloatArray | None, variance: FloatArray, noise_sd: floa
     return np.asarray(still)
 
 
+def not_found_mask(release: Release) -> BoolArray:
+    """Return the features of which no mean and no scale was found; others have one value."""
+    lost = np.zeros(release.n_features, dtype=bool)
+    lost[list(release.making.unresolved)] = True
+    return lost if release.location is None else lost & (release.location == 0)
+
+
 def long_records(
     bound: Norms, scale: FloatArray, matrix: Matrix, noise_sd: float, unit: float = 1.0
 ) -> float:

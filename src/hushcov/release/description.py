@@ -16,7 +16,7 @@ import numpy as np
 from hushcov._words import counted, noise_level, number, some_of
 from hushcov.accounting.guarantee import promise_words
 from hushcov.postprocess import KnownErrors, estimate_error, largest
-from hushcov.release.coverage import constant_mask, coverage
+from hushcov.release.coverage import constant_mask, coverage, not_found_mask
 from hushcov.release.document import Release, Structure
 from hushcov.release.estimate import estimate, factors_of
 from hushcov.release.pairs import (
@@ -152,8 +152,8 @@ def transform_words(release: Release) -> str:
 
 def not_found(release: Release) -> list[int]:
     """Return the features of which no mean and no scale was found; others have one value."""
-    lost, location = release.making.unresolved, release.location
-    return [i for i in lost if location is None or location[i] == 0]
+    found: list[int] = np.flatnonzero(not_found_mask(release)).tolist()
+    return found
 
 
 def constant_features(release: Release) -> list[int]:
@@ -162,7 +162,7 @@ def constant_features(release: Release) -> list[int]:
     Not those that were not found, or that were given as constant.
     """
     scale, making = release.feature_scale, release.making
-    lost = np.isin(np.arange(release.n_features), not_found(release))
+    lost = not_found_mask(release)
     unresolved = np.isin(np.arange(release.n_features), making.unresolved)
     noise = math.inf if release.noise_sd is None else release.noise_sd[1]
     still = unresolved | constant_mask(scale, release.variances, noise)
@@ -433,9 +433,10 @@ def multiplied_words(found: Structure) -> str:
 class Verdict:
     """How far an estimate can be relied on: a word, a sentence, and the error behind both.
 
-    `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, and "hopeless" beyond;
-    "not known" where nothing tells noise. `not_found` and `constant` are the features whose mean
-    and scale were not found, and those that do not vary beyond noise. The error leaves them out.
+    `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, or if most features
+    were not found, and "hopeless" beyond; "not known" where nothing tells noise. `not_found` and
+    `constant` are the features whose mean and scale were not found, and those that do not vary
+    beyond noise. The error leaves them out.
     `heavy_tails` says that records lie far outside the others: what was cut off them is guessed.
     """
 
@@ -459,7 +460,7 @@ def verdict(release: Release) -> Verdict:
     missing, still = (
         tuple(names[i] for i in each) for each in (not_found(release), constant_features(release))
     )
-    word, sentence, found = _judged(release, len(missing) + len(still) == release.n_features)
+    word, sentence, found = _judged(release, len(missing), len(still))
     for listed, what in ((missing, "could not be found"), (still, "came out constant")):
         if listed:
             of = counted(release.n_features, "feature")
@@ -473,8 +474,15 @@ def verdict(release: Release) -> Verdict:
     return Verdict(word, sentence, error, least, most, missing, still, far)
 
 
-def _judged(release: Release, none_varies: bool) -> tuple[str, str, ErrorEstimate | None]:
-    """Return the word of a verdict, the first part of its sentence, and the error behind it."""
+def _judged(
+    release: Release, n_lost: int, n_constant: int
+) -> tuple[str, str, ErrorEstimate | None]:
+    """Return the word of a verdict, the first part of its sentence, and the error behind it.
+
+    `n_lost` features were not found, and `n_constant` do not vary.
+    """
+    n_varying = release.n_features - n_constant
+    none_varies = n_varying == n_lost
     found = error_estimate(release)
     if found is None:
         words = "how far off the estimate is cannot be told, as its noise has no single level"
@@ -490,6 +498,9 @@ def _judged(release: Release, none_varies: bool) -> tuple[str, str, ErrorEstimat
         elif found.most >= _NOT_BELOW:
             words += ", and it may be no better than zeros for all entries (off by 1)"
         return HOPELESS, f"do not rely on this estimate, {about}: {words}", found
+    if n_lost > n_varying / 2:
+        words = "the estimate says nothing of most features, as noise hides their means and scales"
+        return ROUGH, f"{words}; what it says of the others is {about}", found
     if found.most <= MOST_GOOD:
         return GOOD, f"the estimate is {about}; zeros for all entries would be off by 1", found
     words = "strong relations can be used and weak ones cannot"
