@@ -81,7 +81,7 @@ def test_nothing_is_promised_where_columns_may_not_be_found():
     assert promise in said
 
 
-@pytest.mark.parametrize("d", [3, 5, 20])
+@pytest.mark.parametrize("d", [2, 3, 5, 20])
 def test_a_few_hundred_rows_are_refused_before_the_charge(d):
     x = np.random.default_rng(0).normal(size=(600, d)) + 5
     est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=0)
