@@ -91,6 +91,7 @@ class Forecast:
 def reported_limit(passes: float, share_found: float) -> float:
     """Return the smallest correlation that a fit reports as nonzero nine times out of ten.
 
+    That holds for columns that are about normal; flags and skewed columns need a stronger one.
     `passes` is one that passes its threshold as often where all is well. That is not enough: the
     interval must exclude zero, too, and scales and norms are noisy. It is 1, and nothing is
     promised, where means and scales of some features may not be found.

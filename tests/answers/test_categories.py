@@ -204,6 +204,28 @@ def test_associations_are_differences_of_means():
         associate(lost, "team=b", "age")
 
 
+def test_shares_among_records_of_a_rare_level_stay_between_0_and_1():
+    """Whatever noise makes of a covariance: here shares would be -0.5 and 1.5, and ages 155."""
+    p, sure = 0.001, 0.02
+    covariance = np.array(
+        [[p, -p, p, 0.1], [-p, 0.25, -0.25, 0], [p, -0.25, 0.25, 0], [0.1, 0, 0, 200]]
+    )
+    making = Making(
+        n_records=20_000,
+        bounds=((0.0, 1.0), (0.0, 1.0), (0.0, 1.0), (18.0, 90.0)),
+        indicators=(0, 1, 2),
+        means_sd=(sure * p, 1e-3, 1e-3, 0.1),
+    )
+    names, location = ("rare", "sex=f", "sex=m", "age"), np.array([p, 0.5, 0.5, 55.0])
+    release = document(covariance, noise=1e-3, column_names=names, location=location, making=making)
+    both = associate(release, "rare", "sex").lines
+    np.testing.assert_allclose(both["mean"], [0, 1], atol=2e-3)
+    assert ((both["lower"] <= both["difference"]) & (both["difference"] <= both["upper"])).all()
+    assert (np.abs(both["difference"]) <= 1).all()
+    assert both["difference"][0] == pytest.approx(-both["difference"][1])
+    assert associate(release, "rare", "age").lines["mean"][0] == 90
+
+
 @pytest.mark.parametrize("narrower", [1.0, 0.6])
 def test_intervals_of_associations_cover(narrower):
     # One level counts of each release; false alarms are once in 1e6.

@@ -15,7 +15,14 @@ from hushcov.exceptions import ParameterError
 from hushcov.postprocess import is_sparse
 from hushcov.release import Making, Release
 from hushcov.release.estimate import estimate
-from hushcov.release.view import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, view
+from hushcov.release.view import (
+    COLUMN_NOT_FOUND,
+    CONSTANT_COLUMN,
+    MAY_BE_ZERO,
+    NONZERO,
+    NOT_KNOWN,
+    view,
+)
 from table_helpers import read_exactly
 
 N, D, SIGMA = 5_000, 6, 0.03
@@ -113,7 +120,7 @@ def test_no_pair_of_a_constant_column_is_significant():
         integers[3, other] = integers[other, 3] = int(0.9 / UNIT)
     integers[0, 1] = integers[1, 0] = int(0.5 / UNIT)
     made = released(np.random.default_rng(0), integers=integers, noise_sd=(0.01, 0.01))
-    made = replace(made, making=replace(made.making, unresolved=(3,)))
+    made = replace(made, making=replace(made.making, unresolved=(3,)), location=np.ones(D))
     table, seen = pairs_table(made, 0.95), view(made)
     still = np.isin([table["feature_1"], table["feature_2"]], ["pulse", "temp"]).any(axis=0)
     assert (table["status"][still] == CONSTANT_COLUMN).all()
@@ -129,6 +136,16 @@ def test_no_pair_of_a_constant_column_is_significant():
         CONSTANT_COLUMN,
         CONSTANT_COLUMN,
     ]
+
+
+def test_a_column_that_was_not_found_is_not_called_constant():
+    made = released(np.random.default_rng(0), location=np.array([1.0, 1, 1, 0, 1, 1]))
+    made = replace(made, making=replace(made.making, unresolved=(2, 3)))
+    table, own = pairs_table(made, 0.95), variances_table(made, 0.95)["status"]
+    assert own[2:4].tolist() == [CONSTANT_COLUMN, COLUMN_NOT_FOUND]
+    lost = np.isin([table["feature_1"], table["feature_2"]], ["temp"]).any(axis=0)
+    assert (table["status"][lost] == COLUMN_NOT_FOUND).all()
+    assert COLUMN_NOT_FOUND not in table["status"][~lost]
 
 
 def test_releases_without_one_noise_level_have_no_intervals():

@@ -379,6 +379,7 @@ def test_a_given_ridge_is_that_ridge():
 GRID = {  # a correlation of the first two columns, the noise, and coefficients
     "one, little noise": (0.0, 0.01, [0.6]),
     "one, usual noise": (0.0, 0.04, [0.4]),
+    "one, weak": (0.0, 0.04, [0.2]),
     "three, little noise": (0.5, 0.01, [0.5, 0.2, -0.3]),
     "three, usual noise": (0.5, 0.04, [0.5, 0.2, -0.3]),
     "near-equal": (0.97, 0.01, [0.3, 0.25, 0.4]),
@@ -408,7 +409,7 @@ def test_the_chosen_ridge_is_never_significantly_worse_than_0(kind):
     worse = errors[:, 0] - errors[:, 1]
     assert worse.mean() <= 2 * worse.std() / 60**0.5
     if kind == "unrelated":
-        assert np.mean(errors[:, 0] > 1 + 1e-12) < 0.2 < np.mean(errors[:, 1] > 1 + 1e-12)
+        assert errors[:, 0].mean() - 1 < 0.3 * (errors[:, 1].mean() - 1)
 
 
 @pytest.mark.parametrize("kind", GRID)

@@ -18,7 +18,15 @@ import pandas
 import pytest
 
 import hushcov
-from hushcov.release.view import CONSTANT_COLUMN, MAY_BE_ZERO, NONZERO, NOT_KNOWN, UNRELIABLE, View
+from hushcov.release.view import (
+    COLUMN_NOT_FOUND,
+    CONSTANT_COLUMN,
+    MAY_BE_ZERO,
+    NONZERO,
+    NOT_KNOWN,
+    UNRELIABLE,
+    View,
+)
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 FULL = 15  # digits of a double that is written in full
@@ -38,7 +46,7 @@ EVERY = {
     "no noise level": ("--mechanism", "separate", "--allow", "hopeless"),
 }
 SHOWN = "correlation", "lower", "upper"
-STATUS = NONZERO, MAY_BE_ZERO, UNRELIABLE, CONSTANT_COLUMN, NOT_KNOWN
+STATUS = NONZERO, MAY_BE_ZERO, UNRELIABLE, CONSTANT_COLUMN, COLUMN_NOT_FOUND, NOT_KNOWN
 
 
 class Numbers:

@@ -114,6 +114,16 @@ def test_records_far_away_are_seen_in_the_bound_on_norms(kind):
     assert min(correlations, variances) >= 0.9
 
 
+def test_far_records_that_no_bin_shows_are_seen_in_several():
+    """400 of 20,000 records, of many norms: before, this was called good, with an error of 0.05."""
+    rng = np.random.default_rng(0)
+    x = related(rng, 20_000, 40)
+    x[:400, :13] += 15 * np.abs(rng.normal(size=(400, 13)))
+    found = verdict(PrivateSparseCovariance(epsilon=1, delta=1e-6, random_state=0).fit(x).release_)
+    assert found.heavy_tails
+    assert found.word != "good"
+
+
 @pytest.mark.parametrize("kind", ["normal", "uniform"])
 def test_usual_tables_have_no_records_far_away(kind):
     found, inside, *_ = heavy_result(kind, 0)
@@ -160,6 +170,22 @@ def test_a_constant_column_is_named_and_changes_no_verdict(cls, added):
     words = dict(preparation_words(release))
     assert label in words
     assert HEAVY not in words
+
+
+def test_a_release_that_misses_most_columns_is_not_called_good():
+    x = np.random.default_rng(2).normal(size=(1_000, 9)) + 5
+    x[:, 0] = x[:, 0] > 5  # a flag that is found
+    est = PrivateSparseCovariance(
+        epsilon=1.0, delta=1e-6, bounds={0: (0, 1)}, on_hopeless="warn", random_state=1
+    )
+    release = est.fit(x).release_
+    found, status = verdict(release), view(release).variances().status
+    assert len(found.not_found) > 4
+    assert found.word in ("rough", "hopeless")
+    assert "nothing of most features" in found.sentence
+    assert set(status[1:][[name in found.not_found for name in map(str, range(1, 9))]]) == {
+        "column not found"
+    }
 
 
 def test_a_rare_flag_does_not_pass_for_a_heavy_tail():

@@ -129,6 +129,9 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     first, second = np.array(at, dtype=np.int64)
     share = location[first]
     mean = location[second] + (1 - share) * difference
+    if release.making.bounds is not None and release.making.transforms is None:
+        least, most = np.array(release.making.bounds, dtype=np.float64)[second].T  # None is NaN
+        mean = np.fmin(np.fmax(mean, least), most)
     explained = None
     if len(columns) == 1:
         every = regress(release, int(columns[0]), category, level=level)
@@ -158,10 +161,11 @@ def _difference(
     noise, own = float(part.noise_sd[0, 1]), float(part.noise_sd[1, 1])
     variance = max(variance, own, 1e-300)
     value = covariance / variance
-    groups = np.array([share, 1 - share]).clip(1e-9)
+    groups, most = np.array([share, 1 - share]).clip(1e-9), np.inf
     if of_shares:
         mean = float(location[part.features[0]])
         means = np.clip([mean + (1 - share) * value, mean - share * value], 0.0, 1.0)
+        value, most = float(means[0] - means[1]), 1.0
         within = np.maximum(means * (1 - means), 1 / (part.n * groups))
     else:
         left = max(float(part.values[0, 0]) - covariance * value, float(part.noise_sd[0, 0]))
@@ -169,13 +173,12 @@ def _difference(
     # Sampling moves the covariance by variance times the difference of means.
     square = noise**2 + variance**2 * float((within / (part.n * groups)).sum())
     slope = variance**2 - (width * own) ** 2
-    most = 1.0 if of_shares else np.inf
     if slope <= 0:
         return value, -most, most
     middle = covariance * variance
     root = width * np.sqrt(square * slope + (own * covariance) ** 2)
     low, high = np.clip([(middle - root) / slope, (middle + root) / slope], -most, most)
-    return float(np.clip(value, -most, most)), float(low), float(high)
+    return float(np.clip(value, low, high)), float(low), float(high)
 
 
 def _levels(release: Release, name: Any) -> bool:

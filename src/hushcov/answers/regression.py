@@ -52,12 +52,11 @@ AUTO_RIDGE = "auto"
 # Ridges that are compared, over the root of the summed squares of a row of noise. The constants
 # below were chosen on the tables of benchmarks/studies/ridge.py, three of which were held out.
 _TRIED = np.concatenate([[0.0], np.geomspace(0.05, 50, 16)])
-_WORTH_A_RIDGE = 0.1  # share of the expected excess error that a ridge must save over ridge 0
+# Share of the expected excess error that a ridge must save over ridge 0; and what a factor must
+# take off the coefficients to be used.
+_WORTH_A_RIDGE = 0.1
 _ROUNDS = 3  # in which the chosen coefficients replace the pilot in the expected error
 _LONG_TAIL = 1.5  # of its variance, from which on a column counts with what may be missing
-# What the coefficients explain, in standard deviations of its noise: below the first they are 0,
-# from the second on they are not multiplied.
-_NOTHING_EXPLAINED, _SURELY_EXPLAINED = 1.0, 2.0
 _HIDDEN = 0.1  # of the squared length of a feature, in directions that noise hides
 _REFUTED = 0.05  # how often a true structure does not pass
 _OF_STRUCTURE = 0.7  # weight of its coefficients beside those of a ridge, measured
@@ -217,12 +216,13 @@ def chosen_ridge(
     With b = G M_Xy and G = (M_XX + ridge)^-1, the coefficients are off by G (e - ridge beta), where
     the covariance V of the error e of the equations is known. So predictions have an excess error
     of tr(G M_XX G V) + |M_XX^(1/2) G ridge beta|^2, in which the coefficients of the round before
-    stand for beta. Ridge 0 is kept unless another one saves a tenth of that.
+    stand for beta. Ridge 0 is kept unless another one saves a tenth of that, and for one feature,
+    where a ridge is a factor.
 
-    Where what is explained is not clear of its noise (`_SURELY_EXPLAINED`), a larger ridge is
-    taken if that explains more, less one deviation. Then coefficients are multiplied by a number
-    that falls to 0 where they explain no more than noise does (`_NOTHING_EXPLAINED`), so that
-    predictions are rarely worse than the mean.
+    Then coefficients are multiplied by 1 - x^2, where 1 - x = (b' M_Xy - tr(G V)) / b' M_XX b is
+    the factor of James and Stein. Both are 0 where b explains no more than noise does; this one
+    leaves more of weak relations that are there. Factors above 0.9 count as 1. Before a factor is
+    used, a larger ridge is taken if its predictions are expected to explain more.
 
     `shape` is an estimate of the whole matrix with a structure. Where least squares is not the
     answer and the coefficients of the structure pass the test of the equations, a mean of both is
@@ -246,23 +246,31 @@ def chosen_ridge(
         bias = (1 - weights * values) * (vectors.T @ pilot)
         excess = (weights**2 * V + bias**2) @ values
         place = int(np.argmin(excess))
-        if regular and excess[place] >= (1 - _WORTH_A_RIDGE) * excess[0]:
+        saves = excess[place] < (1 - _WORTH_A_RIDGE) * excess[0]
+        if regular and (len(pilot) == 1 or not saves):
             place = 0
         pilot = vectors @ (weights[place] * right)
-    inverses = [(vectors * each) @ vectors.T for each in weights[place:]]
-    share, noise = np.array([_explained(part, G @ M[1:, 0], G) for G in inverses]).T
-    more = 0
-    if share[0] < _SURELY_EXPLAINED * noise[0]:
-        more = int(np.argmax(share - noise))
-    step = (_SURELY_EXPLAINED - _NOTHING_EXPLAINED) * noise[more]
-    sure = share[more] - _NOTHING_EXPLAINED * noise[more]
-    kept = float(np.clip(sure / step, 0.0, 1.0)) if step > 0 else float(sure > 0)
-    G = inverses[more]
+    inverses = [(vectors * each) @ vectors.T for each in weights]
+    kept = _factor(part, inverses[place])
+    if kept < 1 and len(pilot) > 1:
+        shares = [_explained(part, G @ M[1:, 0], G)[0] for G in inverses[place:]]
+        place += int(np.argmax(shares))
+        kept = _factor(part, inverses[place])
+    G, used = inverses[place], float(ridges[place + (not regular)])
     b = kept * (G @ M[1:, 0])
-    used = float(ridges[place + more + (not regular)])
     made = ChosenRidge(b, used, kept, max(_explained(part, b, kept * G)[0], 0.0), long)
     least_squares = used == 0 and kept == 1
     return made if shape is None or least_squares else _with_factors(made, part, kept * G, shape)
+
+
+def _factor(part: Uncertain, G: FloatArray) -> float:
+    """Return what to multiply coefficients G M_Xy by, so that noise makes predictions no worse."""
+    b = G @ part.values[1:, 0]
+    explains = float(b @ part.covariance[1:, 1:] @ b)
+    surely = float(b @ part.values[1:, 0] - (G * _covariance_of_equations(part, b)).sum())
+    by_noise = float(np.clip(1 - surely / explains, 0.0, 1.0)) if explains > 0 else 1.0
+    kept = 1 - by_noise**2
+    return 1.0 if kept > 1 - _WORTH_A_RIDGE else kept
 
 
 def _with_factors(
@@ -275,7 +283,7 @@ def _with_factors(
     passes = off @ np.linalg.lstsq(V, off, rcond=_LEAST)[0] <= special.chdtri(len(b), _REFUTED)
     b = b + _OF_STRUCTURE * (other - b)
     explained, noise = _explained(part, b, (1 - _OF_STRUCTURE) * G)
-    if not passes or other @ other > LIMIT**2 or explained < _NOTHING_EXPLAINED * noise:
+    if not passes or other @ other > LIMIT**2 or explained < noise:
         return made
     return replace(made, coefficients=b, explained=explained, with_factors=True)
 

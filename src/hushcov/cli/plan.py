@@ -59,6 +59,7 @@ _SLICES = (*installed_plugins("slices"), *missing_plugins("slices"))
 _MOST_RECORDS = 10**12  # where the search for the smallest number of records ends too
 _DEFAULT_RUNGS, _LAST_RUNG = 8, 24
 _FINDS = "finds\nfrom"
+_WHERE = "where columns are about normal; flags and skewed columns need stronger ones"
 _MEASURE = (
     "Operator norm of the error over that of the covariance, where features have equal scales: the "
     "zero matrix, which needs no data, has 1."
@@ -537,8 +538,9 @@ def _remarks(asked: Asked, rows: Sequence[Row]) -> Iterator[str]:
     if any(_limit(each) not in ("-", "none") for each in best):
         by = "" if len(rows) == 1 else " by the best mechanism"
         yield (
-            f"finds from: correlations of this size or more are found{by} nine times out of ten; "
-            "weaker ones are often missed. -: it releases all pairs, or has no such limit."
+            f"finds from: correlations of this size or more are found{by} nine times out of ten, "
+            f"{_WHERE}, and weaker ones are often missed. -: it releases all pairs, or "
+            "has no such limit."
         )
     if any(each.rough for row in rows for each in row.found.forecasts):
         yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."
@@ -591,7 +593,8 @@ def _plan_families(asked: Asked, divided: Sequence[Divided], _: object) -> Plann
     ]
     if one and _limit(usual) not in ("-", "none"):
         words = f"Correlations of {_limit(usual)} or more are found nine times out of ten"
-        remarks.append(f"{words} (k = {min(comparison.USUAL_SPARSITY, d)}).")
+        words += f" (k = {min(comparison.USUAL_SPARSITY, d)}), {_WHERE}."
+        remarks.append(words)
     remarks.append(f"A fit {_memory_words(asked.memory(default.name, rows[-1].inputs))}")
     fewest = [(name, _fewest(n)) for name, n in smallest.items()]
     many = f"{counted(first.inputs.n_records, 'record')} of " if one else ""
@@ -666,6 +669,6 @@ def expected_facts(found: Families | Forecast) -> list[tuple[str, str]]:
     if limit is None:
         finds = f"no prediction: {planning.named(found.mechanism).no_limit}"
     elif limit < 1:
-        finds = f"correlations of {number(limit, 2)} or more, nine times out of ten"
+        finds = f"correlations of {number(limit, 2)} or more, nine times out of ten, {_WHERE}"
     error = f"about {error}; zeros for all entries would have 1"
     return [("expected error", error), ("will find", finds)]

@@ -137,8 +137,9 @@ class Answers:
             from privacy noise alone; status, which is "nonzero" (the pair stands out of the noise,
             and its intervals exclude zero), "indistinguishable from zero", "interval unreliable"
             (so much was cut off the large values of a column that its intervals may not cover),
-            "constant column" (one of the two does not vary beyond noise, or was not found) or
-            "not known" (the mechanism has no single level of noise).
+            "constant column" (one of the two does not vary beyond noise), "column not found" (noise
+            hides the mean and scale of one) or "not known" (the mechanism has no single level of
+            noise).
             Intervals count noise and sampling, and are those of `covariance_interval`. They are NaN
             where the mechanism has no single level of noise. Pairs that were not released have no
             row; of more than 600,000 the strongest are listed.

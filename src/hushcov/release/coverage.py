@@ -43,8 +43,12 @@ _HEAVY_TAIL, _BEND, _OTHERS, SURE = 2.6, 0.6, 0.25, 2.0
 _LONGER, _LONGEST = 0.03, 6.0  # for each of a fourth moment beyond `_LONG`
 _TURNED, _OF_CUT = 0.07, 0.3
 # How far off a mean may be by what bounds cut off, in deviations of its noise, for each of the
-# logarithms above; fitted by `benchmarks/studies/means.py`.
-_MEAN_TAIL, _MEAN_COMMON = 14.0, 4.0
+# logarithms above, of which the common one counts up to a limit; fitted by
+# `benchmarks/studies/means.py`.
+_MEAN_TAIL, _MEAN_COMMON, _MOST_MEAN_COMMON = 14.0, 4.0, 0.3
+# The same for columns that have most values on one side of the released mean: see `_skewed_sd`. And
+# the unit of what was released of that (`TILT_UNIT`).
+_MEAN_SKEWED, _SKEWED_POWER, _TILT_UNIT = 2.0, 6, 2**10
 _OF_ROUNDING = 1e-9  # of a sum of shares
 # What may be missing of a variance beyond which no interval says anything, and which share of all
 # squared norms a bound may have cut off.
@@ -215,6 +219,13 @@ def constant_mask(scale: FloatArray | None, variance: FloatArray, noise_sd: floa
     return np.asarray(still)
 
 
+def not_found_mask(release: Release) -> BoolArray:
+    """Return the features of which no mean and no scale was found; others have one value."""
+    lost = np.zeros(release.n_features, dtype=bool)
+    lost[list(release.making.unresolved)] = True
+    return lost if release.location is None else lost & (release.location == 0)
+
+
 def long_records(
     bound: Norms, scale: FloatArray, matrix: Matrix, noise_sd: float, unit: float = 1.0
 ) -> float:
@@ -339,6 +350,21 @@ def common_logarithm(tails: Tails, put_back: float, deviations: float = _DEVIATI
     return -math.log1p(-min(max(share, 0.0), _MOST_COMMON))
 
 
+def _skewed_sd(release: Release, variance: FloatArray, tail: FloatArray) -> FloatArray:
+    """Return by about how much means may miss rare values on one side, as deviations.
+
+    If nearly all values of a column are alike and a share p lies above them, its mean exceeds these
+    by sd sqrt(p / (1 - p)), and that is lost where the few were cut down. The mean of the signs of
+    centred values, 2 p - 1, shows such columns.
+    """
+    tilt = release.parameters.get("tilt")
+    if not isinstance(tilt, list) or len(tilt) != release.n_features:
+        return np.zeros(release.n_features)
+    size = np.minimum(np.abs(np.array(tilt, dtype=np.float64)) / _TILT_UNIT, 1.0)
+    away = np.sqrt(np.maximum(variance, 0.0) * np.exp(tail) * (1 - size) / (1 + size))
+    return np.asarray(_MEAN_SKEWED * size**_SKEWED_POWER * away)
+
+
 def mean_table(release: Release, known: Coverage, level: float) -> MeanTable:
     """Return the means of a release with intervals, and their standard errors.
 
@@ -350,9 +376,11 @@ def mean_table(release: Release, known: Coverage, level: float) -> MeanTable:
         return MeanTable(none if release.location is None else release.location, none, none, none)
     mean, own = release.location.astype(np.float64), np.array(noise)
     variance, shared = release.variances * scales_of(release) ** 2, release.shared_places
-    beyond = _MEAN_TAIL * known.tail + _MEAN_COMMON * known.common
-    beyond[shared] = 0.0
-    error = np.sqrt(own**2 * (1 + beyond**2) + np.maximum(variance, 0.0) / n)
+    beyond = _MEAN_TAIL * known.tail + _MEAN_COMMON * min(known.common, _MOST_MEAN_COMMON)
+    skewed = _skewed_sd(release, variance, known.tail)
+    skewed[shared] = 0.0
+    own = np.sqrt(own**2 * (1 + beyond**2) + skewed**2)
+    error = np.sqrt(own**2 + np.maximum(variance, 0.0) / n)
     width = float(special.ndtri(0.5 + level / 2))
     ends = np.array([mean - width * error, mean + width * error])
     ends[:, shared] = share_ends(mean[shared], own[shared], n, width)

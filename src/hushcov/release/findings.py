@@ -18,7 +18,7 @@ from hushcov.postprocess import (
     multiply_outer,
 )
 from hushcov.postprocess.structure import tridiagonals
-from hushcov.release.coverage import constant_mask, coverage
+from hushcov.release.coverage import constant_mask, coverage, not_found_mask
 from hushcov.release.document import Release
 from hushcov.release.estimate import estimate, factors_of
 from hushcov.release.view import View, ratio
@@ -28,8 +28,8 @@ _LISTED = 20  # features of a factor
 
 def not_found(release: Release) -> list[int]:
     """Return the features without a mean and a scale; others of the unresolved have one value."""
-    lost, location = release.making.unresolved, release.location
-    return [i for i in lost if location is None or location[i] == 0]
+    found: list[int] = np.flatnonzero(not_found_mask(release)).tolist()
+    return found
 
 
 def constant_features(release: Release) -> list[int]:
@@ -38,7 +38,7 @@ def constant_features(release: Release) -> list[int]:
     Features that were not found, or that were given as constant, are left out.
     """
     scale, making = release.feature_scale, release.making
-    lost = np.isin(np.arange(release.n_features), not_found(release))
+    lost = not_found_mask(release)
     unresolved = np.isin(np.arange(release.n_features), making.unresolved)
     noise = math.inf if release.noise_sd is None else release.noise_sd[1]
     still = unresolved | constant_mask(scale, release.variances, noise)

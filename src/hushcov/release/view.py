@@ -34,6 +34,7 @@ from hushcov.release.coverage import (
     coverage,
     mean_table,
     noise_of,
+    not_found_mask,
 )
 from hushcov.release.document import Release
 from hushcov.release.estimate import estimate, factors_of, kept_entries, scales_of
@@ -52,6 +53,7 @@ NOISE = "a correlation beyond 1, or none because a variance is not positive"
 #: What is known of a pair or a variance: the values of the column `status` (docs/outputs.md).
 NONZERO, MAY_BE_ZERO = "nonzero", "indistinguishable from zero"
 UNRELIABLE, CONSTANT_COLUMN, NOT_KNOWN = "interval unreliable", "constant column", "not known"
+COLUMN_NOT_FOUND = "column not found"
 #: How pairs came to count as found.
 KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
 
@@ -165,8 +167,8 @@ class PairTable:
         Standard error of the covariance from privacy noise alone: the standard deviation of the
         noise that was added to it.
     status : ndarray of str
-        What is known of a pair: one of `NONZERO`, `MAY_BE_ZERO`, `UNRELIABLE`, `CONSTANT_COLUMN`
-        and `NOT_KNOWN`.
+        What is known of a pair: one of `NONZERO`, `MAY_BE_ZERO`, `UNRELIABLE`, `CONSTANT_COLUMN`,
+        `COLUMN_NOT_FOUND` and `NOT_KNOWN`.
     """
 
     rows: IntArray
@@ -325,6 +327,8 @@ class View:
         elif self.rule == STRONGEST:
             status[:] = NOT_KNOWN
         status[self.constant[rows] | self.constant[columns]] = CONSTANT_COLUMN
+        lost = not_found_mask(self.release)
+        status[lost[rows] | lost[columns]] = COLUMN_NOT_FOUND
         return status
 
     @cached_property
@@ -472,7 +476,8 @@ class View:
         places = self._released_places(most)
         table = self.table(places, level)
         value = np.abs(np.asarray(values_at(self.release.integers, *places), dtype=np.float64))
-        kept = (table.covariance != 0) & (table.status != CONSTANT_COLUMN)
+        still = self.constant[places[0]] | self.constant[places[1]]
+        kept = (table.covariance != 0) & ~still
         group = np.where(table.status == NONZERO, 0, np.where(kept, 1, 2))
         strength = np.where(kept, np.nan_to_num(np.abs(table.correlation)), value)
         noise = table.noise & kept

@@ -132,8 +132,24 @@ def _last_bin(counts: IntArray, sigma: int) -> int | None:
             above = counts[last + 1 :]
             doubt = _SURE * math.sqrt(len(above)) * sigma
             if above.sum() + doubt < _MOST_ABOVE * counts.sum():
-                return last
+                return _farthest_bin(counts, sigma, last)
     return None if last is None else max(last, -_LOWEST * _PER_OCTAVE)  # the bin of usual norms
+
+
+def _farthest_bin(counts: IntArray, sigma: int, last: int) -> int:
+    """The last bin of records that lie far beyond the bin `last`, or that bin if there are none.
+
+    A few hundred records that are spread over several bins are in none of them beyond noise.
+    """
+    for width in _WINDOWS[1:]:
+        sums = np.convolve(counts[last + 1 :], np.ones(width, dtype=np.int64), "valid")
+        seen = np.flatnonzero(sums > _TOP_EVIDENCE * math.sqrt(width) * sigma)
+        if len(seen):
+            far = last + int(seen[-1]) + width
+            while counts[far] <= _BIN_EVIDENCE * sigma:
+                far -= 1
+            last = far
+    return last
 
 
 def choose_norm(counts: IntArray, sigma: int, n_records: int, n_found: int, mu: float) -> NormBound:

@@ -52,9 +52,10 @@ FAR = "some records lie far outside the others and were cut down"
 class Verdict:
     """How far an estimate can be relied on: a word, a sentence, and the error behind both.
 
-    `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, and "hopeless" beyond;
-    "not known" where nothing tells noise. `not_found` and `constant` are the features whose mean
-    and scale were not found, and those that do not vary beyond noise. The error leaves them out.
+    `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, or if most features
+    were not found, and "hopeless" beyond; "not known" where nothing tells noise. `not_found` and
+    `constant` are the features whose mean and scale were not found, and those that do not vary
+    beyond noise. The error leaves them out.
     `heavy_tails` says that records lie far outside the others: what was cut off them is guessed.
     """
 
@@ -78,7 +79,7 @@ def verdict(release: Release) -> Verdict:
     missing, still = (
         tuple(names[i] for i in each) for each in (not_found(release), constant_features(release))
     )
-    word, sentence, found = _judged(release, len(missing) + len(still) == release.n_features)
+    word, sentence, found = _judged(release, len(missing), len(still))
     for listed, what in ((missing, "could not be found"), (still, "came out constant")):
         if listed:
             of = counted(release.n_features, "feature")
@@ -92,8 +93,15 @@ def verdict(release: Release) -> Verdict:
     return Verdict(word, sentence, error, least, most, missing, still, far)
 
 
-def _judged(release: Release, none_varies: bool) -> tuple[str, str, ErrorEstimate | None]:
-    """Return the word of a verdict, the first part of its sentence, and the error behind it."""
+def _judged(
+    release: Release, n_lost: int, n_constant: int
+) -> tuple[str, str, ErrorEstimate | None]:
+    """Return the word of a verdict, the first part of its sentence, and the error behind it.
+
+    `n_lost` features were not found, and `n_constant` do not vary.
+    """
+    n_varying = release.n_features - n_constant
+    none_varies = n_varying == n_lost
     found = error_estimate(release)
     if found is None:
         words = "how far off the estimate is cannot be told, as its noise has no single level"
@@ -109,6 +117,9 @@ def _judged(release: Release, none_varies: bool) -> tuple[str, str, ErrorEstimat
         elif found.most >= _NOT_BELOW:
             words += ", and it may be no better than zeros for all entries (off by 1)"
         return HOPELESS, f"do not rely on this estimate, {about}: {words}", found
+    if n_lost > n_varying / 2:
+        words = "the estimate says nothing of most features, as noise hides their means and scales"
+        return ROUGH, f"{words}; what it says of the others is {about}", found
     if found.most <= MOST_GOOD:
         return GOOD, f"the estimate is {about}; zeros for all entries would be off by 1", found
     words = "strong relations can be used and weak ones cannot"
