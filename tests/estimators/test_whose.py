@@ -26,6 +26,7 @@ from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.steps.counting import most_rows
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
+from sessions import session_of
 from statistics_helpers import FALSE_ALARM
 
 pytestmark = [
@@ -43,8 +44,6 @@ def people(n=4000, most=5, seed=0):
     X = gaussian_records(TRUTH, int(sizes.sum()), random_state=seed)
     return X[order], np.repeat(np.arange(n), sizes)[order]
 
-
-from sessions import session_of
 
 ESTIMATORS = [
     PrivateSparseCovariance(**BUDGET, random_state=1),

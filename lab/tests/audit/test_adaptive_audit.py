@@ -132,10 +132,11 @@ def test_the_last_look_is_bounded_by_the_true_norms(monkeypatch):
 
     def look(run, probe):
         grid = FeatureGrid(run.scale, WIDEST, HALF_WIDTH)
-        counts = norm_histogram(run.records, grid, squared_norms(grid, run.d))
-        run.norm = choose_norm(100 * counts, 1, run.records.n_records, run.d, run.budget.mu_left)
+        access = run.session
+        counts = norm_histogram(session.unwrap(access)[0], grid, squared_norms(grid, run.d))
+        run.norm = choose_norm(100 * counts, 1, access.n_records, run.d, access.mu_left)
         whole = adaptive._whole(run)
-        whole.look(run.budget.mu_left, run.budget, run.entropy)
+        whole.look(access.mu_left)
         return whole
 
     monkeypatch.setattr(adaptive, "_released", look)
