@@ -33,6 +33,10 @@ SHARED = {
 
 HEADING = re.compile(r"^## Step (\d+): \S.*$")
 COMMENT = re.compile(r"^# proof: step (\d+)$")
+# The kernel has statistics of many pages in one place, and names the page.
+KERNEL = (f"{PACKAGE}/kernel/queries.py", f"{PACKAGE}/kernel/scores.py")
+KERNEL += (f"{PACKAGE}/kernel/session.py",)
+NAMED = re.compile(r"^# proof: (\w+), step (\d+)$")
 
 
 def proved_code(root: Path) -> dict[str, list[Path]]:
@@ -71,6 +75,21 @@ def steps_in_code(paths: list[Path]) -> tuple[set[int], list[str]]:
     return steps, unreadable
 
 
+def steps_in_kernel(root: Path) -> tuple[dict[str, set[int]], list[str]]:
+    """Steps of each page that the kernel names, and comments about proofs that name none."""
+    steps: dict[str, set[int]] = {}
+    unreadable = []
+    for module in (root / name for name in KERNEL if (root / name).exists()):
+        for number, line in enumerate(module.read_text().splitlines(), 1):
+            comment = line[line.index("#") :] if "# proof" in line else ""
+            match = NAMED.match(comment)
+            if match:
+                steps.setdefault(match[1], set()).add(int(match[2]))
+            elif comment:
+                unreadable.append(f"{module.name}:{number}: {comment!r}")
+    return steps, unreadable
+
+
 def steps_in_page(page: Path) -> tuple[list[int], list[str]]:
     """Numbers of the step headings in order, and headings that look like steps but are not."""
     steps, unreadable = [], []
@@ -85,9 +104,12 @@ def steps_in_page(page: Path) -> tuple[list[int], list[str]]:
 
 def proof_problems(root: Path) -> list[str]:
     """What is missing between code and proof pages, in words; empty if all is well."""
-    problems = []
+    kernel, unreadable = steps_in_kernel(root)
+    problems = [f"unreadable proof comment: {where}" for where in unreadable]
+    problems += [f"{name} has no proof" for name in sorted(kernel.keys() - proved_code(root))]
     for name, paths in proved_code(root).items():
         named, problems_in_code = steps_in_code(paths)
+        named |= kernel.get(name, set())
         problems += [f"unreadable proof comment: {where}" for where in problems_in_code]
         page = root / "docs" / "proofs" / f"{name}.md"
         if not page.exists():

@@ -19,13 +19,23 @@ LAST = '    "multiscale = paper.room:MULTISCALE",\n'
 PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1")
 
 
+AT_THE_END = "# at the end of "
+
+
 def named_files() -> dict[str, str]:
     found = {}
     for block in PAGE:
         first = block.text.splitlines()[0]
-        if block.language == "python" and first.startswith("# "):
+        if block.language == "python" and first.startswith("# ") and AT_THE_END not in first:
             found[first.removeprefix("# ")] = block.text
     return found
+
+
+def query() -> tuple[str, str]:
+    """The file that gets the query, and the query."""
+    (text,) = [block.text for block in PAGE if block.text.startswith(AT_THE_END)]
+    first, _, rest = text.partition("\n")
+    return first.removeprefix(AT_THE_END), rest
 
 
 def lines_of_use() -> tuple[str, str]:
@@ -46,6 +56,8 @@ def tree(tmp_path_factory):
         path = tree / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    place, text = query()
+    (tree / place).write_text((tree / place).read_text() + "\n\n" + text)
     listed = (tree / LIST).read_text()
     assert listed.count(LAST) == 1
     line, _ = lines_of_use()
@@ -87,6 +99,12 @@ def test_its_own_test_passes(run):
     """Among it that a third of the noise is caught by the audit."""
     found = run("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/mechanisms")
     assert "4 passed" in found
+
+
+def test_its_query_is_attacked_by_itself(run):
+    attack = str(ROOT / "tests" / "kernel" / "test_queries.py")
+    found = run("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", attack, "-k", "SquaredS")
+    assert "6 passed" in found
 
 
 def test_it_is_used_as_the_page_says(run):
@@ -132,6 +150,8 @@ def test_its_proof_has_the_steps_that_its_code_names(tree):
     (tree / "variances.md").write_text(proof)
     named, unreadable = steps_in_code([tree / "src" / "hushcov" / "mechanisms" / "variances.py"])
     assert not unreadable
+    assert "# proof: variances, step 1\n" in query()[1]
+    named.add(1)  # in the kernel
     proved, unreadable = steps_in_page(tree / "variances.md")
     assert not unreadable
     assert proved == [1, 2, 3]
@@ -142,7 +162,7 @@ def test_its_proof_has_the_steps_that_its_code_names(tree):
 def test_it_is_written_as_the_house_asks(tree):
     """The linter's rules, and lines as the formatter makes them."""
     (tree / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
-    ours = "lint.isort.known-first-party=['hushcov']"
+    ours = "lint.isort.known-first-party=['hushcov','hushcov_lab','sessions']"
     files = [str(Path(name)) for name in named_files()]
     for arguments in (["check", "--config", ours], ["format", "--diff"]):
         command = [sys.executable, "-m", "ruff", *arguments, "--no-cache", *files]

@@ -26,7 +26,6 @@ from hushcov.exceptions import (
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.kernel.grids import Bounds
-from hushcov.kernel.session import Session
 from hushcov.mechanisms.room import SCALES, MechanismPlan
 from hushcov.planning.registry import check_memory, check_told, with_missing
 from hushcov.predicting import Forecast
@@ -34,6 +33,7 @@ from hushcov.release import Release
 from hushcov.steps import Prepared, Stage
 
 if TYPE_CHECKING:
+    from hushcov.kernel.session import Session
     from hushcov.candidates import Candidates
     from hushcov.kernel.transforms import Transforms
 
