@@ -15,7 +15,7 @@ from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 
 if TYPE_CHECKING:
-    from hushcov.kernel.records.transforms import Transform
+    from hushcov.kernel.transforms import Transform
 
 #: Features up to which a question may be asked of all of them.
 MOST_ASKED = 20_000

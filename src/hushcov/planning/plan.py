@@ -33,8 +33,8 @@ from hushcov.release import Release
 from hushcov.steps import Prepared, Stage
 
 if TYPE_CHECKING:
-    from hushcov.kernel.session import Session
     from hushcov.candidates import Candidates
+    from hushcov.kernel.session import Session
     from hushcov.kernel.transforms import Transforms
 
 
