@@ -131,7 +131,7 @@ def _keep_types_apart(made: Any) -> None:
 def intrinsic(function: Callable[..., Any]) -> Any:
     """For use in compiled code: what `function` says of types and machine code (see numba)."""
 
-    def make(function: Any) -> Any:
+    def make(function: Any, _: bool) -> Any:
         from numba.extending import intrinsic as numba_intrinsic
 
         return numba_intrinsic(function)

@@ -15,7 +15,7 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.queries import (
     BoundedSums,
-    CompleteCount,
+    CompleteRows,
     Gram,
     NormCounts,
     PairSigns,
@@ -100,7 +100,7 @@ def test_a_reserve_is_for_as_many_queries_as_were_charged():
     first, second = (reserve.measure(ScaleCounts(4)).integers for _ in range(2))
     assert not np.array_equal(first, second)
     with pytest.raises(PrivacyConditionError, match="charged for"):
-        reserve.measure(CompleteCount())
+        reserve.measure(CompleteRows())
     assert len(session.transcript) == 1
 
 
@@ -180,12 +180,12 @@ def test_a_count_of_complete_records_reads_the_octaves_that_follow(passes):
     rows[::7, 1] = np.nan
     session = session_of(ArrayRecords(rows).with_gaps()).view(views.complete())
     octaves = SignedOctaves(np.zeros(4), np.zeros(4), np.arange(4))
-    noisy = session.measure(CompleteCount(octaves), 3.0)
+    noisy = session.measure(CompleteRows(octaves), 3.0)
     assert abs(int(noisy.integers[0]) - (400 - 58)) <= 5
     n = len(passes)
     session.measure(octaves, 1.0)
     assert len(passes) == n
-    alone = session_of(ArrayRecords(rows).with_gaps()).measure(CompleteCount(), 3.0)
+    alone = session_of(ArrayRecords(rows).with_gaps()).measure(CompleteRows(), 3.0)
     assert alone.integers == noisy.integers
 
 

@@ -51,7 +51,7 @@ def counted_by(counting, records, entropy, units=None):
 def share_of(records, parameters, entropy):
     """The share of complete records, however few there are."""
     session = session_of(records, entropy=entropy)
-    query, noise = queries.CompleteCount(), (parameters.sigma,)
+    query, noise = queries.CompleteRows(), (parameters.sigma,)
     noisy = session.measure(query, parameters.cost, deviations=noise)
     return CompleteCount(int(noisy.integers[0]), parameters)
 

@@ -16,7 +16,6 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
-from hushcov.kernel.session import Session
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.mechanisms.gaussian.mechanism import (
     gaussian_parameters,
@@ -127,6 +126,8 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
             puts the bound on the norm of records where it suits another number of them, and many
             more records than declared may not fit into integers.
         """
+        from hushcov.kernel.session import Session
+
         statistics = self._held(statistics)
         with self._fresh():
             self._check_ledger()

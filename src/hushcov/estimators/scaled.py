@@ -26,7 +26,6 @@ from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_count
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
-from hushcov.kernel.session import Session, unwrap
 from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
 from hushcov.planning.registry import LARGEST_DENSE, check_memory
 from hushcov.release import Release
@@ -334,6 +333,8 @@ class ScaledCovariance(PrivateCovariance):
         # Options that are refused whatever the number of records are refused before the charge.
         self._plan(request, _TRIAL_RECORDS, records.n_features)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER)
+        from hushcov.kernel.session import Session, unwrap
+
         budget = counting.budget(private=entropy.private)
         with self._charged(budget.certificate, counting.epsilon):
             rows, units = whose.prepared(records)
@@ -395,6 +396,8 @@ class ScaledCovariance(PrivateCovariance):
         )
 
     def _run(self, opened: OpenedRecords, plan: Plan) -> Self:
+        from hushcov.kernel.session import Session
+
         opened.check_plan(plan)
         given = source_of(opened.records).memory
         if given is not None:

@@ -150,7 +150,7 @@ class UnitSizes(LaplaceQuery):
 
 
 @dataclass(frozen=True, eq=False)
-class CompleteCount(Query):
+class CompleteRows(Query):
     """The number of records that miss no value; `source` counts them once in every row."""
 
     source: SignedOctaves | None = None

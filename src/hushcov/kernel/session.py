@@ -28,7 +28,7 @@ from hushcov.kernel.noise.laplace import discrete_laplace
 from hushcov.kernel.noise.normal import rounded_normal
 from hushcov.kernel.noise.symmetric import NOISE_STRIP, symmetric_noise
 from hushcov.kernel.queries import (
-    CompleteCount,
+    CompleteRows,
     LaplaceQuery,
     NormCounts,
     PairSigns,
@@ -68,7 +68,7 @@ class Noisy:
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class TranscriptLine:
     """One line of a transcript: what was asked, the part of the release, its cost and its noise.
 
     `cost` is that of one record: a time on the clock of the budget, or an event beside it. `noise`
@@ -87,7 +87,7 @@ class _State:
 
     budget: Budget
     generator: np.random.Generator
-    transcript: list[Entry] = field(default_factory=list)
+    transcript: list[TranscriptLine] = field(default_factory=list)
     # Exact numbers that are read once and released several times, or later, for as long as somebody
     # holds the query; with the very records that they are of, as a view has other sums.
     sums: _Kept = field(default_factory=weakref.WeakKeyDictionary)
@@ -184,7 +184,7 @@ class Session:
         return {"mu": budget.mu, "late": budget.late, "rate": budget.rate}
 
     @property
-    def transcript(self) -> tuple[Entry, ...]:
+    def transcript(self) -> tuple[TranscriptLine, ...]:
         """Everything that was charged, in its order."""
         return tuple(self._state.transcript)
 
@@ -373,7 +373,7 @@ class Session:
     def _note(self, query: Any, noise: tuple[float, ...]) -> None:
         """Write the last charge down."""
         part, cost = self._state.budget.charges[-1]
-        self._state.transcript.append(Entry(type(query).__name__, part, cost, noise))
+        self._state.transcript.append(TranscriptLine(type(query).__name__, part, cost, noise))
 
     def _noised(self, query: Query, deviations: tuple[int, ...]) -> IntArray:
         """Return the exact integers of a query plus noise, which was charged."""
@@ -390,7 +390,7 @@ class Session:
 
     def _exact(self, query: Query) -> IntArray:
         """Return exact integers that nobody else holds."""
-        if isinstance(query, CompleteCount) and query.source is not None:
+        if isinstance(query, CompleteRows) and query.source is not None:
             self.read(query.source)  # which is measured next
             return query.derived(self._held(query.source))
         return query.exact(self._records)

@@ -26,7 +26,6 @@ from hushcov.exceptions import (
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.kernel.grids import Bounds
-from hushcov.kernel.session import Session
 from hushcov.mechanisms.plan import SCALES, MechanismPlan
 from hushcov.planning.registry import check_candidates, check_memory, with_missing
 from hushcov.predicting import Forecast
@@ -35,6 +34,7 @@ from hushcov.steps import Prepared, Stage
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.kernel.session import Session
     from hushcov.kernel.transforms import Transforms
 
 

@@ -21,7 +21,6 @@ from hushcov._plugins import installed_plugins, load_plugin, require_plugin
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.memory import default_block_rows
 from hushcov.predicting import REFERENCE_MODELS, Forecast, reference
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def fit_memory(
     have the records, so that this process holds their sums alone, one at a time. `memory` are bytes
     that were given to the copy, of which as many rows as fit are kept.
     """
-    from hushcov.kernel.memory import copy_bytes, early_signs
+    from hushcov.kernel.memory import copy_bytes, default_block_rows, early_signs
 
     rows = default_block_rows(n_features)
     chosen = named(mechanism)

@@ -51,7 +51,7 @@ class CompleteParameters(Stage):
         """
         session, count = prepared.session.view(views.complete()), self.n_records
         if self.sigma:
-            query, noise = queries.CompleteCount(prepared.wanted), (self.sigma,)
+            query, noise = queries.CompleteRows(prepared.wanted), (self.sigma,)
             noisy = session.measure(query, self.cost, self.released, deviations=noise)
             count = int(noisy.integers[0])  # proof: step 1
         released = CompleteCount(count, self)
