@@ -46,12 +46,9 @@ NOT_RUN = {
             *(f"benchmarks/studies/{name}.py" for name in ("collinear", "completion", "dong")),
             *(f"benchmarks/studies/{name}.py" for name in ("components", "error_estimate")),
             *(f"benchmarks/studies/{name}.py" for name in ("genotypes", "known_band", "linkage")),
-            *(
-                f"benchmarks/studies/{name}.py"
-                for name in ("lq_rates", "nothing_known", "raw_tables")
-            ),
+            *(f"benchmarks/studies/{name}.py" for name in ("nothing_known", "raw_tables")),
             *(f"benchmarks/studies/{name}.py" for name in ("questions", "ridge", "means")),
-            *(f"benchmarks/studies/{name}.py" for name in ("units", "synthetic")),
+            "benchmarks/studies/synthetic.py",
             *("examples/glucose_tables.py", "examples/ld.py"),
         ],
         LONG,
@@ -141,6 +138,16 @@ def real_tables(page: str, printed: str) -> None:
             assert 1 / 1.7 <= float(best[names[name]]) / float(other) <= 1.7, name
 
 
+def rows_of_people(page: str, printed: str) -> None:
+    """Medians of three releases within a factor of 1.7, in lines of the page's order."""
+    found = [numbers(line) for line in printed.splitlines() if line.startswith("| default |")]
+    for (_, *cells), (first, _, *rest) in zip(
+        page_table(page, "| rows of a person"), found, strict=True
+    ):
+        for mine, theirs in zip(map(float, cells), (first, *rest), strict=True):
+            assert 1 / 1.7 <= theirs / mine <= 1.7, (cells, found)
+
+
 EXAMPLES, RESEARCH = "examples.md", "research.md"
 TABLES = "flights,flights-prepared,weather,digits,breast-cancer"
 #: Page, command as it is there (or its default records), and what must agree.
@@ -169,6 +176,21 @@ CHECKED: list[tuple[str, str, list[Callable[[str, str], None]]]] = [
         RESEARCH,
         f"python benchmarks/studies/unknown_structure.py --tables {TABLES} --repetitions 3",
         [real_tables],
+    ),
+    (
+        RESEARCH,
+        "python benchmarks/studies/units.py --only default",
+        [rows_of_people],
+    ),
+    (
+        RESEARCH,
+        "python benchmarks/studies/lq_rates.py --powers 0,0.3,0.5",
+        [
+            Said("| 0 | -1.02 | -1.00 | 0.59 |", "signs, q = 0, slope over n: ours", -1.2, -0.85),
+            Said("| 0 | -1.02 | -1.00 | 0.59 |", "signs, q = 0, slope over d: ours", 0.45, 0.75),
+            Said("| 0.3 | -0.70 |", "signs, q = 0.3, slope over n: ours", -0.85, -0.55),
+            Said("| 0.5 | -0.64 |", "signs, q = 0.5, slope over n: ours", -0.8, -0.5),
+        ],
     ),
     (
         RESEARCH,
@@ -201,6 +223,16 @@ CHECKED: list[tuple[str, str, list[Callable[[str, str], None]]]] = [
     ),
     (
         EXAMPLES,
+        "python examples/gene_expression.py --records 10000",
+        [Said("with 366 to 390 of the 414", "edges, with", 366, 390)],
+    ),
+    (
+        EXAMPLES,
+        "python examples/gene_expression.py --records 5000",
+        [Said("5,000: finds nothing", "A graph of", 0, 0)],
+    ),
+    (
+        EXAMPLES,
         "python examples/portfolio.py",
         [
             Said("| the release | 1.40 |", "the release", 1.37, 1.43),
@@ -214,6 +246,11 @@ CHECKED: list[tuple[str, str, list[Callable[[str, str], None]]]] = [
         EXAMPLES,
         "python examples/survey.py",
         [Said("all 6 scales", "(adjusted Rand index):", 0.97, 1)],
+    ),
+    (
+        EXAMPLES,
+        "python examples/survey.py --records 2000",
+        [Said("2,000: scales fall apart", "(adjusted Rand index):", 0, 0.5)],
     ),
     (
         EXAMPLES,
