@@ -72,16 +72,12 @@ def compiled(function: Function, *, any_order: bool = False) -> Function:
     def make(function: Any, called_by_python: bool) -> Any:
         import numba
 
-        options: dict[str, Any] = {"fastmath": {"reassoc"}} if any_order else {}
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+        if any_order:
+            options["fastmath"] = {"reassoc"}
         if not called_by_python:
             options |= {"no_cpython_wrapper": True, "forceinline": True}
-        made = numba.njit(
-            cache=called_by_python,
-            nogil=True,
-            error_model="numpy",
-            no_cfunc_wrapper=True,
-            **options,
-        )(function)
+        made = numba.njit(cache=called_by_python, **options)(function)
         if called_by_python:
             _keep_types_apart(made)
         return made

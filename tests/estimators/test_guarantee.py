@@ -97,6 +97,6 @@ def test_a_release_is_certified_before_it_is_drawn(monkeypatch):
     plan = estimator.fit_plan(len(RECORDS), D)
     costly = dataclasses.replace(plan.chosen.parameters, mu=10 * plan.chosen.parameters.mu)
     careless = dataclasses.replace(plan.chosen, parameters=costly)
-    monkeypatch.setattr("hushcov.mechanisms.screened.values.sign_scores", None)
+    monkeypatch.setattr("hushcov.kernel.session.gumbel_top", None)
     with pytest.raises(PrivacyConditionError, match="transcript_epsilon must be at most epsilon"):
         estimator.fit_planned(RECORDS, dataclasses.replace(plan, chosen=careless))

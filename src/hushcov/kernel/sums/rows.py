@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import compiled, intrinsic, run_parts, threads
+from hushcov._compiled import Function, compiled, intrinsic, run_parts, threads
 from hushcov.kernel.grids import INSIDE
 
 _SMALLEST_PART = 2**14  # values; fewer are summed before a thread wakes up
@@ -215,7 +215,7 @@ def row_parts(block: FloatArray, most: int) -> list[FloatArray]:
     return np.array_split(block, number) if number > 1 else [block]
 
 
-def exact_reduction(function: Any) -> Any:
+def exact_reduction(function: Function) -> Function:
     """Compile a sum of integers in doubles: exact in any order, so any order may be taken."""
     return compiled(function, any_order=True)
 
