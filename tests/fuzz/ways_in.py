@@ -29,6 +29,7 @@ from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import CompleteRecords, Records
+from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.counts import count_complete, log2_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.signs import sign_gram
@@ -398,11 +399,11 @@ def _used_before(source: Any, how: How) -> Sums:
         lambda: est.fit(other),
     )[how.choices % 3]
 
-    def release(plan: Any, records: Any, budget: Any, entropy: Any) -> Any:
+    def release(plan: Any, session: Any) -> Any:
         neighbours = plan.request.neighbours
         if (neighbours.relation, neighbours.most_rows) != ("replace", 1):
             raise AssertionError("a plan for other neighbours is run on these records")
-        found.append(summed(records, how))
+        found.append(summed(unwrap(session)[0], how))
         raise _Enough("enough")
 
     with warnings.catch_warnings():

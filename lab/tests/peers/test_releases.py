@@ -18,8 +18,8 @@ from scipy import special
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs
 from hushcov.kernel.accounting import ADD_REMOVE, Neighbours, Pure
-from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.kernel.session import Session
+from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.release import Release
 from hushcov.tables.sources import open_records
