@@ -65,7 +65,7 @@ def test_refusals_write_nothing(run):
         ("-n", "10", "-o", "out/a.csv"): (2, "output must lie outside the release"),
         ("-n", "10", "-o", "a.csv", "--codebook", "none.csv"): (6, "none.csv does not exist"),
         ("-o", "a.csv"): (2, "Missing option '-n'"),
-        ("-n", "10", "--no-psd"): (2, "--no-psd is for a matrix"),
+        ("-n", "10", "--no-psd"): (2, "--psd is for a matrix"),
     }
     for args, (code, text) in cases.items():
         result = run("export", "out", "--to", "rows", *args)
