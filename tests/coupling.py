@@ -112,7 +112,7 @@ class Chosen(np.ndarray):
         if out is None:
             return noisy
         out[0][...] = noisy
-        return out[0]
+        return out[0].view(np.ndarray)  # noise no more
 
 
 def coupled(release: Callable[[Any], Any], first: Any, second: Any) -> tuple[Any, Any]:

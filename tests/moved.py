@@ -108,7 +108,7 @@ class _Noise(np.ndarray):
         if out is None:
             return released
         out[0][...] = released
-        return out[0]
+        return out[0].view(np.ndarray)  # noise no more
 
 
 def shares(monkeypatch, release, first, second, events):

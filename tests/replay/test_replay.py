@@ -34,7 +34,6 @@ from hushcov.kernel.records.base import CountedRecords, GroupedRecords, Partitio
 from hushcov.kernel.records.units import Units
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.mechanisms.gaussian import mechanism as gaussian
 from hushcov.paper import mechanism as multiscale
 from hushcov.steps.counting import Counting
 from hushcov.tables import cluster, codebook, units
@@ -182,13 +181,16 @@ def uncharged(self, *given, **named):
     """Spend nothing."""
 
 
+def charged_half(function, self, mu, part=None):
+    function(self, mu / 2, part)
+
+
 def every_row_a_unit(function, found):
     return np.arange(len(found))
 
 
-def exact_number(function, self, n_rows, neighbours, budget, entropy):
-    found = function(self, n_rows, neighbours, budget, entropy)
-    return replace(found, released=n_rows)
+def exact_number(function, self, access, neighbours):
+    return replace(function(self, access, neighbours), released=access.n_records)
 
 
 def largest(records):
@@ -254,13 +256,8 @@ FAULTS = {
     "a rung decides by its true scores": (
         *(ladder, {}, session, "rounded_normal", instead(no_noise), "charged for has no noise"),
     ),
-    "a look that is not charged": (
-        flipped,
-        GAUSSIAN,
-        Budget,
-        "gaussian",
-        instead(uncharged),
-        MOVES,
+    "half of a measurement is charged": (
+        *(flipped, GAUSSIAN, Budget, "gaussian", around(charged_half), MOVES),
     ),
     "a unit of six counts as six": (
         *(units_of_six, GAUSSIAN, units, "number_identifiers", around(every_row_a_unit), MOVES),
@@ -435,7 +432,7 @@ def test_a_first_fit_that_takes_long_is_no_fault(tmp_path, monkeypatch):
 
 def test_a_failure_is_a_small_table(tmp_path, monkeypatch):
     """Hypothesis comes down to three rows, of which one is odd."""
-    monkeypatch.setattr(gaussian, "row_bounded_gram", unclipped)
+    monkeypatch.setattr(queries, "row_bounded_gram", unclipped)
     tables = st.builds(
         Case,
         st.just("gaussian"),

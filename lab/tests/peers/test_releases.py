@@ -18,6 +18,7 @@ from scipy import special
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs
 from hushcov.kernel.accounting import ADD_REMOVE, Neighbours, Pure
+from hushcov.kernel.session import Session
 from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.release import Release
@@ -192,6 +193,11 @@ def test_what_steps_before_take_comes_off_the_budget(name):
     assert math.hypot(0.1, *made.mus(p)) == pytest.approx(p.budget().mu, rel=1e-6)
 
 
+def session_on(records, parameters):
+    """A session that must refuse before it draws."""
+    return Session(records, parameters.budget(private=False), UNTOUCHABLE)
+
+
 @each
 def test_too_little_noise_is_refused_before_it_is_drawn(name):
     made = MECHANISMS[name]
@@ -200,7 +206,7 @@ def test_too_little_noise_is_refused_before_it_is_drawn(name):
         weak = replace(p, **{field: change(getattr(p, field)) for field, change in weaker.items()})
         unread = Untouchable(10_000, 6) if name.startswith("separate") else open_records(RECORDS)
         with pytest.raises(PrivacyConditionError, match=r"epsilon|room"):
-            made.release(unread, np.ones(6), weak, UNTOUCHABLE)
+            made.release(session_on(unread, weak), np.ones(6), weak)
 
 
 @each
@@ -216,19 +222,17 @@ def test_what_cannot_be_released_is_refused_before_noise_is_drawn(name):
     made, records = MECHANISMS[name], open_records(RECORDS)
     p = made.plan(made.inputs())
     with pytest.raises(DataError, match="7: declare"):
-        made.release(Untouchable(10_000, 7), np.ones(7), p, UNTOUCHABLE)
+        made.release(session_on(Untouchable(10_000, 7), p), np.ones(7), p)
     with pytest.raises(DataError, match="as declared"):
-        made.release(open_records(RECORDS[:9_999]), np.ones(6), p, UNTOUCHABLE)
+        made.release(session_on(open_records(RECORDS[:9_999]), p), np.ones(6), p)
     for scale in (np.ones(6) * np.nan, -np.ones(6), np.full(6, 1e-200)):
         with pytest.raises(ParameterError, match="feature_scale"):
-            made.release(records, scale, p, UNTOUCHABLE)
+            made.release(session_on(records, p), scale, p)
     with pytest.raises(DataError, match="features"):
-        made.release(records, np.ones(5), p, UNTOUCHABLE)
-    with pytest.raises(ParameterError, match="entropy"):
-        made.release(records, np.ones(6), p, np.random.default_rng(0))
+        made.release(session_on(records, p), np.ones(5), p)
     broken = np.where(RECORDS[77, 3] == RECORDS, np.nan, RECORDS)
     with pytest.raises(DataError, match="finite"):
-        made.release(open_records(broken), np.ones(6), p, UNTOUCHABLE)
+        made.release(session_on(open_records(broken), p), np.ones(6), p)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ def test_a_release_is_symmetric_near_the_truth_and_told_apart_by_its_seed(name, 
     made = MECHANISMS[name]
     p = made.plan(made.inputs())
     release, again, other = (
-        made.release(open_records(RECORDS), SCALE, p, seeded(seed)) for seed in (0, 0, 1)
+        made.release(certified(RECORDS, p, seeded(seed)), SCALE, p) for seed in (0, 0, 1)
     )
     np.testing.assert_array_equal(release.integers, release.integers.T)
     np.testing.assert_array_equal(release.integers, again.integers)

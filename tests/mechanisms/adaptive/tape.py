@@ -82,7 +82,7 @@ class Noise(np.ndarray):
         if out is None:
             return released
         out[0][...] = released
-        return out[0]
+        return out[0].view(np.ndarray)  # noise no more
 
 
 def others(n, d):

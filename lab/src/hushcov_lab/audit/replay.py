@@ -443,7 +443,7 @@ class _Noise(np.ndarray[Any, Any]):
         if not options.get("out"):
             return noisy
         options["out"][0][...] = noisy
-        return options["out"][0]
+        return options["out"][0].view(np.ndarray)  # noise no more
 
 
 class _NoiseNumber(int):
