@@ -320,8 +320,8 @@ TABLE = (
         "number",
         "--marginals",
         "Share of the budget from which quantiles of every column are released, such as 0.05, so "
-        "that synthetic rows ('hushcov synthesize') have the shapes of the columns.  [default: "
-        "none]",
+        "that synthetic rows ('hushcov export --to rows') have the shapes of the columns.  "
+        "[default: none]",
         metavar="SHARE",
         type="float, optional",
         limits={"above": 0, "at_most": 0.5},

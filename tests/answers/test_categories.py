@@ -17,8 +17,6 @@ from hushcov.kernel.transforms import Transform
 from hushcov.release.document import Making
 from hushcov.release.findings import released_pairs
 from hushcov.release.view import NONZERO, view
-from hushcov.report.layout import graph
-from hushcov.report.pages import subject_of
 from hushcov.text.description import counted_facts, describe
 
 SHARES = np.array([0.5, 0.3, 0.2])
@@ -166,9 +164,6 @@ def test_pairs_of_levels_are_in_the_matrix_and_in_no_list():
     untold = replace(release, noise_sd=None, making=Making())
     assert view(untold).rule == "strongest"
     assert not set(view(untold).found.places) & set(within)
-    drawn = graph(subject_of(release))
-    assert drawn is not None
-    assert not {pair for pair, *_ in drawn.edges} & set(within)
 
 
 def test_associations_are_differences_of_means():

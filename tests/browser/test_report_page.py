@@ -233,20 +233,13 @@ def test_everything_is_reached_with_the_tab_key(open_page, report):
 
 
 @pytest.mark.slow
-def test_names_are_text_graphs_light_up_and_variances_are_found(open_page, report):
+def test_names_are_text_and_variances_are_found(open_page, report):
     page = open_page(report)
     page.locator("summary").evaluate_all("all => all.forEach((each) => each.click())")
     assert page.title() == "Private covariance of 40 features"
     assert page.locator("img").count() == 0
     assert HOSTILE in page.locator("#largest").inner_text()
     assert HOSTILE in page.locator("#pairs").inner_text()
-    node = page.locator('.node[data-node="0"] circle')
-    node.scroll_into_view_if_needed()
-    node.hover()
-    near = page.locator(".node.near").evaluate_all("all => all.map((each) => each.dataset.node)")
-    assert sorted(near) == ["0", "1", "39"]
-    assert page.locator(".edge.near").count() == 2
-    assert page.locator(".graph .node text").count() == 8
     page.fill("#variance-find", "FEATURE 1")
     assert page.locator("#variance-rows tr:visible").count() == 10
     assert "feature 10" in page.locator("#variance-rows").inner_text()

@@ -160,8 +160,8 @@ def test_a_reader_that_leaves_ends_it_quietly(tmp_path):
     assert answer.stdout.strip() in {"0", "141"}
 
 
-# The script of a shell is no data, and neither are questions nor a tour of other commands.
-NO_JSON = {"completion", "demo", "start"}
+# Questions and a tour of other commands are no data.
+NO_JSON = {"demo", "start"}
 
 
 def _all_commands():
@@ -202,13 +202,6 @@ def test_every_option_says_what_it_is(name):
     for parameter in EVERY[name].params:
         if isinstance(parameter, click.Option):
             assert parameter.help or parameter.show_default, parameter.name
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_scripts_of_shells(run, shell):
-    script = run("completion", shell).stdout
-    assert f"_HUSHCOV_COMPLETE={shell}_complete" in script
-    assert "%(" not in script
 
 
 def _completed(words: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`hushcov plan`: its tables, the designs in words, the smallest n, JSON, figure and bad input.
+"""`hushcov plan`: its tables, the designs in words, the smallest n, JSON and bad input.
 
 Most runs use forecasts with a known answer, errors proportional to 1 / n.
 """
@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from command_line import words
 from hushcov import PrivateSparseCovariance, planning
@@ -106,7 +105,7 @@ def test_rows_and_columns_and_the_design_of_the_best(planned):
     assert _rows(text, "200,000")[0][:6] == ["200,000", "*0.01", "0.02", "0.03", "0.1", "~0.4"]
     words = " ".join(text.split())
     assert "10 features, row sparsity 2, epsilon 1," in words
-    assert "'hushcov plan --refine'" in words
+    assert "'hushcov plan --mechanism multiscale'" in words
     assert "Mean known. Scales unknown" in words
     assert "The design of" not in text
     text = planned("--records", 20_000)
@@ -138,16 +137,13 @@ def test_what_is_not_known_is_said(run, planned, known, words):
 def test_multiscale_is_searched_only_if_asked_and_never_best_when_rough(planned, monkeypatch):
     planned("--records", 1000, "--records", 2000)
     assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {True}
-    for options in (("--refine",), ("--mechanism", "multiscale")):
-        planned.asked.clear()
-        text = planned("--records", 1000, "--records", 2000, *options)
-        assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {False}
-        assert "~" not in text
+    planned.asked.clear()
+    text = planned("--records", 1000, "--records", 2000, "--mechanism", "multiscale")
+    assert {rough for _, name, rough in planned.asked if name == "multiscale"} == {False}
+    assert "~" not in text
     monkeypatch.setitem(ONE, "multiscale", 20)
     text = planned("--records", 20_000, "--records", 40_000)
     assert _rows(text, "20,000")[0][1:6] == ["*0.1", "0.2", "0.3", "1", "~0.002"]
-    text = planned("--records", 20_000, "--records", 40_000, "--refine")
-    assert _rows(text, "20,000")[0][1:6] == ["0.1", "0.2", "0.3", "1", "*0.001"]
 
 
 def test_mechanisms_can_be_chosen(planned):
@@ -287,16 +283,6 @@ def test_if_nothing_can_be_planned_the_reason_is_the_answer(refused, monkeypatch
 
     monkeypatch.setattr(Request, "divide", refuse)
     assert refused(4, "plan", *PUBLIC, "--records", 50) == "delta must be above 1e-5"
-
-
-def test_a_figure_is_drawn_or_refused_before_the_work(refused, planned):
-    line = refused(6, "plan", *PUBLIC, "--figure", "nowhere/plan.png")
-    assert line.startswith("nowhere: No such file or directory")
-    assert "is a directory" in refused(2, "plan", *PUBLIC, "--figure", ".")
-    assert planned.asked == []
-    text = planned("--figure", "plan.png", "--target-error", 0.5)
-    assert "written: plan.png" in text
-    assert imread("plan.png")[..., :3].std() > 0.05
 
 
 @pytest.mark.parametrize(

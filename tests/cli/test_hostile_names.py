@@ -69,7 +69,7 @@ def test_no_name_is_obeyed_on_the_command_line(run, fitted):
         "components": ["ask", "components", "release"],
         "partial": ["ask", "partial", "release"],
         "association": ["ask", "association", "release", f"c{SIGNS[0]}", PLAIN[8]],
-        "synthesize": ["synthesize", "release", "-n", "20", "-o", "rows.csv"],
+        "rows": ["export", "release", "--to", "rows", "-n", "20", "-o", "rows.csv"],
         "export": ["export", "release", "--to", "csv", "-o", "pairs"],
         "lavaan": ["export", "release", "--to", "lavaan", "--features", PLAIN[8], "-o", "lavaan"],
         "report": ["report", "release", "-o", "page.html"],

@@ -14,7 +14,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(e[-+]?\d+)?")
 # What these print depends on noise that nobody knows, so that numbers are not compared.
-_NOISY = ("ask", "demo", "export", "fit", "report", "show", "synthesize")
+_NOISY = ("ask", "demo", "export", "fit", "report", "show")
 _FAILED = "hushcov: error:"
 _RUN_ELSEWHERE = ("hushcov demo",)  # takes seconds, and is run by tests/cli/test_cli_start.py
 

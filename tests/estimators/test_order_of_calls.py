@@ -161,7 +161,7 @@ ASKS = {
     "log_likelihood": lambda est: fit(est).log_likelihood(X[:3]),
     "mahalanobis": lambda est: fit(est).mahalanobis(X[:3]),
     "pairs": lambda est: fit(est).pairs(),
-    "plot": lambda est: fit(est).plot("heat"),
+    "plot": lambda est: fit(est).plot(),
     "synthesize": lambda est: fit(est).synthesize(3, random_state=1).table(),
     "partial_correlations": lambda est: fit(est).partial_correlations(),
     "regression": lambda est: fit(est).regression(0),

@@ -10,22 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from . import cases, neighbours
-from .cases import KINDS, Finding
-from .ways_in import WAYS
-
-
-def run_case(kind: str, number: int, folder: Path) -> str:
-    """Run a hostile case, or one of neighbours in the place of one record."""
-    if kind != "neighbours":
-        return cases.run_case(kind, number, folder)
-    name, odd = neighbours.PAIRS[number % len(neighbours.PAIRS)]
-    try:
-        return neighbours.run_case(WAYS[name], odd, number, folder)
-    except Finding as finding:
-        raise Finding(
-            f"{finding}\n{name}, {odd}: {str(finding).strip().splitlines()[-1]}"
-        ) from None
+from .cases import KINDS, Finding, run_case
 
 
 def main() -> int:
@@ -33,7 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description=__doc__)
     parser.add_argument("--cases", type=int, default=1_000)
     parser.add_argument("--start", type=int, default=0, help="number of the first case")
-    parser.add_argument("--kind", choices=(*KINDS, "neighbours"), action="append")
+    parser.add_argument("--kind", choices=tuple(KINDS), action="append")
     asked = parser.parse_args()
     kinds = asked.kind or list(KINDS)
     outcomes: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}

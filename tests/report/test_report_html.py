@@ -26,7 +26,7 @@ from hushcov.text.description import verdict
 from hushcov.text.rows import feature_rows
 
 COMPLETE = ("released", "of", "noise_sd")
-FIRST = ("largest", "correlations", "variances", "graph")
+FIRST = ("largest", "correlations", "variances")
 DETAILS = ("pairs", "spectrum", "promise", "budget", "assumed", "error")
 SECTIONS = (*FIRST, *DETAILS)
 HOSTILE = [
@@ -188,7 +188,7 @@ def test_nothing_is_loaded_from_anywhere():
 def test_all_pictures_have_names_captions_and_axes():
     page = report_page(fitted("screened").release_)
     pictures = re.findall(r"<figure>.*?</figure>", page, re.S)
-    assert len(pictures) == 3
+    assert len(pictures) == 2
     assert all(re.search("<figcaption>[A-Z]", each) for each in pictures)
     for drawn in re.findall(r"<svg[^>]*>", page):
         if 'aria-hidden="true"' in drawn:  # a sign beside words, or a bar beside its numbers
@@ -253,10 +253,7 @@ def test_extreme_numbers(changes):
     mechanism = "screened" if "selected" in changes or "parameters" in changes else "gaussian"
     release = six(**{"mechanism": mechanism} | changes)
     page = Page(report_page(release))
-    ids = [each["id"] for each in page.named("section")]
-    assert [each for each in ids if each != "graph"] == [
-        each for each in SECTIONS if each != "graph"
-    ]
+    assert [each["id"] for each in page.named("section")] == list(SECTIONS)
     visible = [value for _, each in page.elements for value in each.values() if value]
     for text in (page.text, *visible):
         assert not re.search(r"\b(nan|inf)\b", text)

@@ -58,7 +58,6 @@ def test_noise_is_said_to_be_noise(monkeypatch):
         "1 of 6 variances came out negative: noise",
         ">not found</td>",
         "Grey cells are noise, 6 pairs",
-        "Dotted grey: noise",
         "Not found means a correlation beyond 1, or none because a variance is not positive",
         "Noise hides how <bdi>2</bdi> and <bdi>3</bdi> go together: correlation not found.",
     ):

@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushcov.postprocess import released_correlations
-from hushcov.release.estimate import estimate
-from hushcov.report import figures, heat, report_page, sections, write_release_heatmap
+from hushcov.report import report_page, sections
 from hushcov.report.heat import condense_band
 from hushcov.report.pages import subject_of
 from hushcov.report.sections import Along
@@ -79,7 +77,7 @@ def test_a_page_of_very_many_features_is_small_and_has_no_map_of_all(large_page)
     assert len(large_page.encode()) < 1_500_000
     for section in ("along", "windows", "columns", "spreads"):
         assert f'<section id="{section}"' in large_page
-    for section in ("correlations", "graph", "spectrum", "variances"):
+    for section in ("correlations", "spectrum", "variances"):
         assert f'<section id="{section}"' not in large_page
     assert "hushcov show RELEASE --column NAME" in large_page
     entries = data_of(large_page)["entries"]
@@ -91,20 +89,7 @@ def test_a_page_of_very_many_features_is_small_and_has_no_map_of_all(large_page)
 
 def test_a_known_order_is_kept(release):
     page = report_page(release)
-    for section in ("along", "windows", "graph", "variances"):
+    for section in ("along", "windows", "variances"):
         assert f'<section id="{section}"' in page
     unknown = replace(release, positions=None, chromosomes=None, parameters={})
     assert '<section id="correlations"' in report_page(unknown)
-    few = released_correlations(estimate(release))[:12][:, :12]
-    figure = figures.release_heatmap(few, release.column_names[:12], in_order=True)
-    assert [each.get_text() for each in figure.axes[0].get_xticklabels()] == [
-        f"rs{i}" for i in range(1, 13)
-    ]
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_heat_maps_of_many_columns(release, tmp_path, monkeypatch, kept):
-    monkeypatch.setattr(heat, "_MOST_ORDERED", 1_000)
-    matrix = released_correlations(estimate(release))
-    path = write_release_heatmap(tmp_path / "map.png", matrix, release.column_names, in_order=kept)
-    assert path.read_bytes().startswith(b"\x89PNG")

@@ -58,7 +58,6 @@ from hushcov.kernel.grids import check_bounds, place_of
 from hushcov.kernel.transforms import check_transforms
 from hushcov.options import ALLOWED, Taker
 from hushcov.planning import check_installed, mechanisms
-from hushcov.postprocess import released_correlations
 from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report
 from hushcov.tables.codebook import Codebook, read_codebook
@@ -379,8 +378,7 @@ def _write(job: Job) -> list[tuple[str, str]]:
     kind, notes, failed = job.source.tables, dict[str, str](), dict[str, Exception]()
 
     def heat_map(draft: Path) -> list[tuple[str, str]]:
-        correlations, names = released_correlations(estimate), release.column_names
-        write_release_heatmap(draft / HEAT_MAP, correlations, names, in_order=release.in_order)
+        write_release_heatmap(draft / HEAT_MAP, release)
         return [(HEAT_MAP, "the estimated correlations as a picture")]
 
     def page(draft: Path) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import CompletionItem
 
 from hushcov import exceptions
 from hushcov._charged import stated_charges
@@ -38,7 +38,7 @@ _BROKEN_PIPE = 141  # what a shell reports for a program ended by SIGPIPE
 
 EXIT_CODES = {
     0: "done",
-    CHECK_FAILED: "a check failed (verify, audit, show, ask, report, export, synthesize)",
+    CHECK_FAILED: "a check failed (verify, audit, show, ask, report, export)",
     2: "an option is missing, unknown or outside its range",
     3: "the records cannot be used as they are",
     4: "the privacy condition does not hold: nothing was released",
@@ -85,13 +85,11 @@ COMMANDS = {
     "show": "Check a release on disk for damage, and say what it is and what it promises.",
     "ask": "Regression, prediction, components, partial correlations of a release on disk.",
     "report": "Write a release on disk up as one HTML page, for a browser.",
-    "export": "Write a release on disk for other programs: files, lavaan, psych, ...",
-    "synthesize": "Draw synthetic rows from a release on disk; a text says what they keep.",
+    "export": "Write a release on disk for other programs, or synthetic rows drawn from it.",
     "paper": "Compute the parameters of the paper's theorem, or check its claims.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "audit": "Attack every mechanism, and compare what leaks with what it claims.",
     "bench": "Measure estimators and their rivals on the same records, and draw the figures.",
-    "completion": "Print the script by which a shell completes commands and options.",
 }
 # The command of the paper, which nothing else imports, by its module.
 _PAPER = {"paper": "hushcov.paper.command"}
@@ -346,24 +344,6 @@ def cli(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
-
-
-@cli.command()
-@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")), metavar="bash|zsh|fish")
-@click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script by which a shell completes commands, options and file names.
-
-    \b
-    Examples:
-      hushcov completion bash >> ~/.bashrc
-      hushcov completion zsh >> ~/.zshrc
-      hushcov completion fish > ~/.config/fish/completions/hushcov.fish
-    """
-    kind = get_completion_class(shell)
-    assert kind is not None  # the shells above are click's own
-    script = kind(ctx.find_root().command, {}, "hushcov", "_HUSHCOV_COMPLETE")
-    click.echo(script.source_template % script.source_vars())
 
 
 def main() -> None:

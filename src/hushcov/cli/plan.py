@@ -23,14 +23,13 @@ from hushcov._plugins import installed_plugins, load_plugin, missing_plugins, re
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, counted, memory, number
 from hushcov.cli import output
-from hushcov.cli.files import candidate_words, check_paths, known_pairs
+from hushcov.cli.files import candidate_words, known_pairs
 from hushcov.cli.options import (
     INTEGER,
     JSON,
     NUMBER,
     Command,
     check_budget,
-    figure_option,
     options_of,
     settings_option,
 )
@@ -104,14 +103,8 @@ _RELATED = {
         tuple(dict.fromkeys((*planning.predicted(), *planning.candidate_mechanisms(), *_SLICES)))
     ),
     multiple=True,
-    help="What would be run; may be repeated. With these options or a figure, row sparsity 5 is "
-    " assumed where none is given.  [default: all]",
-)
-@click.option(
-    "--refine",
-    is_flag=True,
-    help="Search the best design of the multiscale mechanism, too (about 1 s for each number of "
-    "records); its figures are rough otherwise. Implied where it is named by --mechanism.",
+    help="What would be run; may be repeated. With this option, row sparsity 5 is "
+    "assumed where none is given.  [default: all]",
 )
 @click.option(
     "--target-error",
@@ -120,7 +113,6 @@ _RELATED = {
     help="Also find the smallest number of records with at most this error.",
 )
 @JSON
-@figure_option("Also draw the error against the number of records.")
 def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
     """Predict the error of a fit. No data is needed, and no budget is spent.
 
@@ -137,7 +129,7 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
     """
     check_budget(options["epsilon"], options["delta"])
     n_features, bounds, names = _known(options["n_features"], options["codebook"])
-    mechanisms, figure = options["mechanisms"], options["figure"]
+    mechanisms = options["mechanisms"]
     for name in mechanisms:
         require_plugin("slices", name, f"--mechanism {name}")
         if name in _SLICES:
@@ -155,25 +147,22 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
     if target is not None:
         cure = "it is relative to the covariance's norm, and the zero matrix has an error of 1."
         check_real("target_error", target, above=0, at_most=1, cure=cure)
-    check_paths(figure)
     able = planning.comparable(candidates)
     asked = Asked(
         request,
         n_features,
         tuple(name for name in able if not mechanisms or name in mechanisms),
-        bool(options["refine"]) or any(able[name].slow for name in mechanisms),
+        any(able[name].slow for name in mechanisms),
         options["adaptive_width"],
         target,
         options["epsilon"],
     )
-    beside = mechanisms or options["refine"] or figure or options["row_sparsity"] or candidates
+    beside = mechanisms or options["row_sparsity"] or candidates
     found, show = (_plan_mechanisms if beside else _plan_families)(asked, divided, options)
     if as_json:
         output.echo_json(asked.to_dict() | found)
         return
     show(output.console())
-    if figure is not None:
-        output.paragraph(output.console(), f"\nwritten: {figure}")
 
 
 def _known(
@@ -442,11 +431,6 @@ def _plan_mechanisms(asked: Asked, divided: Sequence[Divided], options: dict[str
     words = f"row sparsity {inputs.row_sparsity}" if known is None else known.words
     size = f"{counted(inputs.n_features, 'feature')}, {words}, epsilon {number(inputs.epsilon)}, "
     size += f"delta {number(inputs.delta)}"
-    if options["figure"] is not None:
-        from hushcov.cli.plan_figure import write_plan_figure
-
-        forecasts = {row.inputs.n_records: row.found.forecasts for row in rows}
-        write_plan_figure(options["figure"], forecasts, title=size, target_error=asked.target)
     found: dict[str, object] = {
         "plans": [_row_dict(asked, row) for row in rows],
         "designs": {name: design.to_dict() for name, design in designs.items()},
@@ -543,7 +527,7 @@ def _remarks(asked: Asked, rows: Sequence[Row]) -> Iterator[str]:
             "has no such limit."
         )
     if any(each.rough for row in rows for each in row.found.forecasts):
-        yield "~ rough: its own search was not run ('hushcov plan --refine' runs it)."
+        yield "~ rough: its own search was not run ('hushcov plan --mechanism multiscale' runs it)."
     if rows[-1].found.forecasts:
         needed = asked.memory(best[-1].mechanism, rows[-1].inputs)
         yield f"A fit by {best[-1].mechanism} {_memory_words(needed)}"

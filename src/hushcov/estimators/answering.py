@@ -370,20 +370,14 @@ class Answers:
 
     # ---- pictures and files ----
 
-    def plot(self, kind: str | None = None) -> Figure:
-        """Draw the release: a matplotlib Figure, which a notebook shows and `savefig` writes.
+    def plot(self) -> Figure:
+        """Draw the heat map as a matplotlib Figure, which a notebook shows and `savefig` writes.
 
         Needs the extra `report`.
-
-        Parameters
-        ----------
-        kind : {"heat", "pairs", "spectrum", "graph"}, optional
-            Heat map of the correlations, strongest pairs with their intervals, eigenvalues with
-            the level of the noise, or graph of the found pairs; None draws all of them.
         """
         from hushcov.report.figures import release_figure
 
-        return release_figure(self._released(), kind)
+        return release_figure(self._released())
 
     def report(self, path: str | PathLike[str]) -> Path:
         """Write the report of the release, one HTML page, and return its path.

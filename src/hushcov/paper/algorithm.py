@@ -127,7 +127,8 @@ def run_algorithm_on_moments(
             zeta = noise(scale=level.selection_scale, size=level.candidates)  # line 9
             S_e = np.repeat(S[i, j], level.repetitions)
             q = np.where(U[ell], np.abs(S_e) / T[ell] - 1, -2.0)  # line 10
-            J.append(np.sort(np.argsort(-(q + zeta))[: level.quota]))  # line 12
+            largest = np.argsort(-(q + zeta), kind="stable")  # ties by the public order
+            J.append(np.sort(largest[: level.quota]))  # line 12
         else:
             J.append(np.arange(level.candidates))  # line 14
     estimate = np.zeros_like(S, dtype=np.float64)  # line 17

@@ -23,7 +23,6 @@ from hushcov.release import Release
 from hushcov.release.findings import error_reach, released_factors, spectrum
 from hushcov.release.view import NOISE, UNRELIABLE, View
 from hushcov.report.heat import BINS, condense_band, strongest_map
-from hushcov.report.layout import graph
 from hushcov.report.pages import Subject, check_pages, page, short, subject_of
 from hushcov.report.svg import chart_svg, map_svg
 from hushcov.text.description import (
@@ -58,7 +57,7 @@ _HALF_BAR = 58.0  # pixels from zero to the end of a bar
 _LONGEST_PART, _LONGEST_DATASET, _LONGEST_MECHANISM = 120, 80, 40  # characters
 
 _STYLES = ("colours.css", "base.css", "report.css", "screens.css")
-_PROGRAMS = ("details.js", "graph.js", "search.js")
+_PROGRAMS = ("details.js", "search.js")
 _LARGE_PROGRAMS = ("details.js", "columns.js")
 
 
@@ -111,7 +110,6 @@ def report_page(release: Release) -> str:
             structure=structure(subject),
             heat=None if tiled else heat_section(subject),
             negative="".join(words for _, words in subject.found.lines()[1:]),
-            graph=None if large else graph(subject),
             largest=largest_pairs(subject),
             variances=[] if large else feature_rows(view, subject.names, MOST_LISTED),
             spectrum=None if large else spectrum_section(view),

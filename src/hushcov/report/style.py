@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
+#: How every caption of a figure begins.
+SEE = "What to see: "
+
 #: The extra that pages and figures need.
 EXTRA = "report"
 

@@ -1,4 +1,4 @@
-"""`hushcov synthesize`: rows and the text beside them, and what is refused before either."""
+"""`hushcov export --to rows`: rows and the text beside them, and what is refused before either."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def release(run):
 def test_rows_of_a_table_as_it_was(run, release):
     shown = words(run("show", "out").stdout)
     assert "quantiles of 4 of 4 features were released" in shown
-    args = ("synthesize", "out", "-n", "3e3", "--codebook", "book.csv", "--seed", "4")
+    args = ("export", "out", "--to", "rows", "-n", "3e3", "--codebook", "book.csv", "--seed", "4")
     result = run(*args, "-o", "rows.csv")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "rows 3,000 rows of 3 columns, by the seed 4" in words(result.stdout)
@@ -65,13 +65,16 @@ def test_refusals_write_nothing(run):
         ("-n", "10", "-o", "out/a.csv"): (2, "output must lie outside the release"),
         ("-n", "10", "-o", "a.csv", "--codebook", "none.csv"): (6, "none.csv does not exist"),
         ("-o", "a.csv"): (2, "Missing option '-n'"),
+        ("-n", "10", "--no-psd"): (2, "--psd is for a matrix"),
     }
     for args, (code, text) in cases.items():
-        result = run("synthesize", "out", *args)
+        result = run("export", "out", "--to", "rows", *args)
         assert result.exit_code == code, args
         assert text in words(result.stderr)
+    matrix = run("export", "out", "--to", "csv", "--seed", "1")
+    assert (matrix.exit_code, "--seed is for --to rows" in words(matrix.stderr)) == (2, True)
     stored = bytearray((release / "integers.npy").read_bytes())
     stored[-1] ^= 1
     (release / "integers.npy").write_bytes(stored)
-    assert run("synthesize", "out", "-n", "10").exit_code == 1
+    assert run("export", "out", "--to", "rows", "-n", "10").exit_code == 1
     assert sorted(Path().rglob("*")) == before
