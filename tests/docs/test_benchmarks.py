@@ -163,7 +163,6 @@ def test_what_a_script_imports_is_there(script):
         "studies/components.py --cells 6,10000 --families chain --repetitions 1",
         "studies/unknown_structure.py --cells 10,5000 --families block,wishart --repetitions 1",
         "studies/unknown_structure.py --tables breast-cancer,genotypes --repetitions 1",
-        "studies/lq_rates.py --seeds 1 --powers 0.5",
         "studies/questions.py --runs 1 --sources blocks --cells 6,2000",
         "studies/aggregated_privacy.py --part selection",
         "studies/wrong_numbers.py --bounds --releases 1",

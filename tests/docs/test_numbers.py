@@ -184,16 +184,6 @@ CHECKED: list[tuple[str, str, list[Callable[[str, str], None]]]] = [
     ),
     (
         RESEARCH,
-        "python benchmarks/studies/lq_rates.py --powers 0,0.3,0.5",
-        [
-            Said("| 0 | -1.02 | -1.00 | 0.59 |", "signs, q = 0, slope over n: ours", -1.2, -0.85),
-            Said("| 0 | -1.02 | -1.00 | 0.59 |", "signs, q = 0, slope over d: ours", 0.45, 0.75),
-            Said("| 0.3 | -0.70 |", "signs, q = 0.3, slope over n: ours", -0.85, -0.55),
-            Said("| 0.5 | -0.64 |", "signs, q = 0.5, slope over n: ours", -0.8, -0.5),
-        ],
-    ),
-    (
-        RESEARCH,
         "python benchmarks/studies/aggregated_privacy.py",
         [Said("save a factor of 10 to 16", "n at equal epsilon", 1 / 16, 1 / 10)],
     ),

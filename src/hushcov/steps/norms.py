@@ -27,6 +27,8 @@ _FINER = 4  # bounds that are tried, for each bin
 # Squared norms over the number of features found: from 2^-8 on in quarters of an octave.
 _LOWEST, _PER_OCTAVE, _BINS = -8, 4, 81
 _TOP_EVIDENCE, _BIN_EVIDENCE = 4.0, 1.0  # deviations of noise that counts must exceed
+# The same far beyond the last bin: some 200 windows are tried there, and a false one costs a fit.
+_FAR_EVIDENCE = 4.5
 # Bins that are looked at together, until surely no more than a share of the records is above.
 _WINDOWS, _MOST_ABOVE, _SURE = (1, 2, 4, 8), 0.2, 2.0
 _TAIL_BINS, _SLOWEST_FALL = 8, 0.65  # bins that go on beyond the last sure one, and how they fall
@@ -143,7 +145,7 @@ def _farthest_bin(counts: IntArray, sigma: int, last: int) -> int:
     """
     for width in _WINDOWS[1:]:
         sums = np.convolve(counts[last + 1 :], np.ones(width, dtype=np.int64), "valid")
-        seen = np.flatnonzero(sums > _TOP_EVIDENCE * math.sqrt(width) * sigma)
+        seen = np.flatnonzero(sums > _FAR_EVIDENCE * math.sqrt(width) * sigma)
         if len(seen):
             far = last + int(seen[-1]) + width
             while counts[far] <= _BIN_EVIDENCE * sigma:
