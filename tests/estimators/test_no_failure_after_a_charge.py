@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from hushcov import PrivateSparseCovariance
+from hushcov.bounds import check_bounds
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.exceptions import DataError, HushcovError, ParameterError, TooFewCompleteError
-from hushcov.kernel.grids import check_bounds
-from hushcov.kernel.transforms import check_transforms
+from hushcov.transforms import check_transforms
 from statistics_helpers import short_and_long
 
 N, D = 60, 3

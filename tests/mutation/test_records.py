@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hushcov.bounds import Bounds
 from hushcov.exceptions import DataError, ForeignError, ParameterError, PrivacyConditionError
-from hushcov.kernel.grids import INSIDE, Bounds, FeatureGrid, IntegerGrid, shortening
+from hushcov.kernel.grids import INSIDE, FeatureGrid, IntegerGrid, shortening
 from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import (
     CentredRecords,
@@ -24,8 +25,8 @@ from hushcov.kernel.records.base import (
 from hushcov.kernel.sums import counts
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import count_complete, edge_counts, log2_histogram
-from hushcov.kernel.transforms import check_transforms
 from hushcov.tables.sources import ArrayRecords
+from hushcov.transforms import check_transforms
 
 X = np.random.default_rng(4).standard_normal((23, 3))
 

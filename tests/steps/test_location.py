@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from budgets import ample, spent, squared
+from hushcov.bounds import Bounds, check_bounds
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.inputs import Found
 from hushcov.kernel.accounting import smallest_sigma
-from hushcov.kernel.grids import Bounds, check_bounds
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.queries import CellCounts, SignedOctaves
 from hushcov.kernel.session import Session

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hushcov.bounds import check_bounds
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_bounds
+from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.records.base import (
     CentredRecords,
     ClippedRecords,

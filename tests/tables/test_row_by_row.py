@@ -23,8 +23,9 @@ import torch
 from pyarrow import csv, feather, parquet
 
 from hushcov import Codebook
+from hushcov.bounds import check_bounds
 from hushcov.exceptions import HushcovError
-from hushcov.kernel.grids import FeatureGrid, check_bounds
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import Records, layers_of, on_processor
 from hushcov.kernel.records.compact import CompactRecords

@@ -26,6 +26,7 @@ from hushcov._validation import meant
 from hushcov._words import number
 from hushcov.answers.files import check_parquet
 from hushcov.answers.tables import FORMATS, write_estimate, write_tables
+from hushcov.bounds import check_bounds, place_of
 from hushcov.cli.answers import show_pairs
 from hushcov.cli.files import (
     chosen_columns,
@@ -54,14 +55,13 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.kernel.accounting import Guarantee, is_counted
 from hushcov.kernel.accounting.ledger import Ledger
-from hushcov.kernel.grids import check_bounds, place_of
-from hushcov.kernel.transforms import check_transforms
 from hushcov.options import ALLOWED, Taker
 from hushcov.planning import check_installed, mechanisms
 from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report
 from hushcov.tables.codebook import Codebook, read_codebook
 from hushcov.tables.sources import WILDCARDS
+from hushcov.transforms import check_transforms
 
 if TYPE_CHECKING:
     from hushcov.kernel.records.base import Records

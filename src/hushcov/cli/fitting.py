@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from hushcov._words import counted, memory, number, some_of
+from hushcov.bounds import Bounds
 from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
 from hushcov.cli.plan import command_memory, expected_facts
@@ -22,7 +23,7 @@ from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.kernel.accounting.guarantee import promise_words
-from hushcov.kernel.grids import Bounds, check_feature_scale
+from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import (
     CountedRecords,
     PartitionedRecords,

@@ -22,6 +22,7 @@ from hushcov import planning
 from hushcov._plugins import installed_plugins, load_plugin, missing_plugins, require_plugin
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, counted, memory, number
+from hushcov.bounds import Bounds, check_bounds
 from hushcov.cli import output
 from hushcov.cli.files import candidate_words, known_pairs
 from hushcov.cli.options import (
@@ -37,7 +38,6 @@ from hushcov.exceptions import ParameterError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.accounting.guarantee import odds_of, promise_words
-from hushcov.kernel.grids import Bounds, check_bounds
 from hushcov.planning import COMPARED_MODELS, Comparison, Families, Forecast, Request, comparison
 from hushcov.planning.registry import LARGEST_DENSE, PICTURES
 from hushcov.predicting import DENSE, FACTOR

@@ -26,7 +26,6 @@ from hushcov.cli.options import INTEGER, MOST_ROWS, NUMBER, Settings, plain_numb
 from hushcov.cli.output import clean, heading, paragraph, short_name, show
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.kernel.accounting import ONE_REMOVED, is_counted
-from hushcov.kernel.transforms import Transform
 from hushcov.tables import codebook as books
 from hushcov.tables.cells import NO, YES, folded
 from hushcov.tables.codebook import (
@@ -38,6 +37,7 @@ from hushcov.tables.codebook import (
     written_values,
 )
 from hushcov.tables.files import IDENTIFIER, TEXT, TRUTH, Header
+from hushcov.transforms import read_transform
 
 Answer = TypeVar("Answer")
 NOTHING_HAPPENED = "No record was looked at, and nothing was charged."
@@ -697,7 +697,7 @@ def ask_transforms(draft: Draft, used: Sequence[str]) -> None:
             column, equals, name = map(str.strip, part.rpartition("="))
             for each in columns_in(column, draft.names, used) if equals else [""]:
                 if name != NONE:
-                    Transform.read(name, each or "all", 1.0, 2.0)  # 'fit' knows the bounds
+                    read_transform(name, each or "all", 1.0, 2.0)  # 'fit' knows the bounds
                 found.append(f"{each}={name}" if equals else name)
         return found
 

@@ -19,6 +19,7 @@ from hushcov._arrays import FloatArray
 from hushcov._charged import NOTHING_CHARGED, stated_charges
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import number
+from hushcov.bounds import Bounds, check_bounds
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import (
@@ -30,7 +31,6 @@ from hushcov.exceptions import (
     own_errors,
 )
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
-from hushcov.kernel.grids import Bounds, check_bounds
 from hushcov.kernel.records.base import ClippedRecords, DeviceRecords, Records, check_enough
 from hushcov.options import INVALID, RANK, check_parameters
 from hushcov.release import Release
@@ -230,7 +230,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         ranks = getattr(self, "estimand", None) == RANK
         if self.transforms is None and not ranks:
             return None
-        from hushcov.kernel.transforms import check_transforms
+        from hushcov.transforms import check_transforms
 
         names = getattr(self, "feature_names_in_", None)
         known: Any = (None if names is None else list(names), self._public_bounds(n_features))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import check_real, shown
-from hushcov.exceptions import ParameterError
-from hushcov.kernel.grids import LARGEST_BOUND, Bounds, check_bounds, place_of
+from hushcov.bounds import LARGEST_BOUND, Bounds, check_bounds
 from hushcov.kernel.records.base import Records, like
 
 LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
@@ -22,17 +20,7 @@ SQUARE = "square"
 NAMES = (LOG, LOG1P, SQRT, SQUARE, WINSORISE, RANK)
 #: No normal score is further from zero.
 LARGEST_SCORE = 3.5
-_SMALLEST, _LARGEST_ROOT = 1e-100, 1e150
-# What the number after a colon is, and its limits.
-_NUMBERS: dict[str, tuple[str, dict[str, Any]]] = {
-    LOG: ("the smallest value that counts, as which others do; log1p needs none", {"above": 0}),
-    SQUARE: ("the centre that is taken off first", {}),
-    WINSORISE: ("the share that is capped at each end", {"above": 0, "at_most": 0.25}),
-}
-_CURE = (
-    "pass one name for all columns, one for each, or a mapping from columns to names, as "
-    "{'income': 'log1p'}."
-)
+_SMALLEST_SHARE, _LARGEST_ROOT = 1e-100, 1e150
 
 
 @dataclass(frozen=True)
@@ -57,36 +45,6 @@ class Transform:
     edges: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
 
-    @classmethod
-    def read(
-        cls, text: object, column: object, low: float = -math.inf, high: float = math.inf
-    ) -> Transform | None:
-        """Return the transform that a text such as "log:0.01" says, of a column in these bounds."""
-        if text is None or text == "none":
-            return None
-        name, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
-        where = f"column {shown(column)}"
-        if name not in NAMES or (colon and name not in _NUMBERS):
-            raise ParameterError(
-                f"transforms must be one of {', '.join(NAMES)}, got {shown(text)} for {where}: "
-                f"only {', '.join(_NUMBERS)} take a number, as log:0.01."
-            )
-        if name not in _NUMBERS:
-            return cls(name)
-        words, limits = _NUMBERS[name]
-        usual = {LOG: low if low > 0 else math.nan, SQUARE: low / 2 + high / 2, WINSORISE: 0.001}
-        try:
-            number = float(rest) if colon else usual[name]
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise ParameterError(
-                f"transforms must have a number after {name} for {where}, got {shown(text)}: it is "
-                f"{words}. Write it as {name}:0.01, or give public bounds, which say it."
-            )
-        number = check_real("transforms", number, **limits, cure=f"of {where} it is {words}.")
-        return cls(name, max(number, _SMALLEST) if name == LOG else number)
-
     @property
     def needs_quantiles(self) -> bool:
         """Whether it follows released quantiles."""
@@ -96,7 +54,7 @@ class Transform:
     def scores(self) -> FloatArray:
         """Normal quantiles of the middle of each share."""
         shares = np.array(self.shares)
-        middle = np.clip(np.cumsum(shares) - shares / 2, _SMALLEST, 1 - 1e-12)
+        middle = np.clip(np.cumsum(shares) - shares / 2, _SMALLEST_SHARE, 1 - 1e-12)
         return np.clip(special.ndtri(middle), -LARGEST_SCORE, LARGEST_SCORE)
 
     def mapped(self, x: Any, xp: Any) -> Any:
@@ -170,42 +128,3 @@ class Transforms:
 
         known = any(own and (own.edges or not own.needs_quantiles) for own in self.columns)
         return RemappedRecords(records, self) if known else records
-
-
-def check_transforms(
-    given: object,
-    n_features: int,
-    names: Sequence[str] | None = None,
-    bounds: Bounds | None = None,
-    *,
-    others: str | None = None,
-) -> Transforms | None:
-    """Return the transforms that are given: one name, one for each column, or a mapping; or raise.
-
-    `others` is for columns without one. None where no column has one.
-    """
-    if given is None or isinstance(given, Mapping):
-        listed: list[object] = [others] * n_features
-        places = {} if names is None else {str(name): i for i, name in enumerate(names)}
-        for key, text in (given or {}).items():
-            listed[place_of("transforms", key, places, n_features, _CURE)] = text
-    elif isinstance(given, str):
-        listed = [given] * n_features
-    elif isinstance(given, Sequence | np.ndarray) and len(given) == n_features:
-        listed = list(given)
-    else:
-        raise ParameterError(
-            f"transforms must be a name, {n_features} names or a mapping, got {shown(given)}: "
-            + _CURE
-        )
-    every = (-math.inf, math.inf)
-    ends = [every] * n_features if bounds is None else zip(bounds.low, bounds.high, strict=True)
-    called = range(n_features) if names is None else names
-    rows = zip(listed, called, ends, strict=True)
-    columns = [Transform.read(text, name, *pair) for text, name, pair in rows]
-    squares = tuple(i for i, own in enumerate(columns) if own and own.name == SQUARE)
-    if not any(columns):
-        return None
-    kept = Transform.read(others, "others")
-    replaced = [kept if i in squares else own for i, own in enumerate(columns)]
-    return Transforms((*replaced, *(columns[i] for i in squares)), squares)

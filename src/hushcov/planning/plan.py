@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_real
 from hushcov._words import counted, number
+from hushcov.bounds import Bounds
 from hushcov.exceptions import (
     AccuracyWarning,
     HopelessError,
@@ -25,7 +26,6 @@ from hushcov.exceptions import (
 )
 from hushcov.inputs import DELTA_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
-from hushcov.kernel.grids import Bounds
 from hushcov.mechanisms.plan import SCALES, MechanismPlan
 from hushcov.planning.registry import check_candidates, check_memory, with_missing
 from hushcov.predicting import Forecast

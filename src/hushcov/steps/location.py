@@ -18,10 +18,10 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
+from hushcov.bounds import Bounds
 from hushcov.exceptions import DataError
 from hushcov.inputs import LARGEST_CALIBRATED_N, Found
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours, smallest_sigma
-from hushcov.kernel.grids import Bounds
 from hushcov.kernel.queries import LARGEST_SIGMA, CellCounts, Query, SignedOctaves, histograms
 from hushcov.kernel.session import Reserve, Session
 from hushcov.steps import octaves

@@ -16,11 +16,12 @@ import numpy as np
 
 from hushcov._arrays import LARGEST_EXACT_FLOAT, BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
+from hushcov.bounds import Bounds, check_bounds
 from hushcov.exceptions import ParameterError
 from hushcov.inputs import Found
 from hushcov.kernel import views
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
-from hushcov.kernel.grids import Bounds, FeatureGrid, check_bounds
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import (
     LARGEST_SIGMA,
     TILT_UNIT,

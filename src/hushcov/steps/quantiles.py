@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov.bounds import Bounds
 from hushcov.kernel import views
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
-from hushcov.kernel.grids import Bounds
 from hushcov.kernel.queries import LevelCounts, SignedOctaves
 from hushcov.kernel.views import RANK, Transform, Transforms
 from hushcov.steps import Prepared, Stage

@@ -20,6 +20,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_real, listed, meant, repeated, shown
+from hushcov.bounds import refuse_name
 from hushcov.exceptions import (
     INTERRUPTS,
     DataError,
@@ -27,7 +28,6 @@ from hushcov.exceptions import (
     RecordsFileError,
     raise_alone,
 )
-from hushcov.kernel.grids import refuse_name
 from hushcov.kernel.records.base import (
     Records,
     View,
@@ -37,7 +37,6 @@ from hushcov.kernel.records.base import (
     default_block_rows,
     without_invalid,
 )
-from hushcov.kernel.transforms import Transform
 from hushcov.tables.cells import (
     FIRST_ROWS,
     MISSING_CODES,
@@ -63,6 +62,7 @@ from hushcov.tables.sources import (
     refuse_text,
     text_columns,
 )
+from hushcov.transforms import read_transform
 
 NUMBER, INTEGER, BINARY, CATEGORY = "number", "integer", "binary", "category"
 #: What a column can be.
@@ -188,7 +188,7 @@ class CodebookColumn:
             object.__setattr__(self, "high", 1.0 if self.high is None else self.high)
         low, high = self.bounds
         ends = -math.inf if low is None else low, math.inf if high is None else high
-        Transform.read(self.transform or None, self.name, *ends)
+        read_transform(self.transform or None, self.name, *ends)
         if low is not None and high is not None and low > high:
             raise ParameterError(
                 f"low must be at most high, got {low:g} and {high:g} for {where}: swap them."

@@ -21,6 +21,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import run_parts, threads
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import NULL_CURES
+from hushcov.bounds import Bounds, check_bounds
 from hushcov.exceptions import (
     DataError,
     MissingPackageError,
@@ -29,7 +30,7 @@ from hushcov.exceptions import (
     own_errors,
     raise_alone,
 )
-from hushcov.kernel.grids import Bounds, check_bounds, check_feature_scale, check_numbers
+from hushcov.kernel.grids import check_feature_scale, check_numbers
 from hushcov.kernel.sums.rows import About, RowSums, mark_finite, row_parts
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
