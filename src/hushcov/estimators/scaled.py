@@ -24,7 +24,6 @@ from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.grids import check_feature_scale
-from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
 from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
 from hushcov.planning.registry import LARGEST_DENSE, check_memory
@@ -332,9 +331,10 @@ class ScaledCovariance(PrivateCovariance):
             return OpenedRecords(records, request, fitted=self._fitted())
         # Options that are refused whatever the number of records are refused before the charge.
         self._plan(request, _TRIAL_RECORDS, records.n_features)
-        entropy = entropy_source(self.random_state, stacklevel=_CALLER)
+        from hushcov.kernel.noise import entropy_source
         from hushcov.kernel.session import Session, unwrap
 
+        entropy = entropy_source(self.random_state, stacklevel=_CALLER)
         budget = counting.budget(private=entropy.private)
         with self._charged(budget.certificate, counting.epsilon):
             rows, units = whose.prepared(records)
@@ -396,6 +396,7 @@ class ScaledCovariance(PrivateCovariance):
         )
 
     def _run(self, opened: OpenedRecords, plan: Plan) -> Self:
+        from hushcov.kernel.noise import entropy_source
         from hushcov.kernel.session import Session
 
         opened.check_plan(plan)
