@@ -96,6 +96,22 @@ def test_means_of_columns_that_are_nearly_always_0_cover():
     assert covered >= 21
 
 
+def test_means_of_skewed_columns_that_go_together_cover():
+    """Records that are far out in all columns are cut down, and all means lose by it.
+
+    Before, 29 of these 40 intervals missed.
+    """
+    covered = 0
+    for seed in range(2):
+        rng = np.random.default_rng([8, seed])
+        z = 0.9 * rng.normal(size=(20_000, 1)) + 0.19**0.5 * rng.normal(size=(20_000, 20))
+        est = hushcov.PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=seed)
+        table = est.fit(np.exp(0.9 * z)).variances()
+        truth = np.exp(0.9**2 / 2)
+        covered += ((table.mean_lower <= truth) & (truth <= table.mean_upper)).sum()
+    assert covered >= 34
+
+
 def test_means_and_variances_say_the_same_share(several):
     for est in several:
         table = est.variances().set_index("feature")

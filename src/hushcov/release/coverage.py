@@ -43,9 +43,9 @@ _HEAVY_TAIL, _BEND, _OTHERS, SURE = 2.6, 0.6, 0.25, 2.0
 _LONGER, _LONGEST = 0.03, 6.0  # for each of a fourth moment beyond `_LONG`
 _TURNED, _OF_CUT = 0.07, 0.3
 # How far off a mean may be by what bounds cut off, in deviations of its noise, for each of the
-# logarithms above, of which the common one counts up to a limit; fitted by
-# `benchmarks/studies/means.py`.
-_MEAN_TAIL, _MEAN_COMMON, _MOST_MEAN_COMMON = 14.0, 4.0, 0.3
+# logarithms above, of which the common one counts up to a limit, and for the distance of far
+# records; fitted by `benchmarks/studies/means.py`.
+_MEAN_TAIL, _MEAN_COMMON, _MOST_MEAN_COMMON, _MEAN_LONG = 14.0, 4.0, 0.9, 0.5
 # The same for columns that have most values on one side of the released mean: see `_skewed_sd`. And
 # the unit of what was released of that (`TILT_UNIT`).
 _MEAN_SKEWED, _SKEWED_POWER, _TILT_UNIT = 2.0, 6, 2**10
@@ -377,6 +377,7 @@ def mean_table(release: Release, known: Coverage, level: float) -> MeanTable:
     mean, own = release.location.astype(np.float64), np.array(noise)
     variance, shared = release.variances * scales_of(release) ** 2, release.shared_places
     beyond = _MEAN_TAIL * known.tail + _MEAN_COMMON * min(known.common, _MOST_MEAN_COMMON)
+    beyond = beyond + _MEAN_LONG * known.long
     skewed = _skewed_sd(release, variance, known.tail)
     skewed[shared] = 0.0
     own = np.sqrt(own**2 * (1 + beyond**2) + skewed**2)
