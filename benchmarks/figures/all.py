@@ -84,7 +84,6 @@ def _loaded(path: Path) -> object:
 STUDIES = tuple(installed_studies())
 MAKERS = (
     Maker("hushcov audit gaussian --runs 300 --figure audit.png", ("audit.png",)),
-    Maker("hushcov paper verify --features 20 --runs 3 --figure verify.png", ("verify.png",)),
     Maker(
         "hushcov bench all -o bench",
         ("bench-error.png", *(f"rivals-{name}.png" for name in STUDIES)),

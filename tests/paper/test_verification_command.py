@@ -1,9 +1,8 @@
-"""The command: JSON on standard output and nothing else, exit codes, the figure."""
+"""The command: JSON on standard output and nothing else, exit codes."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -39,17 +38,6 @@ def test_a_failed_claim_is_exit_code_1_and_is_explained() -> None:
     assert "eta condition: holds" in " ".join(result.stdout.split())
 
 
-def test_the_figure_and_the_output_file(tmp_path: Path) -> None:
-    figure, output = tmp_path / "verify.png", tmp_path / "verify.json"
-    options = ("--features", "6", "--runs", "2", "--figure", str(figure), "--output", str(output))
-    result = run(*options, "--json")
-    assert result.exit_code == 0
-    assert figure.read_bytes().startswith(b"\x89PNG")
-    assert json.loads(output.read_text()) == json.loads(result.stdout)
-    sweep = json.loads(output.read_text())["settings"][0]["against_records"]
-    assert [point["n_records"] for point in sweep] == sorted(point["n_records"] for point in sweep)
-
-
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
@@ -63,7 +51,6 @@ def test_the_figure_and_the_output_file(tmp_path: Path) -> None:
         (("--runs", "0"), 2, "--runs must be an integer at least 1"),
         (("--epsilon", "2"), 2, "--epsilon must be above 0 and at most 1"),
         (("--seed", "-1"), 2, "--seed must be"),
-        (("--output", "no/such/folder/verify.json"), 6, "no/such/folder"),
     ],
 )
 def test_errors(options: tuple[str, ...], code: int, words: str) -> None:

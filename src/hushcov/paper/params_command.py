@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from hushcov._words import exact, number
-from hushcov.cli.options import INTEGER, NUMBER, Command
+from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function
 from hushcov.cli.output import console, echo_json, facts, heading, plain_table, show, text_table
 from hushcov.exceptions import CapacityError
 from hushcov.inputs import PublicInputs
@@ -27,6 +28,33 @@ INPUTS = (
     ("failure_probability", "beta", "chance to miss the target"),
     ("scale", "sigma", "sub-Gaussian scale"),
 )
+_SCALE = (
+    "Public bound on the standard deviation in every direction (the sub-Gaussian scale). Never "
+    "inferred from the data."
+)
+# Option, metavar, default, help.
+_OPTIONS = (
+    ("--target-error", "ALPHA", 0.25, "Operator-norm error sought, in units of scale^2."),
+    ("--epsilon", "EPSILON", 1.0, "Privacy budget; above 0 and at most 1."),
+    ("--delta", "DELTA", 1e-6, "Privacy budget; at most 0.1, well below 1 / records."),
+    ("--failure-probability", "BETA", 0.1, "How often the target may be missed; at most 0.1."),
+    ("--scale", "SIGMA", 1.0, _SCALE),
+)
+
+
+def theorem_options(*, required: bool) -> Callable[[Function], Function]:
+    """Return the decorator that adds the theorem's inputs; budget and scale may be required."""
+
+    def decorate(function: Function) -> Function:
+        for flag, metavar, default, words in reversed(_OPTIONS):
+            shown: dict[str, Any] = {"default": default, "show_default": True}
+            if required and flag in ("--epsilon", "--delta", "--scale"):
+                shown = {"required": True}
+            option = click.option(flag, type=NUMBER, metavar=metavar, help=words, **shown)
+            function = option(function)
+        return function
+
+    return decorate
 
 
 @click.command(cls=Command, name="params")
@@ -43,47 +71,8 @@ INPUTS = (
     metavar="K",
     help="Most nonzero entries in a row of the covariance, the diagonal included.",
 )
-@click.option(
-    "--target-error",
-    type=NUMBER,
-    default=0.25,
-    show_default=True,
-    metavar="ALPHA",
-    help="Operator-norm error sought by the theorem, in units of scale^2; at most 0.25.",
-)
-@click.option(
-    "--epsilon",
-    type=NUMBER,
-    required=True,
-    metavar="EPSILON",
-    help="Privacy budget; above 0 and at most 10, or 1 for the paper's theorem.",
-)
-@click.option(
-    "--delta",
-    type=NUMBER,
-    required=True,
-    metavar="DELTA",
-    help="Privacy budget; above 0 and at most 0.1, well below 1 / records.",
-)
-@click.option(
-    "--failure-probability",
-    type=NUMBER,
-    default=0.1,
-    show_default=True,
-    metavar="BETA",
-    help="Probability with which the theorem's target may be missed; at most 0.1.",
-)
-@click.option(
-    "--scale",
-    type=NUMBER,
-    required=True,
-    metavar="SIGMA",
-    help="Public bound on the standard deviation in every direction (the sub-Gaussian scale). "
-    "Never inferred from the data.",
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON under the paper's symbols, integers exact."
-)
+@theorem_options(required=True)
+@JSON
 def command(as_json: bool, **inputs: Any) -> None:
     """Print every public quantity of the paper's theorem, and how many records it needs.
 

@@ -39,7 +39,6 @@ from hushcov.paper.verification.simulation import (
     Run,
     Sampler,
     Setting,
-    Sweep,
     agree,
     claim,
     clopper_pearson,
@@ -47,7 +46,6 @@ from hushcov.paper.verification.simulation import (
     draw_ideal,
     fire_probability,
     fired_length,
-    fired_length_by_thresholds,
     ideal_schedule,
     log_any,
     log_binomial_above,
@@ -65,12 +63,7 @@ from hushcov.tables.sources import open_records
 # With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds
 # with this constant c: t^2 / (4 n K^2 + 2 K t) >= min(t^2/(n K^2), t/K) / 6.
 BERNSTEIN = 1 / 6
-# psi_1 norm of a centred product of sigma-sub-Gaussian coordinates: 8/3 sigma^2 from
-# E exp(x X^2) <= (1 - 2 x sigma^2)^(-1/2), and sigma^2 / ln 2 for its mean.
-PRODUCT_NORM = 8 / 3 + 1 / math.log(2)
 DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
-_IDENTITY_TOLERANCE = 1e-9  # far above quadrature error (1e-13), far below kappa - 1 at default
-_QUOTA_DRAWS = 100
 _LAW_DRAWS = 4
 _CUTS = 400  # candidate cuts between "irrelevant" and "able to fire"
 _PAIRS = 40
@@ -150,7 +143,7 @@ def log_covariance_failure(setting: Setting, deviation: float | None = None) -> 
     tau = (1 / 16 - ROUNDING_SHARE) * setting.base_threshold if deviation is None else deviation
     (covariances, variances), counts = setting.entry_laws
     n = setting.inputs.n_records
-    logs = log_product_deviation(covariances, variances, tau, n, sharp=True)
+    logs = log_product_deviation(covariances, variances, tau, n)
     return float(special.logsumexp(logs, b=counts))
 
 
@@ -172,12 +165,9 @@ def covariance_event(setting: Setting, runs: Sequence[Run]) -> Numbers:
         math.log(1e9),
         xtol=1e-6,
     )
-    norm = PRODUCT_NORM * inputs.scale**2
-    needed = math.log(40 * inputs.n_features**2 / beta) * norm**2 / (BERNSTEIN * radius**2)
     detail = (
         f"{int(np.sum(ratios <= 1))} of {len(ratios)} draws, largest {ratios.max():.3g}; "
-        "second: radius at which the union of entry tails is beta/20, and rounding; "
-        f"every sub-Gaussian law: n >= {needed:.2g} suffices (c = 1/6)"
+        "second: radius at which the union of entry tails is beta/20, and rounding"
     )
     rounded = setting.parameters.rounding_error / radius
     return Numbers(1.0, quantile, math.exp(log_factor) + rounded, detail)
@@ -215,14 +205,12 @@ def scalar_bernstein(setting: Setting) -> Numbers:
     n, tau = inputs.n_records, setting.base_threshold / 16 / inputs.scale**2
     K = _centred_square_norm()
     bound = math.log(2) - BERNSTEIN * n * min((tau / K) ** 2, tau / K)
-    one, half = np.ones(1), n / 2
-    measured = float(log_product_deviation(one, one, tau, n)[0])
-    upper = special.gammaincc(half, half * (1 + tau))
-    exact = float(upper + special.gammainc(half, half * (1 - tau)))
-    second = math.log(exact) if exact > 0 else -math.inf
-    detail = f"tau = t_0/16, K = {K:.4f}; measured: Chernoff; second: exact chi-square tail"
-    also = exact <= math.exp(measured) * (1 + 1e-6)
-    return Numbers(bound, measured, second, detail, also)
+    half = n / 2
+    chernoff = math.log(2) - half * (tau - math.log1p(tau))
+    exact = special.gammaincc(half, half * (1 + tau)) + special.gammainc(half, half * (1 - tau))
+    measured = math.log(exact) if exact > 0 else -math.inf
+    detail = f"tau = t_0/16, K = {K:.4f}; exact chi-square tail; second: Chernoff"
+    return Numbers(bound, measured, chernoff, detail, also=measured <= chernoff)
 
 
 def _centred_square_norm() -> float:
@@ -238,27 +226,20 @@ def _centred_square_norm() -> float:
     return float(optimize.brentq(excess, 2.2, 8.0, xtol=1e-10))
 
 
-@claim("gate correction", "Lemma 2", "1 <= kappa <= 4/3")
+@claim(
+    "gate correction",
+    "Lemma 2",
+    "1 <= kappa <= 4/3, and (1/kappa) int_0^inf E psi(a/t + Z) dt = a",
+)
 def gate_correction(setting: Setting) -> Numbers:
-    schedule = setting.parameters.schedule
-    second = correction_by_moments(schedule.gate_noise, schedule.gate_clip)
+    schedule, sizes = setting.parameters.schedule, np.ones(1)
+    by_moments = correction_by_moments(schedule.gate_noise, schedule.gate_clip)
+    # The integral is in proportion to a.
+    integral = fired_length(sizes, 0.0, math.inf, schedule.gate_noise, schedule.gate_clip)[0]
     kappa = schedule.gate_correction
     detail = f"kappa - 1 = {kappa - 1:.3g}; second: sum of the moments of Z"
-    also = kappa >= 1 - 1e-15 and agree(kappa, second, 1e-12)
-    return Numbers(4 / 3, kappa, second, detail, also)
-
-
-@claim("scalar identity", "Lemma 2", "(1/kappa) int_0^inf E psi(a/t + Z) dt = a; relative residual")
-def scalar_identity(setting: Setting) -> Numbers:
-    schedule = setting.parameters.schedule
-    r, clip = schedule.gate_noise, schedule.gate_clip
-    top = setting.inputs.scale**2
-    sizes = np.append(np.array([0.5, 1.0, 3.3]) * setting.base_threshold, [top / 7, top])
-    by_thresholds = np.array([fired_length_by_thresholds(float(a), r, clip) for a in sizes])
-    by_noise = fired_length(sizes, 0.0, math.inf, r, clip)
-    residuals = np.abs(np.stack([by_thresholds, by_noise]) / (sizes * schedule.gate_correction) - 1)
-    detail = f"{len(sizes)} values of a from t_0/2 to sigma^2; integrated over t, then over Z"
-    return Numbers(_IDENTITY_TOLERANCE, residuals[0].max(), residuals[1].max(), detail)
+    also = kappa >= 1 - 1e-15 and agree(kappa, by_moments, 1e-12)
+    return Numbers(4 / 3, kappa, by_moments, detail, also and agree(integral, kappa, 1e-12))
 
 
 @claim(
@@ -296,7 +277,11 @@ def kernel_mean(setting: Setting, entries: FloatArray) -> FloatArray:
     return np.asarray(np.sign(entries) * total)
 
 
-@claim("bias", "Lemma 2", "||E[Sigma_id | S] - S||_max <= t_0; unit t_0")
+@claim(
+    "bias",
+    "Lemma 2",
+    "||E[Sigma_id | S] - S||_max <= t_0, as 4/3 |S_e| < 2 sigma^2 <= t_L < 4 sigma^2; unit t_0",
+)
 def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
     schedule, t_0 = setting.parameters.schedule, setting.base_threshold
     # The omitted integral itself: no difference of nearly equal numbers is taken.
@@ -304,25 +289,17 @@ def bias(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
         np.abs(sample.statistic), 0.0, t_0, schedule.gate_noise, schedule.gate_clip
     )
     # In the second route such a difference is taken, so it may be off by a few roundings of S.
-    rounding = 2.0**-50 * max(run.largest_entry for run in runs)
+    largest, top = max(run.largest_entry for run in runs), setting.inputs.scale**2
+    rounding, t_L = 2.0**-50 * largest, setting.parameters.thresholds[-1]
+    covered = 4 / 3 * largest < 2 * top <= t_L * (1 + 1e-12) and t_L < 4 * top
     return Numbers(
         1.0,
         float(omitted.max()) / schedule.gate_correction / t_0,
         (max(run.bias for run in runs) - rounding) / t_0,
         "the omitted integral over [0, t_0]; t_0/kappa is attained at every entry above "
         f"5 t_0/4; second: formula minus S, largest over {len(runs)} draws",
+        also=covered,
     )
-
-
-@claim("top threshold", "Lemma 2", "4/3 |S_e| < 2 sigma^2 <= t_L < 4 sigma^2; unit sigma^2")
-def top_threshold(setting: Setting, runs: Sequence[Run]) -> Numbers:
-    scale2 = setting.inputs.scale**2
-    t_L = setting.parameters.thresholds[-1]
-    measured = 4 / 3 * max(run.largest_entry for run in runs) / scale2
-    second = 4 / 3 * (1 + setting.base_threshold / 16 / scale2)
-    also = 2 * scale2 <= t_L * (1 + 1e-12) and t_L < 4 * scale2
-    detail = "second: the largest S_e possible on E_cov"
-    return Numbers(t_L / scale2, measured, second, detail, also)
 
 
 @claim(
@@ -414,51 +391,26 @@ def log_bernstein_failure(setting: Setting, variance: float) -> float:
 @claim(
     "matrix concentration",
     "Lemma 3",
-    "||Sigma_id - mean||_op <= sqrt(2kLu/rho) + 4u/(3 rho t_0); unit alpha sigma^2",
+    "||Sigma_id - mean||_op <= sqrt(2kLu/rho) + 4u/(3 rho t_0) <= alpha sigma^2 / 2; "
+    "unit alpha sigma^2",
 )
 def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSample) -> Numbers:
-    beta, unit = setting.inputs.failure_probability, setting.target
-    fluctuations = np.array([run.fluctuation for run in runs])
-    measured = np.quantile(fluctuations, 1 - beta / 20, method="inverted_cdf")
-    bound = bernstein_radius(setting, proved_variance(setting))
-    second = bernstein_radius(setting, exact_variance(setting, sample))
-    detail = (
-        f"(1 - beta/20)-quantile of {len(runs)} runs, u = log(40d/beta); "
-        "second: the same radius with the exact variance"
-    )
-    return Numbers(bound / unit, measured / unit, second / unit, detail, measured <= second)
-
-
-@claim(
-    "radius", "Lemma 3", "sqrt(2kLu/rho) + 4u/(3 rho t_0) <= alpha sigma^2 / 2; unit alpha sigma^2"
-)
-def concentration_radius(setting: Setting) -> Numbers:
     parameters, inputs = setting.parameters, setting.inputs
     u = math.log(40 * inputs.n_features / inputs.failure_probability)
     H, L = parameters.log_factor, parameters.n_levels
     simplified = math.sqrt(2 * u / (4096 * H)) + 1024 * u / (3 * 4096 * L * H)
-    measured = bernstein_radius(setting, proved_variance(setting)) / setting.target
-    detail = f"u = {u:.2f} <= H = {H:.2f}, L = {L} >= 11; second: the paper's simplified form"
-    also = agree(measured, simplified) and u <= H and L >= 11
-    return Numbers(0.5, measured, simplified, detail, also)
-
-
-@claim(
-    "quota use",
-    "Lemma 4",
-    "B_l <= s_l at every level, B_l the active tests of entries >= t_l/2; unit s_l",
-)
-def quota_use(setting: Setting, *, seed: int = 0) -> Numbers:
-    generator = np.random.default_rng(seed)
-    truth = np.abs(setting.truth[setting.upper])
-    drawn = worst = 0.0
-    for level in setting.parameters.schedule.levels:
-        tests = int(np.count_nonzero(truth >= level.threshold / 2)) * level.repetitions
-        B = generator.binomial(tests, level.activation, size=_QUOTA_DRAWS)
-        drawn = max(drawn, float(B.max()) / level.quota)
-        worst = max(worst, _largest_group(setting, level) / level.quota)
-    detail = f"largest of {_QUOTA_DRAWS} draws; second: every test of the most entries any "
-    return Numbers(1.0, drawn, worst, detail + "k-sparse Sigma can have, active or not")
+    radius = bernstein_radius(setting, proved_variance(setting)) / setting.target
+    exact = bernstein_radius(setting, exact_variance(setting, sample)) / setting.target
+    fluctuations = np.array([run.fluctuation for run in runs]) / setting.target
+    quantile = 1 - inputs.failure_probability / 20
+    measured = np.quantile(fluctuations, quantile, method="inverted_cdf")
+    detail = (
+        f"radius {radius:.4g}, with the exact variance {exact:.4g}; (1 - beta/20)-quantile of "
+        f"{len(runs)} runs {measured:.4g}; u = {u:.2f} <= H = {H:.2f}, L = {L} >= 11; second: the "
+        "paper's simplified form"
+    )
+    also = agree(radius, simplified) and u <= H and L >= 11 and measured <= exact <= radius
+    return Numbers(0.5, radius, simplified, detail, also)
 
 
 def _largest_group(setting: Setting, level: Level) -> int:
@@ -489,42 +441,30 @@ def quota_event(setting: Setting) -> Numbers:
     return Numbers(math.log(most), log_quota_failure(setting), markov, detail, also)
 
 
-@claim("selection noise", "Lemma 5", "b_l <= 1/(64 Gamma) at every level that selects")
-def selection_noise(setting: Setting) -> Numbers:
-    parameters, again = setting.parameters, setting.again
-    scales = [b or 0.0 for b in parameters.selection_scales]
-    selecting = sum(b > 0 for b in scales)
-    same = len(scales) == len(again.selection_scales)
-    same = same and all(map(agree, scales, again.selection_scales))
-    return Numbers(
-        1 / (64 * parameters.union_log),
-        max(scales),
-        max(again.selection_scales),
-        f"{selecting} of {len(scales)} levels select; second: 80-digit decimals",
-        also=same and agree(parameters.union_log, again.union_log),
-        vacuous=selecting == 0,
-    )
-
-
 def log_noise_failure(setting: Setting) -> float:
     """Return log P(some selection noise passes 1/32), over all candidates of levels that select."""
     return log_sum(log_any(-1 / (32 * b), level.candidates) for level, b in setting.selecting)
 
 
 @claim(
-    "noise event",
-    "Lemma 4",
-    "P(some |zeta_c| > 1/32) <= M e^(-2 Gamma) <= beta/40",
-    logarithmic=True,
+    "selection noise",
+    "Lemma 5",
+    "b_l <= 1/(64 Gamma), so that P(some |zeta_c| > 1/32) <= M e^(-2 Gamma) <= beta/40",
 )
-def noise_event(setting: Setting) -> Numbers:
-    parameters = setting.parameters
-    bound = math.log(parameters.inputs.failure_probability / 40)
+def selection_noise(setting: Setting) -> Numbers:
+    parameters, again = setting.parameters, setting.again
+    scales = [b or 0.0 for b in parameters.selection_scales]
+    passes, most = log_noise_failure(setting), math.log(setting.inputs.failure_probability / 40)
     total = math.log(sum(parameters.candidates)) - 2 * parameters.union_log
-    union = log_sum(math.log(level.candidates) - 1 / (32 * b) for level, b in setting.selecting)
-    detail = f"M e^(-2 Gamma) = 10^{total / LOG10:.1f}; second: union bound"
-    measured, empty = log_noise_failure(setting), math.isinf(union)
-    return Numbers(bound, measured, union, detail, also=total <= bound, vacuous=empty)
+    same = all(map(agree, scales, again.selection_scales))
+    detail = (
+        f"{len(setting.selecting)} of {len(scales)} levels select; P = 10^{passes / LOG10:.1f}, "
+        f"M e^(-2 Gamma) = 10^{total / LOG10:.1f}; second: 80-digit decimals"
+    )
+    also = same and agree(parameters.union_log, again.union_log) and max(passes, total) <= most
+    measured, second = max(scales), max(again.selection_scales)
+    bound, empty = 1 / (64 * parameters.union_log), not setting.selecting
+    return Numbers(bound, measured, second, detail, also, empty)
 
 
 def log_dropped(level: Level, b: float, entries: FloatArray, clip: float) -> float:
@@ -552,10 +492,10 @@ def log_dropped(level: Level, b: float, entries: FloatArray, clip: float) -> flo
     return best
 
 
-def log_coupling_failure(setting: Setting, entries: FloatArray, factor: float = 1.0) -> float:
-    """Return log of a bound on P(actual != ideal | S), selection noise times `factor`."""
+def log_coupling_failure(setting: Setting, entries: FloatArray) -> float:
+    """Return log of a bound on P(actual != ideal | S)."""
     clip = setting.parameters.schedule.gate_clip
-    return log_sum(log_dropped(level, b * factor, entries, clip) for level, b in setting.selecting)
+    return log_sum(log_dropped(level, b, entries, clip) for level, b in setting.selecting)
 
 
 def loudest(setting: Setting, seed: int) -> FloatArray:
@@ -570,16 +510,8 @@ def coupling(setting: Setting, *, seed: int = 0) -> Numbers:
     measured = max(log_coupling_failure(setting, entries) for entries in (S, mild))
     bound = math.log(setting.inputs.failure_probability / 20)
     paper = log_sum([log_quota_failure(setting), log_noise_failure(setting)])
-    if math.isinf(measured):
-        detail = "no test can fire at a level that selects"
-    else:
-        low, high = -10.0, 15.0  # natural logarithms of how much larger every noise could be
-        for _ in range(20):
-            middle = (low + high) / 2
-            kept = log_coupling_failure(setting, S, math.exp(middle)) <= bound
-            low, high = (middle, high) if kept else (low, middle)
-        detail = f"Sigma = sigma^2 I and the model; would hold up to {math.exp(low):.3g} b_l"
-    detail += "; second: the paper's quota and noise events"
+    empty = "; no test can fire at a level that selects" * math.isinf(measured)
+    detail = f"Sigma = sigma^2 I and the model{empty}; second: the paper's quota and noise events"
     return Numbers(bound, measured, paper, detail, vacuous=math.isinf(measured))
 
 
@@ -652,23 +584,10 @@ def _gram_change(rows: FloatArray, grid: IntegerGrid) -> NDArray[Any]:
 
 
 @claim(
-    "selection range", "Lemma 7", "eps' = eps/(8L) <= 0.2, delta' = delta/(32L) <= 0.05, M_l >= 2"
-)
-def selection_range(setting: Setting) -> Numbers:
-    parameters, inputs, L = setting.parameters, setting.inputs, setting.parameters.n_levels
-    delta, fewest = inputs.delta / (32 * L), min(parameters.candidates)
-    detail = (
-        f"L = {L} >= 11, delta' = {delta:.3g}, smallest M_l = {fewest:,}; "
-        "second: 1/88, the largest eps' the theorem's ranges allow"
-    )
-    also = L >= 11 and delta <= 0.05 and fewest >= 2
-    return Numbers(0.2, inputs.epsilon / (8 * L), 1 / 88, detail, also)
-
-
-@claim(
     "selection budget",
     "Lemma 7",
-    "each J_l is (eps/(8L), delta/(32L))-private: b_l is large enough; unit eps/(8L)",
+    "each J_l is (eps/(8L), delta/(32L))-private: b_l is large enough, eps/(8L) <= 0.2, "
+    "delta/(32L) <= 0.05, M_l >= 2; unit eps/(8L)",
 )
 def selection_calibration(setting: Setting) -> Numbers:
     parameters, inputs, L = setting.parameters, setting.inputs, setting.parameters.n_levels
@@ -684,7 +603,10 @@ def selection_calibration(setting: Setting) -> Numbers:
         "Theorem 2.2; second: formula inverted"
     )
     measured, second = (max(each) * 8 * L / inputs.epsilon for each in (spent, again))
-    return Numbers(1.0, measured, second, detail, vacuous=len(spent) == 1)
+    # The ranges for which the selection theorem is stated.
+    stated = L >= 11 and inputs.delta <= 0.05 * 32 * L and inputs.epsilon <= 0.2 * 8 * L
+    also = stated and min(parameters.candidates) >= 2
+    return Numbers(1.0, measured, second, detail, also, vacuous=len(spent) == 1)
 
 
 @claim(
@@ -719,30 +641,21 @@ def query_sensitivity(setting: Setting) -> Numbers:
     return Numbers(1.0, measured, second, detail, also=exact == setting.again.query_budget)
 
 
-@claim("query budget", "Lemma 11", "A <= 65 d rho k L + 260 H/(3 t_0^2); unit the right side")
-def budget_size(setting: Setting) -> Numbers:
-    parameters, inputs, A = setting.parameters, setting.inputs, setting.parameters.query_budget
-    bound = 65 * inputs.n_features * parameters.test_rate * inputs.row_sparsity
-    bound *= parameters.n_levels
-    bound += 260 * parameters.log_factor / (3 * setting.base_threshold**2)
-    again = float(setting.again.query_budget)
-    return Numbers(1.0, A / bound, again / bound, f"A = {A:.6g}; second: exact rationals")
-
-
-@claim("gate noise", "Lemma 11", "r <= 1/(8 sqrt(Gamma))")
+@claim(
+    "gate noise",
+    "Lemma 11",
+    "r <= 1/(8 sqrt(Gamma)), where A <= 65 d rho k L + 260 H/(3 t_0^2)",
+)
 def gate_noise(setting: Setting) -> Numbers:
     parameters, inputs, again = setting.parameters, setting.inputs, setting.again
     L, H, gamma = parameters.n_levels, parameters.log_factor, parameters.union_log
-    rate = inputs.row_sparsity * math.sqrt(inputs.n_features) / inputs.target_error / inputs.epsilon
-    log_nd = math.log(80.0 * inputs.n_records * inputs.n_features / inputs.failure_probability)
-    constant = inputs.n_records / (rate * log_nd * L**1.5 * math.sqrt(H) * gamma**1.5)
-    detail = (
-        f"n is {constant:.3g} times the privacy term of the theorem's sample size; "
-        "second: 80-digit decimals"
-    )
-    r, bound = parameters.gate_noise, 1 / (8 * math.sqrt(gamma))
+    most = 65 * inputs.n_features * parameters.test_rate * inputs.row_sparsity * L
+    most += 260 * H / (3 * setting.base_threshold**2)
+    r, A = parameters.gate_noise, parameters.query_budget
+    detail = f"A = {A:.6g}, at most {most:.6g}; second: 80-digit decimals"
     also = agree(r, again.gate_noise) and agree(gamma, again.union_log)
-    return Numbers(bound, r, again.gate_noise, detail, also)
+    also = also and max(A, again.query_budget) <= most
+    return Numbers(1 / (8 * math.sqrt(gamma)), r, again.gate_noise, detail, also)
 
 
 @claim(
@@ -799,7 +712,12 @@ def eta_condition(setting: Setting) -> Numbers:
     return Numbers(bound, measured, again, detail, also=agree(measured, again))
 
 
-@claim("transcript budget", "Lemma 10", "(J, V) is (3 eps/8, 5 delta/32)-private; the larger share")
+@claim(
+    "transcript budget",
+    "Lemma 10",
+    "(J, V) is (3 eps/8, 5 delta/32)-private, and with the numerical delta within delta; the "
+    "larger share",
+)
 def transcript_budget(setting: Setting) -> Numbers:
     inputs, L = setting.inputs, setting.parameters.n_levels
     epsilon, delta = Fraction(inputs.epsilon), Fraction(inputs.delta)
@@ -810,30 +728,20 @@ def transcript_budget(setting: Setting) -> Numbers:
         spent = (guarantee.transcript_epsilon, guarantee.transcript_delta)
         bound = compose(guarantee.events)
         composed = (bound.epsilon, bound.delta)
+        numerical = guarantee.numerical_delta
     except PrivacyConditionError:
         spent = composed = (math.inf, math.inf)
+        numerical = math.inf
     first, second = np.array([spent, composed]) / np.array([float(value) for value in claimed])
     read = 1 + rounding_inflation(inputs.n_records)
     detail = (
         "what a release certifies; in rationals eps/8 + eps/4 and delta/32 + delta/8 are "
-        "exactly that; second: the accountant. Reading sums of records in doubles takes "
-        f"{read:.3g} times that epsilon" + (", so a fit is refused" if 3 * read > 8 else "")
+        f"exactly that; numerical delta {numerical:.3g}; second: the accountant. Reading sums of "
+        f"records in doubles takes {read:.3g} times that epsilon"
+        + (", so a fit is refused" if 3 * read > 8 else "")
     )
-    return Numbers(1.0, first.max(), second.max(), detail, also=exact == claimed)
-
-
-@claim("total delta", "Theorem 1", "5 delta/32 + numerical delta <= delta; unit delta")
-def total_delta(setting: Setting) -> Numbers:
-    unit = setting.inputs.delta
-    try:
-        guarantee = certify(setting.parameters, private=False, exact_statistic=True)
-        numerical = guarantee.numerical_delta
-        stated = guarantee.transcript_delta + numerical
-    except PrivacyConditionError:
-        numerical = stated = math.inf
-    measured = float(Fraction(5, 32) * Fraction(unit)) + numerical
-    detail = f"numerical delta {numerical:.3g}; second: the guarantee of a release"
-    return Numbers(1.0, measured / unit, stated / unit, detail)
+    also = exact == claimed and spent[1] + numerical <= inputs.delta
+    return Numbers(1.0, first.max(), second.max(), detail, also)
 
 
 @dataclass(frozen=True)
@@ -865,16 +773,9 @@ class Verification:
         }
 
 
-def to_dict(
-    verifications: Sequence[Verification], sweeps: Sequence[Sweep] = ()
-) -> dict[str, object]:
-    """Return JSON-ready data of several settings, with the sweeps of the same settings if any."""
+def to_dict(verifications: Sequence[Verification]) -> dict[str, object]:
+    """Return JSON-ready data of several settings."""
     settings = [item.to_dict() for item in verifications]
-    for item, sweep in zip(settings, sweeps, strict=False):
-        item["against_records"] = [
-            {"n_records": n, "relative_errors": list(errors)}
-            for n, errors in zip(sweep.records, sweep.relative_errors, strict=True)
-        ]
     return {"holds": all(item.holds for item in verifications), "settings": settings}
 
 

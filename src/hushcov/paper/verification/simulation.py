@@ -17,7 +17,7 @@ that a slip in either shows up as a disagreement.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
@@ -104,13 +104,13 @@ def log_poisson_chernoff(threshold: float, mean: float) -> float:
 
 
 def log_product_deviation(
-    covariance: FloatArray, variances: FloatArray, deviation: float, n: int, *, sharp: bool = False
+    covariance: FloatArray, variances: FloatArray, deviation: float, n: int
 ) -> FloatArray:
     """Return log of P(|mean of n products X_i X_j - c| > deviation), X_i and X_j Gaussian.
 
-    `variances` is the product v of the two variances. By default Chernoff's bound for either side;
-    `sharp` gives the saddlepoint approximation of Lugannani and Rice, whose relative error is
-    of the order 1/n. Both rest on E exp(u X_i X_j) = ((1 - c u)^2 - v u^2)^(-1/2).
+    `variances` is the product v of the two variances. The saddlepoint approximation of Lugannani
+    and Rice, whose relative error is of the order 1/n, from E exp(u X_i X_j) =
+    ((1 - c u)^2 - v u^2)^(-1/2).
     """
     w = np.maximum(variances - covariance**2, 0.0)
     sides = []
@@ -122,12 +122,11 @@ def log_product_deviation(
             D = 1 - 2 * c * u - w * u * u
             rate = u * x + 0.5 * np.log1p(-2 * c * u - w * u * u)
             spread = u * np.sqrt(n * (w / D + 2 * ((c + w * u) / D) ** 2))
-            log_side = -n * rate
-            if sharp:  # log(Phi(-z) + phi(z) (1/spread - 1/z)) with z = sqrt(2 n rate)
-                z = np.sqrt(2 * n * rate)
-                mills = math.sqrt(math.pi / 2) * special.erfcx(z / math.sqrt(2))
-                log_side = log_side - 0.5 * math.log(2 * math.pi)
-                log_side = log_side + np.log(mills + (z - spread) / (z * spread))
+            # log(Phi(-z) + phi(z) (1/spread - 1/z)) with z = sqrt(2 n rate)
+            z = np.sqrt(2 * n * rate)
+            mills = math.sqrt(math.pi / 2) * special.erfcx(z / math.sqrt(2))
+            log_side = -n * rate - 0.5 * math.log(2 * math.pi)
+            log_side = log_side + np.log(mills + (z - spread) / (z * spread))
         # Out of reach of the moment generating function nothing is claimed.
         log_side = np.where(np.isfinite(log_side) & (u > 0), log_side, 0.0)
         # A square (w = 0) is never negative.
@@ -168,22 +167,6 @@ def fired_length(a: FloatArray, low: float, high: float, r: float, clip: float) 
         for z in (-clip, clip):
             total += atom * (np.clip(a / (1 - z), low, high) - low)
     return total
-
-
-def fired_length_by_thresholds(a: float, r: float, clip: float) -> float:
-    """Return int_0^inf P(Z > 1 - a/t) dt for a > 0, integrating over t, in y = (1 - a/t) / r."""
-    edge = clip / r
-    pieces = [-edge, *(y for y in (-_WIDEST, 0.0, _WIDEST) if abs(y) < edge), edge]
-    total = a / (1 + clip)  # below this t every test fires
-    for start, stop in pairwise(pieces):
-        total += integrate.quad(
-            lambda y: 0.5 * special.erfc(y / math.sqrt(2)) * a * r / (1 - r * y) ** 2,
-            start,
-            stop,
-            epsabs=0.0 if start < _WIDEST else 1e-30 * a,
-            epsrel=1e-12,
-        )[0]
-    return float(total)
 
 
 def correction_by_moments(r: float, clip: float) -> float:
@@ -300,8 +283,6 @@ def unwatched(done: int) -> None:
 _ENTRY_DRAWS = 60_000  # entries times repetitions of the ideal estimator at one S
 _LARGEST_SEED = 2**63
 _DIFFERENT_RECORDS = 100  # beyond the number of features, in a set of simulated records
-_SWEEP_POINTS = 5  # on either side of the smallest accurate number of records
-SWEEP_RUNS = 3
 ROUNDING = 1e-12  # relative allowance where a bound is attained: both sides are doubles
 FALSE_ALARM = 1e-6  # rate at which a statistical claim may fail although it is true
 LOG10 = math.log(10.0)
@@ -450,15 +431,6 @@ class IdealSample:
     exact: IdealMoments
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """Errors over target at several numbers of records, some runs at each."""
-
-    setting: Setting
-    records: tuple[int, ...]
-    relative_errors: tuple[tuple[float, ...], ...]
-
-
 def simulate_runs(
     setting: Setting, runs: int, *, seed: int = 0, progress: Progress = unwatched
 ) -> tuple[Run, ...]:
@@ -515,28 +487,6 @@ def draw_ideal(setting: Setting, *, seed: int = 0, sampler: Sampler = sample_exa
         variance=values.var(axis=0, ddof=1),
         exact=ideal_moments(S[able], setting.parameters),
     )
-
-
-def records_sweep(setting: Setting) -> list[int]:
-    """Return numbers of records, from the fewest private to 100 times the fewest accurate."""
-    private = setting.parameters.smallest_private_n
-    accurate = setting.parameters.smallest_accurate_n
-    below = np.geomspace(private, accurate, _SWEEP_POINTS)[1:-1]
-    above = np.geomspace(accurate, 100 * accurate, _SWEEP_POINTS)[1:]
-    return [int(point) for point in (private, *below, accurate, *above)]
-
-
-def error_against_records(
-    setting: Setting, records: Sequence[int], *, seed: int = 0, progress: Progress = unwatched
-) -> Sweep:
-    """Run the mechanism a few times at each number of records."""
-    errors = []
-    for index, n_records in enumerate(records):
-        inputs = replace(setting.inputs, n_records=n_records)
-        here = Setting(setting.model, theorem_parameters(inputs))
-        runs = simulate_runs(here, SWEEP_RUNS, seed=seed + 1 + index, progress=progress)
-        errors.append(tuple(run.error / here.target for run in runs))
-    return Sweep(setting, tuple(records), tuple(errors))
 
 
 def _streams(seed: int, count: int) -> list[np.random.Generator]:
