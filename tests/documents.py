@@ -4,8 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from hushcov.fit import Forecast
 from hushcov.kernel.accounting import Gaussian, Guarantee
-from hushcov.planning import Forecast
 
 
 def guarantee(**changes) -> Guarantee:

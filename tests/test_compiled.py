@@ -34,13 +34,13 @@ def test_no_compiler_is_loaded_before_a_fit():
         found = loaded(f"import hushcov.cli.{command}")
         assert found.isdisjoint({*HEAVY, *NOT_FOR_PLANS}), command
     code = (
-        "from hushcov.planning import Request, forecast_families\n"
+        "from hushcov.fit import Request, forecast_families\n"
         "request = Request(row_sparsity=5, epsilon=1.0, delta=1e-6)\n"
         "forecast_families(request.inputs(10_000, 50))"
     )
     assert loaded(code).isdisjoint({*HEAVY, *NOT_FOR_PLANS})
     code = (
-        "from hushcov.planning import Request, forecast\n"
+        "from hushcov.fit import Request, forecast\n"
         "inputs = Request(row_sparsity=5, epsilon=1.0, delta=1e-6).inputs(10**6, 50)\n"
         "forecast(inputs, 'multiscale', rough=True)"
     )

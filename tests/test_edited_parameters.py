@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fit.screened.settings import DESIGN
 from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionError
+from hushcov.fit.complete import complete_parameters
+from hushcov.fit.gaussian.mechanism import gaussian_parameters
+from hushcov.fit.scales import scale_parameters
+from hushcov.fit.screened.values import screened_parameters
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
 from hushcov.kernel.accounting import Gaussian, compose
-from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
-from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify
 from hushcov.paper.parameters import theorem_parameters
-from hushcov.steps.complete import complete_parameters
-from hushcov.steps.scales import scale_parameters
 from hushcov_lab.peers.coinpress import coinpress_parameters
 from hushcov_lab.peers.eigen_sampling import eigen_sampling_parameters, pure_inputs
 from hushcov_lab.peers.pace import pace_parameters
 from hushcov_lab.peers.row_top_k import row_top_k_parameters
 from hushcov_lab.peers.separate import separate_parameters
-from mechanisms.screened.settings import DESIGN
 
 INPUTS = ReleaseInputs(10_000, 6, 3, 1.0, 1e-6, 0.02)
 LESS, MORE = 1e-6, 1e6

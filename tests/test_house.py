@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from functools import cache
 
 from distribution.building import DISTRIBUTIONS, ROOT
-from hushcov.planning import mechanisms
+from hushcov.fit import mechanisms
 from project import PACKAGES, modules
 
 MOST_MODULES = 47  # of ours, for the estimator to start with
@@ -179,7 +179,7 @@ def test_the_house_does_not_get_heavier():
 
 
 def test_nothing_outside_a_mechanism_decides_by_the_name_of_a_mechanism():
-    folders = ("hushcov/mechanisms/", "hushcov/paper/", "hushcov_lab/peers/", "hushcov_genotypes/")
+    folders = ("hushcov/fit/", "hushcov/paper/", "hushcov_lab/peers/", "hushcov_genotypes/")
     folders += ("hushcov/_plugins.py",)  # says which distribution has which
     found = [
         (path, name)

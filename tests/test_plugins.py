@@ -14,7 +14,7 @@ from command_line import PATIENCE
 from hushcov import _plugins
 from hushcov.cli.main import cli, commands
 from hushcov.exceptions import MissingPackageError
-from hushcov.planning import mechanisms
+from hushcov.fit import mechanisms
 
 # A process in which no other distribution is installed runs each of some command lines.
 CORE_ALONE = """
@@ -111,7 +111,7 @@ def test_python_names_what_is_missing(core_alone):
 
 def test_anybody_can_add_a_mechanism_a_command_and_an_estimator(core_alone, monkeypatch):
     added = {
-        "hushcov.mechanisms": ("mine", "hushcov.mechanisms.gaussian.plan:GAUSSIAN"),
+        "hushcov.mechanisms": ("mine", "hushcov.fit.gaussian.plan:GAUSSIAN"),
         "hushcov.commands": ("weigh", "hushcov.cli.show:command"),
         "hushcov.estimators": ("MineCovariance", "hushcov.estimators:GaussianCovariance"),
     }

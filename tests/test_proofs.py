@@ -15,9 +15,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, LAB = "src/hushcov", "lab/src/hushcov_lab"
-PROVED = (f"{PACKAGE}/steps", f"{PACKAGE}/mechanisms", f"{LAB}/peers")
+PROVED = (f"{PACKAGE}/fit", f"{LAB}/peers")
 # A sampler has a law, which its tests hold it to, and the page of the mechanism rests on it.
-NOT_PROVED = {"__init__", "estimators", "plan", "room", "stage", "bingham"}
+NOT_PROVED = {"__init__", "estimators", "plan", "stage", "bingham"}
+# Public numbers alone.
+NOT_PROVED |= {"mechanism", "registry", "reference", "comparison", "outlook"}
+    "mechanism",
+    "registry",
+    "reference",
+    "comparison",
+    "outlook",
+}  # public numbers alone
 NOT_PROVED |= {"octaves"}  # reads noisy counts: post-processing
 # A page for a whole folder.
 SLICES = {"multiscale": f"{PACKAGE}/paper", "genotypes": "genotypes/src/hushcov_genotypes"}
@@ -26,7 +34,7 @@ SHARED = {
     "neighbours": (
         f"{PACKAGE}/kernel/accounting/neighbours.py",
         f"{PACKAGE}/kernel/records/units.py",
-        f"{PACKAGE}/steps/counting.py",
+        f"{PACKAGE}/fit/counting.py",
     ),
     "lower_bound": (f"{LAB}/audit/tracing.py",),
 }
@@ -147,7 +155,7 @@ def test_code_and_proof_pages_agree():
     assert {"accounting", "multiscale", "neighbours"} <= set(proved_code(ROOT))
     for paths in proved_code(ROOT).values():
         assert steps_in_code(paths)[0]
-    sources = [module.read_text() for module in modules(ROOT / PACKAGE / "mechanisms")]
+    sources = [module.read_text() for module in modules(ROOT / PACKAGE / "fit")]
     assert any("\ndef release_" in source for source in sources)
 
 
@@ -176,13 +184,12 @@ def tree(tmp_path):
     for name, text in {
         "src/hushcov/kernel/accounting/__init__.py": "",
         "src/hushcov/kernel/accounting/basic.py": "x = 1  # proof: step 1\n",
-        "src/hushcov/steps/__init__.py": "",
-        "src/hushcov/mechanisms/__init__.py": "",
+        "src/hushcov/fit/__init__.py": "",
         "src/hushcov/inputs.py": "x = 1\n",
-        "src/hushcov/mechanisms/example/__init__.py": "",
-        "src/hushcov/mechanisms/example/inner/deep.py": CODE,
-        "src/hushcov/mechanisms/flat.py": CODE,
-        "src/hushcov/mechanisms/__pycache__/stale.pyc": "",
+        "src/hushcov/fit/example/__init__.py": "",
+        "src/hushcov/fit/example/inner/deep.py": CODE,
+        "src/hushcov/fit/flat.py": CODE,
+        "src/hushcov/fit/__pycache__/stale.pyc": "",
         "docs/proofs/accounting.md": "## Step 1: all\n",
         "docs/proofs/example.md": PAGE,
         "docs/proofs/flat.md": PAGE,
@@ -204,7 +211,7 @@ def test_a_sound_tree_has_no_problems(tree):
     assert set(proved_code(tree)) == {"accounting", "example", "flat"}
     assert proof_problems(tree) == []
     assert docstring_problems(tree) == []
-    (tree / "src/hushcov/mechanisms/screened.py").write_text("x = 1\n")
+    (tree / "src/hushcov/fit/screened.py").write_text("x = 1\n")
     assert proof_problems(tree) == ["screened has no proof page docs/proofs/screened.md"]
 
 
@@ -218,16 +225,16 @@ def test_a_missing_page_is_found(tree, name):
     ("name", "old", "new", "expected"),
     [
         # code names a step the page does not have
-        ("src/hushcov/mechanisms/flat.py", "step 2", "step 3", "does not have"),
-        ("src/hushcov/mechanisms/example/inner/deep.py", "step 2", "step 3", "does not have"),
+        ("src/hushcov/fit/flat.py", "step 2", "step 3", "does not have"),
+        ("src/hushcov/fit/example/inner/deep.py", "step 2", "step 3", "does not have"),
         ("docs/proofs/flat.md", "## Step 2: second", "## Second", "does not have"),
         ("docs/proofs/accounting.md", "## Step 1: all", "## Step 2: all", "does not have"),
         # the page has a step the code does not name
-        ("src/hushcov/mechanisms/flat.py", "# proof: step 2", "", "named nowhere"),
+        ("src/hushcov/fit/flat.py", "# proof: step 2", "", "named nowhere"),
         ("src/hushcov/kernel/accounting/basic.py", "# proof: step 1", "", "named nowhere"),
         ("docs/proofs/flat.md", "## Acc", "## Step 3: more\n\n## Acc", "named nowhere"),
         # neither may be hidden by sloppy writing
-        ("src/hushcov/mechanisms/flat.py", "# proof: step 2", "# proof: Step two", "unreadable"),
+        ("src/hushcov/fit/flat.py", "# proof: step 2", "# proof: Step two", "unreadable"),
         ("docs/proofs/flat.md", "## Step 2: second", "### Step 2: second", "unreadable"),
         ("docs/proofs/flat.md", "## Step 2: second", "## Step 2 second", "unreadable"),
         ("docs/proofs/flat.md", "## Step 2: s", "## Step 1: s", "must number its steps"),
@@ -249,6 +256,6 @@ def test_a_step_missing_on_either_side_is_found(tree, name, old, new, expected):
 )
 @pytest.mark.parametrize("name", ["flat.py", "example/inner/deep.py"])
 def test_a_release_function_without_a_privacy_section_is_found(tree, name, old, new):
-    replace(tree, f"src/hushcov/mechanisms/{name}", old, new)
+    replace(tree, f"src/hushcov/fit/{name}", old, new)
     file = name.rpartition("/")[2]
     assert docstring_problems(tree) == [f"{file}: release_example has no Privacy section"]

@@ -25,8 +25,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
+from hushcov.fit import forecast, predicted
 from hushcov.metrics import operator_norm_error
-from hushcov.planning import forecast, predicted
 from hushcov.postprocess import hard_threshold
 from hushcov.simulate import gaussian_records, sparse_covariance
 

@@ -214,14 +214,14 @@ def rates(device: str, n_records: int, n_features: int, rounds: int) -> dict[str
 
 # Stages of a default fit, by the functions that they are.
 STAGES = {
-    "looks at centres and scales": ("hushcov.steps.location", "find_location"),
-    "centres and scales, refined": ("hushcov.steps.preparation", "Preparation._refined"),
-    "norms, tails and tilts": ("hushcov.steps.preparation", "Preparation._measured"),
+    "looks at centres and scales": ("hushcov.fit.location", "find_location"),
+    "centres and scales, refined": ("hushcov.fit.preparation", "Preparation._refined"),
+    "norms, tails and tilts": ("hushcov.fit.preparation", "Preparation._measured"),
     "signs of all pairs": ("hushcov.kernel.scores", "sign_scores"),
-    "noisy look at all pairs": ("hushcov.mechanisms.adaptive.mechanism", "look_at_signs"),
+    "noisy look at all pairs": ("hushcov.fit.adaptive.mechanism", "look_at_signs"),
     "selection": ("hushcov.kernel.session", "gumbel_top"),
-    "what is beside selected pairs": ("hushcov.mechanisms.adaptive.mechanism", "_hidden"),
-    "values of selected pairs": ("hushcov.mechanisms.adaptive.pairs", "release_narrowed"),
+    "what is beside selected pairs": ("hushcov.fit.adaptive.mechanism", "_hidden"),
+    "values of selected pairs": ("hushcov.fit.adaptive.pairs", "release_narrowed"),
     "estimate": ("hushcov.estimators.answering", "Answers._keep_estimate"),
 }
 

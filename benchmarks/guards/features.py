@@ -25,7 +25,7 @@ from rich.progress import track
 
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
-from hushcov.planning import fit_memory
+from hushcov.fit import fit_memory
 from peak import peak
 
 # Mechanism, features, records.

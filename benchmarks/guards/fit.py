@@ -16,11 +16,12 @@ import time
 
 import numpy as np
 
-from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, predicting
-from hushcov.mechanisms.gaussian import plan as gaussian
-from hushcov.mechanisms.screened import plan as screened
+from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
+from hushcov.fit import comparison
+from hushcov.fit import reference as predicting
+from hushcov.fit.gaussian import plan as gaussian
+from hushcov.fit.screened import plan as screened
 from hushcov.paper import plan as multiscale
-from hushcov.planning import comparison
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 

@@ -123,7 +123,7 @@ def write(folder: Path, place: str, n: int, d: int) -> Path:
 def measure(place: str, path: str, n_records: int, estimator: str) -> dict[str, Any]:
     """In a process of its own: peak and prediction."""
     warnings.simplefilter("ignore")
-    from hushcov.planning import fit_memory
+    from hushcov.fit import fit_memory
     from hushcov.tables.files import FileRecords, reader_bytes
     from hushcov.tables.sources import open_records
 

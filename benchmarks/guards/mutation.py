@@ -42,10 +42,10 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "hushcov"
-PACKAGES = ("kernel", "engines", "steps", "tables")
+PACKAGES = ("kernel", "engines", "fit", "tables")
 NEEDS_GPU = ("engines/fused.py",)  # Triton is for such machines alone: mutation_device.py there
 WHOLE = ("engines/device.py", *NEEDS_GPU)  # sums on a device: all of it, and what launches kernels
-RELEASING = "steps"  # what is done with noisy numbers there is no line of privacy
+RELEASING = "fit"  # what is done with noisy numbers there is no line of privacy
 # Constants elsewhere divide a budget: what is divided is charged.
 CONSTANTS = ("kernel/noise", "kernel/accounting")
 #: Calls that bound, charge, draw or say what is summed: their statements are lines of privacy.
@@ -114,7 +114,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("kernel/sums/products.py", "2.0 ** ((index - @1.5) / 4)", new, "any place in the bin is valid")
       for new in ("1.6500000000000001", "1.35")),
     ("kernel/sums/products.py", "return max(@1, min(norm", "2", "any bound is valid"),
-    ("steps/location.py", "n @> _SEEN * sigma", ">=", "wide or narrow at the limit: both valid"),
+    ("fit/location.py", "n @> _SEEN * sigma", ">=", "wide or narrow at the limit: both valid"),
     *(("tables/files.py", text, new, "how many blocks are read ahead") for text, new in (
         ("count = _AHEAD_BYTES // (@8 *", ""), ("count = @_AHEAD_BYTES", ""),
         ("count = _AHEAD_BYTES @// (8 *", ""), ("blocks, min(max(@1, count)", "2"),
@@ -132,7 +132,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/sums/products.py", "if too_fine or self.largest_square_norm", ">", "2**53 itself is exact"),
     ("kernel/accounting/budget.py", "math.sqrt(self.left) * (1 - 2.0**-50)", "1.8", "a wider margin"),
     ("kernel/accounting/budget.py", "(delta - numerical_delta) * (1 - 2.0**-50)", "1.8", "a wider margin"),
-    *((f"steps/{name}.py", "+ rounded_normal(entropy.generator", "-", "noise is symmetric")
+    *((f"fit/{name}.py", "+ rounded_normal(entropy.generator", "-", "noise is symmetric")
       for name in ("preparation", "norms", "complete")),
     ("kernel/sums/statistics.py", "to_disk(place.parent)", "", "a file is on the disk a little later"),
     ("kernel/noise/gumbel.py", "digits = max(0,", "1", "one more digit"),
@@ -189,7 +189,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("if added + together @> EXACT_ROWS", "<="),
     )),
     ("kernel/sums/counts.py", "RowSums(count_rows, (), (1,)", "2", "a number that nobody reads"),
-    ("steps/preparation.py", "size_range=1, size_cap=@1", "", "a number that nobody reads"),
+    ("fit/preparation.py", "size_range=1, size_cap=@1", "", "a number that nobody reads"),
     ("kernel/records/compact.py", "_TOGETHER if row_sums.long_blocks else 1", "", "rows at a time"),
     ("kernel/sums/statistics.py", "or d < 1 or size - start", "0", "refused below, in other words"),
     *(("tables/files.py", text, "", "how many rows are held at a time") for text in (
@@ -291,11 +291,11 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
       for new in ("1", "(-1)")),
     *(("kernel/records/base.py", "if (np.diff(own) < 0).any():", new, "put in the order that they have")
       for new in ("<=", ">=", "1")),
-    ("steps/location.py", "counts + noise.reshape(counts.shape)", "-", "noise is symmetric"),
-    ("steps/quantiles.py", "(counts + noise).astype(np.float64)", "-", "noise is symmetric"),
-    ("steps/scales.py", "counts += noise.reshape(counts.shape)", "-=", "noise is symmetric"),
-    ("steps/preparation.py", "nowhere, nowhere, @1, 1, unit", "", "there are no pairs to weigh"),
-    ("steps/preparation.py", "wanted.append(fourth_sums_of(", "pass", "summed later, the same"),
+    ("fit/location.py", "counts + noise.reshape(counts.shape)", "-", "noise is symmetric"),
+    ("fit/quantiles.py", "(counts + noise).astype(np.float64)", "-", "noise is symmetric"),
+    ("fit/scales.py", "counts += noise.reshape(counts.shape)", "-=", "noise is symmetric"),
+    ("fit/preparation.py", "nowhere, nowhere, @1, 1, unit", "", "there are no pairs to weigh"),
+    ("fit/preparation.py", "wanted.append(fourth_sums_of(", "pass", "summed later, the same"),
     *(("kernel/accounting/composition.py", text, new, "both formulas hold there") for text, new in (
         ("log_ratio = np.where(order < 2", "<="), ("log_ratio = np.where(order < 2", "3"),
         ("return np.where(x < 1.0", "0.9"), ("return np.where(x < 1.0", "<="),
@@ -837,7 +837,7 @@ PAIRS, MOST_ANEW = 60, 40
 WARM = 15  # pairs that load kernels
 STILL = 8.0  # seconds after which a copy that sleeps is ended
 TESTS = (
-    *(f"tests/{each}" for each in ("noise", "accounting", "steps", "sums", "tables", "mechanisms")),
+    *(f"tests/{each}" for each in ("noise", "accounting", "fit", "sums", "tables")),
     *("lab/tests/audit", "tests/mutation", "tests/estimators/test_units_sources.py"),
 )
 #: Tests of laws, sensitivities, accounts and attacks: by folder, or by what they import.

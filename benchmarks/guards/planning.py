@@ -49,7 +49,7 @@ def command(options: str) -> str:
 
 def planning(mechanism: str) -> str:
     return (
-        "import numpy as np\nfrom hushcov.planning import Request, named\n"
+        "import numpy as np\nfrom hushcov.fit import Request, named\n"
         f"request, mechanism = Request(5, 1.0, 1e-6), named('{mechanism}')\nMARK()\n"
         "inputs, stages = request.divide(100_000, 1000)\n"
         "request.plan(inputs, stages, mechanism.plan(inputs), np.ones(1000))"

@@ -38,10 +38,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance, __version__
 from hushcov.cli.main import cli
+from hushcov.fit.screened.plan import plan_screened
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.signs import sign_gram
-from hushcov.mechanisms.screened.plan import plan_screened
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords

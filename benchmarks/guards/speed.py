@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-import hushcov.mechanisms.adaptive.mechanism as adaptive
+import hushcov.fit.adaptive.mechanism as adaptive
 import planning
 import scale
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance

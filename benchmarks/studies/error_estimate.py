@@ -24,12 +24,12 @@ import numpy.typing as npt
 from scipy import optimize, sparse, stats
 
 from hushcov import PrivateSparseCovariance
-from hushcov.mechanisms.adaptive import pairs as mechanism
+from hushcov.fit.adaptive import pairs as mechanism
+from hushcov.fit.norms import NormBound
 from hushcov.postprocess import tails as errors
 from hushcov.release import Release, coverage
 from hushcov.release.findings import constant_features, not_found
 from hushcov.release.view import UNRELIABLE, view
-from hushcov.steps.norms import NormBound
 
 BUDGET = {"delta": 1e-6, "on_hopeless": "warn", "store_precision": False}
 MOST_ENTRIES = 4e6

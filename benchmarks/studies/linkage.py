@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from ld_genotypes import Population, ld, simulate
 
 import hushcov
-from hushcov.planning import mechanisms
+from hushcov.fit import mechanisms
 from hushcov.postprocess import released_correlations
 
 DELTA, WINDOW = 1e-6, 50

@@ -215,8 +215,8 @@ def run_fit(name: str, folder: Path, truth: np.ndarray, limit: float) -> dict[st
 
 
 def public_facts(n: int, truth: np.ndarray) -> Public:
+    from hushcov.fit.gaussian.mechanism import gaussian_parameters
     from hushcov.inputs import ReleaseInputs
-    from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters
 
     inputs = ReleaseInputs(
         n_records=n,

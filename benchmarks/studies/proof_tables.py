@@ -17,11 +17,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from hushcov import EigenSamplingCovariance, GaussianCovariance
+from hushcov.fit.scales import release_scales, scale_parameters
 from hushcov.kernel.noise import Entropy
 from hushcov.metrics import operator_norm_error
 from hushcov.postprocess import guarded
 from hushcov.simulate import gaussian_records
-from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.tables.sources import open_records
 
 DRAWS = 10

@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 from coupling import coupled
+from fit.settings import seeded
 from genotype_settings import KINDS, planned
 from hushcov import GenotypeCovariance, Ledger, load
 from hushcov.exceptions import (
@@ -27,7 +28,6 @@ from hushcov_genotypes.estimator import window_ends
 from hushcov_genotypes.mechanism import release_genotypes
 from hushcov_genotypes.reading import open_genotypes, write_bed
 from literal_genotypes import LiteralGenotypes, linked_genotypes
-from mechanisms.settings import seeded
 from statistics_helpers import FALSE_ALARM
 
 N, D, WIDTH = 2000, 300, 12

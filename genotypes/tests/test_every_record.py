@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from coupling import coupled
+from fit.settings import seeded
 from genotype_settings import KINDS, planned
 from hushcov.exceptions import PrivacyConditionError
 from hushcov_genotypes import mechanism
@@ -23,7 +24,6 @@ from hushcov_genotypes.mechanism import (
 )
 from hushcov_genotypes.reading import open_genotypes
 from literal_genotypes import LiteralGenotypes, linked_genotypes
-from mechanisms.settings import seeded
 from movements import Played
 
 D = 3

@@ -6,7 +6,7 @@ Their `pyproject.toml` has tables such as
     audit = "hushcov_lab.audit.command:command"
 
 The groups are `hushcov.commands` (click commands), `hushcov.mechanisms` (instances of
-`hushcov.mechanisms.plan.Mechanism`), `hushcov.estimators` (classes, which `hushcov` offers by the
+`hushcov.fit.mechanism.Mechanism`), `hushcov.estimators` (classes, which `hushcov` offers by the
 same name) and `hushcov.slices` (ways to fit, `hushcov.cli.fitting.Slice`). Each is loaded when it
 is first asked for.
 """

@@ -9,8 +9,8 @@ import pytest
 from chromium import each_screen
 from command_line import PATIENCE
 from documents import guarantee, quick_forecast
+from hushcov.fit import outlook
 from hushcov.kernel.accounting import Gaussian
-from hushcov.planning import outlook
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, Structure
 from hushcov.report import write_report

@@ -18,10 +18,10 @@ from hushcov._words import memory
 from hushcov.cli import files
 from hushcov.cli import plan as plan_command
 from hushcov.estimators import scaled
+from hushcov.fit import fit_memory, registry
+from hushcov.fit.registry import PICTURES
 from hushcov.kernel.accounting import Gaussian
 from hushcov.kernel.records import compact
-from hushcov.planning import fit_memory, registry
-from hushcov.planning.registry import PICTURES
 from hushcov.release import Release
 from hushcov.release.files import read_release
 from hushcov.simulate import gaussian_records, sparse_covariance

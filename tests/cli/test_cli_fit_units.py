@@ -12,9 +12,9 @@ from pyarrow import csv, feather, parquet
 
 from hushcov.cli import fitting
 from hushcov.cli.output import watched
+from hushcov.fit import counting
+from hushcov.fit.counting import Counting
 from hushcov.kernel.records.base import CountedRecords
-from hushcov.steps import counting
-from hushcov.steps.counting import Counting
 from hushcov.tables.sources import ArrayRecords
 
 pytestmark = pytest.mark.usefixtures("no_search")

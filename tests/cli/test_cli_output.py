@@ -9,8 +9,8 @@ from rich.progress import Progress
 from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
 from hushcov.cli.plan import expected_facts
+from hushcov.fit import COMPARED_MODELS, Forecast
 from hushcov.kernel.records.base import WatchedRecords
-from hushcov.planning import COMPARED_MODELS, Forecast
 from hushcov.release.view import ShownPair
 from hushcov.tables.sources import ArrayRecords
 from hushcov.text.description import pair_remarks

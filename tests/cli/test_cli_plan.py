@@ -11,14 +11,11 @@ import numpy as np
 import pytest
 
 from command_line import words
-from hushcov import PrivateSparseCovariance, planning
+from hushcov import PrivateSparseCovariance
+from hushcov import fit as planning
 from hushcov.cli.plan import default_records
 from hushcov.exceptions import CapacityError, PrivacyConditionError
-from hushcov.mechanisms.screened.plan import plan_screened
-from hushcov.paper import plan as paper_plan
-from hushcov.paper.mechanism import Design, calibrated_parameters
-from hushcov.paper.plan import MultiscalePlan, multiscale_inputs
-from hushcov.planning import (
+from hushcov.fit import (
     COMPARED_MODELS,
     Forecast,
     Request,
@@ -26,6 +23,10 @@ from hushcov.planning import (
     predicted,
     smallest_n,
 )
+from hushcov.fit.screened.plan import plan_screened
+from hushcov.paper import plan as paper_plan
+from hushcov.paper.mechanism import Design, calibrated_parameters
+from hushcov.paper.plan import MultiscalePlan, multiscale_inputs
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 PUBLIC = ("--features", 10, "--row-sparsity", 2, "--epsilon", 1, "--delta", 1e-6)

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 
 from hushcov import inputs
-from hushcov.planning import Request
+from hushcov.fit import Request
 
 BUDGET = ("--epsilon", 1, "--delta", 1e-6)
 

@@ -14,8 +14,8 @@ from scipy import sparse
 from command_line import words
 from documents import guarantee, quick_forecast
 from hushcov.cli.main import EXIT_CODES
+from hushcov.fit import outlook
 from hushcov.kernel.transforms import Transform
-from hushcov.planning import outlook
 from hushcov.release import Making, Release
 from hushcov.report import pages
 from hushcov.simulate import gaussian_records, sparse_covariance

@@ -14,7 +14,7 @@ from test_proofs import docstring_problems, steps_in_code, steps_in_page
 
 ROOT = DOCS.parent
 PAGE = blocks((DOCS / "add-a-mechanism.md").read_text())
-LIST = "src/hushcov/planning/registry.py"
+LIST = "src/hushcov/fit/registry.py"
 LAST = '    "multiscale = paper.plan:MULTISCALE",\n'
 PUBLIC = ("--epsilon", "1", "--delta", "1e-6", "--row-sparsity", "1")
 
@@ -87,8 +87,8 @@ def run(tree):
 
 def test_three_files_and_a_line(tree):
     assert sorted(named_files()) == [
-        "src/hushcov/mechanisms/variances.py",
-        "tests/mechanisms/test_variances.py",
+        "src/hushcov/fit/variances.py",
+        "tests/fit/test_variances.py",
     ]  # the third is the proof
     assert lines_of_use()[0] == '"variances = mechanisms.variances:VARIANCES",\n'
     assert all((ROOT / name).parent.is_dir() for name in named_files())

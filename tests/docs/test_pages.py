@@ -14,9 +14,9 @@ from docs.pages import DOCS, Block, blocks, commands, is_shown, run_console, run
 from docs.test_benchmarks import tables
 from hushcov import PrivateSparseCovariance
 from hushcov.cli.main import cli
+from hushcov.fit import forecast
 from hushcov.kernel.accounting import Gaussian, calibrate_gaussian
 from hushcov.kernel.accounting.guarantee import odds_of
-from hushcov.planning import forecast
 from project import modules
 
 ELSEWHERE = {"add-a-mechanism.md"}  # run by a test of its own

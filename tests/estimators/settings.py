@@ -19,10 +19,10 @@ from hushcov import (
     SeparateCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
+from hushcov.fit import compare
 from hushcov.paper import plan as paper_plan
 from hushcov.paper.mechanism import calibrated_parameters
 from hushcov.paper.plan import _STARTS, MultiscalePlan, _predictions
-from hushcov.planning import compare
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 ESTIMATORS = (GaussianCovariance, ScreenedCovariance, PrivateSparseCovariance)
@@ -87,7 +87,7 @@ def plan_without_search(inputs, reconstruction):
 def skip_search(monkeypatch):
     """Plans of the multiscale mechanism without its search, which takes seconds at each size."""
     monkeypatch.setattr(
-        hushcov.planning,
+        hushcov.fit,
         "compare",
         lambda inputs, *names, **known: compare(inputs, *names, **known | {"refine": False}),
     )

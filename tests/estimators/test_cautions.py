@@ -25,8 +25,8 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
+from hushcov.fit import Caution, large_delta
 from hushcov.kernel.accounting.ledger import Ledger
-from hushcov.planning import Caution, large_delta
 from hushcov.release import Release
 from hushcov.simulate import wishart_moments
 from hushcov.tables.sources import ArrayRecords, open_records

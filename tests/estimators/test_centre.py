@@ -15,13 +15,12 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, DataError, HopelessError, ParameterError
+from hushcov.fit import Request, preparation
+from hushcov.fit.location import LocationParameters
 from hushcov.kernel.accounting import BoundedRange, Clocked, Gaussian
 from hushcov.metrics import operator_norm_error
-from hushcov.planning import Request
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.steps import preparation
-from hushcov.steps.location import LocationParameters
 from hushcov.tables.sources import open_records
 from statistics_helpers import short_and_long
 

@@ -17,6 +17,7 @@ from coupling import ADDED, coupled
 from estimators.settings import OURS, RECORDS, SCALING, SETTINGS, D, make, setting
 from estimators.site_settings import BILLION, BLOCK, multiscale, summed
 from estimators.stand_ins import RepeatedRecords
+from fit.screened.settings import DESIGN
 from hushcov import (
     GaussianCovariance,
     MultiscaleCovariance,
@@ -24,15 +25,14 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
+from hushcov.fit import complete
+from hushcov.fit.screened import mechanism as screened
+from hushcov.fit.screened.values import screened_parameters
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened.values import screened_parameters
 from hushcov.release import Release
-from hushcov.steps import complete
 from hushcov.tables.sources import ArrayRecords
 from hushcov_lab.peers import plan as peers_plan
 from hushcov_lab.peers import row_top_k
-from mechanisms.screened.settings import DESIGN
 from project import modules
 from sessions import certified
 
@@ -227,7 +227,7 @@ def test_an_exact_number_in_the_document_is_noticed(name, leak, monkeypatch):
 def test_all_noise_is_watched():
     """Every module of a mechanism or a stage that draws noise, but for the one whose count is."""
     watched = {module.__name__ for module, _ in ADDED} | {complete.__name__}
-    folders = ("hushcov.mechanisms.", "hushcov.steps.", "hushcov_lab.peers.", "hushcov_genotypes.")
+    folders = ("hushcov.fit.", "hushcov_lab.peers.", "hushcov_genotypes.")
     drawing = {
         name
         for name, path in modules()

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.mechanisms.adaptive import pairs
+from hushcov.fit.adaptive import pairs
 from hushcov.release.view import view
 from hushcov.text.description import CONSTANT, HEAVY, UNRESOLVED, preparation_words, verdict
 from statistics_helpers import FALSE_ALARM

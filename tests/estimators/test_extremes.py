@@ -21,9 +21,9 @@ from estimators.settings import (
 from estimators.stand_ins import UntouchableRecords
 from hushcov import GaussianCovariance, Ledger
 from hushcov.exceptions import AccuracyWarning, HushcovError, ParameterError
+from hushcov.fit.scales import FeatureScales, trusted_scale
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records
-from hushcov.steps.scales import FeatureScales, trusted_scale
 
 pytestmark = pytest.mark.usefixtures("no_search")
 

@@ -18,12 +18,12 @@ from hushcov import (
     load,
 )
 from hushcov.exceptions import DataError, SeededNoiseWarning, TooFewCompleteError
+from hushcov.fit.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.kernel.accounting import Gaussian
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.postprocess import sampling_sd
 from hushcov.release.document import Making, complete_words
 from hushcov.simulate import gaussian_records
-from hushcov.steps.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 

@@ -22,6 +22,17 @@ from hushcov import (
     steps,
 )
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
+from hushcov.fit.adaptive.pairs import release_pairs
+from hushcov.fit.complete import complete_parameters
+from hushcov.fit.location import LocationParameters, find_location
+from hushcov.fit.norms import norm_counts, release_unit_bound
+from hushcov.fit.preparation import centre_sums, fourths_of, squares_of
+from hushcov.fit.quantiles import bin_edges, level_counts
+from hushcov.fit.scales import release_scales, scale_parameters
+from hushcov.fit.screened import mechanism
+from hushcov.fit.screened.mechanism import select_pairs
+from hushcov.fit.screened.values import release_unit_values, release_values
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import REPLACE, Neighbours
 from hushcov.kernel.grids import FeatureGrid
@@ -45,18 +56,7 @@ from hushcov.kernel.sums.signs import (
     sign_scores,
 )
 from hushcov.kernel.sums.statistics import RecordMap
-from hushcov.mechanisms.adaptive.pairs import release_pairs
-from hushcov.mechanisms.screened import mechanism
-from hushcov.mechanisms.screened.mechanism import select_pairs
-from hushcov.mechanisms.screened.values import release_unit_values, release_values
 from hushcov.paper.mechanism import grid_for
-from hushcov.steps import Prepared
-from hushcov.steps.complete import complete_parameters
-from hushcov.steps.location import LocationParameters, find_location
-from hushcov.steps.norms import norm_counts, release_unit_bound
-from hushcov.steps.preparation import centre_sums, fourths_of, squares_of
-from hushcov.steps.quantiles import bin_edges, level_counts
-from hushcov.steps.scales import release_scales, scale_parameters
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import units_of
 from hushcov_lab.peers.coinpress import transformed_gram

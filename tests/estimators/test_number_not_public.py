@@ -164,7 +164,7 @@ def test_a_file_that_lost_rows_does_not_say_it(tmp_path, suffix):
 
 def test_whatever_fails_after_the_count_says_that_it_is_paid(tmp_path, monkeypatch):
     # A count of none is within eight deviations, but for once in 1e15 times; noise is not seeded.
-    monkeypatch.setattr("hushcov.steps.complete._FEWEST_DEVIATIONS", 8)
+    monkeypatch.setattr("hushcov.fit.complete._FEWEST_DEVIATIONS", 8)
     bad = ROWS.copy()
     bad[3, 1] = np.nan
     ledger = Ledger(tmp_path / "ledger.db")

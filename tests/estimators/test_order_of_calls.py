@@ -18,10 +18,10 @@ import hushcov
 from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovariance
 from hushcov.estimators.scaled import Whose
 from hushcov.exceptions import HushcovError, ParameterError
+from hushcov.fit import Plan
 from hushcov.kernel.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import CountedRecords
-from hushcov.planning import Plan
 from moved import Recorder
 
 pytestmark = [

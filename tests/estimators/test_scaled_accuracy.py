@@ -10,8 +10,8 @@ import pytest
 from estimators.settings import correlations, fit, make
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.exceptions import ParameterError
+from hushcov.fit import REFERENCE_MODELS, default_mechanism, predicted
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
-from hushcov.planning import REFERENCE_MODELS, default_mechanism, predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 K = 5

@@ -43,6 +43,11 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     PrivacyWarning,
 )
+from hushcov.fit.gaussian.mechanism import (
+    gaussian_parameters,
+    parameters_for_sums,
+    release_gaussian_sums,
+)
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
@@ -50,11 +55,6 @@ from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import record_statistics, second_moments
 from hushcov.kernel.sums.statistics import RecordMap
-from hushcov.mechanisms.gaussian.mechanism import (
-    gaussian_parameters,
-    parameters_for_sums,
-    release_gaussian_sums,
-)
 from hushcov.simulate import wishart_moments
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords

@@ -18,7 +18,7 @@ from hushcov.exceptions import (
     ParameterError,
     SeededNoiseWarning,
 )
-from hushcov.planning import candidate_mechanisms, compare, fit_memory, forecast, registry
+from hushcov.fit import candidate_mechanisms, compare, fit_memory, forecast, registry
 from hushcov.release import Release
 from hushcov.release.findings import constant_features
 from hushcov.simulate import gaussian_records, sparse_covariance

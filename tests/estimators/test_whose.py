@@ -16,14 +16,14 @@ from hushcov import (
     ScreenedCovariance,
 )
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
+from hushcov.fit.counting import most_rows
+from hushcov.fit.screened import values as screened
 from hushcov.kernel.accounting import Neighbours, Pure
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise.laplace import discrete_laplace
-from hushcov.mechanisms.screened import values as screened
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.steps.counting import most_rows
 from hushcov.tables.sources import ArrayRecords
 from hushcov.tables.units import units_of
 from sessions import session_of

@@ -17,9 +17,9 @@ from sklearn.covariance import EmpiricalCovariance
 
 import hushcov
 from hushcov.exceptions import HushcovError
+from hushcov.fit import smallest_n
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Guarantee
-from hushcov.planning import smallest_n
 from hushcov.release.schema import parse
 from hushcov.tables.sources import open_records
 

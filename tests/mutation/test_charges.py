@@ -16,6 +16,12 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import LedgerError, PrivacyConditionError
+from hushcov.fit import counting, preparation
+from hushcov.fit.complete import CompleteCount, CompleteParameters
+from hushcov.fit.counting import Counting
+from hushcov.fit.location import LocationParameters, LookUnits
+from hushcov.fit.preparation import Preparation
+from hushcov.fit.scales import scale_parameters
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.kernel import session
 from hushcov.kernel.accounting import (
@@ -43,12 +49,6 @@ from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_di
 from hushcov.kernel.accounting.filter import _renyi
 from hushcov.kernel.accounting.guarantee import largest_factor
 from hushcov.kernel.accounting.ledger import Charge, Ledger, _twice, as_charge
-from hushcov.steps import counting, preparation
-from hushcov.steps.complete import CompleteCount, CompleteParameters
-from hushcov.steps.counting import Counting
-from hushcov.steps.location import LocationParameters, LookUnits
-from hushcov.steps.preparation import Preparation
-from hushcov.steps.scales import scale_parameters
 from sessions import session_of
 
 RELATIONS = pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])

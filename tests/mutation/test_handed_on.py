@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.fit import scales as scale_step
+from hushcov.fit.location import Location, LocationParameters, find_location
+from hushcov.fit.preparation import Preparation
+from hushcov.fit.quantiles import Quantiles
+from hushcov.fit.scales import scale_parameters
+from hushcov.fit.stage import Prepared, location, preparation, quantiles
 from hushcov.kernel import session as kernel
 from hushcov.kernel.accounting import UNSPENT
 from hushcov.kernel.accounting.ledger import Ledger
@@ -15,12 +21,6 @@ from hushcov.kernel.queries import SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.session import Session, unwrap
 from hushcov.kernel.transforms import Transform, Transforms
-from hushcov.steps import Prepared, location, preparation, quantiles
-from hushcov.steps import scales as scale_step
-from hushcov.steps.location import Location, LocationParameters, find_location
-from hushcov.steps.preparation import Preparation
-from hushcov.steps.quantiles import Quantiles
-from hushcov.steps.scales import scale_parameters
 from hushcov.tables.sources import ArrayRecords
 from sessions import ample, seeded, session_of
 

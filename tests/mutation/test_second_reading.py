@@ -8,6 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fit.test_location import find
+from hushcov.fit import location
+from hushcov.fit.preparation import squares_of
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy
 from hushcov.kernel.records.base import DeviceRecords
@@ -17,13 +20,10 @@ from hushcov.kernel.sums.counts import signed_octaves
 from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap
 from hushcov.kernel.sums.rows import norm_bin
 from hushcov.kernel.sums.signs import PackedSigns, sign_scores
-from hushcov.steps import location
-from hushcov.steps.preparation import squares_of
 from hushcov.tables import files
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 from sessions import session_of
-from steps.test_location import find
 
 PAIR = np.array([0]), np.array([1])
 

@@ -15,6 +15,8 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyConditionError,
 )
+from hushcov.fit import preparation
+from hushcov.fit.preparation import Preparation, squares_of
 from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
@@ -50,8 +52,6 @@ from hushcov.kernel.sums.gram import _check_room
 from hushcov.kernel.sums.products import ProductMap, _fill_factors, add_sums_and_squares
 from hushcov.kernel.sums.rows import add_unit, shorten_row
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
-from hushcov.steps import preparation
-from hushcov.steps.preparation import Preparation, squares_of
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from hushcov.tables.text import _scan

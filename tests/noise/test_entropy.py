@@ -117,7 +117,7 @@ def test_other_values_are_refused(bad):
 
 
 SOURCE = Path(hushcov.__file__).parent
-PRIVATE = ("mechanisms", "steps", "kernel", "engines", "tables", "estimators", "paper")
+PRIVATE = ("fit", "kernel", "engines", "tables", "estimators", "paper")
 PRIVATE += ("hushcov_lab/peers", "hushcov_genotypes")
 # The only place where a private release may get random bits.
 ORIGIN = "kernel/noise/entropy.py"
@@ -126,11 +126,11 @@ NAMES_ONLY = ("release/files.py", "kernel/sums/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
 # What is made of a release starts iterations, stands in for its noise, and is drawn from seeds.
-SEEDED = ("simulate.py", "predicting.py", "postprocess/structure.py", "cli/")
+SEEDED = ("simulate.py", "fit/reference.py", "postprocess/structure.py", "cli/")
 SEEDED += ("hushcov_lab/audit/", "hushcov_lab/benchmark/", "hushcov_lab/rivals/")
 SEEDED += ("answers/components.py", "answers/synthetic.py", "paper/verification/")
 # Predictions of a mechanism lie in its `plan.py`; the code that releases does not import them.
-PREDICTIONS = {"mechanisms/gaussian/plan.py", "paper/plan.py"}
+PREDICTIONS = {"fit/gaussian/plan.py", "paper/plan.py"}
 # What the private folders take from seeded modules that are not public planning.
 TAKEN = {"SimulatedMoments"}
 

@@ -10,6 +10,7 @@ import math
 import numpy as np
 import pytest
 
+from fit.settings import UNTOUCHABLE, seeded
 from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.kernel.accounting import BoundedRange, Gaussian, TotalVariation, compose
@@ -30,7 +31,6 @@ from hushcov.paper.mechanism import (
 from hushcov.paper.parameters import LOG_ODDS_ERROR, theorem_parameters
 from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
 from hushcov.tables.sources import open_records
-from mechanisms.settings import UNTOUCHABLE, seeded
 
 VALID = {"n_records": 10**10, "n_features": 3, "row_sparsity": 2, "target_error": 0.25}
 VALID |= {"epsilon": 1.0, "delta": 1e-3, "failure_probability": 0.1, "scale": 1.0}

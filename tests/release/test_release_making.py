@@ -10,19 +10,19 @@ import pytest
 
 import hushcov
 from golden.releases import BUDGET, FREE, cases, records
+from hushcov.fit.complete import CompleteParameters
+from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
+from hushcov.fit.location import LocationParameters
+from hushcov.fit.preparation import Preparation
+from hushcov.fit.scales import ScaleParameters
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.noise import entropy_source
-from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Making, Release
 from hushcov.release.document import UNNAMED
 from hushcov.release.estimate import estimate
 from hushcov.release.view import view
 from hushcov.simulate import wishart_moments
-from hushcov.steps.complete import CompleteParameters
-from hushcov.steps.location import LocationParameters
-from hushcov.steps.preparation import Preparation
-from hushcov.steps.scales import ScaleParameters
 from sessions import certified
 
 pytestmark = pytest.mark.usefixtures("no_search")

@@ -22,10 +22,12 @@ from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
 
 import hushcov_lab.audit.command
+from fit.adaptive.settings import blocks, drawn
 from hushcov import PrivateSparseCovariance
 from hushcov.cli import output
 from hushcov.cli.main import cli
 from hushcov.estimators.scaled import ScaledCovariance
+from hushcov.fit.counting import Counting
 from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import Budget, Neighbours
 from hushcov.kernel.noise import gumbel_top, rounded_normal, symmetric
@@ -35,7 +37,6 @@ from hushcov.kernel.records.units import Units
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.paper import mechanism as multiscale
-from hushcov.steps.counting import Counting
 from hushcov.tables import cluster, codebook, units
 from hushcov.tables.sources import ArrayRecords, TableRecords
 from hushcov_lab.audit.neighbours import (
@@ -52,7 +53,6 @@ from hushcov_lab.audit.neighbours import (
 )
 from hushcov_lab.audit.replay import Compared, Recorder, Trace, compare, observe
 from hushcov_lab.peers import eigen_sampling
-from mechanisms.adaptive.settings import blocks, drawn
 
 IN_MEMORY = ("array", "frame", "npy", "calls in an array")
 QUICK = [name for name, _ in MECHANISMS if "multiscale" not in name]  # to plan

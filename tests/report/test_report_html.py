@@ -15,8 +15,8 @@ from report_releases import MECHANISMS, fitted, made
 
 from documents import quick_forecast
 from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.fit import outlook
 from hushcov.kernel.accounting import Gaussian
-from hushcov.planning import outlook
 from hushcov.release import Making, Part, Release, Structure, view
 from hushcov.release.document import UNNAMED
 from hushcov.report import pages, report_page, write_report

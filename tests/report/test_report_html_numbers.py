@@ -11,10 +11,10 @@ from report_releases import BUDGET, fitted, made
 
 from documents import quick_forecast
 from hushcov.estimators import PrivateSparseCovariance
+from hushcov.fit import forecast
+from hushcov.fit import outlook as outlook_module
+from hushcov.fit.outlook import MULTIPLES, outlook
 from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
-from hushcov.planning import forecast
-from hushcov.planning import outlook as outlook_module
-from hushcov.planning.outlook import MULTIPLES, outlook
 from hushcov.postprocess import symmetric_sparse
 from hushcov.postprocess.strongest import scan
 from hushcov.release import Making, Structure, named_parts

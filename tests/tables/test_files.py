@@ -23,12 +23,12 @@ from hushcov.exceptions import (
     ParameterError,
     RecordsFileError,
 )
+from hushcov.fit import fit_memory, registry
 from hushcov.kernel.records import compact
 from hushcov.kernel.records.base import CompleteRecords, WatchedRecords
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.counts import signed_octaves, signed_octaves_of
 from hushcov.kernel.sums.rows import MISSING
-from hushcov.planning import fit_memory, registry
 from hushcov.tables import files
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords, read_header

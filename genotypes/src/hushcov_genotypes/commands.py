@@ -36,10 +36,10 @@ from hushcov.cli.output import (
     text_table,
 )
 from hushcov.exceptions import ParameterError
+from hushcov.fit import Caution
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, is_counted
 from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.options import ALLOWED, shared_by
-from hushcov.planning import Caution
 from hushcov.release import Making
 from hushcov.tables.sources import DeclaredRecords
 from hushcov_genotypes.estimator import CountedGenotypes, GenotypeCovariance

@@ -17,14 +17,14 @@ from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CandidateOptions, DeltaOptions, ForecastOptions, with_options
 from hushcov.estimators.scaled import completed, paid_count
 from hushcov.exceptions import DataError, ParameterError
+from hushcov.fit import Caution, hopeless_because, large_delta
+from hushcov.fit.counting import Counted, Counting
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.kernel.noise import Entropy, entropy_source
 from hushcov.kernel.records.base import check_enough
 from hushcov.kernel.session import Session
 from hushcov.options import check_given, check_parameters
-from hushcov.planning import Caution, hopeless_because, large_delta
-from hushcov.steps.counting import Counted, Counting
 from hushcov_genotypes.mechanism import GenotypeParameters, genotype_parameters, release_genotypes
 from hushcov_genotypes.reading import GenotypeRecords, open_genotypes
 

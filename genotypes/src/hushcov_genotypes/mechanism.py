@@ -17,14 +17,14 @@ from hushcov._validation import check_integer
 from hushcov._words import number
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.fit.mechanism import SCALES, Facts, budget_words, certified_words
+from hushcov.fit.norms import Mass
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget, Neighbours, smallest_sigma
 from hushcov.kernel.noise import LARGEST_SIGMA, Entropy, check_entropy, rounded_normal
 from hushcov.kernel.records.base import Progress
-from hushcov.mechanisms.plan import SCALES, Facts, budget_words, certified_words
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release import Making, Release, parts_of
-from hushcov.steps.norms import Mass
 from hushcov_genotypes.reading import GenotypeBlock, GenotypeRecords
 
 #: How much more exact a pair is than a variance: correlations hardly feel the noise of the latter.

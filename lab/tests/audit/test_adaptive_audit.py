@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from hushcov.fit.adaptive import mechanism as adaptive
+from hushcov.fit.adaptive import pairs
+from hushcov.fit.adaptive.pairs import Ladder
+from hushcov.fit.norms import choose_norm, squared_norms
+from hushcov.fit.preparation import HALF_WIDTH, WIDEST
 from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import Budget, Clocked, Gaussian, gaussian_delta
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.counts import norm_histogram
-from hushcov.mechanisms.adaptive import mechanism as adaptive
-from hushcov.mechanisms.adaptive import pairs
-from hushcov.mechanisms.adaptive.pairs import Ladder
-from hushcov.steps.norms import choose_norm, squared_norms
-from hushcov.steps.preparation import HALF_WIDTH, WIDEST
 from hushcov_lab.audit.attack import promised
 from hushcov_lab.audit.run import attacks_on, run_attack
 from statistics_helpers import FALSE_ALARM, short_and_long

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import ParameterError
+from hushcov.fit import mechanisms
 from hushcov.kernel.noise import rounded_normal, symmetric
-from hushcov.planning import mechanisms
 from hushcov_lab.audit import run as attacks_module
 from hushcov_lab.audit.run import (
     ALARM_RATE,

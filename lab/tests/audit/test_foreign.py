@@ -16,9 +16,9 @@ from scipy import stats
 
 import hushcov_lab.audit.command
 from hushcov.cli.main import cli
+from hushcov.fit.adaptive import mechanism as adaptive
 from hushcov.kernel.accounting import gaussian_delta, gaussian_epsilon
 from hushcov.kernel.noise import rounded_normal
-from hushcov.mechanisms.adaptive import mechanism as adaptive
 from hushcov_lab.audit.attack import Promise
 from hushcov_lab.audit.foreign import (
     TESTERS,

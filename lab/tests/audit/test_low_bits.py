@@ -20,13 +20,13 @@ import math
 import numpy as np
 import pytest
 
+from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
+from hushcov.fit.screened.mechanism import release_screened
+from hushcov.fit.screened.values import ScreenedDesign, screened_parameters
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
-from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
-from hushcov.mechanisms.screened.mechanism import release_screened
-from hushcov.mechanisms.screened.values import ScreenedDesign, screened_parameters
 from hushcov.paper.mechanism import Design, calibrated_parameters, grid_for, release_multiscale
 from hushcov.tables.sources import ArrayRecords
 from sessions import certified

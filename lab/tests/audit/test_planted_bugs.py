@@ -15,12 +15,12 @@ import pytest
 import hushcov_lab.audit.attack as common
 import hushcov_lab.audit.gaussian
 import hushcov_lab.audit.selection
+from hushcov.fit.gaussian import mechanism as gaussian
+from hushcov.fit.screened import values
 from hushcov.kernel import queries, session
 from hushcov.kernel.noise import rounded_normal, symmetric
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.screened import values
 from hushcov.paper.parameters import Schedule
 from hushcov_genotypes import mechanism as genotypes
 from hushcov_lab.audit.gaussian import EigenSamplingTarget, all_steps

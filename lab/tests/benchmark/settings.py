@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hushcov.planning import mechanisms
+from hushcov.fit import mechanisms
 from hushcov_lab.benchmark.cells import Cell, Cost, Fit, Point, PredictedErrors, Preset, SizeLadder
 from hushcov_lab.benchmark.contenders import CONTENDERS
 from hushcov_lab.benchmark.results import Results

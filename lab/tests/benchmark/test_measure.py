@@ -8,9 +8,9 @@ import pytest
 from hushcov import PrivateSparseCovariance
 from hushcov.estimators import GaussianCovariance
 from hushcov.exceptions import ParameterError, PrivacyConditionError, SeededNoiseWarning
-from hushcov.mechanisms.gaussian.plan import GaussianNoise
+from hushcov.fit import mechanisms
+from hushcov.fit.gaussian.plan import GaussianNoise
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
-from hushcov.planning import mechanisms
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov_lab.benchmark import contenders
 from hushcov_lab.benchmark.cells import DELTA, Point

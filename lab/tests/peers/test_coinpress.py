@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fit.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -25,7 +26,6 @@ from hushcov_lab.peers.coinpress import (
     run_steps,
     transformed_gram,
 )
-from mechanisms.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
 from sessions import certified
 
 # Sensitivity

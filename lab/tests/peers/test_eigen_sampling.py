@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
+from fit.settings import neighbouring_records, seeded, small_rows
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
@@ -36,7 +37,6 @@ from hushcov_lab.peers.eigen_sampling import (
     score_sensitivity,
     shares,
 )
-from mechanisms.settings import neighbouring_records, seeded, small_rows
 from sessions import certified
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 

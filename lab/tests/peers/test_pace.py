@@ -11,6 +11,7 @@ import pytest
 from scipy import optimize
 
 from estimators.settings import fit
+from fit.settings import inputs_for, seeded, small_rows
 from hushcov import PaceCovariance
 from hushcov.exceptions import CapacityError
 from hushcov.kernel.accounting import (
@@ -31,7 +32,6 @@ from hushcov_lab.peers.pace import (
     pick_pair,
     release_pace,
 )
-from mechanisms.settings import inputs_for, seeded, small_rows
 from sessions import certified
 from statistics_helpers import FALSE_ALARM, normal_p_value
 

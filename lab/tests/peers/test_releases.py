@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from scipy import special
 
+from fit.settings import UNTOUCHABLE, Untouchable, inputs_for, seeded
 from hushcov.exceptions import CapacityError, DataError, ParameterError, PrivacyConditionError
+from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.inputs import CalibratedInputs
 from hushcov.kernel.accounting import ADD_REMOVE, Neighbours, Pure
 from hushcov.kernel.session import Session
-from hushcov.mechanisms.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.paper.mechanism import Design, calibrated_budget, calibrated_parameters
 from hushcov.release import Release
 from hushcov.tables.sources import open_records
@@ -45,7 +46,6 @@ from hushcov_lab.peers.separate import (
     release_separate,
     separate_parameters,
 )
-from mechanisms.settings import UNTOUCHABLE, Untouchable, inputs_for, seeded
 from sessions import certified
 from statistics_helpers import FALSE_ALARM, normal_p_value, variance_p_value
 

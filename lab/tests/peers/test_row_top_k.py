@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fit.settings import inputs_for, neighbouring_records, seeded, small_rows
 from hushcov.exceptions import CapacityError
 from hushcov.kernel.accounting import Gaussian, calibrate_gaussian, calibrate_zcdp
 from hushcov.kernel.grids import FeatureGrid
@@ -28,7 +29,6 @@ from hushcov_lab.peers.row_top_k import (
     value_sigma,
     values_squared_sensitivity,
 )
-from mechanisms.settings import inputs_for, neighbouring_records, seeded, small_rows
 from sessions import certified
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 

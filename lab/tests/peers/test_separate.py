@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fit.settings import inputs_for, small_rows
 from hushcov.exceptions import ParameterError
+from hushcov.fit.gaussian.mechanism import squared_sensitivity
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.mechanisms.gaussian.mechanism import squared_sensitivity
 from hushcov.tables.sources import open_records
 from hushcov_lab.peers.separate import (
     SeparateChoice,
@@ -31,7 +32,6 @@ from hushcov_lab.peers.separate import (
     separate_parameters,
     squared_edges,
 )
-from mechanisms.settings import inputs_for, small_rows
 
 METHODS = ("gauss", "separate", "adaptive")
 

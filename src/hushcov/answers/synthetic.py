@@ -623,7 +623,7 @@ def _between_edges(own: Transform, mean: float = 0.0, variance: float = 0.0) -> 
     """Return the law of released quantiles: records of a bin lie just below its upper edge.
 
     Bins without records were joined to the next: one is no wider than the bins of the release are
-    (`steps/quantiles.py`), about a sixteenth of the scale, or a quarter octave far out. Noise
+    (`fit/quantiles.py`), about a sixteenth of the scale, or a quarter octave far out. Noise
     leaves some records far away: those furthest from the mean are cut off until the variance is
     about the released one; where none is known, a hundredth that is furthest from the median.
     """

@@ -53,10 +53,10 @@ from hushcov.cli.output import busy, console, echo_json, facts, heading, paragra
 from hushcov.cli.report import HEAT_MAP, REPORT
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
+from hushcov.fit import check_installed, mechanisms
 from hushcov.kernel.accounting import Guarantee, is_counted
 from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.options import ALLOWED, Taker
-from hushcov.planning import check_installed, mechanisms
 from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report
 from hushcov.tables.codebook import Codebook, read_codebook

@@ -21,6 +21,16 @@ from hushcov.cli.plan import command_memory, expected_facts
 from hushcov.estimators import PrivateSparseCovariance
 from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
+from hushcov.fit import (
+    Caution,
+    Comparison,
+    Families,
+    compare,
+    default_mechanism,
+    forecast_families,
+)
+from hushcov.fit.counting import Counted
+from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.kernel.grids import check_feature_scale
@@ -33,18 +43,8 @@ from hushcov.kernel.records.base import (
     source_of,
 )
 from hushcov.options import ESTIMANDS, Taker
-from hushcov.planning import (
-    Caution,
-    Comparison,
-    Families,
-    compare,
-    default_mechanism,
-    forecast_families,
-)
-from hushcov.planning.registry import COMPILING, reader_memory
 from hushcov.release import Making, Release, SigningKey
 from hushcov.release.findings import released_pairs
-from hushcov.steps.counting import Counted
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
 from hushcov.tables.units import split_columns

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hushcov import planning
+from hushcov import fit as planning
 from hushcov._plugins import installed_plugins, load_plugin, missing_plugins, require_plugin
 from hushcov._validation import check_integer, check_real
 from hushcov._words import count, counted, memory, number
@@ -35,19 +35,19 @@ from hushcov.cli.options import (
     settings_option,
 )
 from hushcov.exceptions import ParameterError
+from hushcov.fit import COMPARED_MODELS, Comparison, Families, Forecast, Request, comparison
+from hushcov.fit.counting import Counting
+from hushcov.fit.reference import DENSE, FACTOR
+from hushcov.fit.registry import LARGEST_DENSE, PICTURES
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.accounting.guarantee import odds_of, promise_words
-from hushcov.planning import COMPARED_MODELS, Comparison, Families, Forecast, Request, comparison
-from hushcov.planning.registry import LARGEST_DENSE, PICTURES
-from hushcov.predicting import DENSE, FACTOR
-from hushcov.steps.counting import Counting
 from hushcov.tables.codebook import read_codebook
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.mechanisms.plan import Mechanism, MechanismPlan
-    from hushcov.steps import Stage
+    from hushcov.fit.mechanism import Mechanism, MechanismPlan
+    from hushcov.fit.stage import Stage
 
     Divided = tuple[ReleaseInputs, tuple[Stage, ...]]
     #: Plain data, and a function that prints.

@@ -38,9 +38,9 @@ from hushcov.release.document import Kind
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
 
 if TYPE_CHECKING:
+    from hushcov.fit import Caution
     from hushcov.kernel.sums.statistics import RecordMap, Statistics
     from hushcov.kernel.transforms import Transforms
-    from hushcov.planning import Caution
 
 # What a fit leaves beside public attributes.
 _PRIVATE = (

@@ -13,19 +13,19 @@ from hushcov.estimators.base import SummedCovariance
 from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import entropy_source
-from hushcov.kernel.sums.statistics import RecordMap, Statistics
-from hushcov.mechanisms.gaussian.mechanism import (
+from hushcov.fit import Plan
+from hushcov.fit.gaussian.mechanism import (
     gaussian_parameters,
     parameters_for_sums,
     release_gaussian_sums,
 )
-from hushcov.mechanisms.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
-from hushcov.mechanisms.plan import MechanismPlan
-from hushcov.mechanisms.screened.plan import SCREENED, PlannedScreened, ScreenedPlan
-from hushcov.planning import Plan
+from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD, GaussianNoise
+from hushcov.fit.mechanism import MechanismPlan
+from hushcov.fit.screened.plan import SCREENED, PlannedScreened, ScreenedPlan
+from hushcov.inputs import ReleaseInputs
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
 
 @with_options

@@ -21,21 +21,21 @@ from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.estimators.base import PrivateCovariance
 from hushcov.estimators.options import CentreOptions, DeltaOptions, with_options
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError
+from hushcov.fit.registry import LARGEST_DENSE, check_memory
 from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
 from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
-from hushcov.planning.registry import LARGEST_DENSE, check_memory
 from hushcov.release import Release
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
+    from hushcov.fit import Plan, Request
+    from hushcov.fit.counting import Counted, Counting
+    from hushcov.fit.mechanism import MechanismPlan
     from hushcov.kernel.noise import Entropy
     from hushcov.kernel.records.units import Units
-    from hushcov.mechanisms.plan import MechanismPlan
-    from hushcov.planning import Plan, Request
-    from hushcov.steps.counting import Counted, Counting
 
 _SPENT = "This is known after the release: its budget is spent"
 # Not proved for units of several rows, nor where the number of records is not public.
@@ -121,7 +121,7 @@ class Whose:
         """Return the first release, where there is to be one."""
         if not self.counts:
             return None
-        from hushcov.steps.counting import Counting
+        from hushcov.fit.counting import Counting
 
         return Counting(epsilon, self.neighbours, chooses=self.most_rows is None)
 
@@ -508,7 +508,7 @@ class ScaledCovariance(PrivateCovariance):
 
     def request(self, n_features: int) -> Request:
         """Return the public request; options that mean nothing are refused."""
-        from hushcov.planning import Request
+        from hushcov.fit import Request
 
         check_parameters(self)
         check_given(self, "epsilon", *(("delta",) if hasattr(self, "delta") else ()))

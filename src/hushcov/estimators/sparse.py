@@ -13,14 +13,14 @@ from hushcov._validation import check_choice
 from hushcov.estimators.options import CandidateOptions, with_options
 from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
+from hushcov.fit import candidate_mechanisms, check_installed, default_mechanism, mechanisms
 from hushcov.inputs import ReleaseInputs
-from hushcov.planning import candidate_mechanisms, check_installed, default_mechanism, mechanisms
 from hushcov.release import Structure
 from hushcov.release.estimate import factors_of
 
 if TYPE_CHECKING:
-    from hushcov.mechanisms.plan import MechanismPlan
-    from hushcov.planning import Comparison, Plan
+    from hushcov.fit import Comparison, Plan
+    from hushcov.fit.mechanism import MechanismPlan
     from hushcov.release.findings import ErrorEstimate
 
 
@@ -52,7 +52,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
         About how many entries of a row are not zero, the diagonal included, where that is known.
         It is advice: more pairs are found if there are more, fewer if there are fewer.
     mechanism : str, default="auto"
-        The name of any mechanism (`hushcov.planning.mechanisms()`), at its usual options. "auto"
+        The name of any mechanism (`hushcov.fit.mechanisms()`), at its usual options. "auto"
         runs the adaptive one, and with `bandwidth` or `candidate_pairs` the one for known
         candidates. One without a delta (eigen-sampling) needs `assume_centered=True` and a
         `feature_scale`.
@@ -112,7 +112,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
 
         `n_records` counts rows.
         """
-        from hushcov.planning import compare
+        from hushcov.fit import compare
 
         request = self.request(n_features)
         return compare(request.inputs(n_records, n_features))
@@ -149,7 +149,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
                 "out."
             )
         if self.mechanism == "auto" and inputs.candidates is not None:
-            from hushcov.mechanisms.candidates import CANDIDATES
+            from hushcov.fit.candidates import CANDIDATES
 
             width = bool(self.adaptive_width)
             return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=width)
@@ -174,7 +174,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     @property
     def plan_(self) -> Comparison:
         """Predicted errors of all mechanisms for the size of the last fit, best first."""
-        from hushcov.planning import compare
+        from hushcov.fit import compare
 
         check_is_fitted(self, "mechanism_")
         return compare(self._compared)

@@ -8,6 +8,7 @@ from hushcov._validation import check_choice, check_real
 from hushcov.estimators.base import SummedCovariance
 from hushcov.estimators.options import DeltaOptions, ForecastOptions, with_options
 from hushcov.exceptions import ParameterError
+from hushcov.fit import Caution, hopeless_because, large_delta
 from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.kernel.accounting import Guarantee
 from hushcov.kernel.grids import IntegerGrid
@@ -27,7 +28,6 @@ from hushcov.paper.mechanism import (
 from hushcov.paper.parameters import theorem_parameters
 from hushcov.paper.plan import MultiscalePlan, plan_multiscale
 from hushcov.paper.samplers import RECONSTRUCTIONS
-from hushcov.planning import Caution, hopeless_because, large_delta
 from hushcov.simulate import SimulatedMoments
 
 CONSTANTS = ("theorem", "calibrated")

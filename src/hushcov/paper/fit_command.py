@@ -11,6 +11,7 @@ from rich.console import Console
 from hushcov._words import number
 from hushcov.cli.fitting import Job, Settled, Slice
 from hushcov.exceptions import ParameterError, PrivacyConditionError
+from hushcov.fit import Caution
 from hushcov.kernel.accounting import Guarantee
 from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.options import Taker, shared_by
@@ -19,7 +20,6 @@ from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import TheoremParameters
 from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
 from hushcov.paper.plan import MULTISCALE
-from hushcov.planning import Caution
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 _TAKEN = ("epsilon", "delta", "row_sparsity", "feature_scale", "assume_centered")

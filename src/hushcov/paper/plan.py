@@ -25,13 +25,7 @@ from scipy import sparse, special
 from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix
 from hushcov._validation import check_choice
 from hushcov._words import count, number
-from hushcov.inputs import CalibratedInputs, ReleaseInputs
-from hushcov.kernel.accounting import Budget
-from hushcov.kernel.accounting.composition import root
-from hushcov.kernel.records.base import ScaledRecords
-from hushcov.kernel.session import unwrap
-from hushcov.kernel.sums.gram import second_moments
-from hushcov.mechanisms.plan import (
+from hushcov.fit.mechanism import (
     SCALES,
     Facts,
     Mechanism,
@@ -40,6 +34,23 @@ from hushcov.mechanisms.plan import (
     budget_words,
     certified_words,
 )
+from hushcov.fit.reference import (
+    COMPARED_MODELS,
+    REFERENCE_MODELS,
+    Forecast,
+    Reference,
+    dense_norms,
+    descend,
+    reference,
+    sparse_norms,
+)
+from hushcov.fit.stage import Prepared
+from hushcov.inputs import CalibratedInputs, ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.accounting.composition import root
+from hushcov.kernel.records.base import ScaledRecords
+from hushcov.kernel.session import unwrap
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper import kernels
 from hushcov.paper.mechanism import (
     NAME,
@@ -53,18 +64,7 @@ from hushcov.paper.mechanism import (
 )
 from hushcov.paper.parameters import Level, Schedule, level_table
 from hushcov.paper.samplers import LARGEST_TRANSCRIPT, RECONSTRUCTIONS
-from hushcov.predicting import (
-    COMPARED_MODELS,
-    REFERENCE_MODELS,
-    Forecast,
-    Reference,
-    dense_norms,
-    descend,
-    reference,
-    sparse_norms,
-)
 from hushcov.release import Release
-from hushcov.steps import Prepared
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _TAU, _TAU_WEIGHTS = 1.5 + 0.5 * _NODES, 0.5 * _WEIGHTS  # thresholds over t_ell

@@ -17,7 +17,7 @@ from hushcov._arrays import FloatArray, IntArray
 from hushcov._version import __version__
 from hushcov._words import count, counted, finite, percent, typographic
 from hushcov.exceptions import printable
-from hushcov.planning.outlook import HERE, MULTIPLES, outlook
+from hushcov.fit.outlook import HERE, MULTIPLES, outlook
 from hushcov.postprocess import is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
 from hushcov.release.findings import error_reach, released_factors, spectrum

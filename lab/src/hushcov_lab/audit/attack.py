@@ -23,6 +23,7 @@ from scipy.linalg import hadamard
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.exceptions import ParameterError
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REMOVED,
@@ -39,7 +40,6 @@ from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
-from hushcov.steps import Prepared
 from hushcov.tables.sources import ArrayRecords
 
 HUGE = 1e9  # beyond every clipping radius

@@ -14,6 +14,17 @@ from functools import partial
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
+from hushcov.fit.counting import Counted, Counting
+from hushcov.fit.gaussian import mechanism as gaussian
+from hushcov.fit.gaussian.mechanism import (
+    GaussianParameters,
+    gaussian_parameters,
+    release_gaussian,
+)
+from hushcov.fit.norms import HALF_WIDTH, WIDEST, squared_norms
+from hushcov.fit.preparation import centre_bound, release_centre
+from hushcov.fit.quantiles import bin_edges, count_square, level_counts
+from hushcov.fit.scales import ScaleParameters, release_scales, scale_parameters
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REPLACED,
@@ -30,17 +41,6 @@ from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import log2_histogram, norm_histogram, signed_octaves
-from hushcov.mechanisms.gaussian import mechanism as gaussian
-from hushcov.mechanisms.gaussian.mechanism import (
-    GaussianParameters,
-    gaussian_parameters,
-    release_gaussian,
-)
-from hushcov.steps.counting import Counted, Counting
-from hushcov.steps.norms import HALF_WIDTH, WIDEST, squared_norms
-from hushcov.steps.preparation import centre_bound, release_centre
-from hushcov.steps.quantiles import bin_edges, count_square, level_counts
-from hushcov.steps.scales import ScaleParameters, release_scales, scale_parameters
 from hushcov.tables.sources import ArrayRecords
 from hushcov_lab.audit.attack import (
     DELTA,

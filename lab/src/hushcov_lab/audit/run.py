@@ -26,13 +26,13 @@ from scipy import special
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer
+from hushcov.fit import mechanisms
+from hushcov.fit.mechanism import MechanismPlan
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, gaussian_epsilon
 from hushcov.kernel.noise import Entropy
-from hushcov.mechanisms.plan import MechanismPlan
-from hushcov.planning import mechanisms
 from hushcov.release import Release
-from hushcov.steps import Prepared
 from hushcov_lab.audit import gaussian, selection
 from hushcov_lab.audit.attack import (
     FEATURES,

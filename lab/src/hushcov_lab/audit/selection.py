@@ -20,21 +20,15 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.candidates import Candidates
-from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
-from hushcov.kernel.accounting import Budget
-from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.noise import Entropy, rounded_normal
-from hushcov.kernel.queries import PairSigns
-from hushcov.kernel.session import Session
-from hushcov.kernel.sums.gram import second_moments
-from hushcov.mechanisms.adaptive.mechanism import WholeMatrix, look_at_signs, release_adaptive
-from hushcov.mechanisms.adaptive.pairs import FIRST_LOOK, AdaptiveParameters, Ladder, release_pairs
-from hushcov.mechanisms.adaptive.pairs import NAME as ADAPTIVE
-from hushcov.mechanisms.candidates import NAME as CANDIDATES
-from hushcov.mechanisms.candidates import candidate_parameters, release_candidates
-from hushcov.mechanisms.screened import mechanism as screened
-from hushcov.mechanisms.screened.mechanism import release_screened, select_pairs
-from hushcov.mechanisms.screened.values import (
+from hushcov.fit.adaptive.mechanism import WholeMatrix, look_at_signs, release_adaptive
+from hushcov.fit.adaptive.pairs import FIRST_LOOK, AdaptiveParameters, Ladder, release_pairs
+from hushcov.fit.adaptive.pairs import NAME as ADAPTIVE
+from hushcov.fit.candidates import NAME as CANDIDATES
+from hushcov.fit.candidates import candidate_parameters, release_candidates
+from hushcov.fit.norms import NormBound
+from hushcov.fit.screened import mechanism as screened
+from hushcov.fit.screened.mechanism import release_screened, select_pairs
+from hushcov.fit.screened.values import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     RADIUS,
@@ -45,11 +39,17 @@ from hushcov.mechanisms.screened.values import (
     screened_parameters,
     sum_sigma,
 )
+from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
+from hushcov.kernel.accounting import Budget
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import Entropy, rounded_normal
+from hushcov.kernel.queries import PairSigns
+from hushcov.kernel.session import Session
+from hushcov.kernel.sums.gram import second_moments
 from hushcov.paper import mechanism as multiscale
 from hushcov.paper.parameters import TheoremParameters, theorem_parameters
 from hushcov.release import Release
 from hushcov.simulate import SimulatedMoments
-from hushcov.steps.norms import NormBound
 from hushcov.tables.sources import ArrayRecords
 from hushcov_genotypes import mechanism as genotypes
 from hushcov_genotypes.reading import GenotypeBlock, GenotypeRecords, open_genotypes

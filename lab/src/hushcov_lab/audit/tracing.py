@@ -27,10 +27,10 @@ from hushcov.exceptions import (
     PrivacyWarning,
     SeededNoiseWarning,
 )
+from hushcov.fit.comparison import smallest_n
+from hushcov.fit.registry import candidate_mechanisms, predicted
 from hushcov.inputs import ReleaseInputs
 from hushcov.metrics import operator_norm
-from hushcov.planning.comparison import smallest_n
-from hushcov.planning.registry import candidate_mechanisms, predicted
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov_lab.benchmark.cells import DELTA, Point
 from hushcov_lab.benchmark.contenders import CONTENDERS, PURE, ZERO, ContenderSetting

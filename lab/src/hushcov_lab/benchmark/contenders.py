@@ -15,7 +15,7 @@ import hushcov
 from hushcov._arrays import FloatArray
 from hushcov._validation import shown
 from hushcov.exceptions import ParameterError
-from hushcov.planning import mechanisms
+from hushcov.fit import mechanisms
 from hushcov.report.style import BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from hushcov_lab.benchmark.cells import DELTA, Point
 from hushcov_lab.peers.separate import NAME as SEPARATE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hushcov._words import number
-from hushcov.planning import predicted
+from hushcov.fit import predicted
 from hushcov.report.style import (
     GREEN,
     PURPLE,

@@ -20,9 +20,9 @@ import sklearn
 
 from hushcov._version import __version__
 from hushcov.exceptions import ParameterError
+from hushcov.fit import default_mechanism
 from hushcov.inputs import PublicInputs
 from hushcov.paper.parameters import smallest_n, theorem_parameters
-from hushcov.planning import default_mechanism
 from hushcov_lab.benchmark.cells import AXES, DELTA, Cell, Cost, Fit, Point, PredictedErrors
 from hushcov_lab.benchmark.contenders import CONTENDERS, ZERO, Contender
 from hushcov_lab.benchmark.work import Benchmark

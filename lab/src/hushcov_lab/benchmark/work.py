@@ -37,9 +37,9 @@ from hushcov.exceptions import (
     PrivacyWarning,
     SeededNoiseWarning,
 )
+from hushcov.fit import forecast, predicted
 from hushcov.inputs import ReleaseInputs
 from hushcov.metrics import operator_norm, operator_norm_error, support_recovery
-from hushcov.planning import forecast, predicted
 from hushcov.simulate import MODELS, gaussian_records, sparse_covariance, structured_covariance
 from hushcov_lab.benchmark.cells import DELTA, Cell, Cost, Fit, Point, PredictedErrors, Preset
 from hushcov_lab.benchmark.contenders import CONTENDERS, ContenderSetting, Estimator

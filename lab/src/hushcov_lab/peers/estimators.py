@@ -10,9 +10,9 @@ import numpy as np
 from hushcov.estimators.options import with_options
 from hushcov.estimators.scaled import ApproximateCovariance, ScaledCovariance
 from hushcov.exceptions import ParameterError
+from hushcov.fit import Request
+from hushcov.fit.mechanism import MechanismPlan
 from hushcov.inputs import ReleaseInputs
-from hushcov.mechanisms.plan import MechanismPlan
-from hushcov.planning import Request
 from hushcov_lab.peers.coinpress import COINPRESS
 from hushcov_lab.peers.eigen_sampling import EIGEN_SAMPLING
 from hushcov_lab.peers.pace import PACE

@@ -11,6 +11,8 @@ import numpy as np
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     UP,
@@ -26,9 +28,7 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, gumbel_top, rounded_normal
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.release import Release
-from hushcov.steps import Prepared
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 from hushcov_lab.peers.row_top_k import balanced_radius
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from hushcov._arrays import FloatArray, IntArray
+from hushcov.fit.mechanism import Mechanism, MechanismPlan
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.noise import Entropy
 from hushcov.kernel.session import Session, unwrap
-from hushcov.mechanisms.plan import Mechanism, MechanismPlan
 from hushcov.release import Making, Release, parts_of
-from hushcov.steps import Prepared
 
 
 def allowed_for(inputs: ReleaseInputs) -> int:

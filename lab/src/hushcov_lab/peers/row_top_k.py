@@ -12,6 +12,8 @@ import numpy as np
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REPLACED,
@@ -30,9 +32,7 @@ from hushcov.kernel.noise import LARGEST_SCORE, LARGEST_SIGMA, gumbel_top, round
 from hushcov.kernel.queries import squared_sensitivity
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.mechanisms.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.release import Release
-from hushcov.steps import Prepared
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 
 NAME = "row-top-k"

@@ -12,6 +12,8 @@ import numpy as np
 from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.fit.gaussian.mechanism import balanced_row_norm
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     EXACT,
@@ -28,9 +30,7 @@ from hushcov.kernel.queries import noise_sigmas
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.counts import norm_histogram
 from hushcov.kernel.sums.gram import row_bounded_gram
-from hushcov.mechanisms.gaussian.mechanism import balanced_row_norm
 from hushcov.release import Release
-from hushcov.steps import Prepared
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 
 METHODS = ("gauss", "separate", "adaptive")

@@ -1,0 +1,138 @@
+"""Plan of the adaptive mechanism, and its predicted error by kind of covariance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from hushcov.fit.adaptive.mechanism import release_adaptive
+from hushcov.fit.adaptive.pairs import MOST_LADDER, NAME, PROBE, AdaptiveParameters
+from hushcov.fit.gaussian.mechanism import gaussian_parameters
+from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD
+from hushcov.fit.mechanism import (
+    DENSE_BYTES,
+    SCALES,
+    Facts,
+    Mechanism,
+    MechanismPlan,
+    budget_words,
+    certified_words,
+)
+from hushcov.fit.reference import DENSE, FACTOR, Forecast
+from hushcov.fit.screened.plan import SCREENED, plan_screened
+from hushcov.fit.stage import Prepared
+from hushcov.inputs import ReleaseInputs
+from hushcov.release import Release
+
+_BESIDE_BEST = 1.15  # measured: its error over that of the best mechanism, in hindsight
+_FAR = 3.0  # noise of all pairs over that of few, beyond which all pairs are no rival
+_EXPLAINS = 1 / 3  # of the variance, by the one factor of a prediction
+_STANDS_OUT = 2.13  # an eigenvalue over sigma sqrt(d), from which it is told from noise
+_FACTOR_NOISE, _FACTOR_SAMPLING = 1.5, 1.1  # measured
+_DENSE_SAMPLING = 0.7
+_DENSE_NORM = (1 + math.sqrt(0.5)) ** 2  # of the correlations of 2 d random records
+
+
+@lru_cache(maxsize=512)
+def predict_adaptive(inputs: ReleaseInputs) -> Forecast:
+    """Predict the error from that of the best mechanism for each structure, in hindsight.
+
+    On the reference models that is the best of few pairs, all pairs with a threshold, and all. For
+    one strong factor and for a dense covariance it follows from the noise of the whole matrix.
+    Errors below 1 grow where means and scales are barely found.
+    """
+    few = plan_screened(inputs, short=True)
+    errors = [few.predicted_error]
+    noise = gaussian_parameters(inputs).noise_sd
+    if noise < _FAR * few.parameters.noise_sd[0]:
+        errors += [GAUSSIAN_THRESHOLD.forecast(inputs).predicted_error]
+        errors += [GAUSSIAN.forecast(inputs).predicted_error]
+    best = {model: _BESIDE_BEST * min(each[model] for each in errors) for model in errors[0]}
+    best |= {FACTOR: _factor(inputs), DENSE: _dense(inputs, noise, best["diagonal"])}
+    more = inputs.found.strain - 1
+    best = {model: error * (1 + more * max(0.0, 1 - error)) for model, error in best.items()}
+    limit = few.detection_limit if few.parameters.n_pairs else None
+    return Forecast(NAME, best, limit)
+
+
+def _factor(inputs: ReleaseInputs) -> float:
+    """Predict the error for one factor, which is found as soon as it stands out from noise."""
+    n, d = inputs.n_sampled, inputs.n_features
+    # Norms of records vary as if a third of the features were related.
+    noise = gaussian_parameters(inputs.changed(row_sparsity=math.ceil(_EXPLAINS * d))).noise_sd
+    noise *= math.sqrt(d)
+    eigenvalue = _EXPLAINS * d + 1 - _EXPLAINS
+    if d == 1 or eigenvalue < _STANDS_OUT * noise:
+        return 1.0
+    sampling = 2 * math.sqrt(d * eigenvalue / n)
+    return min(1.0, (_FACTOR_NOISE * noise + _FACTOR_SAMPLING * sampling) / eigenvalue)
+
+
+def _dense(inputs: ReleaseInputs, noise: float, variances: float) -> float:
+    """Predict the error where all pairs are related; with much noise, variances alone are left.
+
+    `variances` is the error of variances alone.
+    """
+    n, d = inputs.n_sampled, inputs.n_features
+    sampling = 2 * math.sqrt(d / (_DENSE_NORM * n))
+    whole = math.hypot(2 * noise * math.sqrt(d) / _DENSE_NORM, _DENSE_SAMPLING * sampling)
+    alone = 1 - (1 - min(1.0, variances)) / _DENSE_NORM
+    return min(whole, alone)
+
+
+@dataclass(frozen=True)
+class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
+    """An adaptive release."""
+
+    sparse: bool = False
+
+    def release(self, prepared: Prepared) -> Release:
+        """See `release_adaptive`."""
+        return release_adaptive(prepared, self.parameters, sparse=self.sparse)
+
+    @property
+    def tilts(self) -> bool:
+        """Signs are centred, because those of skewed features agree by themselves."""
+        return True
+
+    def facts(self, before: str = SCALES) -> Facts:
+        """See `MechanismPlan.facts`."""
+        shares = {"a look at all pairs": PROBE, "selections, at most": MOST_LADDER}
+        words = budget_words(self.parameters.inputs, before, shares, "the values, at least")
+        return [
+            ("budget", words),
+            (
+                "search",
+                "few pairs, few factors or neither: decided by what is released on the way, and "
+                "what one step saves the next one spends",
+            ),
+            ("certified", certified_words(self.budget())),
+        ]
+
+
+class Adaptive(Mechanism):
+    """Finds out what the structure is."""
+
+    name = NAME
+    title = NAME
+    predicted = True
+    no_limit = "what it looks for depends on what it finds"
+    sparse = True
+    estimator = ("PrivateSparseCovariance", {"mechanism": NAME})
+
+    def plan(self, inputs: ReleaseInputs, *, sparse: bool = False) -> PlannedAdaptive:
+        """See `Mechanism.plan`; no factor is sought where the output is sparse."""
+        expected = predict_adaptive(inputs)
+        if sparse:
+            errors = {name: e for name, e in expected.predicted_error.items() if name != FACTOR}
+            expected = replace(expected, predicted_error=errors)
+        return PlannedAdaptive(self, AdaptiveParameters(inputs), expected, sparse)
+
+    def work(self, n_records: int, n_features: int, rows: int, sparse: bool) -> int:
+        """Return the bytes of the screen, or of sums, mean and remainder of the whole matrix."""
+        least = SCREENED.work(n_records, n_features, rows, sparse)
+        return least if sparse else max(least, 3 * DENSE_BYTES * n_features**2)
+
+
+ADAPTIVE = Adaptive()

@@ -1,0 +1,531 @@
+"""Reading noisy counts by sign and octave: what stands out of the noise, and what it says.
+
+Everything here is computed from noisy counts and public or released numbers: post-processing.
+Counts of a column have two rows, for negative and positive values, and an entry for each octave.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.fit.scales import estimate_scales
+from hushcov.kernel.queries import LARGEST_EXPONENT, N_OCTAVES, SMALLEST_EXPONENT
+
+#: Signed bins that can be evidence; one more counts what is nothing.
+N_SIGNED = 2 * N_OCTAVES
+_EXPONENTS = np.arange(SMALLEST_EXPONENT, LARGEST_EXPONENT, dtype=np.float64)
+# Mean of |y| and of y^2 in an octave whose values are spread evenly.
+_MIDDLE = 1.5 * np.exp2(_EXPONENTS)
+_SQUARE = 7 / 3 * np.exp2(2 * _EXPONENTS)
+
+# Octaves of a window: a law of one sign has most of its mass in 3, one about the centre in 6.
+_SIGNED_WIDTH, _UNSIGNED_WIDTH = 3, 6
+_WINDOWS = N_OCTAVES * (2 * _SIGNED_WIDTH + _UNSIGNED_WIDTH)
+
+# A range with evidence ends where its last octave has less than this many deviations. It goes on
+# while the next 1, 2 or 3 octaves stand out, and its last ones, where they hold less than this part
+# of it, must stand out together: noise does so in some column with this probability. A false end
+# makes a scale several times too large.
+_LAST_DEVIATIONS, _FRINGE, _MOST_FRINGE = 2.5, 0.2, 6
+_END_LEVEL, _NEXT = 1e-4, 3
+_MOST_STEPS = 8
+# Octaves below the range hardly matter for its moments: they join where they are not just noise.
+_BELOW, _BELOW_DEVIATIONS = 6, 1.5
+# A scale is no less than this share of the second moment about the old centre, and no more than so
+# many ends of the octave below which 80 % of the mass lies: heavy tails.
+_LEAST_VARIANCE = 0.02
+_BULK, _MOST_BULKS = 0.8, 4.0
+_LEAST_MASS = 1e-4
+# A cap in scales lies between `low` and this, and what lies beyond `_FAR` scales adds to the second
+# moment no more than the square of `_FAR_PART` scales.
+_LARGEST_REACH, _FAR, _FAR_PART = 64.0, 6.0, 2.0
+_DOUBT = 3.0  # deviations
+# One-sided: most of the mass, a mean well beyond the spread, and hardly anything on the other side.
+_ONE_SIDED_MASS, _ONE_SIDED_MEAN, _OTHER_SIDE, _OTHER_DEVIATIONS = 0.5, 1.1, 0.15, 3.0
+_AT_ONCE = 512  # columns read at a time: they stay in the cache
+
+
+@functools.lru_cache(maxsize=256)
+def deviations(tests: float, level: float) -> float:
+    """How many deviations so many normal numbers exceed together with this probability."""
+    return float(-special.ndtri(min(0.5, level / max(tests, 1.0))))
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Deviations that a bin, a window of octaves, an end and each popular bin must exceed."""
+
+    single: float
+    window: float
+    end: float
+    popular: tuple[tuple[int, float], ...] = ()
+
+
+def thresholds(n_columns: int, level: float, popular: dict[int, int]) -> Thresholds:
+    """Thresholds that any bin or window of noise exceeds with probability `level` each kind.
+
+    `popular` says in how many other columns a signed bin was part of the range, for a few bins:
+    these get their share of the level whatever the number of bins.
+    """
+    total = sum(popular.values())
+    return Thresholds(
+        deviations(n_columns * N_SIGNED, level),
+        deviations(n_columns * _WINDOWS, level),
+        deviations(n_columns * (_NEXT + _MOST_FRINGE), _END_LEVEL),
+        tuple((b, deviations(n_columns, level * k / total)) for b, k in popular.items()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Signed bins (columns, 2, octaves) in windows that stand out, and octaves that do alone."""
+
+    mask: BoolArray
+    alone: BoolArray
+
+
+def find_evidence(counts: FloatArray, sigma: FloatArray, limits: Thresholds) -> Evidence:
+    """The smallest windows of octaves whose counts stand out, for all columns at once."""
+    mask = np.zeros(counts.shape, dtype=np.bool_)
+    alone = np.zeros((len(counts), N_OCTAVES), dtype=np.bool_)
+    for signs in ([0], [1], [0, 1]):
+        for width, smallest in _smallest_windows(
+            counts[:, signs].sum(axis=1), signs, sigma, limits
+        ):
+            if width == 1:
+                alone |= smallest
+            for shift in range(width):
+                covered = slice(shift, shift + smallest.shape[1])
+                mask[:, signs, covered] |= smallest[:, None, :]
+    for signed_bin, z in limits.popular:
+        sign, octave = divmod(signed_bin, N_OCTAVES)
+        stands_out = counts[:, sign, octave] > z * sigma
+        mask[stands_out, sign, octave] = True
+        alone[stands_out, octave] = True
+    return Evidence(mask, alone)
+
+
+def _smallest_windows(
+    counts: FloatArray, signs: list[int], sigma: FloatArray, limits: Thresholds
+) -> Iterator[tuple[int, BoolArray]]:
+    """Widths, and where windows start that stand out and hold no narrower one that does."""
+    sums = np.cumsum(counts, axis=1)
+    sums = np.concatenate([np.zeros((len(counts), 1)), sums], axis=1)
+    both = len(signs) == 2
+    inside = np.zeros((len(counts), N_OCTAVES + 1), dtype=np.bool_)  # holds a narrower one
+    for width in range(1, (_UNSIGNED_WIDTH if both else _SIGNED_WIDTH) + 1):
+        z = limits.single if width == 1 and not both else limits.window
+        noise = sigma * math.sqrt(len(signs) * width)
+        stands_out = sums[:, width:] - sums[:, :-width] > (z * noise)[:, None]
+        inside = inside[:, :-1] | inside[:, 1:]
+        yield width, stands_out & ~inside
+        inside |= stands_out
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Means of |y| and of y^2 in signed bins (2, octaves), 0 where no value can be."""
+
+    middle: FloatArray
+    square: FloatArray
+
+
+def moments(below: float = math.inf, above: float = math.inf) -> Moments:
+    """Moments in bins, where values lie at most so far below and above the centre."""
+    most = np.minimum([[below], [above]], 2.0**LARGEST_EXPONENT)  # what is beyond counts there
+    possible = np.exp2(_EXPONENTS) <= most
+    return Moments(
+        np.where(possible, np.minimum(_MIDDLE, most), 0.0),
+        np.where(possible, np.minimum(_SQUARE, most**2), 0.0),
+    )
+
+
+ANYWHERE = moments()
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Reading of the noisy counts of one column: moments about the old centre, and the range.
+
+    `shares` are those of all records, by sign and octave; `offset` is to be added to the centre.
+    `used` are the signed bins of the range, and `end` the exponent at which it ends. `mass` is the
+    share of the records in the range, `sides` are those by sign, and no share is beyond 2^`top`.
+    """
+
+    shares: FloatArray
+    used: BoolArray
+    offset: float
+    scale: float
+    end: int
+    mass: float
+    sides: tuple[float, float]
+    top: float
+
+    @property
+    def side(self) -> int:
+        """The row of the sign of the offset."""
+        return int(self.offset > 0)
+
+    def is_centred(self, scales: float) -> bool:
+        """Whether the old centre was right, to so many scales."""
+        return abs(self.offset) < scales * self.scale
+
+    def reach(self, scale: float, low: float) -> float:
+        """Cap in scales: the end of what was seen, and not so far that the tail is all there is."""
+        reach = (2.0**self.end + abs(self.offset)) / scale
+        if 2.0**self.top > _FAR * scale:
+            far = self.shares[:, np.exp2(_EXPONENTS + 1) > _FAR * scale].sum()
+            reach = min(reach, max(low, _FAR_PART / math.sqrt(far)))
+        return bounded_reach(reach, low)
+
+    def may_hold(self, share: float, sigma: float, n: int) -> bool:
+        """Whether this share of the records may be in the range, within three deviations."""
+        noise = sigma * math.sqrt(np.count_nonzero(self.used)) / n
+        return self.mass + _DOUBT * noise >= share
+
+    def one_sided(self, sigma: float, n: int) -> bool:
+        """Whether nearly all lies on one side, further from the old centre than it spreads."""
+        lesser, greater = sorted(self.sides)
+        return (
+            self.mass > _ONE_SIDED_MASS
+            and abs(self.offset) > _ONE_SIDED_MEAN * self.scale
+            and lesser < _OTHER_SIDE * greater + _OTHER_DEVIATIONS * sigma / n
+        )
+
+
+def bounded_reach(reach: float, low: float) -> float:
+    """A cap in scales between `low` and the largest one."""
+    return min(max(reach, low), _LARGEST_REACH)
+
+
+def signed(counts: FloatArray) -> FloatArray:
+    """Counts (.., 2, octaves) of those in 257 bins."""
+    return counts[..., :N_SIGNED].reshape(*counts.shape[:-1], 2, N_OCTAVES)
+
+
+def read_all(
+    counts: FloatArray,
+    sigma: FloatArray,
+    n: int,
+    limits: Thresholds,
+    known: Sequence[Moments] | None = None,
+) -> list[Reading | None]:
+    """Read every column, counts (columns, 257); None where nothing stands out.
+
+    `known` has the moments in the bins of every column.
+    """
+    by_sign, readings = signed(counts), []
+    for start in range(0, len(counts), _AT_ONCE):
+        part = slice(start, start + _AT_ONCE)
+        own = [ANYWHERE] if known is None else known[part]
+        joined = own[0]  # the same for all columns, or (columns, 2, octaves)
+        if any(each is not joined for each in own):
+            middle, square = [each.middle for each in own], [each.square for each in own]
+            joined = Moments(np.stack(middle), np.stack(square))
+        readings += _read(by_sign[part], sigma[part], n, limits, joined)
+    return readings
+
+
+def _read(
+    counts: FloatArray, sigma: FloatArray, n: int, limits: Thresholds, known: Moments
+) -> list[Reading | None]:
+    """Read columns, counts (columns, 2, octaves), from their evidence."""
+    evidence = find_evidence(counts, sigma, limits)
+    seen = evidence.mask.any(axis=(1, 2))
+    first = evidence.mask.any(axis=1).argmax(axis=1)
+    used = _upwards(counts, sigma, _without_weak_end(counts, sigma, evidence), limits.end)
+    used = _without_fringe(counts, sigma, used, evidence.alone, limits.end)
+    place = np.arange(N_OCTAVES)
+    below = (place >= first[:, None] - _BELOW) & (place < first[:, None])
+    joins = counts >= (_BELOW_DEVIATIONS * sigma)[:, None, None]
+    shares = np.where(used | (below[:, None] & joins), counts, 0.0)
+    shares = np.maximum(shares, 0.0) / n
+    total = _sum_all(shares)
+    shares /= np.maximum(total, 1.0)[:, None, None]
+    means = (shares * known.middle).sum(axis=2)
+    offset = means[:, 1] - means[:, 0]
+    scale = _scale_of_moments(shares.sum(axis=1), offset, _sum_all(shares * known.square))
+    seen &= scale > 0  # what stands out is not all noise where no value can be
+    numbers = zip(
+        offset.tolist(),
+        scale.tolist(),
+        (_ends(used) + SMALLEST_EXPONENT).tolist(),
+        _sum_all(shares).tolist(),
+        map(tuple, shares.sum(axis=2).tolist()),
+        (_ends(shares > 0) + float(SMALLEST_EXPONENT)).tolist(),
+        strict=True,
+    )
+    return [Reading(shares[i], used[i], *own) if seen[i] else None for i, own in enumerate(numbers)]
+
+
+def _sum_all(values: FloatArray) -> FloatArray:
+    """Sums over the bins of each column."""
+    return np.asarray(values.reshape(len(values), math.prod(values.shape[1:])).sum(axis=1))
+
+
+def _ends(mask: BoolArray) -> IntArray:
+    """Where the octaves of each column end that have a mark."""
+    octaves: BoolArray = np.asarray(mask.any(axis=1))
+    return np.asarray(N_OCTAVES - octaves[:, ::-1].argmax(axis=1))
+
+
+def _without_weak_end(counts: FloatArray, sigma: FloatArray, evidence: Evidence) -> BoolArray:
+    """Leave out octaves at the upper end of a window that do not stand out by themselves."""
+    kept = evidence.mask.copy()
+    first = kept.any(axis=1).argmax(axis=1)
+    left = np.flatnonzero(kept.any(axis=(1, 2)))
+    while len(left):
+        last = _ends(kept[left]) - 1
+        signs = kept[left, :, last]
+        held = np.where(signs, counts[left, :, last], 0.0).sum(axis=1)
+        limit = _LAST_DEVIATIONS * np.sqrt(signs.sum(axis=1)) * sigma[left]
+        weak = (last > first[left]) & ~evidence.alone[left, last] & (held < limit)
+        left, last = left[weak], last[weak]
+        kept[left, :, last] = False
+    return kept
+
+
+def _upwards(counts: FloatArray, sigma: FloatArray, mask: BoolArray, surely: float) -> BoolArray:
+    """Let the range go on as long as the next octaves stand out, of signs that have evidence."""
+    used, end = mask.copy(), _ends(mask)
+    signs: BoolArray = np.asarray(mask.any(axis=2))
+    left = np.flatnonzero(signs.any(axis=1))
+    for _ in range(_MOST_STEPS):
+        going = np.zeros(len(counts), dtype=np.bool_)
+        for width in range(1, _NEXT + 1):
+            at = left[~going[left] & (end[left] + width <= N_OCTAVES)]
+            following = end[at, None] + np.arange(width)
+            more = np.where(signs[at, :, None], counts[at[:, None], :, following].swapaxes(1, 2), 0)
+            noise = sigma[at] * np.sqrt(signs[at].sum(axis=1) * width)
+            at = at[_sum_all(np.ascontiguousarray(more)) > surely * noise]
+            for octave in range(width):
+                used[at, :, end[at] + octave] |= signs[at]
+            end[at] += width
+            going[at] = True
+        left = left[going[left]]
+        if not len(left):
+            break
+    return used
+
+
+def _without_fringe(
+    counts: FloatArray, sigma: FloatArray, used: BoolArray, alone: BoolArray, surely: float
+) -> BoolArray:
+    """Leave out as many of the last octaves as do not stand out together, if they hold little."""
+    held = np.where(used, counts, 0.0).sum(axis=1)
+    bins, ends = used.sum(axis=1), _ends(used)
+    whole = held.sum(axis=1)
+    fringe, noise, dropped = np.zeros(len(counts)), np.zeros(len(counts)), np.zeros_like(ends)
+    open_ends, every = used.any(axis=(1, 2)), np.arange(len(counts))
+    for width in range(1, _MOST_FRINGE + 1):
+        last = np.maximum(ends - width, 0)
+        open_ends &= ~alone[every, last] & (ends > width)
+        fringe += held[every, last]
+        noise += bins[every, last]
+        weak = (fringe < surely * np.sqrt(noise) * sigma) & (fringe < _FRINGE * whole)
+        dropped[open_ends & weak] = width
+    place = np.arange(N_OCTAVES)
+    return np.asarray(used & (place < (ends - dropped)[:, None])[:, None])
+
+
+def _scale_of_moments(shares: FloatArray, offset: FloatArray, second: FloatArray) -> FloatArray:
+    scale = np.sqrt(np.maximum(second - offset * offset, _LEAST_VARIANCE * second))
+    cumulative = np.cumsum(shares, axis=1)
+    total = cumulative[:, -1]
+    bulk = np.minimum((cumulative < (_BULK * total)[:, None]).sum(axis=1), N_OCTAVES - 1)
+    most = _MOST_BULKS * np.exp2(_EXPONENTS[bulk] + 1) * np.sqrt(np.maximum(total, _LEAST_MASS))
+    return np.asarray(np.minimum(scale, most))
+
+
+def best_pairs(counts: FloatArray) -> tuple[FloatArray, IntArray]:
+    """The largest counts of two neighbouring octaves, and the exponents of their ends.
+
+    Of counts (columns, 2, octaves), for every column and sign.
+    """
+    pairs = counts[..., 1:] + counts[..., :-1]
+    first = np.argmax(pairs, axis=-1)
+    return pairs.max(axis=-1), first + 2 + SMALLEST_EXPONENT
+
+
+def pooled_scales(counts: FloatArray, sigma: float, n: int) -> FloatArray:
+    """Scales by empirical Bayes over all columns, counts (columns, 257); 0 where not certain."""
+    unsigned = counts[:, :N_OCTAVES] + counts[:, N_OCTAVES:N_SIGNED]
+    bins = np.concatenate([counts[:, N_SIGNED:], unsigned, np.zeros((len(counts), 1))], axis=1)
+    deviation = max(1, math.ceil(sigma * math.sqrt(2)))  # both signs have noise
+    noisy = np.rint(bins).astype(np.int64)
+    scale, uncertain = estimate_scales(noisy, n, deviation, fast=True)
+    return np.where(uncertain, 0.0, scale)
+
+
+# Reading noisy counts of equal cells: where a column lies that is far from zero for its spread.
+
+
+#: Cells of the first level, and children of a cell of it.
+N_CELLS = 64
+#: Cells opened: the two that hold most, and their neighbours.
+N_OPENED = 4
+N_CHILDREN = N_CELLS * N_OPENED
+#: Cells of one column that can stand out in one look.
+CELLS_LOOKED_AT = N_CELLS + N_CHILDREN
+
+# Two cells that hold this share of the records hold nearly all, and are opened.
+_CONCENTRATED = 0.8
+# The normal laws that counts are compared with: deviations in cells. Narrow ones lie every half
+# cell, others every cell.
+_DEVIATIONS = (
+    0.35,
+    0.5,
+    0.7,
+    1.0,
+    1.4,
+    2.0,
+    2.8,
+    4.0,
+    5.6,
+    8.0,
+    11.0,
+    16.0,
+    22.0,
+    32.0,
+    45.0,
+    64.0,
+)
+_NARROW = 1.4
+_FINE_STEP, _COARSE_STEP = 0.5, 1.0
+# A count is off by the noise, by chance, and because no law is exact: as for scales.
+_BY_CHANCE, _NOT_EXACT = 0.05, 0.005
+# Below the first level a law that holds less than this, by three deviations, is half of a mixture.
+_WHOLE, _WHOLE_DEVIATIONS = 0.6, 3.0
+# Cells that stand out beyond `_OUTSIDE` deviations and a cell are other clusters; the law itself is
+# taken to be within `_WITHIN` deviations and half a cell.
+_OUTSIDE, _WITHIN = 2.5, 2.0
+# Narrower than this many cells is a value that most records have, the others being elsewhere.
+_NARROWEST = 0.75
+_TOGETHER = 256  # columns compared at a time
+
+
+@dataclass(frozen=True)
+class CellSpread:
+    """A law inside the cells: centre, scale and, if there are other clusters, their reach.
+
+    It is `in_one_place` if it holds most records and is narrower than cells can tell.
+    """
+
+    centre: float
+    scale: float
+    reach: float | None = None
+    in_one_place: bool = False
+
+
+def concentrated(counts: FloatArray, n: int, sigma: float, z: float) -> BoolArray:
+    """Columns (rows of counts) of which two neighbouring cells hold nearly all records."""
+    most = (counts[:, 1:] + counts[:, :-1]).max(axis=1)
+    least = min(_CONCENTRATED * n, n - z * math.sqrt(2) * sigma)
+    return np.asarray(most > least)
+
+
+def first_opened(counts: FloatArray) -> int:
+    """The cell before the two neighbouring ones that hold most; it may be -1."""
+    return int(np.argmax(counts[1:] + counts[:-1])) - 1
+
+
+def opened_counts(counts: FloatArray, first: int) -> FloatArray:
+    """Counts of the opened cells; those outside were not counted, and are taken for empty."""
+    padded = np.concatenate([[0.0], counts, [0.0]])
+    return np.asarray(padded[first + 1 : first + 1 + N_OPENED])
+
+
+def read_spreads(
+    counts: FloatArray, parents: FloatArray | None, sigma: float, n: int, z: float
+) -> list[CellSpread | None]:
+    """Where each column (row of counts) lies, in cells; None for one half of a mixture.
+
+    `parents` are the counts of the opened cells, whose children these are. Cells with more than
+    `z` deviations stand out.
+    """
+    location, deviation = _fit_normal(counts, parents, sigma, n)
+    found: list[CellSpread | None] = []
+    wholes = _are_whole(counts, location, deviation, sigma, n)
+    stands_out = counts > z * sigma
+    away = np.abs(np.arange(counts.shape[1]) + 0.5 - location[:, None])
+    clusters = np.any(stands_out & (away > _OUTSIDE * deviation[:, None] + 1), axis=1).tolist()
+    columns = zip(location.tolist(), deviation.tolist(), wholes.tolist(), clusters, strict=True)
+    for i, (centre, sd, whole, others) in enumerate(columns):
+        if parents is not None and not whole:
+            found.append(None)
+        elif others:
+            found.append(_with_clusters(counts[i], away[i], sd, stands_out[i]))
+        else:
+            found.append(CellSpread(centre, sd, in_one_place=whole and sd < _NARROWEST))
+    return found
+
+
+def _fit_normal(
+    counts: FloatArray, parents: FloatArray | None, sigma: float, n: int
+) -> tuple[FloatArray, FloatArray]:
+    """Posterior means of the location and the log deviation over normal laws, flat prior."""
+    laws, centres, log_sd = _laws(counts.shape[1])
+    variance = sigma**2 + _BY_CHANCE * n + (_NOT_EXACT * n) ** 2
+    if parents is not None:
+        grouped = laws.reshape(len(laws), N_OPENED, -1).sum(axis=2)
+        laws = np.concatenate([laws, grouped], axis=1)
+        counts = np.concatenate([counts, parents], axis=1)
+    half_square = 0.5 * n * np.sum(laws**2, axis=1)
+    location, deviation = np.empty(len(counts)), np.empty(len(counts))
+    for start in range(0, len(counts), _TOGETHER):
+        rows = slice(start, start + _TOGETHER)
+        log_likelihood = (counts[rows] @ laws.T - half_square) * (n / variance)
+        weights = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        location[rows] = weights @ centres
+        deviation[rows] = np.exp(weights @ log_sd)
+    return location, deviation
+
+
+@functools.cache
+def _laws(n_cells: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Shares of the cells under each law (rows), and its centre and log deviation in cells."""
+    shares, centres, log_sd = [], [], []
+    for sd in _DEVIATIONS:
+        step = _FINE_STEP if sd < _NARROW else _COARSE_STEP
+        centre = np.arange(_FINE_STEP / 2, n_cells, step)
+        shares.append(_normal_shares(n_cells, centre[:, None], sd))
+        centres.append(centre)
+        log_sd.append(np.full(len(centre), math.log(sd)))
+    return np.concatenate(shares), np.concatenate(centres), np.concatenate(log_sd)
+
+
+def _normal_shares(n_cells: int, centre: FloatArray, sd: FloatArray | float) -> FloatArray:
+    edges = np.arange(n_cells + 1, dtype=np.float64)
+    return np.asarray(np.diff(special.ndtr((edges - centre) / sd), axis=-1))
+
+
+def _are_whole(
+    counts: FloatArray, centre: FloatArray, sd: FloatArray, sigma: float, n: int
+) -> BoolArray:
+    """Whether the law of each column may hold most records, by least squares."""
+    law = _normal_shares(counts.shape[1], centre[:, None], sd[:, None])
+    square = np.einsum("ij,ij->i", law, law)
+    held = np.einsum("ij,ij->i", law, counts) / square
+    return np.asarray(held + _WHOLE_DEVIATIONS * sigma / np.sqrt(square) > _WHOLE * n)
+
+
+def _with_clusters(
+    counts: FloatArray, away: FloatArray, sd: float, stands_out: BoolArray
+) -> CellSpread:
+    """The moments of the law and of the cells far from it that stand out."""
+    middle = np.arange(len(counts)) + 0.5
+    counted = stands_out | ((away <= _WITHIN * sd + 0.5) & (counts > 0))
+    weights = np.where(counted, counts, 0.0)
+    weights /= weights.sum()
+    mean = float(weights @ middle)
+    spread = math.sqrt(float(weights @ (middle - mean) ** 2) + 1 / 12)
+    reach = float(np.abs(middle[stands_out] - mean).max()) + 0.5
+    return CellSpread(mean, spread, reach)

@@ -1,0 +1,298 @@
+"""Private scales of features whose standard deviations nobody knows.
+
+The records are counted by octave, normal noise goes on every count, and the scales are read off
+the noisy counts. Octaves are as fine as bins should be: the noise of a count does not depend on
+the width of its bin, and half as wide bins tell the scale with 1.3 times the error.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy import special
+
+from hushcov._arrays import Float32Array, FloatArray, IntArray
+from hushcov._validation import check_integer, check_real
+from hushcov.exceptions import DataError, PrivacyConditionError
+from hushcov.fit.stage import Prepared, Stage
+from hushcov.inputs import LARGEST_CALIBRATED_N
+from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
+from hushcov.kernel.queries import (
+    LARGEST_EXPONENT,
+    LARGEST_SIGMA,
+    SMALLEST_EXPONENT,
+    ScaleCounts,
+)
+from hushcov.kernel.session import Session
+
+# The laws that counts are compared with: eight to an octave, and these shares of values that are
+# not zero. Scales stay clear of bin 0, so that a small scale is not mistaken for a constant.
+_STEPS_PER_OCTAVE = 8
+_SMALLEST_LOG2 = SMALLEST_EXPONENT + 8
+_LARGEST_LOG2 = LARGEST_EXPONENT + 2
+_NONZERO_SHARES = (1.0, 1 / 2, 1 / 4, 1 / 8, 1 / 16)
+_HEAVY_DEGREES = 4  # Student's t, for heavy tails
+# A count is off its law by the noise, by chance (at most n/4; n/10 in the bins that matter), and
+# by this share of n because no law is exact.
+_CHANCE = 0.1
+_MISFIT = 0.005
+
+# Before anything is learnt: scales around 1, give or take some octaves, and a few constants.
+_USUAL_OCTAVES = 4
+_CONSTANT_SHARE = 0.15
+_START_WEIGHT = 2.0  # in features
+_ROUNDS = 50
+_LIKELY = 0.9
+_ROWS = 256  # features summarised at a time
+# Noise of a count over the number of records, from which on scales are lost: their logarithm to the
+# base 2 is off by about 2.4 times as much, if all goes well.
+_LARGEST_NOISE = 0.1
+
+
+@dataclass(frozen=True)
+class ScaleParameters(Stage):
+    """The stage that finds scales: the noise of each count, and what it costs.
+
+    `mu` is the privacy loss in units of a Gaussian mechanism, and `sigma` the standard deviation
+    of the noise.
+    """
+
+    released: ClassVar[str] = "scales of the features"
+    unknown: ClassVar[str] = "the features' scales"
+
+    n_records: int
+    n_features: int
+    mu: float
+    sigma: int
+    neighbours: Neighbours = ONE_REPLACED
+
+    def __post_init__(self) -> None:
+        _check(self.n_records, self.n_features, self.mu)
+        check_integer(
+            "sigma",
+            self.sigma,
+            at_least=1,
+            at_most=LARGEST_SIGMA,
+            cure="give the scales a larger share of the budget.",
+        )
+        least = _sigma(self.n_features, self.mu, self.neighbours)
+        if self.sigma < least:
+            raise PrivacyConditionError(
+                f"sigma must be at least {least} for mu = {self.mu!r}, got {self.sigma}: use "
+                "scale_parameters."
+            )
+
+    @property
+    def cost(self) -> float:
+        """See `Stage.cost`."""
+        return self.mu
+
+    @property
+    def drowns(self) -> bool:
+        """See `Stage.drowns`."""
+        return self.sigma > _LARGEST_NOISE * self.n_records
+
+    def run(self, prepared: Prepared) -> Prepared:
+        """Release the scales, and hand them on."""
+        scale = trusted_scale(release_scales(prepared.session, self))
+        # The zeros of records that miss a value made scales smaller than complete ones have.
+        scale = scale / math.sqrt(prepared.share)
+        making = {**prepared.making, "scales": "released"}
+        return replace(prepared, feature_scale=scale, making=making)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureScales:
+    """Released scales, and the noisy counts they were read off.
+
+    `scale` is about the standard deviation of each feature, and 0 for a feature found constant.
+    `uncertain` marks features whose scale could be off by more than a factor of 2, or whose
+    being constant is in doubt, with a probability of more than 10 %.
+    """
+
+    scale: FloatArray
+    uncertain: npt.NDArray[np.bool_]
+    noisy_counts: IntArray = field(repr=False)
+
+
+def scale_parameters(
+    n_records: int, n_features: int, mu: float, neighbours: Neighbours = ONE_REPLACED
+) -> ScaleParameters:
+    """The least noise for scales that cost no more than a Gaussian mechanism with `mu`."""
+    n_records, n_features, mu = _check(n_records, n_features, mu)
+    sigma = _sigma(n_features, mu, neighbours)
+    return ScaleParameters(n_records, n_features, mu, sigma, neighbours)
+
+
+def _sigma(n_features: int, mu: float, neighbours: Neighbours) -> int:
+    (sigma,) = ScaleCounts(n_features).deviations(mu, neighbours)  # proof: step 1
+    return sigma
+
+
+def release_scales(session: Session, parameters: ScaleParameters) -> FeatureScales:
+    """Release the scale of every feature of records whose mean is zero.
+
+    The noisy counts of a feature are compared with those that a normal law would have, with any
+    standard deviation and with part of its values zero, or a law with heavy tails, or a constant.
+    How common each law is among the features is learnt from all noisy counts together. The scale
+    is the median standard deviation over the laws, weighted by how well they fit this feature and
+    by how common they are among the others, averaged within a factor of 2. So a feature whose
+    counts drown in noise gets a scale that is usual among the others. A feature is constant if
+    that is more likely than not; values below 2^-64 count as zeros, and no scale is beyond 2^66.
+
+    Privacy
+    -------
+    Neighbours: those of the parameters; no precondition. The noisy counts are the rounding of a
+    Gaussian mechanism with l2 sensitivity over deviation at most `parameters.mu`, in exact integer
+    arithmetic, and the scales are computed from them: `parameters.mu` is all that is spent.
+    See `docs/proofs/scales.md`.
+    """
+    if (session.n_records, session.n_features) != (parameters.n_records, parameters.n_features):
+        raise DataError(
+            f"records must be {parameters.n_records:,} with {parameters.n_features} features as "
+            f"declared, got {session.n_records:,} with {session.n_features}: declare their true "
+            "size."
+        )
+    query, noise = ScaleCounts(parameters.n_features), (parameters.sigma,)
+    noisy = session.measure(query, parameters.mu, parameters.released, deviations=noise)
+    counts = noisy.integers  # proof: step 2
+    scale, uncertain = estimate_scales(
+        counts, parameters.n_records, parameters.sigma
+    )  # proof: step 3
+    return FeatureScales(scale, uncertain, counts)
+
+
+def trusted_scale(scales: FeatureScales) -> FloatArray:
+    """Released scales to work with: no uncertain one is larger than the largest certain one.
+
+    Where all are uncertain, none is larger than the median.
+
+    An uncertain scale may be off by many orders of magnitude, and the noise of a feature grows with
+    its scale: one that is far too large would drown all others. One that is too small clips the
+    feature.
+    """
+    if not scales.uncertain.all():
+        largest = scales.scale[~scales.uncertain].max()
+    else:
+        largest = np.median(scales.scale[scales.scale > 0]) if scales.scale.any() else 0.0
+    return np.where(scales.uncertain, np.minimum(scales.scale, largest), scales.scale)
+
+
+def estimate_scales(
+    noisy_counts: IntArray, n_records: int, sigma: int, *, fast: bool = False
+) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Return scales and which of them are uncertain, from noisy counts and public numbers alone.
+
+    `fast` leaves out laws that no feature can have. Sums have another order then, so scales differ
+    from those without it, in their last digits.
+    """
+    shares, log2_scale = _laws()
+    likelihood = _likelihood(noisy_counts, shares, n_records, sigma)
+    common = 1 / (1 + (log2_scale / _USUAL_OCTAVES) ** 2)  # before any feature is seen
+    common *= (1 - _CONSTANT_SHARE) / common.sum()
+    common[0] = _CONSTANT_SHARE
+    if fast:
+        possible = likelihood.max(axis=0) > 0
+        possible[0] = True  # the constant
+        likelihood = np.ascontiguousarray(likelihood[:, possible])
+        log2_scale, common = log2_scale[possible], common[possible]
+    weights, total = _learn_weights(likelihood, common.astype(np.float32))
+    scale = np.empty(len(noisy_counts))
+    uncertain = np.empty(len(noisy_counts), dtype=np.bool_)
+    for first in range(0, len(noisy_counts), _ROWS):
+        rows = slice(first, first + _ROWS)
+        posterior = likelihood[rows] * weights
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        # A feature must not count as one of those that make its own scale common.
+        posterior = likelihood[rows] * np.maximum(total - posterior, 0)
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        scale[rows], uncertain[rows] = _summary(posterior, log2_scale)
+    return scale, uncertain
+
+
+@functools.cache
+def _laws() -> tuple[FloatArray, FloatArray]:
+    """Shares of the bins under each law (rows), and log2 of its deviation, in its order.
+
+    The first law is the constant, with log2 -inf.
+    """
+    n_steps = (_LARGEST_LOG2 - _SMALLEST_LOG2) * _STEPS_PER_OCTAVE
+    position = _SMALLEST_LOG2 + np.arange(n_steps + 1) / _STEPS_PER_OCTAVE
+    edges = np.exp2(np.arange(SMALLEST_EXPONENT, LARGEST_EXPONENT + 1) - position[:, None])
+    heavy = 1 - 2 * special.stdtr(_HEAVY_DEGREES, -edges)
+    heavy_sd = math.sqrt(_HEAVY_DEGREES / (_HEAVY_DEGREES - 2))
+    shares = [np.eye(1, edges.shape[1] + 1), np.diff(heavy, axis=1, prepend=0, append=1)]
+    log2_scale = [np.array([-np.inf]), position + math.log2(heavy_sd)]
+    normal = np.diff(special.erf(edges / math.sqrt(2)), axis=1, prepend=0, append=1)
+    for nonzero in _NONZERO_SHARES:
+        shares.append(nonzero * normal + (1 - nonzero) * shares[0])
+        log2_scale.append(position + math.log2(nonzero) / 2)
+    order = np.argsort(np.concatenate(log2_scale), kind="stable")
+    return np.concatenate(shares)[order], np.concatenate(log2_scale)[order]
+
+
+def _likelihood(noisy_counts: IntArray, shares: FloatArray, n: int, sigma: int) -> Float32Array:
+    """Likelihood of each law (columns) for each feature (rows), over the largest of its row."""
+    variance = float(sigma) ** 2 + _CHANCE * n + (_MISFIT * n) ** 2
+    # |counts - n shares|^2 / (2 variance), less what is the same for all laws. Single precision
+    # halves the memory, and is wrong by 0.01 at most because n^2 / variance <= 40,000.
+    expected = (shares * (n / variance)).astype(np.float32)
+    half_square = (0.5 * n * n / variance * np.sum(shares**2, axis=1)).astype(np.float32)
+    log_likelihood: Float32Array = noisy_counts.astype(np.float32) @ expected.T
+    log_likelihood -= half_square
+    log_likelihood -= log_likelihood.max(axis=1, keepdims=True)
+    np.exp(log_likelihood, out=log_likelihood)
+    return log_likelihood
+
+
+def _learn_weights(
+    likelihood: Float32Array, start: Float32Array
+) -> tuple[Float32Array, Float32Array]:
+    """Weights of the laws among all features, and their sum over features at these weights.
+
+    Empirical Bayes by the EM algorithm: a law's new weight is the mean probability that a feature
+    has it, with the starting weights counting as `_START_WEIGHT` features.
+    """
+    total = weights = start
+    for done in range(_ROUNDS + 1):
+        if done:
+            weights = total / np.float32(len(likelihood) + _START_WEIGHT)
+        evidence = 1 / (likelihood @ weights)
+        total = weights * (evidence @ likelihood) + np.float32(_START_WEIGHT) * start
+    return weights, total
+
+
+def _summary(
+    posterior: Float32Array, log2_scale: FloatArray
+) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Scale of each feature (rows), and whether it is uncertain."""
+    constant, posterior, log2_scale = posterior[:, 0], posterior[:, 1:], log2_scale[1:]
+    cumulative = np.cumsum(posterior, axis=1)
+    median = log2_scale[np.argmax(cumulative >= cumulative[:, -1:] / 2, axis=1)]
+    near = np.where(np.abs(log2_scale - median[:, None]) <= 1, posterior, 0)
+    mass = near.sum(axis=1)
+    scale = np.exp2(near @ log2_scale / np.maximum(mass, np.finfo(np.float32).tiny))
+    found_constant = constant > 0.5
+    certainty = np.where(found_constant, constant, mass)
+    return np.where(found_constant, 0.0, scale), certainty < _LIKELY
+
+
+def _check(n_records: int, n_features: int, mu: float) -> tuple[int, int, float]:
+    """Return the public inputs as plain numbers, or raise `ParameterError`."""
+    n_records = check_integer(
+        "n_records",
+        n_records,
+        at_least=1,
+        at_most=LARGEST_CALIBRATED_N,
+        cure="give the number of records.",
+    )
+    n_features = check_integer(
+        "n_features", n_features, at_least=1, cure="it is the number of columns."
+    )
+    mu = check_real("mu", mu, above=0, cure="it is the part of the budget spent on scales.")
+    return n_records, n_features, mu

@@ -1,1 +1,0 @@
-"""Mechanisms: from records, public parameters and entropy to a release with its guarantee."""

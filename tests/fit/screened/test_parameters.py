@@ -1,0 +1,254 @@
+"""Certified parameters against exact arithmetic and dp-accounting, and how designs share them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution as library
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fit.screened.settings import DESIGN, inputs_of, parameters_of
+from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
+from hushcov.fit.screened.values import (
+    ScreenedDesign,
+    ScreenLevel,
+    candidate_pairs,
+    level_shares,
+    level_sizes,
+    possible_pairs,
+    ranges,
+    screened_parameters,
+    squared_sum_sensitivity,
+    sum_sigma,
+)
+from hushcov.kernel.accounting import ONE_REPLACED, BoundedRange, Gaussian, compose
+
+SETTINGS = {
+    "two levels": parameters_of(10**5, 200, 5),
+    "four levels": parameters_of(10**5, 1000, 5, epsilon=0.3, delta=1e-8, before=0.02, n_levels=4),
+    "one level, large budget": parameters_of(10**4, 30, 3, epsilon=5.0, delta=1e-5, n_levels=1),
+    "all pairs": parameters_of(10**4, 20, 3, n_levels=0),
+    "no pairs": parameters_of(10**4, 20, 1),
+    "one feature": parameters_of(10, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_budget_is_kept_and_nearly_used(name):
+    parameters = SETTINGS[name]
+    guarantee = parameters.budget().certificate
+    epsilon = parameters.inputs.epsilon
+    assert 0.999 * epsilon < guarantee.transcript_epsilon <= epsilon
+    assert guarantee.transcript_delta <= parameters.inputs.delta
+    assert guarantee.numerical_delta == 0
+    gaussian = [event.mu for event in parameters.events if isinstance(event, Gaussian)]
+    assert guarantee.events[:-1] == tuple(event for _, event in parameters.selections)
+    assert guarantee.events[-1].mu == pytest.approx(math.hypot(*gaussian))
+    used = compose(parameters.events, epsilon=epsilon)
+    assert used.delta <= parameters.inputs.delta
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_dp_accounting_bounds_the_events_by_the_budget_from_above(name):
+    """By Renyi divergences, a bounded-range step as eta^2/8-zCDP: looser by up to a tenth."""
+    parameters = SETTINGS[name]
+    orders = 1 + np.exp(np.linspace(math.log(0.05), math.log(1e4), 200))
+    accountant = RdpAccountant(orders)
+    for event in parameters.events:
+        match event:
+            case Gaussian(mu):
+                accountant.compose(dp_event.GaussianDpEvent(1 / mu))
+            case BoundedRange(eta, count):
+                accountant.compose(dp_event.ZCDpEvent(count * eta**2 / 8))
+    # The exact curve of a Gaussian alone is below its Renyi bound by about a tenth.
+    assert accountant.get_epsilon(parameters.inputs.delta) <= 1.12 * parameters.inputs.epsilon
+
+
+def peeling_step(eta, interval):
+    """A mechanism with losses eta/2 and -eta/2, rounded down: the truth is no less than this."""
+    probability = (1 - math.exp(-eta / 2)) / (1 - math.exp(-eta))
+    cell = math.floor(eta / 2 / interval)
+    law = {cell: probability, -cell - 1: 1 - probability}
+    return library.PrivacyLossDistribution.create_from_rounded_probability(
+        law, 0.0, interval, False
+    )
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_dp_accountings_loss_distributions_claim_no_more_than_delta(name):
+    """A lower bound on the truth, from distributions rounded in the optimistic direction."""
+    parameters = SETTINGS[name]
+    etas = [event.eta for event in parameters.events if isinstance(event, BoundedRange)]
+    interval = min([parameters.mu / 200, *(eta / 8 for eta in etas)])
+    total = library.identity(interval, False)
+    for event in parameters.events:
+        match event:
+            case Gaussian(mu):
+                fine = {"value_discretization_interval": interval, "use_connect_dots": False}
+                step = library.from_gaussian_mechanism(1 / mu, pessimistic_estimate=False, **fine)
+            case BoundedRange(eta, count):
+                step = peeling_step(eta, interval).self_compose(count, 0.0)
+        total = total.compose(step, 0.0)
+    delta = total.get_delta_for_epsilon(parameters.inputs.epsilon)
+    assert delta <= parameters.inputs.delta
+    if not etas:
+        assert delta > 0.8 * parameters.inputs.delta  # the same curve: this is not vacuous
+
+
+# What is charged is what the noise provides, in exact arithmetic.
+
+
+@settings(deadline=None, max_examples=8)
+@given(epsilon=st.floats(1e-4, 10), delta=st.floats(1e-12, 0.05), share=st.floats(0.05, 0.9))
+def test_etas_are_no_less_than_the_rates_make_them(epsilon, delta, share):
+    parameters = parameters_of(1000, 12, 3, epsilon=epsilon, delta=delta, screen_share=share)
+    assert parameters.score_sensitivity == 2
+    steps = [event for event in parameters.events if isinstance(event, BoundedRange)]
+    assert len(steps) == len(parameters.levels) == 2
+    for event, level in zip(steps, parameters.levels, strict=True):
+        exact = 4 * Fraction(level.rate)
+        assert exact <= Fraction(event.eta) <= exact * (1 + Fraction(1, 2**48))
+        assert event.count == level.size
+
+
+@given(norm_bound=st.integers(1, 2**27), mu=st.floats(1e-3, 30))
+def test_sigma_is_the_smallest_integer_that_is_private(norm_bound, mu):
+    sensitivity = 4 * norm_bound**2 + sum(part**2 for part in ranges(norm_bound))
+    assert squared_sum_sensitivity(norm_bound, ONE_REPLACED) == sensitivity
+    sigma, cost = sum_sigma(norm_bound, mu, ONE_REPLACED), Fraction(mu) ** 2
+    assert sigma**2 * cost >= sensitivity
+    assert sigma == 1 or (sigma - 1) ** 2 * cost < sensitivity
+
+
+@pytest.mark.parametrize("change", ["rate", "mu", "size"])
+def test_parameters_made_by_hand_are_charged_for_what_they_do(change):
+    """A tenth more of anything that costs privacy, and the certificate is refused."""
+    parameters = parameters_of(1000, 30, 3)
+    first, *rest = parameters.levels
+    changed = {
+        "rate": {"levels": (ScreenLevel(first.size, first.rate * 1.1), *rest)},
+        "size": {"levels": (ScreenLevel(first.size + 10, first.rate), *rest)},
+        "mu": {"mu": parameters.mu * 1.1},
+    }[change]
+    assert parameters.budget().certificate.private
+    with pytest.raises(PrivacyConditionError, match="transcript_epsilon"):
+        dataclasses.replace(parameters, **changed).budget()
+
+
+def test_uncertified_parameters_are_close_and_cannot_be_released_unchecked():
+    inputs = inputs_of(1000, 30, 3)
+    rough = screened_parameters(inputs, DESIGN, certified=False)
+    certified = screened_parameters(inputs, DESIGN)
+    assert math.isclose(rough.mu, certified.mu, rel_tol=0.05)
+    more = dataclasses.replace(rough, mu=1.2 * certified.mu)
+    with pytest.raises(PrivacyConditionError):
+        more.budget()
+
+
+# Steps before
+
+
+def test_what_steps_before_take_leaves_less():
+    alone, parameters = parameters_of(1000, 30, 3), parameters_of(1000, 30, 3, before=0.1)
+    assert parameters.events[0] == Gaussian(0.1)
+    assert parameters.mu < alone.mu
+    assert all(a.rate < b.rate for a, b in zip(parameters.levels, alone.levels, strict=True))
+    budget = parameters.budget()
+    assert budget.mu == pytest.approx(math.hypot(0.1, parameters.mu))
+    budget.gaussian(0.05, "a step before")
+    assert budget.mu_left > parameters.mu
+
+
+def test_a_budget_that_steps_before_take_is_refused():
+    with pytest.raises(PrivacyConditionError):
+        parameters_of(1000, 30, 3, before=0.5)
+
+
+# Extremes
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 40, 3000])
+@pytest.mark.parametrize("epsilon", [1e-8, 1e-6, 1e-3, 1.0, 10.0])
+def test_noise_can_be_drawn_for_every_norm_bound(d, epsilon):
+    """At most 2^40, also for the largest bound."""
+    parameters = parameters_of(1000, d, min(d, 5), epsilon=epsilon)
+    h = parameters.half_width
+    assert 1 <= h <= 2047
+    n_products = parameters.n_pairs + d
+    assert 16 * h**4 * n_products < 2**53
+    largest = math.isqrt(16 * h**4 * n_products)
+    assert 1 <= parameters.norm_bound <= largest
+    assert sum_sigma(largest, parameters.mu, ONE_REPLACED) <= 2**40
+
+
+def test_a_budget_too_small_for_integers_is_refused():
+    with pytest.raises(CapacityError, match="larger budget"):
+        parameters_of(1000, 3000, 5, epsilon=1e-9, delta=1e-9)
+
+
+# Designs: how many pairs each level takes, and how levels share what the screen spends.
+
+
+designs = st.builds(
+    ScreenedDesign,
+    screen_share=st.floats(0.01, 0.95),
+    selection_factor=st.floats(0.01, 10) | st.just(1e6),
+    n_levels=st.integers(0, 30),
+    size_ratio=st.floats(1e-3, 1e3) | st.just(1e-300),
+    noise_ratio=st.floats(1.1e-3, 1e3),
+    norm_factor=st.floats(0.1, 10),
+    keep_above=st.floats(0, 5),
+)
+sizes_of_data = st.integers(1, 2000).flatmap(
+    lambda d: st.builds(inputs_of, st.just(100), st.just(d), st.integers(1, d))
+)
+
+
+@given(inputs=sizes_of_data, design=designs)
+def test_levels_add_up_and_each_selects_something(inputs, design):
+    sizes = level_sizes(inputs, design)
+    possible, candidates = possible_pairs(inputs), candidate_pairs(inputs)
+    wanted = max(possible, round(design.selection_factor * possible))
+    if design.n_levels == 0 or possible == 0 or wanted >= candidates:
+        assert sizes == ()
+        return
+    assert sum(sizes) == wanted < candidates
+    assert min(sizes) >= 1
+    assert len(sizes) == min(design.n_levels, wanted)
+
+
+@given(inputs=sizes_of_data, design=designs)
+def test_shares_add_up_and_none_is_zero(inputs, design):
+    sizes = level_sizes(inputs, design)
+    shares = level_shares(sizes, design)
+    assert len(shares) == len(sizes)
+    if sizes:
+        assert math.isclose(sum(shares), 1.0, rel_tol=1e-12)
+        assert min(shares) > 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"screen_share": 0.0},
+        {"screen_share": 0.96},
+        {"selection_factor": 0.0},
+        {"n_levels": -1},
+        {"n_levels": 31},
+        {"size_ratio": 0.0},
+        {"noise_ratio": 1e-3},  # its 58th power must stay a double
+        {"norm_factor": math.inf},
+        {"keep_above": -1.0},
+        {"keep_above": math.nan},
+    ],
+)
+def test_designs_out_of_range_are_refused(change):
+    with pytest.raises(ParameterError, match=next(iter(change))):
+        dataclasses.replace(DESIGN, **change)

@@ -1,0 +1,262 @@
+"""The release: what it draws against what it is charged for, the law of its noise, its errors."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fit.screened.settings import parameters_of, released, seeded
+from hushcov.exceptions import CapacityError, DataError, ForeignError, PrivacyConditionError
+from hushcov.fit.screened import values
+from hushcov.fit.screened.mechanism import release_screened
+from hushcov.fit.screened.values import (
+    DIAGONAL_WEIGHT,
+    PAIR_WEIGHT,
+    ScreenedParameters,
+    sum_sigma,
+)
+from hushcov.kernel import session
+from hushcov.kernel.accounting import ONE_REPLACED, BoundedRange, Gaussian
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.noise import TAKEN, Entropy
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.simulate import gaussian_records, sparse_covariance
+from hushcov.tables.sources import ArrayRecords
+from sessions import certified
+from statistics_helpers import FALSE_ALARM, normal_p_value
+
+
+class Draws:
+    """Stands in for the two samplers, and keeps what they were asked for."""
+
+    def __init__(self, monkeypatch):
+        self.selections, self.sigmas, self.maps = [], [], []
+        monkeypatch.setattr(session, "gumbel_top", self.gumbel_top)
+        monkeypatch.setattr(session, "rounded_normal", self.rounded_normal)
+        monkeypatch.setattr(values, "ProductMap", self.product_map)
+
+    def gumbel_top(self, generator, scores, rate, count):
+        left = np.flatnonzero(scores != TAKEN)
+        self.selections.append((len(left), rate, count))
+        return left[:count]
+
+    def rounded_normal(self, generator, sigma, size):
+        self.sigmas.append((sigma, size))
+        return np.zeros(size, dtype=np.int64)
+
+    def product_map(self, **numbers):
+        self.maps.append(ProductMap(**numbers))
+        return self.maps[-1]
+
+
+class NoBits:
+    """A generator that refuses: whatever the samplers do not draw is not drawn at all."""
+
+    def __getattr__(self, name):
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize("n_levels", [0, 1, 3])
+def test_the_events_charged_are_the_ones_used(monkeypatch, n_levels):
+    """Every draw has its event, no event is for less than its draw, and nothing else is drawn."""
+    parameters = parameters_of(200, 12, 3, n_levels=n_levels, before=0.05, epsilon=2.0)
+    X = np.random.default_rng(1).standard_normal((200, 12))
+    draws = Draws(monkeypatch)
+    release = release_screened(
+        certified(X, parameters, Entropy(NoBits(), private=False)), np.ones(12), parameters
+    )
+    events = list(release.guarantee.events)
+    left = 66
+    for (candidates, rate, count), event in zip(draws.selections, events, strict=False):
+        assert candidates == left
+        assert isinstance(event, BoundedRange)
+        assert event.count == count
+        assert Fraction(event.eta) >= 4 * Fraction(rate)
+        left -= count
+    n_pairs = 66 if n_levels == 0 else 66 - left
+    bound = draws.maps[-1]
+    square = 4 * bound.norm_bound**2 + bound.factor_range**2 + bound.size_range**2
+    assert len(draws.selections) == n_levels
+    [(sigma, size)], [event] = draws.sigmas, events[n_levels:]
+    assert isinstance(event, Gaussian)
+    assert size == n_pairs + 12 + 2
+    assert Fraction(event.mu) ** 2 * sigma**2 >= square
+
+
+def test_nothing_is_read_before_the_certificate(monkeypatch):
+    class Unread(Records):
+        n_records, n_features = 200, 12
+
+        def _blocks(self):
+            raise AssertionError("read")
+
+    def refuse(parameters, *, private):
+        raise PrivacyConditionError("no")
+
+    parameters = parameters_of(200, 12, 3)
+    with pytest.raises(ForeignError, match="AssertionError"):
+        release_screened(certified(Unread(), parameters, seeded(0)), np.ones(12), parameters)
+    monkeypatch.setattr(ScreenedParameters, "budget", refuse)
+    with pytest.raises(PrivacyConditionError):
+        certified(Unread(), parameters, seeded(0))
+
+
+# The law of the noise
+
+
+def residuals(X, parameters, seeds):
+    """Released sums less exact ones, a row for each release: pairs, diagonal, shrinkage."""
+    n, d = X.shape
+    rows, columns = np.triu_indices(d, 1)
+    grid = FeatureGrid(np.ones(d), 8.0, parameters.half_width)
+    products = values.product_map(grid, rows, columns, parameters.norm_bound)
+    exact = products.sum(ArrayRecords(X))[:-1]
+    found = []
+    for seed in seeds:
+        release = released(X, parameters, seed=seed)
+        shrinkage = release.parameters["shrinkage"]
+        assert 1e-3 < shrinkage < 1
+        weight = PAIR_WEIGHT * DIAGONAL_WEIGHT
+        centre = round(products.centre * n * weight * shrinkage)
+        off = release.integers[rows, columns]
+        diagonal = release.integers.diagonal() - centre
+        assert not (off % DIAGONAL_WEIGHT).any()
+        assert not (diagonal % PAIR_WEIGHT).any()
+        assert (release.integers == release.integers.T).all()
+        factor = round(shrinkage * n * products.factor_range)
+        found.append([*(off // DIAGONAL_WEIGHT), *(diagonal // PAIR_WEIGHT), factor] - exact)
+    return np.array(found, dtype=float)
+
+
+def law_p_values(noise, sigma):
+    """Of all entries together, of each entry's variance and mean, and of products of neighbours."""
+    z = noise / sigma
+    runs, entries = z.shape
+    squares = stats.chi2(runs).cdf((z**2).sum(axis=0))
+    products = z[:, :-1] * z[:, 1:]
+    return {
+        "law": stats.kstest(z.ravel(), "norm").pvalue,
+        "variance": 2 * min(f((z**2).sum(), z.size) for f in (stats.chi2.cdf, stats.chi2.sf)),
+        "variance of each": min(1.0, 2 * entries * min(squares.min(), 1 - squares.max())),
+        "mean of each": normal_p_value(z.mean(axis=0) * math.sqrt(runs)),
+        "independence": normal_p_value(products.mean() * math.sqrt(products.size)),
+    }
+
+
+def test_released_values_have_the_law_of_the_noise():
+    """False-alarm rate 1e-6 a test; a deviation that is wrong by a tenth is noticed."""
+    X = np.random.default_rng(2).standard_normal((4_000, 16))
+    parameters = parameters_of(4_000, 16, 16, epsilon=5.0, n_levels=0, norm_factor=0.7)
+    sigma = sum_sigma(parameters.norm_bound, parameters.mu, ONE_REPLACED)
+    noise = residuals(X, parameters, range(40))
+    assert noise.shape == (40, 120 + 16 + 1)
+    for name, p_value in law_p_values(noise, sigma).items():
+        assert p_value > FALSE_ALARM, name
+    for wrong in (0.9, 1.1):
+        assert law_p_values(wrong * noise, sigma)["variance"] < FALSE_ALARM
+    shifted = noise + 1.5 * sigma * (np.arange(137) == 7)
+    assert law_p_values(shifted, sigma)["mean of each"] < FALSE_ALARM
+
+
+def test_the_stated_noise_is_that_of_the_released_values():
+    """False-alarm rate 1e-6; a statement that is wrong by 15 % is noticed."""
+    X = np.random.default_rng(3).standard_normal((2_000, 12))
+    parameters = parameters_of(2_000, 12, 12, epsilon=5.0, n_levels=0, norm_factor=0.7)
+    releases = [released(X, parameters, seed=seed) for seed in range(100)]
+    values = np.array([release.covariance() for release in releases])
+    off, diagonal = np.mean([release.noise_sd for release in releases], axis=0)
+    rows, columns = np.triu_indices(12, 1)
+    for entries, stated in ((values[:, rows, columns], off), (values.diagonal(0, 1, 2), diagonal)):
+        square = entries.var(axis=0, ddof=1).sum() * 99
+        chi_square = stats.chi2(99 * entries.shape[1])
+        for factor, right in ((1.0, True), (0.85, False), (1.15, False)):
+            statistic = square / (factor * stated) ** 2
+            p_value = 2 * min(chi_square.cdf(statistic), chi_square.sf(statistic))
+            assert (p_value > FALSE_ALARM) == right
+
+
+# Any data, any size
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("shape", [(49, 6), (51, 6), (50, 5), (50, 7)])
+def test_records_of_another_size_are_refused(shape):
+    with pytest.raises(DataError, match="as declared"):
+        released(np.ones(shape), parameters_of(50, 6, 2))
+
+
+def test_more_records_than_sums_can_hold_are_refused_unread():
+    class Endless(Records):
+        n_records, n_features = 2**33 + 1, 6
+
+        def _blocks(self):
+            raise AssertionError("read")
+
+    parameters = parameters_of(2**33 + 1, 6, 2)
+    with pytest.raises(CapacityError, match="n_records"):
+        released(Endless(), parameters)
+
+
+# Accuracy of the assembled estimate, against errors stated beforehand.
+
+
+SIX_DEVIATIONS = 6  # passed by chance less than once in 1e8
+
+
+def correlated(model, d, k):
+    covariance = sparse_covariance(model, d, k)
+    return covariance / covariance[0, 0]
+
+
+def slope(covariance, truth, found):
+    return covariance[found] @ truth[found] / (truth[found] @ truth[found])
+
+
+@pytest.mark.parametrize(
+    ("model", "norm_factor", "bias"),
+    [("block", 3.0, 0.0), ("random", 3.0, 0.0), ("block", 0.8, 0.025), ("banded", 0.8, 0.025)],
+)
+def test_gaussian_records_are_estimated_without_bias(model, norm_factor, bias):
+    """No bias where no record is shrunk; 5 parts in d, uncorrected, where most of them are.
+
+    The error of the slope over all pairs and of the trace: noise and sampling, 6 deviations.
+    """
+    n, d = 40_000, 200
+    truth = correlated(model, d, 5)
+    X = gaussian_records(truth, n, random_state=1)
+    parameters = parameters_of(n, d, 5, epsilon=2.0, norm_factor=norm_factor)
+    release = released(X, parameters)
+    covariance = release.covariance()
+    present = np.triu(truth != 0, 1)
+    found = present & release.released
+    assert found.sum() >= 0.98 * present.sum()
+    pair_sd, diagonal_sd = release.noise_sd
+    sampling = math.sqrt(2 * np.sum(truth**2) / d / n)  # of the mean variance, for Gaussian records
+    noise = pair_sd / math.sqrt(np.sum(truth[found] ** 2))
+    assert abs(slope(covariance, truth, found) - 1) <= bias + SIX_DEVIATIONS * (noise + sampling)
+    noise = diagonal_sd / math.sqrt(d)
+    assert abs(np.trace(covariance) / d - 1) <= bias + SIX_DEVIATIONS * (noise + sampling)
+    assert (0.5 < release.parameters["shrinkage"] < 0.9) == (norm_factor < 1)
+
+
+@pytest.mark.parametrize("norm_factor", [0.6, 1.0, 2.0])
+def test_dividing_by_the_mean_shrinkage_restores_the_values(monkeypatch, norm_factor):
+    """Without noise, and with so much of it announced that nothing else corrects the estimate."""
+    monkeypatch.setattr(session, "rounded_normal", lambda _, sigma, size: np.zeros(size, int))
+    n, d = 20_000, 100
+    truth = correlated("block", d, 5)
+    X = gaussian_records(truth, n, random_state=8)
+    parameters = parameters_of(n, d, d, epsilon=1e-3, n_levels=0, norm_factor=norm_factor)
+    release = released(X, parameters)
+    covariance, shrinkage = release.covariance(), release.parameters["shrinkage"]
+    assert 0.9 * min(1.0, norm_factor) < shrinkage <= 1
+    pairs = np.triu(truth != 0, 1)
+    assert abs(slope(covariance, truth, pairs) - 1) < 0.03
+    assert abs(np.trace(covariance) / d - 1) < 0.03

@@ -1,0 +1,160 @@
+"""The Gaussian mechanism: its sensitivity is a bound and attained, its noise has its law."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as library
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fit.settings import inputs_for, largest_change, neighbouring_records, seeded, small_rows
+from hushcov.exceptions import PrivacyConditionError
+from hushcov.fit.gaussian.mechanism import (
+    gaussian_parameters,
+    release_gaussian,
+    squared_sensitivity,
+)
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.sums.gram import row_bounded_gram
+from hushcov.tables.sources import open_records
+from sessions import certified
+
+
+def squared_change(x, y, sigma, diagonal_sigma):
+    """The squared norm of the change of the upper triangle over its noise, from the definition."""
+    total = Fraction(0)
+    for i, j in itertools.combinations_with_replacement(range(len(x)), 2):
+        change = int(x[i]) * int(x[j]) - int(y[i]) * int(y[j])
+        total += Fraction(change, diagonal_sigma if i == j else sigma) ** 2
+    return total
+
+
+# Sensitivity
+
+
+SMALL = [(1, 3), (2, 3), (3, 2), (4, 1), (5, 1), (6, 1)]
+
+
+@pytest.mark.parametrize(("d", "h"), SMALL)
+@pytest.mark.parametrize("sigmas", [(1, 1), (5, 6), (5, 8)])
+def test_no_pair_of_small_rows_exceeds_the_sensitivity(d, h, sigmas):
+    for norm_bound in (None, *range(1, 7)):
+        bound = float(squared_sensitivity(d, h, norm_bound, *sigmas))
+        assert largest_change(small_rows(d, h, norm_bound), *sigmas) <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("d", "h"), SMALL)
+def test_the_coordinate_bound_is_the_maximum(d, h):
+    bound = squared_sensitivity(d, h, None, 1, 1)
+    assert bound == h**4 * (d**2 - (d in (3, 5)))
+    assert largest_change(small_rows(d, h)) == bound
+
+
+@pytest.mark.parametrize("d", range(2, 12))
+@pytest.mark.parametrize("sigmas", [(7, 7), (7, 10)])
+def test_flipped_signs_attain_the_coordinate_bound(d, sigmas):
+    x = np.full(d, 9)
+    y = np.where(np.arange(d) < d // 2, -x, x)
+    assert squared_change(x, y, *sigmas) == squared_sensitivity(d, 9, None, *sigmas)
+
+
+@pytest.mark.parametrize(
+    ("h", "norm_bound", "d"), [(2, 4, 8), (3, 6, 11), (5, 5, 2), (20, 6, 3), (1, 3, 18)]
+)
+@pytest.mark.parametrize("sigmas", [(3, 3), (5, 6), (5, 7)])
+def test_disjoint_rows_attain_the_norm_bound(h, norm_bound, d, sigmas):
+    """`norm_bound`^2 / m^2 coordinates of m = min(h, norm_bound) on either side."""
+    m = min(h, norm_bound)
+    number = norm_bound**2 // m**2
+    x, y = np.zeros((2, d), dtype=int)
+    x[:number], y[number : 2 * number] = m, -m
+    assert squared_change(x, y, *sigmas) == squared_sensitivity(d, h, norm_bound, *sigmas)
+
+
+@pytest.mark.parametrize(("h", "norm_bound", "d"), [(2, 4, 4), (3, 6, 9), (1, 4, 16)])
+def test_orthogonal_rows_attain_the_norm_bound_with_more_noise_on_the_diagonal(h, norm_bound, d):
+    number = norm_bound**2 // h**2
+    x = np.where(np.arange(d) < number, h, 0)
+    y = np.where(np.arange(d) < number // 2, -x, x)
+    assert squared_change(x, y, 5, 8) == squared_sensitivity(d, h, norm_bound, 5, 8)
+
+
+@settings(deadline=None, max_examples=120)
+@given(
+    pair=neighbouring_records(8),
+    half_width=st.integers(1, 200),
+    norm_bound=st.none() | st.integers(1, 700),
+    ratio=st.sampled_from([10, 12, 15]),
+)
+def test_replacing_a_record_never_exceeds_the_sensitivity(pair, half_width, norm_bound, ratio):
+    """Through the records layer, with other records around, in exact arithmetic."""
+    d = len(pair[0])
+    grid = FeatureGrid(np.ones(d), 6.0, half_width)
+    rest = np.random.default_rng(0).standard_normal((5, d))
+    first, second = (
+        row_bounded_gram(open_records(np.vstack([rest, record])), grid, norm_bound)
+        for record in pair
+    )
+    total = Fraction(0)
+    for i, j in itertools.combinations_with_replacement(range(d), 2):
+        change = int(first[i, j]) - int(second[i, j])
+        total += Fraction(change, ratio if i == j else 10) ** 2
+    assert total <= squared_sensitivity(d, half_width, norm_bound, 10, ratio)
+
+
+# Parameters
+
+
+def test_what_steps_before_take_comes_off_the_budget():
+    """dp-accounting's optimistic answer is below the truth, and the truth below the promise."""
+    parameters = gaussian_parameters(inputs_for(before=0.1))
+    assert parameters.mu < gaussian_parameters(inputs_for()).mu
+    composed = library.from_gaussian_mechanism(1 / parameters.mu, pessimistic_estimate=False)
+    before = library.from_gaussian_mechanism(1 / 0.1, pessimistic_estimate=False)
+    assert 0.999 < composed.compose(before).get_epsilon_for_delta(1e-6) <= 1.0
+    budget = parameters.budget()
+    budget.gaussian(0.1, "before")
+    budget.gaussian(parameters.mu, parameters.part)
+    with pytest.raises(PrivacyConditionError):
+        budget.gaussian(1e-3, "after")
+
+
+@pytest.mark.parametrize(
+    ("d", "ratio"), [(1, 1), (2, math.sqrt(2)), (200, math.sqrt(2)), (2000, 1)]
+)
+def test_the_diagonal_gets_its_natural_ratio_where_that_pays(d, ratio):
+    p = gaussian_parameters(inputs_for(n_features=d, row_sparsity=1))
+    assert p.diagonal_sigma / p.sigma == pytest.approx(ratio, rel=1e-6, abs=0)
+
+
+# Release
+
+
+@pytest.fixture(scope="module")
+def sample():
+    return np.random.default_rng(5).standard_normal((10_000, 6)) * [1, 2, 3, 0.5, 1, 1]
+
+
+SCALE = np.array([1, 2, 3, 0.5, 1, 1])
+
+
+def test_the_release_is_the_gram_matrix_and_noise(sample):
+    p = gaussian_parameters(inputs_for())
+    release = release_gaussian(certified(open_records(sample), p, seeded()), SCALE, p)
+    gram = row_bounded_gram(
+        open_records(sample), FeatureGrid(SCALE, 6.0, p.half_width), p.norm_bound
+    )
+    noise = release.integers - gram
+    np.testing.assert_array_equal(release.integers, release.integers.T)
+    assert len(np.unique(noise[np.triu_indices(6)])) == 21
+    assert np.abs(noise).max() < 7 * p.diagonal_sigma
+    assert (release.mechanism, release.unit) == ("gaussian", p.step**2 / 10_000)
+    assert release.noise_sd == (p.noise_sd, p.diagonal_noise_sd)
+    truth = sample.T @ sample / 10_000
+    allowed = 0.02 + 6 * p.diagonal_noise_sd
+    assert np.all(np.abs(release.covariance() - truth) < allowed * np.multiply.outer(SCALE, SCALE))

@@ -1,0 +1,508 @@
+"""Private centres and scales wherever a column lies, and with public bounds."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from budgets import ample, spent, squared
+from fit.settings import seeded
+from hushcov.bounds import Bounds, check_bounds
+from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
+from hushcov.fit.location import LocationParameters, LookUnits, find_location
+from hushcov.fit.preparation import Preparation
+from hushcov.fit.stage import Prepared, location, octaves
+from hushcov.inputs import Found
+from hushcov.kernel.accounting import smallest_sigma
+from hushcov.kernel.noise import entropy_source
+from hushcov.kernel.queries import CellCounts, SignedOctaves
+from hushcov.kernel.session import Session
+from hushcov.kernel.sums.counts import SMALLEST_EXPONENT
+from hushcov.tables.sources import ArrayRecords
+from sessions import session_of
+from statistics_helpers import FALSE_ALARM, chi_square_p_value, short_and_long
+
+MU = 0.2367  # of epsilon = 1, delta = 1e-6
+N = 20_000
+
+
+def find(X, seed=0, mu=MU, budget=None, **options):
+    with pytest.warns(SeededNoiseWarning):
+        entropy = entropy_source(seed)
+    X = np.asarray(X, dtype=np.float64)
+    parameters = LocationParameters(*X.shape, mu, **options)
+    session = Session(ArrayRecords(X), budget or ample(), entropy)
+    return find_location(session, parameters)
+
+
+def squares(mus):
+    return sum(Fraction(mu) ** 2 for mu in mus)
+
+
+# Columns
+
+
+def mixture(first, second, share, rng, n):
+    return np.where(rng.random(n) < share, first, second)
+
+
+def columns(rng, n):
+    """Columns of many kinds in their own units; see `scaled` for those whose unit is free."""
+    z = rng.standard_normal(n)
+    absurd = z.copy()
+    absurd[rng.integers(n)] = 1e15
+    scaled = {
+        "normal": z,
+        "offset 3": z + 3,
+        "offset -8": z - 8,
+        "offset 10": z + 10,
+        "offset 1e3": z + 1e3 * rng.uniform(0.5, 2),
+        "offset 1e6": z - 1e6 * rng.uniform(0.5, 2),
+        "zero-inflated": mixture(0, z, 0.7, rng, n),
+        "lognormal": np.exp(rng.uniform(0.5, 2) * z),
+        "cauchy": rng.standard_cauchy(n),
+        "t3": rng.standard_t(3, n),
+        "one absurd value": absurd,
+        "two clusters": mixture(z, 1000 + z, 0.5, rng, n),
+        "two scales": mixture(z, 100 * z, 0.9, rng, n),
+        "censored": np.clip(z, -0.5, 1.5),
+        "exponential": rng.exponential(size=n),
+    }
+    scaled = {name: x * 10 ** rng.uniform(-6, 6) for name, x in scaled.items()}
+    return scaled | {
+        "year": rng.integers(1990, 2022, n),
+        "timestamp": 1.7e9 + 1e7 * z,
+        "id": rng.integers(4_000_000_000, 4_001_000_000, n),
+        "0/1 of 0.1 %": rng.random(n) < 0.001,
+        "0/1 of 2 %": rng.random(n) < 0.02,
+        "0/1 of 98 %": rng.random(n) < 0.98,
+        "0/1 of 50 %": rng.random(n) < 0.5,
+        "3 % lognormal": mixture(0, np.exp(z), 0.97, rng, n),
+        "poisson": rng.poisson(3, n),
+        "constant": np.full(n, rng.choice([0, 1, -5.5, 1e7])),
+        "bounded": rng.beta(0.3, 0.3, n),
+        "per cent": np.round(100 * rng.beta(8, 2, n)),
+        "gaps of -9999": mixture(-9999, z, 0.1, rng, n),
+    }
+
+
+ALWAYS_FOUND = {
+    *("normal", "offset 3", "offset -8", "offset 10", "offset 1e3", "offset 1e6", "lognormal"),
+    *("zero-inflated", "cauchy", "t3", "one absurd value", "two clusters", "two scales"),
+    *("censored", "exponential", "year", "timestamp", "id", "0/1 of 50 %", "poisson", "bounded"),
+    *("per cent", "gaps of -9999"),
+}
+NEVER_FOUND = {"constant", "0/1 of 0.1 %"}
+
+
+def times_off(scale, x):
+    """By which factor a scale is off the nearest robust one: quartiles, or without the ends."""
+    low, lower, first, third, higher, high = np.quantile(x, [0.005, 0.02, 0.25, 0.75, 0.98, 0.995])
+    robust = ((third - first) / 1.349, np.clip(x, low, high).std(), np.clip(x, lower, higher).std())
+    return min((max(scale / r, r / scale) for r in robust if r > 0), default=math.inf)
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        *(({"n_records": 0}, "n_records"), ({"n_records": 10**19}, "n_records")),
+        *(({"n_features": 0}, "n_features"), ({"total_mu": 0.0}, "total_mu")),
+        *(({"total_mu": math.nan}, "total_mu"), ({"evidence_level": 0.0}, "evidence_level")),
+        ({"evidence_level": 0.5}, "evidence_level"),
+    ],
+)
+def test_bad_parameters_are_refused(change, name):
+    with pytest.raises(ParameterError, match=f"{name} must be"):
+        LocationParameters(**{"n_records": 100, "n_features": 5, "total_mu": 0.1} | change)
+
+
+@pytest.mark.parametrize("shape", [(99, 5), (100, 4)])
+def test_records_of_another_size_are_refused(shape):
+    with pytest.raises(DataError, match="as declared"):
+        find_location(session_of(np.ones(shape)), LocationParameters(100, 5, MU))
+
+
+units = st.builds(LookUnits, *[st.integers(0, 2000)] * 4).filter(lambda u: u.histograms)
+
+
+@given(
+    n=st.integers(1, 10**9),
+    mu=st.floats(1e-6, 1e3),
+    d=st.integers(1, 5000),
+    later=st.lists(units, max_size=5),
+)
+def test_no_path_spends_more_than_was_charged(n, mu, d, later):
+    parameters = LocationParameters(n, d, mu)
+    spent = ()
+    for look, each in enumerate([LookUnits(octaves=d), *later]):
+        spends = parameters.look_mu(look, each, spent)
+        if spends is None:
+            continue
+        assert n >= 12 * smallest_sigma(2 * each.histograms, spends)
+        spent += (spends,)
+    assert squares(spent) <= Fraction(parameters.largest_mu) ** 2
+
+
+# Privacy
+
+
+class Spy:
+    """Looks as they are made: units, queries, and noisy counts of each."""
+
+    def __init__(self, monkeypatch):
+        self.looks = []
+        look_mu, noisy = LocationParameters.look_mu, location.Look.noisy
+
+        def spied_mu(parameters, number, each, spent):
+            mu = look_mu(parameters, number, each, spent)
+            if mu is not None:
+                self.looks.append((each, mu, [], []))
+            return mu
+
+        def spied_noisy(look, query):
+            found = noisy(look, query)
+            self.looks[-1][2].append(query)
+            self.looks[-1][3].append((look.sigma, query, found))
+            return found
+
+        monkeypatch.setattr(LocationParameters, "look_mu", spied_mu)
+        monkeypatch.setattr(location.Look, "noisy", spied_noisy)
+
+
+def squared_distance(queries, X, Y):
+    return sum(
+        int(((query.exact(ArrayRecords(X)) - query.exact(ArrayRecords(Y))) ** 2).sum())
+        for query in queries
+    )
+
+
+def test_a_look_moves_by_at_most_its_sensitivity(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.stack([np.asarray(x, float) for x in columns(rng, N).values()], axis=1)
+    spy = Spy(monkeypatch)
+    find(X)
+    assert len(spy.looks) >= 5
+    kinds = np.sum([dataclasses.astuple(look[0]) for look in spy.looks], axis=0)
+    assert (kinds > 0).all()  # columns were looked at in every way
+    neighbours = [X[1:2], -X[0:1], X[0:1] * 1e9, 0 * X[:1] + 1e300, 0 * X[:1]]
+    neighbours += [rng.standard_cauchy((1, X.shape[1])) * X[k : k + 1] for k in range(5)]
+    largest = 0.0
+    for each, mu, queries, noise in spy.looks:
+        assert {sigma for sigma, *_ in noise} == {smallest_sigma(2 * each.histograms, mu)}
+        for record in neighbours:
+            Y = np.concatenate([record, X[1:]])
+            moved = squared_distance(queries, X, Y)
+            assert moved <= 2 * each.histograms
+            largest = max(largest, moved / (2 * each.histograms))
+    assert largest >= 0.9  # the bound is nearly attained
+
+
+def noise_p_value(noise, sigma):
+    edges = sigma * np.linspace(-4, 4, 41)
+    edges = np.floor(edges) + 0.5
+    probabilities = np.diff(stats.norm.cdf(edges / sigma), prepend=0, append=1)
+    seen = np.bincount(np.searchsorted(edges, noise), minlength=len(edges) + 1)
+    return chi_square_p_value(seen, probabilities)
+
+
+def test_every_count_has_rounded_normal_noise_of_its_look(monkeypatch):
+    """False alarms: 1e-6 for each of at most 6 looks; a tenth too much or too little is noticed."""
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((N, 60)) + np.repeat([0.0, 50.0, 1e6], 20)
+    spy = Spy(monkeypatch)
+    find(X)
+    assert len(spy.looks) >= 3
+    for _, _, _, noise in spy.looks:
+        records = ArrayRecords(X)
+        drawn = [(noisy - query.exact(records)).ravel() for _, query, noisy in noise]
+        drawn = np.concatenate(drawn)
+        sigma = noise[0][0]
+        assert noise_p_value(drawn, sigma) > FALSE_ALARM
+        if drawn.size > 5000:
+            assert noise_p_value(drawn, 0.9 * sigma) < FALSE_ALARM
+            assert noise_p_value(drawn, 1.1 * sigma) < FALSE_ALARM
+
+
+def test_events_are_what_looks_spent_and_never_more_than_was_charged(monkeypatch):
+    rng = np.random.default_rng(3)
+    for n, repeats in ((300, 1), (3000, 1), (N, 3)):
+        kinds = [np.asarray(x, float) for _ in range(repeats) for x in columns(rng, n).values()]
+        with monkeypatch.context() as patch:
+            spy = Spy(patch)
+            budget = ample()
+            find(np.stack(kinds, axis=1), budget=budget)
+        mus = [mu for _, mu, _, _ in spy.looks]
+        assert list(spent(budget).values()) == pytest.approx(mus)
+        largest = LocationParameters(n, len(kinds), MU).largest_mu
+        assert squares(mus) <= Fraction(largest) ** 2
+        assert len(mus) <= 6
+
+
+def test_the_order_of_records_does_not_matter(monkeypatch):
+    rng = np.random.default_rng(4)
+    X = np.stack([np.asarray(x, float) for x in columns(rng, 5000).values()], axis=1)
+    orders = [np.arange(5000), rng.permutation(5000), np.argsort(X[:, 0]), np.argsort(X[:, 5])]
+    released, integers = [], []
+    for order in orders:
+        with monkeypatch.context() as patch:
+            spy = Spy(patch)
+            released.append(find(X[order]))
+        integers.append([noisy for look in spy.looks for *_, noisy in look[3]])
+    for other, numbers in zip(released[1:], integers[1:], strict=True):
+        for name in ("centre", "scale", "reach", "found"):
+            np.testing.assert_array_equal(getattr(released[0], name), getattr(other, name))
+        for first, second in zip(integers[0], numbers, strict=True):
+            np.testing.assert_array_equal(first, second)
+
+
+def test_what_is_released_follows_from_the_noisy_counts(monkeypatch):
+    """Records that give the same noisy counts give the same location, whatever they are."""
+    X = np.random.default_rng(5).standard_normal((5000, 6)) * 3 + 40
+    with monkeypatch.context() as patch:
+        spy = Spy(patch)
+        expected = find(X)
+    replayed = iter([noisy for look in spy.looks for *_, noisy in look[3]])
+    monkeypatch.setattr(location.Look, "noisy", lambda look, counts: next(replayed))
+    found = find(np.zeros_like(X), seed=9)
+    np.testing.assert_array_equal(found.centre, expected.centre)
+    np.testing.assert_array_equal(found.scale, expected.scale)
+
+
+# Evidence
+
+
+def false_finds(runs, level):
+    """Runs in which anything was found in columns of zeros and other constants."""
+    X = np.zeros((N, 12))
+    X[:, 9:] = [7.0, -1e7, 1e-3]
+    return sum(find(X, seed, evidence_level=level).found.any() for seed in range(runs))
+
+
+@short_and_long("runs", 20, 40)
+def test_noise_becomes_a_scale_no_more_often_than_the_level(monkeypatch, runs):
+    """False-alarm rate below 1e-6; evidence that forgets how many bins there are is noticed."""
+    assert false_finds(runs, 1e-5) <= 1  # (40 * 1e-5)^2 / 2
+    assert false_finds(runs, 0.05) <= stats.binom.isf(FALSE_ALARM, runs, 0.05)
+    alone = octaves.deviations
+    monkeypatch.setattr(octaves, "deviations", lambda tests, level: alone(1, level))
+    assert false_finds(runs, 0.05) > stats.binom.isf(FALSE_ALARM, runs, 0.05)
+
+
+@pytest.mark.parametrize("n", [1, 2, 50, 150])
+def test_too_few_records_give_nothing_and_cost_nothing(n):
+    budget = ample()
+    found = find(np.random.default_rng(6).standard_normal((n, 5)), budget=budget)
+    assert spent(budget) == {}
+    assert not found.found.any()
+    assert not found.scale.any()
+    assert not found.reach.any()
+    assert LocationParameters(n, 5, MU).look_mu(0, LookUnits(octaves=5), ()) is None
+
+
+# Accuracy, in runs with fixed seeds
+
+
+@pytest.mark.parametrize("offset", [0, 3, 10, -1e3, 1e6])
+@pytest.mark.parametrize("n", [3000, 100_000])
+def test_normal_columns_at_any_offset_and_over_12_decades(offset, n):
+    rng = np.random.default_rng(7)
+    unit = 10.0 ** np.linspace(-6, 6, 13)
+    X = (rng.standard_normal((n, 13)) + offset * rng.uniform(0.5, 1, 13)) * unit
+    found = find(X)
+    assert found.found.all()
+    ratio = found.scale / X.std(axis=0)
+    assert (ratio > 0.6).all()
+    assert (ratio < 1.7).all()
+    assert (np.abs(found.centre - X.mean(axis=0)) < unit).all()
+    low, high = found.reach / found.scale, 64 * (1 + 1e-12)
+    assert (low >= 6 * (1 - 1e-12)).all()
+    assert (low <= high).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_of_many_kinds(seed):
+    rng = np.random.default_rng(seed)
+    table = {name: np.asarray(x, float) for name, x in columns(rng, N).items()}
+    found = find(np.stack(list(table.values()), axis=1), seed)
+    seen = {name for name, is_found in zip(table, found.found, strict=True) if is_found}
+    assert seen >= ALWAYS_FOUND
+    assert not seen & NEVER_FOUND
+    for name, centre, scale in zip(table, found.centre, found.scale, strict=True):
+        if name not in seen:
+            assert scale == 0
+            continue
+        x = table[name]
+        assert times_off(scale, x) < 12, name
+        assert np.quantile(x, 0.005) - scale < centre < np.quantile(x, 0.995) + scale, name
+
+
+@pytest.mark.parametrize("share", [0.6, 0.7, 0.78, 0.8, 0.82, 0.9])
+@pytest.mark.parametrize("n", [5000, 50_000])
+def test_a_value_that_most_records_have_does_not_set_the_scale(share, n):
+    """0/1 columns of 80 % and the like once got scales 200 times too small."""
+    rng = np.random.default_rng(14)
+    X = np.where(rng.random((n, 40)) < share, [[1.0, 12.3] * 20], [[0.0, 13.0] * 20])
+    found = find(X)
+    if n == 50_000 and share < 0.9:
+        assert found.found.mean() > 0.9
+    for j in np.flatnonzero(found.found):
+        assert times_off(found.scale[j], X[:, j]) < 4
+
+
+@short_and_long("tables", 12, 200)
+def test_no_scale_is_off_by_16_on_tables_of_odd_columns(tables):
+    worst = 1.0
+    n_found = 0
+    for seed in range(tables):
+        rng = np.random.default_rng([41, seed])
+        n, d = round(10 ** rng.uniform(math.log10(50), math.log10(20_000))), rng.integers(2, 41)
+        kinds = [list(columns(rng, n).values())[rng.integers(28)] for _ in range(d)]
+        X = np.stack([np.asarray(x, float) for x in kinds], axis=1)
+        found = find(X, seed)
+        n_found += found.found.sum()
+        for j in np.flatnonzero(found.found):
+            worst = max(worst, times_off(found.scale[j], X[:, j]))
+    assert n_found > 5 * tables
+    assert worst < 16
+
+
+def test_the_share_of_complete_records_says_what_all_is(monkeypatch):
+    """Records that count nowhere: half of them here, as counts leave out those with gaps."""
+    X = np.random.default_rng(11).standard_normal((N, 4)) + 1e4
+
+    def halved(function):
+        return lambda query, records: function(query, ArrayRecords(X[: N // 2]))
+
+    for kind in (SignedOctaves, CellCounts):
+        monkeypatch.setattr(kind, "exact", halved(kind.exact))
+    with pytest.warns(SeededNoiseWarning):
+        entropy = entropy_source(0)
+    parameters = LocationParameters(N, 4, MU)
+    session = Session(ArrayRecords(X), ample(), entropy)
+    found = find_location(session, parameters, share=0.5)
+    assert found.found.all()
+    np.testing.assert_allclose(found.scale, 1, rtol=0.4)
+    np.testing.assert_allclose(found.centre, 1e4, atol=0.5)
+
+
+# Reading without noise
+
+
+def noisy_columns(mean, n_columns, *, n=30_000, sigma=212.0):
+    """Counts of normal columns of deviation 50 by sign and octave, with the noise of a look."""
+    edges = np.exp2(np.arange(octaves.N_OCTAVES + 1.0) + SMALLEST_EXPONENT) / 50
+    above = np.diff(special.ndtr(edges - mean))
+    below = np.diff(special.ndtr(edges + mean))
+    expected = n * np.concatenate([below, above, [0.0]])
+    noise = np.random.default_rng(5).standard_normal((n_columns, len(expected)))
+    return expected + sigma * noise
+
+
+def too_large(mean, n_columns=30_000):
+    limits = octaves.thresholds(50, 1e-5 / 12, {})
+    sigma = np.full(n_columns, 212.0)
+    found = octaves.read_all(noisy_columns(mean, n_columns), sigma, 30_000, limits)
+    return sum(reading is not None and reading.scale > 150 for reading in found)
+
+
+@pytest.mark.slow
+def test_noise_beyond_the_last_octave_hardly_ever_makes_a_scale_three_times_too_large(monkeypatch):
+    """5e-6 of such columns, so more than 4 of 30,000 once in 1e6 times; 7e-4 with any fringe."""
+    assert too_large(-3.3) <= 4
+    monkeypatch.setattr(octaves, "_without_fringe", lambda counts, sigma, used, *_: used)
+    assert too_large(-3.3) > 4
+
+
+# Public bounds.
+
+
+KNOWN_N, KNOWN_MU = 20_000, 0.24
+
+
+def located(X, bounds, seed=0, budget=None):
+    given = None if bounds is None else check_bounds(bounds, X.shape[1])
+    parameters = LocationParameters(len(X), X.shape[1], KNOWN_MU)
+    session = Session(ArrayRecords(X), budget or ample(), seeded(seed))
+    return find_location(session, parameters, bounds=given)
+
+
+def rare(shares, n=KNOWN_N, seed=0):
+    return (np.random.default_rng(seed).random((n, len(shares))) < shares).astype(float)
+
+
+def test_rare_columns_are_found_with_bounds_and_not_without():
+    X = rare(np.full(100, 0.003))
+    assert not located(X, None).found.any()
+    found = located(X, np.tile([0.0, 1.0], (100, 1)))
+    assert found.found.all()
+    # The standard deviation is 0.055 and half the width 0.5: noisy counts say that it is small.
+    assert 0.05 < np.median(found.scale) < 0.2
+    assert (found.scale <= 0.5).all()
+    assert (found.reach <= 1).all()
+
+
+def test_without_a_look_bounds_are_what_is_known():
+    X = rare(np.full(6, 0.5), n=40)
+    known, budget = {0: (0, 1), 1: (-4, 10), 2: (7, 7), 3: (0, None), 4: (None, 2)}, ample()
+    found = located(X, known, budget=budget)
+    assert spent(budget) == {}
+    assert found.found.tolist() == [True, True, True, False, False, False]
+    assert found.centre.tolist() == [0.5, 3.0, 7.0, 0.0, 0.0, 0.0]
+    assert found.scale.tolist() == [0.5, 7.0, 0.0, 0.0, 0.0, 0.0]
+    assert found.reach[:3].tolist() == [0.5, 7.0, 0.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_bounds_give_numbers(seed):
+    rng = np.random.default_rng(seed)
+    ends = np.sort(rng.choice([0.0, 1e-90, -1e89, 1e89, 1e90, -1e90, 5.0, 1e9], (12, 2)))
+    X = rng.normal(size=(KNOWN_N, 12)) * 10.0 ** rng.integers(-20, 20, 12)
+    X = np.clip(X, ends[:, 0], ends[:, 1])
+    found = located(X, ends)
+    assert found.found.all()
+    for each in (found.centre, found.scale, found.reach):
+        assert np.isfinite(each).all()
+
+
+def test_the_stage_finds_every_bounded_column():
+    X = np.column_stack([rare(np.full(3, 0.001)), np.full(KNOWN_N, 2.0)])
+    bounds = check_bounds({0: (0, 1), 1: (0, 1), 2: (0, 1)}, 4)
+    stage, budget = Preparation(KNOWN_N, 4, KNOWN_MU, bounds=bounds), ample(KNOWN_MU)
+    made = stage.run(Prepared(Session(ArrayRecords(X), budget, seeded()), np.ones(4)))
+    assert made.making["unresolved"] == (3,)
+    assert (made.feature_scale[:3] > 0).all()
+    assert ((made.location[:3] >= 0) & (made.location[:3] <= 1)).all()
+    assert 0 < squared(budget) < 0.5 * KNOWN_MU**2
+
+
+def test_only_constants_leave_nothing_to_do():
+    bounds = check_bounds({0: (2, 2), 1: (3, 3)}, 2)
+    stage, budget = Preparation(KNOWN_N, 2, KNOWN_MU, bounds=bounds), ample(KNOWN_MU)
+    records = ArrayRecords(np.tile([2.0, 3.0], (KNOWN_N, 1)))
+    made = stage.run(Prepared(Session(records, budget, seeded()), np.ones(2)))
+    assert made.making["unresolved"] == ()
+    assert spent(budget) == {}
+    assert made.location.tolist() == [2.0, 3.0]
+
+
+def test_bounds_make_a_stage_possible_for_few_records():
+    def expected(bounds):
+        return Preparation(50, 2, KNOWN_MU, bounds=bounds).expected
+
+    assert expected(None).share == 0
+    assert expected(check_bounds({0: (0, 1)}, 2)) == Found(0.5, 0.0, expected(None).strain)
+    assert expected(check_bounds({0: (0, 1), 1: (0, 1)}, 2)) == Found()
+    assert expected(check_bounds({0: (1, 1), 1: (0, 1)}, 2)) == Found()
+    assert expected(check_bounds({0: (1, 1)}, 2)).share == 0
+    with pytest.raises(ParameterError, match="bounds must be 2 pairs"):
+        Preparation(50, 2, KNOWN_MU, bounds=Bounds((0.0,), (1.0,)))
