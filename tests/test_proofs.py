@@ -20,12 +20,6 @@ PROVED = (f"{PACKAGE}/fit", f"{LAB}/peers")
 NOT_PROVED = {"__init__", "estimators", "plan", "stage", "bingham"}
 # Public numbers alone.
 NOT_PROVED |= {"mechanism", "registry", "reference", "comparison", "outlook"}
-    "mechanism",
-    "registry",
-    "reference",
-    "comparison",
-    "outlook",
-}  # public numbers alone
 NOT_PROVED |= {"octaves"}  # reads noisy counts: post-processing
 # A page for a whole folder.
 SLICES = {"multiscale": f"{PACKAGE}/paper", "genotypes": "genotypes/src/hushcov_genotypes"}
