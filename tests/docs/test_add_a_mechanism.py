@@ -90,14 +90,16 @@ def test_three_files_and_a_line(tree):
         "src/hushcov/fit/variances.py",
         "tests/fit/test_variances.py",
     ]  # the third is the proof
-    assert lines_of_use()[0] == '"variances = mechanisms.variances:VARIANCES",\n'
+    assert lines_of_use()[0] == '"variances = fit.variances:VARIANCES",\n'
     assert all((ROOT / name).parent.is_dir() for name in named_files())
 
 
 @pytest.mark.slow
 def test_its_own_test_passes(run):
     """Among it that a third of the noise is caught by the audit."""
-    found = run("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/fit/test_variances.py")
+    found = run(
+        "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", "tests/fit/test_variances.py"
+    )
     assert "4 passed" in found
 
 
@@ -148,7 +150,7 @@ def test_every_command_knows_it(run, tree):
 def test_its_proof_has_the_steps_that_its_code_names(tree):
     (proof,) = [block.text for block in PAGE if block.language == "markdown"]
     (tree / "variances.md").write_text(proof)
-    named, unreadable = steps_in_code([tree / "src" / "hushcov" / "mechanisms" / "variances.py"])
+    named, unreadable = steps_in_code([tree / "src" / "hushcov" / "fit" / "variances.py"])
     assert not unreadable
     assert "# proof: variances, step 1\n" in query()[1]
     named.add(1)  # in the kernel
