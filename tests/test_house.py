@@ -116,9 +116,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # commit message that says what it bought.
 WEIGHT = {
     "lines of source": 68_549,
-    "modules": 215,
+    "modules": 227,
     "lines of the core": 48_426,
-    "modules of the core": 150,
+    "modules of the core": 162,
     "private helpers used once": 571,
     "class names used twice": 0,
     "docstrings that begin with What, The same, Whose or That": 28,

@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import itertools
 import pkgutil
 
 import numpy as np
@@ -18,8 +17,7 @@ from hushcov import (
     RowTopKCovariance,
     ScreenedCovariance,
     SeparateCovariance,
-    mechanisms,
-    steps,
+    fit,
 )
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.fit.adaptive.pairs import release_pairs
@@ -218,9 +216,7 @@ def test_gaps_are_refused_and_complete_records_are_not(name, entropy):
 
 def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
     found = set()
-    packages = (mechanisms, steps)
-    walks = (pkgutil.walk_packages(each.__path__, each.__name__ + ".") for each in packages)
-    for module in itertools.chain(*walks):
+    for module in pkgutil.walk_packages(fit.__path__, "hushcov.fit."):
         for name, function in inspect.getmembers(
             importlib.import_module(module.name), inspect.isfunction
         ):

@@ -16,9 +16,10 @@ from budgets import ample, spent, squared
 from fit.settings import seeded
 from hushcov.bounds import Bounds, check_bounds
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
+from hushcov.fit import location, octaves
 from hushcov.fit.location import LocationParameters, LookUnits, find_location
 from hushcov.fit.preparation import Preparation
-from hushcov.fit.stage import Prepared, location, octaves
+from hushcov.fit.stage import Prepared
 from hushcov.inputs import Found
 from hushcov.kernel.accounting import smallest_sigma
 from hushcov.kernel.noise import entropy_source

@@ -16,6 +16,7 @@ from budgets import ample, squared
 from fit.settings import seeded
 from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
+from hushcov.fit import norms
 from hushcov.fit.preparation import (
     WIDEST,
     Preparation,
@@ -27,7 +28,7 @@ from hushcov.fit.preparation import (
     release_tails,
 )
 from hushcov.fit.scales import ScaleParameters, estimate_scales, release_scales, scale_parameters
-from hushcov.fit.stage import Prepared, norms
+from hushcov.fit.stage import Prepared
 from hushcov.kernel.accounting import Budget, smallest_sigma
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
 from hushcov.kernel.noise import entropy_source

@@ -410,7 +410,7 @@ def matrix_concentration(setting: Setting, runs: Sequence[Run], sample: IdealSam
         "paper's simplified form"
     )
     also = agree(radius, simplified) and u <= H and L >= 11 and measured <= exact <= radius
-    return Numbers(0.5, radius, simplified, detail, also)
+    return Numbers(0.5, radius, simplified, detail, bool(also))
 
 
 def _largest_group(setting: Setting, level: Level) -> int:
@@ -654,7 +654,7 @@ def gate_noise(setting: Setting) -> Numbers:
     r, A = parameters.gate_noise, parameters.query_budget
     detail = f"A = {A:.6g}, at most {most:.6g}; second: 80-digit decimals"
     also = agree(r, again.gate_noise) and agree(gamma, again.union_log)
-    also = also and max(A, again.query_budget) <= most
+    also = also and A <= most and again.query_budget <= most
     return Numbers(1 / (8 * math.sqrt(gamma)), r, again.gate_noise, detail, also)
 
 
