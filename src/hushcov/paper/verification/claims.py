@@ -654,7 +654,7 @@ def gate_noise(setting: Setting) -> Numbers:
     r, A = parameters.gate_noise, parameters.query_budget
     detail = f"A = {A:.6g}, at most {most:.6g}; second: 80-digit decimals"
     also = agree(r, again.gate_noise) and agree(gamma, again.union_log)
-    also = also and A <= most and again.query_budget <= most
+    also = also and most >= A and again.query_budget <= most
     return Numbers(1 / (8 * math.sqrt(gamma)), r, again.gate_noise, detail, also)
 
 
