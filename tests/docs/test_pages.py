@@ -16,7 +16,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli.main import cli
 from hushcov.fit import forecast
 from hushcov.kernel.accounting import Gaussian, calibrate_gaussian
-from hushcov.kernel.accounting.guarantee import odds_of
+from hushcov.promise import odds_of
 from project import modules
 
 ELSEWHERE = {"add-a-mechanism.md"}  # run by a test of its own

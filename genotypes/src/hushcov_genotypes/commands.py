@@ -38,8 +38,8 @@ from hushcov.cli.output import (
 from hushcov.exceptions import ParameterError
 from hushcov.fit import Caution
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, is_counted
-from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.options import ALLOWED, shared_by
+from hushcov.promise import promise_words
 from hushcov.release import Making
 from hushcov.tables.sources import DeclaredRecords
 from hushcov_genotypes.estimator import CountedGenotypes, GenotypeCovariance

@@ -17,8 +17,8 @@ from hushcov._words import counted
 from hushcov.answers.files import Column, Table, frame, write_table
 from hushcov.answers.names import feature_names, positions
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.postprocess import Matrix, is_sparse
+from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.files import write_npy
 from hushcov.release.view import (

@@ -32,7 +32,6 @@ from hushcov.fit import (
 from hushcov.fit.counting import Counted
 from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
-from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import (
     CountedRecords,
@@ -43,6 +42,7 @@ from hushcov.kernel.records.base import (
     source_of,
 )
 from hushcov.options import ESTIMANDS, Taker
+from hushcov.promise import promise_words
 from hushcov.release import Making, Release, SigningKey
 from hushcov.release.findings import released_pairs
 from hushcov.tables.files import reader_bytes
