@@ -326,17 +326,19 @@ def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
     delimiter = options.delimiter_of(path)
     other = [sign for sign in _SEPARATORS if sign != delimiter and sign in names[0]]
     if len(names) == 1 and other:
-        written = "tab" if other[0] == "\t" else f"'{other[0]}'"
+        written = '"tab"' if other[0] == "\t" else f'"{other[0]}"'
         raise DataError(
             f"{path} must have fields separated by {delimiter!r}, but its one column has "
-            f"{other[0]!r} in its name: use delimiter={other[0]!r} (--delimiter {written})."
+            f"{other[0]!r} in its name: use delimiter={other[0]!r} (delimiter = "
+            f"{written} in a settings file)."
         )
     if any(map(reads_as_value, names)):
         raise DataError(
             f"{path} must begin with the names of its columns, but some in its first line read as "
             "numbers, dates or nulls, so that it may be a record, which would be published. If it "
-            "is one, use header=False (--no-header). If not, give other names by names=[...] "
-            "(--names a,b,c), or write the file without an index (pandas: index=False)."
+            "is one, use header=False (no-header = true in a settings file). If not, give other "
+            "names by names=[...] (names = [...] in a settings file), or write the file without an "
+            "index (pandas: index=False)."
         )
 
 
