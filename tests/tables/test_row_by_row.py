@@ -310,7 +310,7 @@ def test_numbers_of_a_type(reader, odd, tmp_path):
         check(lambda rows: CompactRecords(read(rows), *public), VALUES, odd)
 
 
-WRITTEN = ["typo", "\\xff", "true", '"1,5"', '"1\\n2"', "nan(-)", "1e999", "None", "5e", "1_0"]
+WRITTEN = [
     "typo",
     "\xff",
     "true",
