@@ -16,7 +16,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.cli.main import cli
 from hushcov.fit import forecast
 from hushcov.kernel.accounting import Gaussian, calibrate_gaussian
-from hushcov.kernel.accounting.guarantee import odds_of
+from hushcov.promise import odds_of
 from project import modules
 
 ELSEWHERE = {"add-a-mechanism.md"}  # run by a test of its own
@@ -167,7 +167,7 @@ def test_the_figures_are_the_planners_with_nothing_known(mechanism, model):
     n = headline()[mechanism, model]
 
     def error(share: float) -> float:
-        inputs = estimator.public_inputs(int(share * n), 1000)
+        inputs = estimator._public_inputs(int(share * n), 1000)
         return forecast(inputs, mechanism).predicted_error[model]
 
     assert error(1.025) <= TARGET < error(0.975)

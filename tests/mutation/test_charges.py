@@ -47,8 +47,8 @@ from hushcov.kernel.accounting.composition import (
 )
 from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_dict
 from hushcov.kernel.accounting.filter import _renyi
-from hushcov.kernel.accounting.guarantee import largest_factor
 from hushcov.kernel.accounting.ledger import Charge, Ledger, _twice, as_charge
+from hushcov.promise import largest_factor
 from sessions import session_of
 
 RELATIONS = pytest.mark.parametrize("relation", [REPLACE, ADD_REMOVE])

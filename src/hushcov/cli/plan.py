@@ -41,7 +41,7 @@ from hushcov.fit.reference import DENSE, FACTOR
 from hushcov.fit.registry import LARGEST_DENSE, PICTURES
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
-from hushcov.kernel.accounting.guarantee import odds_of, promise_words
+from hushcov.promise import odds_of, promise_words
 from hushcov.tables.codebook import read_codebook
 
 if TYPE_CHECKING:

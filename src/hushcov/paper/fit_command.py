@@ -13,13 +13,13 @@ from hushcov.cli.fitting import Job, Settled, Slice
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.fit import Caution
 from hushcov.kernel.accounting import Guarantee
-from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.options import Taker, shared_by
 from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
 from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import TheoremParameters
 from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
 from hushcov.paper.plan import MULTISCALE
+from hushcov.promise import promise_words
 
 _PUBLIC = ("epsilon", "delta", "row_sparsity", "scale", "target_error", "failure_probability")
 _TAKEN = ("epsilon", "delta", "row_sparsity", "feature_scale", "assume_centered")
@@ -113,7 +113,7 @@ def _prepare(
     known = {name: found[name] for name in ("epsilon", "delta", "row_sparsity")}
     others = ("assume_centered", "device", "on_large_delta", *shared_by(MultiscaleCovariance))
     known |= {name: found[name] for name in others if name in found}
-    estimator = MultiscaleCovariance(**known, scale=found["feature_scale"], store_precision=False)
+    estimator = MultiscaleCovariance(**known, scale=found["feature_scale"])
     plan = estimator.public_parameters(source.records.n_records, source.records.n_features)
     assert isinstance(plan, TheoremParameters)
     return TheoremJob(source, estimator, plan)

@@ -48,8 +48,9 @@ from hushcov.kernel.accounting.events import (
     event_to_dict,
 )
 from hushcov.kernel.accounting.filter import spent_adaptively
-from hushcov.kernel.accounting.guarantee import Guarantee, change_words, largest_factor
+from hushcov.kernel.accounting.guarantee import Guarantee
 from hushcov.kernel.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
+from hushcov.promise import change_words
 
 __all__ = ["Ledger", "Receipt", "Remaining", "Statement", "TotalBudget"]
 
@@ -384,13 +385,18 @@ def _twice(event: Event) -> Event:
         return event  # it holds for every dataset
     if not isinstance(event, Approximate):
         return for_group(event, 2)
-    delta = (1 + largest_factor(event.epsilon)) * event.delta * (1 + _LAST_PLACES)
+    delta = (1 + _largest_factor(event.epsilon)) * event.delta * (1 + _LAST_PLACES)
     if delta >= 1:
         raise PrivacyConditionError(
             f"delta must be so small that a replacement is private, got {event.delta!r} at epsilon "
             f"{event.epsilon!r} for one unit added or removed: promise less. Nothing was charged."
         )
     return Approximate(2 * event.epsilon, delta)
+
+
+def _largest_factor(epsilon: float) -> float:
+    """Return e^epsilon, the most that a probability changes by, without overflow."""
+    return math.exp(min(epsilon, 700.0))
 
 
 def _charge_guarantee(guarantee: Guarantee) -> Charge:
@@ -409,7 +415,7 @@ def _charge_guarantee(guarantee: Guarantee) -> Charge:
         # proof: step 6
         # It is (1 + e^epsilon) times a distance. Deltas would not do: together with other
         # releases the same distance costs more, because the total epsilon is larger.
-        distance = guarantee.numerical_delta / (1 + largest_factor(epsilon))
+        distance = guarantee.numerical_delta / (1 + _largest_factor(epsilon))
         events = (*events, TotalVariation(distance * (1 + 1e-12)))
     return Charge(events, promise, guarantee.private)
 
@@ -475,7 +481,7 @@ class Remaining:
         if self.epsilon > 0:
             mu = calibrate_gaussian(self.epsilon, self.delta) / 2
             epsilon = min(self.epsilon / 2, gaussian_epsilon(mu * (1 - 1e-9), self.delta))
-        delta = self.delta / (1 + largest_factor(epsilon)) * (1 - 1e-9)
+        delta = self.delta / (1 + _largest_factor(epsilon)) * (1 - 1e-9)
         return Remaining(epsilon, self.pure_epsilon / 2 * (1 - 1e-9), delta)
 
 
