@@ -1,4 +1,4 @@
-"""How `hushcov fit` and `hushcov plan` take genotypes: what they load, before any genotypes are."""
+"""Options of `hushcov fit` and `hushcov plan` for genotypes, loaded before any genotypes are."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.fit import Caution
 from hushcov.kernel.accounting import Guarantee
 from hushcov.options import Taker, shared_by
+from hushcov.paper.command import accuracy_verdict, privacy_verdict
 from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
 from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import TheoremParameters
-from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
 from hushcov.paper.plan import MULTISCALE
 from hushcov.promise import promise_words
 

@@ -1,4 +1,4 @@
-"""Text files: how lines are read, where their records are, and names of their columns.
+"""Text files: options for reading them, places of their records, and names of their columns.
 
 Records are found by the rules of CSV, whatever the size of blocks. A quotation mark at the start of
 a field opens it, and line ends and delimiters after it are part of the field until another mark
@@ -66,7 +66,7 @@ _OF_TIME = re.compile(r"(?<=\d)(t(?=\d)|\s*(z|utc|gmt|am|pm|[ap]\.m\.)$)")
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How lines are read.
+    """Options for reading lines.
 
     `delimiter` separates fields; by default it is a tab in .tsv files and a comma in others.
     `header` says whether the first line has the names of the columns. `names` replace them.
@@ -116,7 +116,7 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class TextLayout:
-    """Where records are: `start` bytes before the first, then blocks of (bytes, records)."""
+    """Places of records: `start` bytes before the first, then blocks of (bytes, records)."""
 
     start: int
     blocks: tuple[tuple[int, int], ...]
@@ -275,12 +275,14 @@ def read_blocks(path: str, layout: TextLayout) -> Iterator[Any]:
             yield _MARK + file.read(size)
 
 
-def known_names(paths: Sequence[str], text: TextOptions, asked: Sequence[object]) -> TextOptions:
+def known_names(
+    paths: Sequence[str], text: TextOptions, asked: Sequence[object], *, ahead: bool = True
+) -> TextOptions:
     """Check the first lines of text files, and set the names where these lines do not have them.
 
     Blanks around names are left out, unless a name that is `asked` for has them.
     """
-    found = {path: first_fields(path, text.delimiter_of(path)) for path in paths}
+    found = {path: first_fields(path, text.delimiter_of(path), ahead=ahead) for path in paths}
     named = text.names is not None and not text.header  # then a file may be empty
     for path, fields in found.items():
         if not fields and not named:
