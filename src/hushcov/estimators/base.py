@@ -20,6 +20,7 @@ from hushcov._charged import NOTHING_CHARGED, stated_charges
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import number
 from hushcov.bounds import Bounds, check_bounds
+from hushcov.engines.records import DeviceRecords
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import (
@@ -31,11 +32,11 @@ from hushcov.exceptions import (
     own_errors,
 )
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
-from hushcov.kernel.records.base import ClippedRecords, DeviceRecords, Records, check_enough
+from hushcov.kernel.records.base import ClippedRecords, Records
 from hushcov.options import INVALID, RANK, check_parameters
 from hushcov.release import Release
 from hushcov.release.document import Kind
-from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
+from hushcov.tables.sources import ArrayRecords, check_enough, open_records, refuse_stated_nulls
 
 if TYPE_CHECKING:
     from hushcov.fit import Caution
