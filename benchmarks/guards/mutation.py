@@ -155,10 +155,10 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
     ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
     ("kernel/sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
-    ("kernel/accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
+    ("calibration.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
     *(("kernel/accounting/composition.py", text, "", "both formulas hold there") for text in (
         "_SMALL_MU = 0.5", "if mu < _SMALL_MU", "_LARGEST_MU = 1e4", "_LARGEST_NEAR = 1e5",
-        "_FAR = 50.0", "if start + width > _FAR", "leggauss(20)", "_SMALLEST_ANGLE = 1e-150",
+        "_FAR = 50.0", "leggauss(20)", "_SMALLEST_ANGLE = 1e-150",
         "SMALLEST_MU = 1e-300",
     )),
     *(("kernel/accounting/composition.py", text, "", "any order, rate or share is valid") for text in (

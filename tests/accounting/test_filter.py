@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.kernel.accounting import (
     Approximate,
@@ -20,7 +21,6 @@ from hushcov.kernel.accounting import (
     OneShotLaplace,
     Pure,
     TotalVariation,
-    calibrate_gaussian,
     compose,
 )
 from hushcov.kernel.accounting import filter as filter_module

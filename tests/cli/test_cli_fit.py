@@ -15,8 +15,8 @@ from hushcov.cli import fit
 from hushcov.estimators import answering
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.fit import mechanisms, predicted
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import Records
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance

@@ -13,9 +13,11 @@ import hushcov
 from docs.pages import DOCS, Block, blocks, commands, is_shown, run_console, run_examples, run_page
 from docs.test_benchmarks import tables
 from hushcov import PrivateSparseCovariance
+from hushcov.calibration import calibrate_gaussian
 from hushcov.cli.main import cli
 from hushcov.fit import forecast
-from hushcov.kernel.accounting import Gaussian, calibrate_gaussian
+from hushcov.kernel.accounting import Gaussian
+from hushcov.kernel.accounting.guarantee import known_noise
 from hushcov.promise import odds_of
 from project import modules
 
@@ -126,7 +128,7 @@ def test_attacks(row):
     epsilon, *powers = row
     noise = Gaussian(calibrate_gaussian(epsilon, delta=DELTA))
     promised = odds_of(epsilon, delta=DELTA).tests
-    known = odds_of(epsilon, delta=DELTA, events=[noise]).tests
+    known = odds_of(epsilon, delta=DELTA, noise=known_noise([noise])).tests
     pairs = zip(promised, known, strict=True)
     assert powers == pytest.approx([100 * each[1] for pair in pairs for each in pair], abs=0.06)
 

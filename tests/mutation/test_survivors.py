@@ -8,6 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hushcov import ledger as ledgers
+from hushcov.calibration import full_budget
 from hushcov.exceptions import (
     BudgetError,
     CapacityError,
@@ -32,7 +34,6 @@ from hushcov.kernel.accounting import (
     for_group,
 )
 from hushcov.kernel.accounting import filter as filters
-from hushcov.kernel.accounting import ledger as ledgers
 from hushcov.kernel.accounting.composition import (
     WIDEST_ANGLE,
     gaussian_epsilon,
@@ -73,7 +74,7 @@ def test_costs_of_a_group_are_never_rounded_down():
 
 @pytest.mark.parametrize("selects", [False, True])
 def test_a_budget_certifies_more_than_it_has_time_for(selects):
-    budget = Budget(1.0, 1e-6, selects=selects)
+    budget = full_budget(1.0, 1e-6, selects=selects)
     (event,) = budget.certificate.events
     assert isinstance(event, Clocked if selects else Gaussian)
     assert Fraction(event.mu) >= Fraction(budget.mu) * (1 + Fraction(1, 2**46))
@@ -236,7 +237,7 @@ def test_scores_out_of_range_are_refused_wherever_they_are(wrong, place):
 
 
 def test_a_selection_of_nothing_is_refused():
-    budget = Budget(1.0, 1e-6, selects=True)
+    budget = full_budget(1.0, 1e-6, selects=True)
     budget.expect(4, 0.5)
     with pytest.raises(ParameterError, match="count"):
         budget.select(0.01, 0)

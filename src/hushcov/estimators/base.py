@@ -305,7 +305,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         try:
             began = datetime.now(UTC).isoformat(timespec="seconds")
             if self.ledger is not None and self.dataset is not None:
-                from hushcov.kernel.accounting.ledger import Ledger
+                from hushcov.ledger import Ledger
 
                 ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
                 label = f"{type(self).__name__} of {self.n_features_in_} features"

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse, special
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix
+from hushcov._root import root
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.fit.mechanism import (
@@ -47,7 +48,6 @@ from hushcov.fit.reference import (
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.accounting.composition import root
 from hushcov.kernel.records.base import ScaledRecords
 from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.gram import second_moments
