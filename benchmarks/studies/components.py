@@ -144,9 +144,7 @@ def judge_partial(answer: PartialCorrelations, sample: Matrix, truth: Matrix) ->
 
 def released(records: Matrix, epsilon: float) -> Release | None:
     """The default, with nothing known; None where it is refused."""
-    estimator = PrivateSparseCovariance(
-        epsilon=epsilon, delta=1e-6, store_precision=False, on_hopeless="warn"
-    )
+    estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, on_hopeless="warn")
     try:
         return estimator.fit(records).release_
     except HushcovError:

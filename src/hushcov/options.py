@@ -159,6 +159,157 @@ TABLE = (
         commands=("fit", "plan"),
     ),
     Option(
+        "bounds",
+        "any",
+        type="array of shape (n_features, 2) or mapping, optional",
+        doc="Public bounds of the features, low and high: NaN, None or infinite where one is not "
+        "known; a mapping is by name or index of columns and may leave some out. Values beyond "
+        "them are moved to them. Where means are found, a feature with both is never unresolved: "
+        "where it cannot be told from noise, its scale is what noise and bounds allow. Low and "
+        "high alike say that it is constant. They must be public knowledge, as of a "
+        "questionnaire, and not be looked up in X. `codebook.bounds` has those of a codebook "
+        "(`hushcov.read_codebook`).",
+    ),
+    Option(
+        "columns",
+        "names",
+        "--columns",
+        "Features by name, for files that have names.  [default: all columns]",
+        metavar="A,B,C",
+    ),
+    Option(
+        "codebook",
+        "path",
+        "--codebook",
+        "What is publicly known of columns: name, low, high, kind (number, integer, binary, "
+        "category), values, separated by '|', missing_codes, as -99, missing, which fills missing "
+        "values, thousands and transform. "
+        "Values are clipped to low and high; categories become one-hot columns. Never made from "
+        "the records.",
+        metavar="FILE.csv",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "transforms",
+        "texts",
+        "--transform",
+        "Map a column first: log:SMALLEST (values below count as that), log1p and sqrt (with the "
+        "sign of the value), square:CENTRE (added as a column), winsorise or winsorise:SHARE "
+        "(capped at released quantiles), rank (normal scores). A name alone is for all columns; "
+        "may be repeated.",
+        metavar="COLUMN=NAME",
+        type="str, mapping or list, optional",
+        doc="Maps of columns: a name for all columns, one for each (None for none), or a mapping "
+        "by name or index. 'log:0.01' is the logarithm, where values below 0.01 count as that "
+        "(without a number, a public lower bound must be above 0); 'log1p' is sign(x) log(1 + "
+        "|x|), and 'sqrt' sign(x) sqrt(|x|). 'square:20' adds the square of the column less 20 "
+        "(without a number, less the middle of public bounds). 'winsorise:0.01' caps the column "
+        "where about 1 % of the records lie beyond, on each side (0.1 % without a number), and "
+        "'rank' gives normal scores, both by quantiles that are released from 2 to 15 % of the "
+        "budget. Bounds are of columns before it. Chosen without looking at X.",
+    ),
+    Option(
+        "assume_centered",
+        "flag",
+        "--known-mean",
+        "The records have mean zero (subtract a public mean first). Otherwise means, scales and "
+        "norms are found from a part of the budget.",
+        type="bool, default=False",
+        doc="Whether the records have mean zero. True is required: subtract means that are public.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "feature_scale",
+        "scales",
+        "--feature-scale",
+        "Public standard deviations of the features: one number for all, or a file with one for "
+        "each. Without it they are estimated from a part of the budget. With --mechanism theorem: "
+        "one bound on the standard deviation in every direction.",
+        metavar="S|FILE.npy",
+        type="None, float or array of shape (n_features,)",
+        doc="Public standard deviations of the features in the order of the columns, or numbers "
+        "close to them; 0 marks a constant feature, whose covariances are zero. A number that is "
+        "wrong by a factor costs accuracy, never privacy. None estimates them privately: from "
+        "1e-17 to 1e19, smaller ones count as constant and larger ones are clipped.",
+        also=("scale",),
+    ),
+    Option(
+        "drop_nulls",
+        "flag",
+        "--no-nulls",
+        "Promise that no value is missing, known without a look at the records: nothing is counted "
+        "then. A null that is found all the same stops the fit, and its budget is spent.  "
+        "[default: records with nulls are left out, and about how many are complete is released "
+        f"from {100 * OF_COMPLETE:g} % of the budget]",
+        default=True,
+        type="bool, default=True",
+        doc="Whether records that miss a value (NaN, None, null) are left out, and about how many "
+        f"are complete is released, from {100 * OF_COMPLETE:g} % of the budget. False promises "
+        "that no value is missing, which must be known without a look at the records: a null that "
+        "is found all the same is a `DataError`, and the budget is spent. Without a delta missing "
+        "values are not counted, and any missing value is an error.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "unit",
+        "text",
+        "--unit",
+        "Identifiers, as of patients: all rows of one are protected together. The column, or its "
+        "position in a .npy file from 0 on, is no feature.",
+        metavar="COLUMN",
+    ),
+    Option(
+        "neighbours",
+        "choice",
+        "--neighbours",
+        "What becomes of one unit in a neighbouring dataset: it has other records, or it is not "
+        "there at all. Then there is about half the noise at the same epsilon, and the number of "
+        f"records is not public: 2 % of epsilon release it first.  [default: {REPLACE}]",
+        choices=tuple(RELATIONS),
+        type='{"replace", "add-remove"}, default="replace"',
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "max_rows_per_unit",
+        "integer",
+        "--max-rows-per-unit",
+        "How many rows of one unit are summed, at most. Noise grows by how far units are from "
+        "having so many, not with the number itself.  [default: found from 1 % of epsilon]",
+        metavar="M",
+        type="int, optional",
+        limits={"at_least": 1},
+        cure="it is how many rows of one unit are summed, at most.",
+        commands=("fit", "plan"),
+    ),
+    Option(
+        "estimand",
+        "choice",
+        "--estimand",
+        "The covariance of rows, each of which counts; where there are units, of the means of "
+        "units; or of normal scores: every column that has no --transform of its own is mapped by "
+        f"released quantiles, so that skew and outliers do no harm.  [default: {ESTIMANDS[0]}]",
+        choices=ESTIMANDS,
+        type='{"rows", "unit-means", "rank"}, default="rows"',
+    ),
+    Option(
+        "sample_weight",
+        "text",
+        "--weight",
+        "Public survey weights, and the largest that any record can have, which is public, too; "
+        "larger ones count as that. The column is no feature.",
+        metavar="COLUMN=MAX",
+        also=("max_sample_weight",),
+    ),
+    Option(
+        "max_sample_weight",
+        "number",
+        type="float, optional",
+        doc="The largest survey weight that any record can have; public. Required with "
+        "`sample_weight`.",
+        limits={"above": 0},
+        cure="it is the largest weight that any record can have.",
+    ),
+    Option(
         "bandwidth",
         "bandwidth",
         "--bandwidth",
@@ -197,220 +348,6 @@ TABLE = (
         commands=("fit", "plan"),
     ),
     Option(
-        "assume_centered",
-        "flag",
-        "--known-mean",
-        "The records have mean zero (subtract a public mean first). Otherwise means, scales and "
-        "norms are found from a part of the budget.",
-        type="bool, default=False",
-        doc="Whether the records have mean zero. True is required: subtract means that are public.",
-        commands=("fit", "plan"),
-    ),
-    Option(
-        "neighbours",
-        "choice",
-        "--neighbours",
-        "What becomes of one unit in a neighbouring dataset: it has other records, or it is not "
-        "there at all. Then there is about half the noise at the same epsilon, and the number of "
-        f"records is not public: 2 % of epsilon release it first.  [default: {REPLACE}]",
-        choices=tuple(RELATIONS),
-        type='{"replace", "add-remove"}, default="replace"',
-        commands=("fit", "plan"),
-    ),
-    Option(
-        "max_rows_per_unit",
-        "integer",
-        "--max-rows-per-unit",
-        "How many rows of one unit are summed, at most. Noise grows by how far units are from "
-        "having so many, not with the number itself.  [default: found from 1 % of epsilon]",
-        metavar="M",
-        type="int, optional",
-        limits={"at_least": 1},
-        cure="it is how many rows of one unit are summed, at most.",
-        commands=("fit", "plan"),
-    ),
-    Option(
-        "columns",
-        "names",
-        "--columns",
-        "Features by name, for files that have names.  [default: all columns]",
-        metavar="A,B,C",
-    ),
-    Option(
-        "unit",
-        "text",
-        "--unit",
-        "Identifiers, as of patients: all rows of one are protected together. The column, or its "
-        "position in a .npy file from 0 on, is no feature.",
-        metavar="COLUMN",
-    ),
-    Option(
-        "estimand",
-        "choice",
-        "--estimand",
-        "The covariance of rows, each of which counts; where there are units, of the means of "
-        "units; or of normal scores: every column that has no --transform of its own is mapped by "
-        f"released quantiles, so that skew and outliers do no harm.  [default: {ESTIMANDS[0]}]",
-        choices=ESTIMANDS,
-        type='{"rows", "unit-means", "rank"}, default="rows"',
-    ),
-    Option(
-        "sample_weight",
-        "text",
-        "--weight",
-        "Public survey weights, and the largest that any record can have, which is public, too; "
-        "larger ones count as that. The column is no feature.",
-        metavar="COLUMN=MAX",
-        also=("max_sample_weight",),
-    ),
-    Option(
-        "max_sample_weight",
-        "number",
-        type="float, optional",
-        doc="The largest survey weight that any record can have; public. Required with "
-        "`sample_weight`.",
-        limits={"above": 0},
-        cure="it is the largest weight that any record can have.",
-    ),
-    Option(
-        "codebook",
-        "path",
-        "--codebook",
-        "What is publicly known of columns: name, low, high, kind (number, integer, binary, "
-        "category), values, separated by '|', missing_codes, as -99, missing, which fills missing "
-        "values, thousands and transform. "
-        "Values are clipped to low and high; categories become one-hot columns. Never made from "
-        "the records.",
-        metavar="FILE.csv",
-        commands=("fit", "plan"),
-    ),
-    Option(
-        "bounds",
-        "any",
-        type="array of shape (n_features, 2) or mapping, optional",
-        doc="Public bounds of the features, low and high: NaN, None or infinite where one is not "
-        "known; a mapping is by name or index of columns and may leave some out. Values beyond "
-        "them are moved to them. Where means are found, a feature with both is never unresolved: "
-        "where it cannot be told from noise, its scale is what noise and bounds allow. Low and "
-        "high alike say that it is constant. They must be public knowledge, as of a "
-        "questionnaire, and not be looked up in X. `codebook.bounds` has those of a codebook "
-        "(`hushcov.read_codebook`).",
-    ),
-    Option(
-        "transforms",
-        "texts",
-        "--transform",
-        "Map a column first: log:SMALLEST (values below count as that), log1p and sqrt (with the "
-        "sign of the value), square:CENTRE (added as a column), winsorise or winsorise:SHARE "
-        "(capped at released quantiles), rank (normal scores). A name alone is for all columns; "
-        "may be repeated.",
-        metavar="COLUMN=NAME",
-        type="str, mapping or list, optional",
-        doc="Maps of columns: a name for all columns, one for each (None for none), or a mapping "
-        "by name or index. 'log:0.01' is the logarithm, where values below 0.01 count as that "
-        "(without a number, a public lower bound must be above 0); 'log1p' is sign(x) log(1 + "
-        "|x|), and 'sqrt' sign(x) sqrt(|x|). 'square:20' adds the square of the column less 20 "
-        "(without a number, less the middle of public bounds). 'winsorise:0.01' caps the column "
-        "where about 1 % of the records lie beyond, on each side (0.1 % without a number), and "
-        "'rank' gives normal scores, both by quantiles that are released from 2 to 15 % of the "
-        "budget. Bounds are of columns before it. Chosen without looking at X.",
-    ),
-    Option(
-        "marginals",
-        "number",
-        "--marginals",
-        "Share of the budget from which quantiles of every column are released, such as 0.05, so "
-        "that synthetic rows ('hushcov export --to rows') have the shapes of the columns.  "
-        "[default: none]",
-        metavar="SHARE",
-        type="float, optional",
-        limits={"above": 0, "at_most": 0.5},
-        cure="it is a share of the budget, such as 0.05; leave it out to buy no quantiles.",
-    ),
-    Option(
-        "drop_nulls",
-        "flag",
-        "--no-nulls",
-        "Promise that no value is missing, known without a look at the records: nothing is counted "
-        "then. A null that is found all the same stops the fit, and its budget is spent.  "
-        "[default: records with nulls are left out, and about how many are complete is released "
-        f"from {100 * OF_COMPLETE:g} % of the budget]",
-        default=True,
-        type="bool, default=True",
-        doc="Whether records that miss a value (NaN, None, null) are left out, and about how many "
-        f"are complete is released, from {100 * OF_COMPLETE:g} % of the budget. False promises "
-        "that no value is missing, which must be known without a look at the records: a null that "
-        "is found all the same is a `DataError`, and the budget is spent. Without a delta missing "
-        "values are not counted, and any missing value is an error.",
-        commands=("fit", "plan"),
-    ),
-    Option(
-        "on_invalid",
-        "choice",
-        "--on-invalid",
-        "How to treat a value that is not a number, such as a typo: as missing, or as an error "
-        f"that stops the fit after its budget is spent.  [default: {INVALID[0]}]",
-        choices=INVALID,
-        type='{"missing", "raise"}, default="missing"',
-        doc="How to treat infinite values, values that are not numbers in a column of numbers, "
-        'such as typos, and values that are neither yes nor no in a binary column. "missing" '
-        'counts them as missing, record by record. "raise" raises a `DataError`, after the '
-        "budget is spent. With `drop_nulls=False` they are an error in any case.",
-    ),
-    Option(
-        "header",
-        "flag",
-        "--no-header",
-        "The first line of CSV files is a record, and columns are column_1, column_2, ...",
-        default=True,
-    ),
-    Option(
-        "names",
-        "names",
-        "--names",
-        "Names for all columns of CSV files, in place of those in the first line.",
-        metavar="A,B,C",
-    ),
-    Option(
-        "delimiter",
-        "text",
-        "--delimiter",
-        "What separates the fields of CSV files.  [default: a comma; a tab in .tsv files]",
-        metavar="SIGN",
-    ),
-    Option(
-        "scheduler",
-        "text",
-        "--scheduler",
-        "Dask scheduler whose workers read the files; they must see them under the same path.",
-        metavar="ADDRESS",
-    ),
-    Option(
-        "device",
-        "text",
-        "--device",
-        "Where sums over the records are taken, by PyTorch's name for it: 'cuda' is the first "
-        "NVIDIA card. The result is the same bit for bit. Needs the extra 'hushcov[torch]'.  "
-        "[default: the processor, or the device of a tensor]",
-        metavar="NAME",
-        type="str, optional",
-    ),
-    Option(
-        "feature_scale",
-        "scales",
-        "--feature-scale",
-        "Public standard deviations of the features: one number for all, or a file with one for "
-        "each. Without it they are estimated from a part of the budget. With --mechanism theorem: "
-        "one bound on the standard deviation in every direction.",
-        metavar="S|FILE.npy",
-        type="None, float or array of shape (n_features,)",
-        doc="Public standard deviations of the features in the order of the columns, or numbers "
-        "close to them; 0 marks a constant feature, whose covariances are zero. A number that is "
-        "wrong by a factor costs accuracy, never privacy. None estimates them privately: from "
-        "1e-17 to 1e19, smaller ones count as constant and larger ones are clipped.",
-        also=("scale",),
-    ),
-    Option(
         "mechanism",
         "choice",
         "--mechanism",
@@ -419,14 +356,6 @@ TABLE = (
         "records or more.",
         default="auto",
         shared=True,
-    ),
-    Option(
-        "positive_semidefinite",
-        "flag",
-        "--psd",
-        "Project the estimate, in units of the scales, on the positive semidefinite matrices, "
-        "which fills in zeros.",
-        type="bool, default=False",
     ),
     Option(
         "n_records",
@@ -502,21 +431,89 @@ TABLE = (
         shared=True,
     ),
     Option(
-        "tables",
-        "choice",
-        "--tables",
-        "What pairs, variances and the matrix with its names are written as.",
-        default="csv",
+        "as_json",
+        "flag",
+        "--json",
+        "Print the result as JSON, the rest on standard error.",
         shared=True,
     ),
     Option(
-        "sign",
-        "path",
-        "--sign",
-        "Private Ed25519 key (PEM) to sign the release with; 'hushcov show --verify' checks it. "
-        "The passphrase of an encrypted key is asked for, or taken from HUSHCOV_SIGN_PASSPHRASE.",
-        metavar="KEY",
-        shared=True,
+        "positive_semidefinite",
+        "flag",
+        "--psd",
+        "Project the estimate, in units of the scales, on the positive semidefinite matrices, "
+        "which fills in zeros.",
+        type="bool, default=False",
+    ),
+    Option(
+        "sparse_output",
+        "any",
+        type='"auto" or bool, default="auto"',
+        doc="Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was "
+        'selected, with no `precision_`. "auto": above 10,000 features, and with candidates.',
+    ),
+    Option(
+        "on_invalid",
+        "choice",
+        "--on-invalid",
+        "How to treat a value that is not a number, such as a typo: as missing, or as an error "
+        f"that stops the fit after its budget is spent.  [default: {INVALID[0]}]",
+        choices=INVALID,
+        type='{"missing", "raise"}, default="missing"',
+        doc="How to treat infinite values, values that are not numbers in a column of numbers, "
+        'such as typos, and values that are neither yes nor no in a binary column. "missing" '
+        'counts them as missing, record by record. "raise" raises a `DataError`, after the '
+        "budget is spent. With `drop_nulls=False` they are an error in any case.",
+    ),
+    Option(
+        "marginals",
+        "number",
+        "--marginals",
+        "Share of the budget from which quantiles of every column are released, such as 0.05, so "
+        "that synthetic rows ('hushcov export --to rows') have the shapes of the columns.  "
+        "[default: none]",
+        metavar="SHARE",
+        type="float, optional",
+        limits={"above": 0, "at_most": 0.5},
+        cure="it is a share of the budget, such as 0.05; leave it out to buy no quantiles.",
+    ),
+    Option(
+        "header",
+        "flag",
+        "--no-header",
+        "The first line of CSV files is a record, and columns are column_1, column_2, ...",
+        default=True,
+    ),
+    Option(
+        "names",
+        "names",
+        "--names",
+        "Names for all columns of CSV files, in place of those in the first line.",
+        metavar="A,B,C",
+    ),
+    Option(
+        "delimiter",
+        "text",
+        "--delimiter",
+        "What separates the fields of CSV files.  [default: a comma; a tab in .tsv files]",
+        metavar="SIGN",
+    ),
+    Option(
+        "scheduler",
+        "text",
+        "--scheduler",
+        "Dask scheduler whose workers read the files; they must see them under the same path.",
+        metavar="ADDRESS",
+    ),
+    Option(
+        "device",
+        "text",
+        "--device",
+        "Where sums over the records are taken, by PyTorch's name for it: 'cuda' is the first "
+        "NVIDIA card. The result is the same bit for bit. Needs the extra 'hushcov[torch]'.  "
+        "[default: the processor, or the device of a tensor]",
+        metavar="NAME",
+        type="str, optional",
     ),
     Option(
         "scratch",
@@ -536,21 +533,21 @@ TABLE = (
         limits={"above": 0, "or_zero": True},
     ),
     Option(
-        "as_json",
-        "flag",
-        "--json",
-        "Print the result as JSON, the rest on standard error.",
+        "tables",
+        "choice",
+        "--tables",
+        "What pairs, variances and the matrix with its names are written as.",
+        default="csv",
         shared=True,
     ),
     Option(
-        "store_precision", "flag", type="bool, default=True", doc="Whether there is a `precision_`."
-    ),
-    Option(
-        "sparse_output",
-        "any",
-        type='"auto" or bool, default="auto"',
-        doc="Whether estimates are sparse matrices (`scipy.sparse.csr_array`) of what was "
-        'selected, with no `precision_`. "auto": above 10,000 features, and with candidates.',
+        "sign",
+        "path",
+        "--sign",
+        "Private Ed25519 key (PEM) to sign the release with; 'hushcov show --verify' checks it. "
+        "The passphrase of an encrypted key is asked for, or taken from HUSHCOV_SIGN_PASSPHRASE.",
+        metavar="KEY",
+        shared=True,
     ),
     Option(
         "random_state",

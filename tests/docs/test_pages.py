@@ -169,7 +169,7 @@ def test_the_figures_are_the_planners_with_nothing_known(mechanism, model):
     n = headline()[mechanism, model]
 
     def error(share: float) -> float:
-        inputs = estimator.public_inputs(int(share * n), 1000)
+        inputs = estimator._public_inputs(int(share * n), 1000)
         return forecast(inputs, mechanism).predicted_error[model]
 
     assert error(1.025) <= TARGET < error(0.975)

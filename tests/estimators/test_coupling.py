@@ -174,7 +174,7 @@ def test_equal_noisy_numbers_give_equal_documents(name, tmp_path):
 
 
 def test_a_screened_release_by_itself(tmp_path):
-    inputs = make(ScreenedCovariance, feature_scale=1.0).public_inputs(len(RECORDS), D)
+    inputs = make(ScreenedCovariance, feature_scale=1.0)._public_inputs(len(RECORDS), D)
     parameters = screened_parameters(inputs, DESIGN)
 
     def release(X):

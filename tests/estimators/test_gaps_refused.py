@@ -74,7 +74,7 @@ PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centere
 def planned(cls, **options):
     """What this estimator would run on so many records, from public inputs alone."""
     known = PURE if cls is EigenSamplingCovariance else BUDGET | {"feature_scale": 1.0}
-    return cls(**known | options).fit_plan(N, D).chosen
+    return cls(**known | options)._fit_plan(N, D).chosen
 
 
 def parameters(cls, **options):
@@ -234,8 +234,8 @@ def test_a_count_needs_a_delta():
     """Its noise is normal: no pure guarantee covers it, and nulls are an error."""
     sparse = PrivateSparseCovariance(**PURE, delta=1e-6, mechanism="eigen-sampling")
     for estimator in (EigenSamplingCovariance(**PURE), sparse):
-        assert not estimator.fit_plan(N, D).stages
+        assert not estimator._fit_plan(N, D).stages
         with pytest.raises(DataError, match="some are NaN"):
             estimator.fit(open_records(ROWS).with_gaps())
     with pytest.raises(ParameterError):
-        complete_parameters(EigenSamplingCovariance(**PURE).public_inputs(N, D))
+        complete_parameters(EigenSamplingCovariance(**PURE)._public_inputs(N, D))

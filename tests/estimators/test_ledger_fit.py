@@ -209,7 +209,7 @@ def test_the_theorem_is_charged_as_promised_or_costs_nothing(ledger):
 def test_rounding_of_the_last_noise_never_passes_what_was_charged(seed):
     # With these seeds noise that was rounded less than planned once passed it by 5e-10 of mu^2.
     est = make(GaussianCovariance, random_state=seed).fit(RECORDS)
-    charge = as_charge(est.fit_plan(*RECORDS.shape).budget(private=False).certificate)
+    charge = as_charge(est._fit_plan(*RECORDS.shape).budget(private=False).certificate)
     spent = gaussian_part(est.release_.guarantee.events)
     assert spent <= gaussian_part(charge.events) * (1 + 1e-12)
 

@@ -26,7 +26,7 @@ each_class = pytest.mark.parametrize("cls", CLASSES.values(), ids=CLASSES)
 UNREAD = UntouchableRecords(*RECORDS.shape)
 
 EVERYWHERE = {
-    *("epsilon", "row_sparsity", "store_precision", "assume_centered", "device", "random_state"),
+    *("epsilon", "row_sparsity", "assume_centered", "device", "random_state"),
     *("ledger", "dataset"),
 }
 WHOSE = {"neighbours", "max_rows_per_unit", "estimand", "max_sample_weight"}
@@ -53,7 +53,7 @@ OPTIONS = {
     "EigenSamplingCovariance": SCALED | {"row_norm", "allocation"},
 }
 # Options that mean nothing to a class.
-FIXED = {"GenotypeCovariance": {"row_sparsity", "store_precision", "assume_centered", "device"}}
+FIXED = {"GenotypeCovariance": {"row_sparsity", "assume_centered", "device"}}
 
 
 @pytest.mark.parametrize("name", PRIVATE)
@@ -141,7 +141,7 @@ BAD = {
     "epsilon": [None, 0, -1.0, 10.5, *ODD],
     "delta": [None, 0, 0.2, 1, math.nan, "1e-6", [1e-6], np.array([1e-6])],
     "row_sparsity": [0, D + 1, 10**6, 2.0, "2", True, [2], np.arange(3)],
-    **dict.fromkeys(("positive_semidefinite", "store_precision", "assume_centered"), FLAG),
+    **dict.fromkeys(("positive_semidefinite", "assume_centered"), FLAG),
     **dict.fromkeys(("drop_nulls", "adaptive_width"), FLAG),
     "random_state": [-1, 1.5, "seed", True, [1]],
     **dict.fromkeys(("on_hopeless", "on_large_delta", "on_invalid"), WORD),

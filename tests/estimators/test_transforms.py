@@ -294,7 +294,7 @@ def test_squares_are_added_and_bounded(tmp_path):
     other = fitted(frame, transforms={"years": "square:20"})
     assert np.array_equal(other.release_.integers, fitted(beforehand).release_.integers)
     plan = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, transforms=["square:1", None])
-    assert plan.fit_plan(20_000, 2).inputs.n_features == 3
+    assert plan._fit_plan(20_000, 2).inputs.n_features == 3
     with pytest.raises(ParameterError, match="number after square"):
         fitted(frame, transforms={"years": "square"})
 

@@ -104,7 +104,7 @@ class GenotypeJob(Job):
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
         assert self.opened is not None
-        self.estimator.fit_counted(self.opened, records)
+        self.estimator._fit_counted(self.opened, records)
 
 
 def prepare(
@@ -128,12 +128,12 @@ def prepare(
     records = estimator.open(file)
     check_size(file, records, None if counts else guess)
     if options["dry_run"] and counts:
-        plan, found = estimator.fit_plan(guess, records.n_features), None
+        plan, found = estimator._fit_plan(guess, records.n_features), None
     else:
         if counts:
             say_count(out or console(), estimator.counting)
         with quiet():
-            found = estimator.count(records)
+            found = estimator._count(records)
         plan = found.plan
     # The exact number of records goes no further, unless it is public.
     size = plan.inputs
@@ -179,7 +179,7 @@ def plan(
             raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")
     known["neighbours"] = known["neighbours"] or ONE_REPLACED.relation
     estimator = GenotypeCovariance(**known)
-    plans = [estimator.fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
+    plans = [estimator._fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
     if as_json:
         echo_json({"mechanism": NAME, "plans": [plan.expected() for plan in plans]})
         return

@@ -131,7 +131,6 @@ def test_separate_improves_on_published_errors(buckets, published):
         delta=1e-6,
         **KNOWN,
         row_norm=1.0,
-        store_precision=False,
         random_state=1,
     ).fit(X)
     assert np.linalg.norm(fitted.covariance_ - X.T @ X / len(X)) < 0.85 * published

@@ -113,16 +113,6 @@ def variances_table(release: Release, level: float) -> Table:
     }
 
 
-def intervals_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table:
-    """Return every released entry, variances first."""
-    pairs, variances = pairs_table(release, level, most), variances_table(release, level)
-    same = {"feature_1": "feature", "feature_2": "feature", "covariance": "variance"}
-    return {
-        name: np.concatenate([variances[same.get(name, name)], pairs[name]])
-        for name in ("feature_1", "feature_2", "covariance", "lower", "upper", "status")
-    }
-
-
 def square_table(release: Release, matrix: Matrix) -> Table:
     """Return a matrix with the names of the features: `feature`, then a column for each."""
     names = feature_names(release)

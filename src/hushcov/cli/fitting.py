@@ -19,7 +19,7 @@ from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
 from hushcov.cli.plan import command_memory, expected_facts
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
+from hushcov.estimators.scaled import OpenedRecords, PrivacyUnit, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
 from hushcov.fit import (
     Caution,
@@ -177,7 +177,7 @@ class Job:
     source: Source
     estimator: Any
     plan: Any
-    whose: Whose = field(default_factory=Whose)
+    whose: PrivacyUnit = field(default_factory=PrivacyUnit)
     opened: Any = None  # after a count
 
     shown_pairs: ClassVar[int] = 10
@@ -198,8 +198,8 @@ class Job:
         records = source.records
         if known.get("feature_scale") is not None:
             check_feature_scale(known["feature_scale"], records.n_features)
-        estimator = PrivateSparseCovariance(**known, store_precision=False)
-        whose = Whose.checked(estimator, columns.word, columns.identifiers, columns.weights)
+        estimator = PrivateSparseCovariance(**known)
+        whose = PrivacyUnit.checked(estimator, columns.word, columns.identifiers, columns.weights)
         opened = None
         if whose.counts:
             if columns.guess is not None:
@@ -210,9 +210,9 @@ class Job:
             source = replace(source, records=records)
         with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
             if opened is not None:
-                plan = estimator.plan_opened(opened)
+                plan = estimator._plan_opened(opened)
             else:
-                plan = estimator.fit_plan(records.n_records, records.n_features, whose=whose)
+                plan = estimator._fit_plan(records.n_records, records.n_features, whose=whose)
         return cls(source, estimator, plan, whose, opened)
 
     @property
@@ -374,9 +374,9 @@ class Job:
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
         if self.opened is not None:
-            self.estimator.fit_counted(replace(self.opened, records=records), self.plan)
+            self.estimator._fit_counted(replace(self.opened, records=records), self.plan)
         else:
-            self.estimator.fit_planned(records, self.plan)
+            self.estimator._fit_planned(records, self.plan)
 
     @property
     def release(self) -> Release:
@@ -438,14 +438,14 @@ class Job:
 
 
 def _count(
-    out: Console, records: Records, estimator: PrivateSparseCovariance, whose: Whose
+    out: Console, records: Records, estimator: PrivateSparseCovariance, whose: PrivacyUnit
 ) -> OpenedRecords:
     """Charge and release the number of records, if need be, and say it."""
     counting = whose.counting(estimator.epsilon or 0.0)
     if counting is not None:
         say_count(out, counting)
     with quiet():
-        opened = estimator.count(records, whose)
+        opened = estimator._count(records, whose)
     if opened.counted is not None:
         facts(out, [("found", Making(counted=opened.counted.to_dict()).counted_words or "")])
     return opened

@@ -88,7 +88,7 @@ class Answers:
     release_: Release
     _frames: str | None = None  # library of the data frames that came in, and go out
 
-    def _keep_estimate(self, *, store_precision: bool = True) -> None:
+    def _keep_estimate(self) -> None:
         """Store the estimate of `release_` and what follows from it as attributes."""
         covariance = estimate(self.release_)
         self.covariance_ = covariance
@@ -96,7 +96,6 @@ class Answers:
         location = self.release_.location
         self.location_ = np.zeros(covariance.shape[0]) if location is None else location
         self.unresolved_features_ = np.array(self.release_.making.unresolved, dtype=np.intp)
-        self._stores_precision = store_precision and not is_sparse(covariance)
 
     def _released(self) -> Release:
         if not hasattr(self, "release_"):
@@ -159,15 +158,6 @@ class Answers:
         from hushcov.answers.tables import variances_table
 
         return self._frame(variances_table(self._released(), check_level(level)), library)
-
-    def intervals(self, level: float = 0.95, library: str | None = None) -> Any:
-        """Return variances and pairs in one data frame; parameters are those of `pairs`.
-
-        Columns: feature_1, feature_2, covariance, lower, upper, status.
-        """
-        from hushcov.answers.tables import intervals_table
-
-        return self._frame(intervals_table(self._released(), check_level(level)), library)
 
     def window(self, first: str | int, last: str | int, *, level: float = 0.95) -> Window:
         """Return the columns from one to another: a small matrix of correlations with intervals.
@@ -475,24 +465,15 @@ class Answers:
 
     # ---- matrices ----
 
-    def get_precision(self) -> FloatArray:
-        """Return the inverse of the released covariance; see `precision_`."""
+    @property
+    def precision_(self) -> FloatArray:
+        """The inverse of the estimate, computed when it is first asked for; see `Attributes`."""
         self._released()
         if is_sparse(self.covariance_):
-            raise ParameterError(
+            raise AttributeError(
                 "sparse_output must be False for a precision matrix, which is dense: solve linear "
                 "systems with scipy.sparse.linalg instead, or pass sparse_output=False."
             )
-        stored = self.precision_
-        return pseudo_inverse(self.covariance_) if stored is None else stored
-
-    @property
-    def precision_(self) -> FloatArray | None:
-        """The inverse of the estimate, computed when it is first asked for; see `Attributes`."""
-        if not hasattr(self, "covariance_"):
-            raise AttributeError(f"{type(self).__name__} has no precision_ before fit.")
-        if not self._stores_precision:
-            return None
         if not hasattr(self, "_precision"):
             self._precision = pseudo_inverse(self.covariance_)
         return self._precision

@@ -43,9 +43,7 @@ if TYPE_CHECKING:
     from hushcov.kernel.transforms import Transforms
 
 # What a fit leaves beside public attributes.
-_PRIVATE = (
-    *("_stores_precision", "_precision", "_compared", "_frames", "_frames_in", "_began", "_kinds"),
-)
+_PRIVATE = ("_precision", "_compared", "_frames", "_frames_in", "_began", "_kinds")
 _NO_SCORE = (
     "{name} has no score: searches and cross-validation would score held-out rows with it, which "
     "are records that no guarantee covers then. Use log_likelihood(rows) for rows that are public, "
@@ -94,8 +92,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     covariance_ : ndarray of shape (n_features, n_features)
         The released estimate.
     precision_ : ndarray
-        Inverse of the estimate, if `store_precision`; zero in directions where there is none. It
-        is computed when it is first asked for, and kept.
+        Inverse of the estimate, with zeros in directions where there is none. It is computed when
+        it is first asked for, and kept. Sparse estimates have none.
     support_ : ndarray of bool
         Where the estimate is not zero.
     release_ : Release
@@ -116,13 +114,13 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     epsilon: float | None = None
     row_sparsity: int | None = None
-    store_precision: bool = True
     assume_centered: bool = False
     device: str | None = None
     random_state: object = None
     ledger: Any = None
     dataset: str | None = None
 
+    store_precision: ClassVar[bool] = True  # for scikit-learn: `precision_` is computed on use
     bounds: ClassVar[Any] = None  # options of some estimators
     transforms: ClassVar[Any] = None
     marginals: ClassVar[float | None] = None
@@ -270,7 +268,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             making=about,
         )
         self.release_ = with_shares(named)
-        self._keep_estimate(store_precision=bool(self.store_precision))
+        self._keep_estimate()
         return self
 
     def _check_ledger(self) -> None:
@@ -284,7 +282,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 f"of a ledger. Pass both to {type(self).__name__}, or neither."
             )
 
-    def _heed(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
+    def _enforce_cautions(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
         """Refuse, or warn and keep the words for the release; before anything is charged."""
         found = [caution for caution in cautions if caution is not None]
         for caution in found:

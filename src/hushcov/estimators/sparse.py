@@ -114,10 +114,10 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
         """
         from hushcov.fit import compare
 
-        request = self.request(n_features)
+        request = self._request(n_features)
         return compare(request.inputs(n_records, n_features))
 
-    def chosen_mechanism(self, n_features: int) -> str:
+    def _chosen_mechanism(self, n_features: int) -> str:
         """Return which mechanism is run for so many features."""
         self._check_mechanism()
         if self.mechanism == "auto":
@@ -141,7 +141,7 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
         return self.mechanism
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
-        name, sparse = self.chosen_mechanism(inputs.n_features), self._sparse(inputs.n_features)
+        name, sparse = self._chosen_mechanism(inputs.n_features), self._sparse(inputs.n_features)
         if self.adaptive_width and (self.bandwidth is None or self.mechanism != "auto"):
             raise ParameterError(
                 "adaptive_width must be False without a bandwidth and with a mechanism of one's "

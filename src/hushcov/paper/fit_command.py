@@ -113,7 +113,7 @@ def _prepare(
     known = {name: found[name] for name in ("epsilon", "delta", "row_sparsity")}
     others = ("assume_centered", "device", "on_large_delta", *shared_by(MultiscaleCovariance))
     known |= {name: found[name] for name in others if name in found}
-    estimator = MultiscaleCovariance(**known, scale=found["feature_scale"], store_precision=False)
+    estimator = MultiscaleCovariance(**known, scale=found["feature_scale"])
     plan = estimator.public_parameters(source.records.n_records, source.records.n_features)
     assert isinstance(plan, TheoremParameters)
     return TheoremJob(source, estimator, plan)

@@ -108,7 +108,7 @@ def test_what_is_charged_is_what_was_certified(found):
     assert all(isinstance(event, Gaussian) for event in events[:-1])
     bound = compose(events, delta=1e-6)
     assert 0.95 < bound.epsilon <= 1.0
-    (certified,) = estimator.fit_plan(*X.shape).budget().certificate.events
+    (certified,) = estimator._fit_plan(*X.shape).budget().certificate.events
     assert sum(event.mu**2 for event in events) <= certified.mu**2
 
 

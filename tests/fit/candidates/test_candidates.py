@@ -218,12 +218,12 @@ def test_slow_decay_is_tapered_and_the_estimate_says_so(rows):
 )
 def test_what_cannot_be_is_refused_before_a_record_is_read(options, words):
     with pytest.raises(ParameterError, match=words):
-        PrivateSparseCovariance(**BUDGET | options).fit_plan(N, D)
+        PrivateSparseCovariance(**BUDGET | options)._fit_plan(N, D)
 
 
 def test_a_row_norm_is_refused_with_candidates():
     with pytest.raises(ParameterError, match="which are for sums of all pairs"):
-        GaussianCovariance(**BUDGET, row_norm=2.0, bandwidth=2).fit_plan(N, D)
+        GaussianCovariance(**BUDGET, row_norm=2.0, bandwidth=2)._fit_plan(N, D)
 
 
 def test_parameters_need_candidates_that_fit():
