@@ -305,9 +305,9 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/accounting/composition.py", "_rounding_guard(1 + 1 / (order - 1))", "2", "a wider margin"),
     *(("kernel/accounting/composition.py", "trial = epsilon * (1 + 1e-9)", new, "any trial is valid")
       for new in ("9e-10", "1.1000000000000001e-09")),
-    *(("kernel/accounting/filter.py", "epsilon * _REFUSED, 2.0 * epsilon", new, "where a search begins")
+    *(("kernel/accounting/composition.py", "epsilon * _REFUSED, 2.0 * epsilon", new, "where a search begins")
       for new in ("1.8", "2.2")),
-    ("kernel/accounting/filter.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
+    ("kernel/accounting/composition.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
     ("tables/files.py", "types.is_integer(column.type) or", "and", "Arrow makes the same numbers"),
     ("tables/files.py", "part._ahead = False", "True", "read ahead or not: the same rows"),
     ("tables/files.py", "yield batch.column(0)", "(-1)", "the only column"),

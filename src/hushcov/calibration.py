@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache, lru_cache
 from typing import Any
 
-from hushcov._root import root
+from hushcov._arrays import root
 from hushcov._validation import check_real
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting.budget import LATE, WITHIN, Budget

@@ -30,8 +30,8 @@ from hushcov.kernel.accounting import (
     compose,
     gaussian_delta,
 )
+from hushcov.kernel.accounting.composition import CLOCK, PROMISED, spent_adaptively
 from hushcov.kernel.accounting.events import event_from_dict, event_to_dict
-from hushcov.kernel.accounting.filter import CLOCK, PROMISED, spent_adaptively
 from hushcov.ledger import Ledger
 
 EPSILON, DELTA = 1.0, 1e-6

@@ -31,7 +31,7 @@ from hushcov.kernel.accounting import (
     TotalVariation,
     compose,
 )
-from hushcov.kernel.accounting.filter import SLACK, spent_adaptively
+from hushcov.kernel.accounting.composition import SLACK, spent_adaptively
 from hushcov.kernel.accounting.ledger import as_charge
 from hushcov.ledger import Ledger, Remaining
 from statistics_helpers import short_and_long
@@ -540,7 +540,7 @@ PRELUDE = f"""
 import json, os, signal, sqlite3, sys, threading
 from pathlib import Path
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting.filter import spent_adaptively
+from hushcov.kernel.accounting.composition import spent_adaptively
 from hushcov.ledger import Ledger
 from hushcov.exceptions import BudgetError
 

@@ -41,13 +41,13 @@ from hushcov.kernel.accounting.composition import (
     _log_cosh,
     _log_prefactor,
     _log_sinhc,
+    _renyi,
     bounded_range_divergence,
     gaussian_delta,
     gaussian_deltas,
     pure_divergence,
 )
 from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_dict
-from hushcov.kernel.accounting.filter import _renyi
 from hushcov.kernel.accounting.ledger import Charge, _twice, as_charge
 from hushcov.ledger import Ledger
 from hushcov.promise import largest_factor

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hushcov import ledger as ledgers
 from hushcov.calibration import full_budget
 from hushcov.exceptions import (
     BudgetError,
@@ -34,15 +33,16 @@ from hushcov.kernel.accounting import (
     for_group,
 )
 from hushcov.kernel.accounting import filter as filters
+from hushcov.kernel.accounting import ledger as ledgers
 from hushcov.kernel.accounting.composition import (
     WIDEST_ANGLE,
+    _clock,
     gaussian_epsilon,
     renyi_divergence,
     renyi_epsilon,
     smallest_sigma,
 )
 from hushcov.kernel.accounting.events import Parts, readings
-from hushcov.kernel.accounting.filter import _clock
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.noise import entropy_source, gumbel, gumbel_top
 from hushcov.kernel.records.base import CentredRecords, on_processor
@@ -53,6 +53,7 @@ from hushcov.kernel.sums.gram import _check_room
 from hushcov.kernel.sums.products import ProductMap, _fill_factors, add_sums_and_squares
 from hushcov.kernel.sums.rows import add_unit, shorten_row
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
+from hushcov.ledger import Ledger
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from hushcov.tables.text import _scan
@@ -316,7 +317,7 @@ def test_finite_precision_is_charged_as_a_distance():
     ],
 )
 def test_a_refusal_says_what_fits(tmp_path, delta, spent, asked, words):
-    ledger = ledgers.Ledger(tmp_path / "a.ledger")
+    ledger = Ledger(tmp_path / "a.ledger")
     ledger.open_dataset("a", 0.5, delta)
     for place, each in enumerate(spent, 1):
         assert ledger.charge("a", each, label="b").number == place

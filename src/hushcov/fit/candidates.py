@@ -53,8 +53,7 @@ from hushcov.fit.screened.values import (
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import check_feature_scale
-from hushcov.kernel.memory import MOST_PRODUCTS
-from hushcov.kernel.queries import PairSigns
+from hushcov.kernel.queries import MOST_PRODUCTS, PairSigns
 from hushcov.kernel.session import Session
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
 from hushcov.release import Making, Release, Structure, parts_of

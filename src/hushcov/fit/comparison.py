@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from hushcov._root import root
+from hushcov._arrays import root
 from hushcov.exceptions import HushcovError
 from hushcov.fit.reference import COMPARED_MODELS, DENSE, FACTOR, Forecast
 from hushcov.fit.registry import comparable, default_mechanism, forecast

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse, special
 
-from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix
-from hushcov._root import root
+from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix, root
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.fit.mechanism import (

@@ -35,7 +35,7 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy, rounded_normal
-from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import BoundedSums, NormCounts, SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.session import Session

@@ -32,7 +32,7 @@ from hushcov._validation import check_choice, check_real, shown
 from hushcov._version import __version__
 from hushcov._words import number
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
-from hushcov.kernel.accounting.composition import Bound, compose
+from hushcov.kernel.accounting.composition import Bound, compose, spent_adaptively
 from hushcov.kernel.accounting.events import (
     Approximate,
     Event,
@@ -41,7 +41,6 @@ from hushcov.kernel.accounting.events import (
     event_from_dict,
     event_to_dict,
 )
-from hushcov.kernel.accounting.filter import spent_adaptively
 from hushcov.kernel.accounting.guarantee import Guarantee
 from hushcov.kernel.accounting.neighbours import RELATIONS, REPLACE, check_unit, for_group
 from hushcov.promise import RECORD, change_words
