@@ -24,12 +24,8 @@ import numpy.typing as npt
 from unknown_tables import TABLES, Missing
 
 from hushcov import PrivateSparseCovariance
-from hushcov.answers.components import (
-    Components,
-    PartialCorrelations,
-    components,
-    partial_correlations,
-)
+from hushcov.answers.components import Components, components
+from hushcov.answers.partial import PartialCorrelations, partial_correlations
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, structured_covariance

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hushcov.answers.association import Association
-    from hushcov.answers.components import Components, PartialCorrelations
+    from hushcov.answers.components import Components
     from hushcov.answers.conditional import Conditional
     from hushcov.answers.export import Exported
+    from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Regression
     from hushcov.answers.synthetic import SyntheticRows
     from hushcov.answers.tables import Window
@@ -328,7 +329,7 @@ class Answers:
 
         `warning` says so where noise drowns them. Parameters are those of `components`.
         """
-        from hushcov.answers.components import partial_correlations
+        from hushcov.answers.partial import partial_correlations
 
         return partial_correlations(self._released(), features, level=level).of(self._frames)
 
