@@ -17,7 +17,7 @@ from typing import Any
 from hushcov._arrays import root
 from hushcov._validation import check_real
 from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.kernel.accounting.budget import LATE, WITHIN, Budget
+from hushcov.kernel.accounting.budget import LATE_SHARE, WITHIN, Budget
 from hushcov.kernel.accounting.composition import (
     Curve,
     RenyiCurve,
@@ -60,7 +60,7 @@ def largest_mu(
     """Return the mu of one record of a clock that has all of a budget."""
     found = calibrate_gaussian(epsilon, delta)
     if selects:
-        alone, late = found, LATE * delta
+        alone, late = found, LATE_SHARE * delta
 
         def family(noise: float) -> tuple[Event, ...]:
             return (Clocked(alone / noise, late),)

@@ -32,7 +32,7 @@ from hushcov.kernel.accounting import (
     compose,
     for_group,
 )
-from hushcov.kernel.accounting import filter as filters
+from hushcov.kernel.accounting import composition as filters
 from hushcov.kernel.accounting import ledger as ledgers
 from hushcov.kernel.accounting.composition import (
     WIDEST_ANGLE,

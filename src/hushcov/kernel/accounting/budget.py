@@ -36,7 +36,7 @@ _ABOVE = 1 + 2.0**-44  # makes up for roundings of what is taken
 UNSPENT = "nothing: this was certified, and not needed"
 #: Share of delta for a clock that runs late. A ledger sets an eighth of its delta aside for them,
 #: enough for 32 releases that each promise the delta of the whole.
-LATE = 1 / 256
+LATE_SHARE = 1 / 256
 #: What certificates of exact sums rest on.
 EXACT = "none: sums are exact, and every record is bounded before it is summed"
 
@@ -85,7 +85,7 @@ class Budget:
     ) -> None:
         self.relation = relation
         self.mu = mu
-        self.late = LATE * delta if selects else 0.0
+        self.late = LATE_SHARE * delta if selects else 0.0
         self.rate: float | None = None
         self.part = UNSPENT  # what steps release that say nothing of it
         self._taken, self._started = 0.0, False
