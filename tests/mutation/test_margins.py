@@ -8,7 +8,7 @@ import pytest
 
 from hushcov.exceptions import LedgerError, ParameterError
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting import filter as filters
+from hushcov.kernel.accounting import composition as filters
 from hushcov.kernel.accounting import ledger as ledgers
 from hushcov.kernel.accounting.composition import (
     CLOCK_ROUNDING,
