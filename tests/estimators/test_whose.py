@@ -17,7 +17,7 @@ from hushcov import (
 )
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
 from hushcov.fit.counting import most_rows
-from hushcov.fit.screened import values as screened
+from hushcov.fit.screened import mechanism as screened
 from hushcov.kernel.accounting import Neighbours, Pure
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise.laplace import discrete_laplace

@@ -16,7 +16,7 @@ import hushcov_lab.audit.attack as common
 import hushcov_lab.audit.gaussian
 import hushcov_lab.audit.selection
 from hushcov.fit.gaussian import mechanism as gaussian
-from hushcov.fit.screened import values
+from hushcov.fit.screened import mechanism as values
 from hushcov.kernel import queries, session
 from hushcov.kernel.noise import normal, rounded_normal
 from hushcov.kernel.sums.gram import row_bounded_gram

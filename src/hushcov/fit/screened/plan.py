@@ -39,9 +39,9 @@ from hushcov.fit.reference import (
     reference,
     reported_limit,
 )
-from hushcov.fit.screened.mechanism import NAME, release_screened
-from hushcov.fit.screened.values import (
+from hushcov.fit.screened.mechanism import (
     DIAGONAL_WEIGHT,
+    NAME,
     PAIR_WEIGHT,
     ScreenedDesign,
     ScreenedParameters,
@@ -50,6 +50,7 @@ from hushcov.fit.screened.values import (
     integers_per_square,
     norm_spread,
     possible_pairs,
+    release_screened,
     screened_parameters,
     shrunk_part,
 )
