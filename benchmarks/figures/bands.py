@@ -179,9 +179,7 @@ def widths() -> list[dict]:
                         | {"error": error(matrix, truth) / norm(truth)}
                     )
             for way in ("adaptive", "default"):
-                options = (
-                    {"bandwidth": WIDTHS[-1], "adaptive_width": True} if way == "adaptive" else {}
-                )
+                options = {"bandwidth": f"up-to:{WIDTHS[-1]}"} if way == "adaptive" else {}
                 est = released(PrivateSparseCovariance, rows, seed, **options)
                 found.append(
                     {"decay": name, "seed": seed, "shape": way}

@@ -325,7 +325,7 @@ class DrawnErrors:
 
     @property
     def _zeros(self) -> tuple[int, float]:
-        """How many entries of the reference are zero, and how many stand for one there."""
+        """Number of zero entries of the reference, and the share of them that stands for one."""
         size = len(self.ref.matrix)
         dilution = min(1.0, self.ref.n_features / size)
         return size * (size + 1) // 2 - len(self.ref.values), dilution

@@ -109,7 +109,7 @@ class SeparateParameters(PeerParameters):
 
     @property
     def mus(self) -> tuple[float, ...]:
-        """Of the counts if there are any, and of the matrix."""
+        """Privacy parameters of the counts, if there are any, and of the matrix."""
         if self.histogram_sigma is None:
             return (self.release_mu,)
         counts = histogram_mu(self.histogram_sigma, self.inputs.neighbours)
