@@ -84,8 +84,7 @@ coverage: install browser rclients
 # Warnings that packages of different years give each other are no concern.
 LOWEST := build/uv/bin/uv pip install --quiet --python build/lowest
 LOWEST_TOOLS := dp-accounting|hypothesis|mpmath|pytest|pytest-xdist
-LOWEST_TESTS := accounting answers cli estimators kernel mechanisms noise planning postprocess release report \
-  steps sums tables
+LOWEST_TESTS := accounting answers cli estimators fit kernel noise postprocess release report sums tables
 lowest: build/uv/bin/uv
 	rm -rf build/lowest && $(PYTHON) -m venv build/lowest
 	$(LOWEST) --resolution lowest-direct .

@@ -75,7 +75,6 @@ def estimator(mechanism: str, row_sparsity: int, scale: np.ndarray | None, seed:
         mechanism=mechanism,
         feature_scale=scale,
         assume_centered=scale is not None,
-        store_precision=False,
         random_state=np.random.default_rng([7, seed]),
     )
 
@@ -105,7 +104,6 @@ def oracle_error(X: np.ndarray, truth: np.ndarray, k: int, seed: int) -> float:
         row_sparsity=k,
         feature_scale=np.sqrt(np.diag(truth)),
         assume_centered=True,
-        store_precision=False,
         random_state=np.random.default_rng([7, seed]),
     ).fit(X)
     noise = fitted.noise_sd_
@@ -179,7 +177,7 @@ def predicted_index(setting: str, mechanism: str, model: str, d: int, k: int) ->
         middle = (low + high) / 2
         n = round(math.exp(middle))
         known = np.ones(d) if setting == "known" else None
-        inputs = estimator(mechanism, k, known, 0).public_inputs(max(2, n), d)
+        inputs = estimator(mechanism, k, known, 0)._public_inputs(max(2, n), d)
         if forecast(inputs, mechanism).predicted_error[model] > TARGET:
             low = middle
         else:

@@ -41,7 +41,7 @@ TEXT = (
 def released(rows: Any, truth: Matrix, **options: Any) -> float:
     """The error of one release; 1 where it is refused, as of zeros."""
     unit = options.pop("unit", None)
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, store_precision=False, **options)
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, **options)
     deviation = np.sqrt(np.diag(truth))
     units = np.multiply.outer(deviation, deviation)
     try:

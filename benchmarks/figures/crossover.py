@@ -56,7 +56,6 @@ def measured(point: Point) -> dict[str, float]:
             epsilon=point.epsilon,
             delta=DELTA,
             random_state=np.random.default_rng([1, seed]),
-            store_precision=False,
             on_large_delta="warn",
             on_hopeless="warn",
         )

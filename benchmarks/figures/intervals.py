@@ -110,7 +110,6 @@ def fit(law: Law, n: int, seed: int, estimator: type[Estimator]) -> Estimator:
         epsilon=EPSILON,
         delta=DELTA,
         row_sparsity=2,
-        store_precision=False,
         random_state=generator,
     )
     # Seeded noise warns; that few records are too few for scales would be said once for each fit.

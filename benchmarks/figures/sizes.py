@@ -48,7 +48,7 @@ def error(correlation: np.ndarray, n: int, seed: int) -> float | None:
     scale = np.geomspace(1, 100, len(correlation))
     offset = 3 * np.random.default_rng(len(scale)).standard_normal(len(scale)) * scale
     rows = gaussian_records(correlation, n, random_state=seed) * scale + offset
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, store_precision=False)
+    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6)
     try:
         released = est.fit(rows).covariance_ / np.multiply.outer(scale, scale)
     except HopelessError:

@@ -80,7 +80,6 @@ def fit(path: str, mechanism: str, n_features: int) -> dict[str, object]:
         feature_scale=float(LEVELS_PER_DEVIATION),
         mechanism=mechanism,
         assume_centered=True,
-        store_precision=False,
     )
     start = time.perf_counter()
     estimator.fit(path)

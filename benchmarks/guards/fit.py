@@ -55,7 +55,7 @@ def main() -> None:
     truth = sparse_covariance("random", arguments.features, 5)
     X = gaussian_records(truth, arguments.records)
     known = {"feature_scale": np.sqrt(np.diag(truth)), "assume_centered": True}
-    budget = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 5, "store_precision": False}
+    budget = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 5}
     budget |= {"on_hopeless": "warn", "on_large_delta": "warn"}
     fits = {
         "screened, known": ScreenedCovariance(**budget, **known),

@@ -36,7 +36,6 @@ def main() -> None:
                     on_large_delta="warn",
                     row_sparsity=k,
                     mechanism="screened",
-                    store_precision=False,
                     **(given if setting == "known" else {}),
                 )
                 errors = []

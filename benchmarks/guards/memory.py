@@ -152,7 +152,7 @@ def mechanism_of(estimator: str) -> str:
 def fit(records: Any, estimator: str) -> None:
     from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 
-    budget = {"epsilon": 1.0, "delta": 1e-6, "store_precision": False}
+    budget = {"epsilon": 1.0, "delta": 1e-6}
     budget |= {"on_hopeless": "warn", "on_large_delta": "warn"}
     known = {"assume_centered": True, "feature_scale": 1.0}
     {

@@ -57,7 +57,7 @@ LAYOUTS: dict[str, dict[str, Any]] = {
     "one group, dictionaries (pyarrow's default)": {},
 }
 BASELINE = "pyarrow + X.T @ X"
-BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": ROW_SPARSITY, "store_precision": False}
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": ROW_SPARSITY}
 BUDGET |= {"on_hopeless": "warn", "on_large_delta": "warn"}  # of public sizes, not of people
 KNOWN = {"assume_centered": True, "feature_scale": 1.0}
 WARM_UP = "warm-up.parquet"
@@ -320,7 +320,7 @@ def measure_cluster(
     warm = write_file(folder / WARM_UP, 3_000, 50)
     path = write_file(folder / f"{n}x{d}.parquet", n, d)
     # No worker helps to plan, and only the first fit would pay for it.
-    plan_screened(ScreenedCovariance(**BUDGET, **KNOWN).public_inputs(n, d))
+    plan_screened(ScreenedCovariance(**BUDGET, **KNOWN)._public_inputs(n, d))
     with (
         LocalCluster(n_workers=1, **kept, silence_logs=50) as one,
         LocalCluster(n_workers=2, **kept, silence_logs=50) as two,

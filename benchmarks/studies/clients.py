@@ -161,7 +161,7 @@ def lavaan(epsilon: float, seeds: range, releases: str, ways: str) -> Iterator[s
 
 def entries(epsilon: float, runs: int) -> Iterator[str]:
     """How often entries lie within 1.96 deviations by the law, for records that are not normal."""
-    from hushcov.answers.uncertain import law_of_entries
+    from hushcov.answers.clients import law_of_entries
 
     yield "| records | release | variances | covariances |"
     yield "|---|---|---|---|"

@@ -24,12 +24,8 @@ import numpy.typing as npt
 from unknown_tables import TABLES, Missing
 
 from hushcov import PrivateSparseCovariance
-from hushcov.answers.components import (
-    Components,
-    PartialCorrelations,
-    components,
-    partial_correlations,
-)
+from hushcov.answers.components import Components, components
+from hushcov.answers.partial import PartialCorrelations, partial_correlations
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, structured_covariance
@@ -144,9 +140,7 @@ def judge_partial(answer: PartialCorrelations, sample: Matrix, truth: Matrix) ->
 
 def released(records: Matrix, epsilon: float) -> Release | None:
     """The default, with nothing known; None where it is refused."""
-    estimator = PrivateSparseCovariance(
-        epsilon=epsilon, delta=1e-6, store_precision=False, on_hopeless="warn"
-    )
+    estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, on_hopeless="warn")
     try:
         return estimator.fit(records).release_
     except HushcovError:

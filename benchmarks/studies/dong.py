@@ -232,7 +232,6 @@ def fitted(X: np.ndarray, rho: float, row_norm: float, seed: int, **how: str) ->
         feature_scale=1.0,
         row_norm=row_norm,
         assume_centered=True,
-        store_precision=False,
         random_state=seed,
         **how,
     ).fit(X)

@@ -31,7 +31,7 @@ from hushcov.release import Release, coverage
 from hushcov.release.findings import constant_features, not_found
 from hushcov.release.view import UNRELIABLE, view
 
-BUDGET = {"delta": 1e-6, "on_hopeless": "warn", "store_precision": False}
+BUDGET = {"delta": 1e-6, "on_hopeless": "warn"}
 MOST_ENTRIES = 4e6
 FITTED = {
     coverage: ("_STEEP", "_START", "_MORE", "_DEVIATIONS"),

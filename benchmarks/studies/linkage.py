@@ -79,7 +79,7 @@ def fit(path: str, contender: Contender, epsilon: float, scale: Any, output: str
     kind, options = contender
     known = inspect.signature(getattr(hushcov, kind)).parameters
     told = {"epsilon": epsilon, "delta": DELTA, "feature_scale": scale, "on_hopeless": "warn"}
-    told |= {"store_precision": False, **options}
+    told |= options
     X: Any = path
     if kind != "GenotypeCovariance":
         large = len(scale) > DENSE_AT_MOST
@@ -278,7 +278,7 @@ def show_sizes() -> None:
     for variants in PLANNED_VARIANTS:
         for epsilon in EPSILONS:
             est = hushcov.GenotypeCovariance(epsilon=epsilon, delta=DELTA, bandwidth=WINDOW - 1)
-            noise = [est.fit_plan(n, variants).noise for n in PLANNED_PEOPLE]
+            noise = [est._fit_plan(n, variants).noise for n in PLANNED_PEOPLE]
             print(f"| {variants:,} | {epsilon:g} |" + "".join(f" {each:.2g} |" for each in noise))
 
 

@@ -29,7 +29,6 @@ BUDGET = {
     "epsilon": 1.0,
     "delta": 1e-6,
     "row_sparsity": 5,
-    "store_precision": False,
     "on_hopeless": "warn",
     "on_large_delta": "warn",
 }

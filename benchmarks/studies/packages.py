@@ -131,7 +131,7 @@ def hushcov_fit(name: str, *, known: bool = True, **given: object) -> Fit:
     def fit(X: np.ndarray, public: Public) -> np.ndarray:
         facts = {"feature_scale": public.feature_scale, "assume_centered": True} if known else {}
         kind = getattr(importlib.import_module("hushcov"), name)
-        new = kind(epsilon=EPSILON, store_precision=False, **facts, **given)
+        new = kind(epsilon=EPSILON, **facts, **given)
         if "on_hopeless" in new.get_params():  # the small first fit would be refused
             new.set_params(on_hopeless="warn")
         return new.fit(X).covariance_

@@ -59,7 +59,6 @@ def release_of(rows: np.ndarray, epsilon: float, seed: int) -> Release:
         random_state=seed,
         on_hopeless="warn",
         on_large_delta="warn",
-        store_precision=False,
     )
     return estimator.fit(rows).release_
 

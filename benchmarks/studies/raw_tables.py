@@ -4,9 +4,10 @@
 
 A hospital table and a household survey, simulated with a known regression. Both have everything
 that raw tables have: several codes of missing values (-99 among them), yes and no in many
-spellings, categories in several cases, thousands separators, and single typos, one of them in row
-95,000. A walk answers the questions of `start`, runs the line that it prints last, and asks for the
-regression by `hushcov ask`.
+spellings, categories in several cases, names of columns in mixed case, a flag that is set in one
+record of two hundred, thousands separators, and single typos, one of them in row 95,000. A walk
+answers the questions of `start`, runs the line that it prints last, and asks for the regression by
+`hushcov ask`, with names in another case than those of the table.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import math
 import os
 import re
 import shlex
@@ -72,31 +72,33 @@ def hospital(n: int, seed: int) -> Walk:
     age, build = np.clip(rng.normal(52, 15, n), 18, 99).round(), rng.normal(26, 4, n).round(1)
     diabetes, smoker = rng.random(n) < 0.081, rng.random(n) < 0.25
     female = rng.random(n) < 0.55
+    transplant = rng.random(n) < 0.005
     pressure = 70 + 0.5 * age + 1.2 * build + 9 * diabetes + 4 * smoker - 3 * female
     pressure = (pressure + rng.normal(0, 9, n)).round()
     table = {
         "patient_id": [f"P{i:07d}" for i in rng.permutation(n)],
         "age": [f"{x:g}" for x in age],
-        "bmi": [f"{x:g}" for x in build],
-        "diabetes": said(rng, diabetes, (YES, NO)),
+        "BMI": [f"{x:g}" for x in build],
+        "Diabetes": said(rng, diabetes, (YES, NO)),
         "smoker": said(rng, smoker, (YES, NO)),
+        "Transplant": said(rng, transplant, (YES, NO)),
         "sex": said(rng, female, (["F", "f", "Female", " F"], ["M", "m", "male"])),
-        "systolic": [f"{x:g}" for x in pressure],
+        "Systolic_BP": [f"{x:g}" for x in pressure],
     }
-    for name in ("age", "bmi", "diabetes", "smoker", "sex", "systolic"):
+    for name in list(table)[1:]:
         spoilt(rng, table[name], 0.02, MISSING)
-    typed(table["systolic"], n, "12o")
-    typed(table["diabetes"], n, "unknown")
-    answers = ["", "", str(n), "", "ask", "diabetes, smoker", "", "yes", "sex"]
-    answers += ["F|female -> F; M|male -> M", "age, bmi, systolic", "0 120", "10 80", "60 260"]
+    typed(table["Systolic_BP"], n, "12o")
+    typed(table["Diabetes"], n, "unknown")
+    answers = ["", "", str(n), "", "ask", "diabetes, smoker, transplant", "", "yes", "usual", "sex"]
+    answers += ["F|female -> F; M|male -> M", "age, bmi, systolic_bp", "0 120", "10 80", "60 260"]
     answers += ["-99", ""]
     return Walk(
         "hospital",
         table,
         answers,
-        "systolic",
+        "systolic_bp",
         {"age": 0.5, "bmi": 1.2, "diabetes": 9.0, "smoker": 4.0, "sex=F": -3.0},
-        {"diabetes": 0.081, "smoker": 0.25, "sex=F": 0.55},
+        {"diabetes": 0.081, "smoker": 0.25, "transplant": 0.005, "sex=F": 0.55},
     )
 
 
@@ -107,22 +109,36 @@ def households(n: int, seed: int) -> Walk:
     persons = 1 + rng.poisson(1.4, n).clip(0, 8)
     owner, online = rng.random(n) < 0.45, rng.random(n) < 0.9
     place = rng.choice(["city", "town", "country"], n, p=[0.5, 0.3, 0.2])
+    evicted = rng.random(n) < 0.005
     spent = 300 + 0.45 * income + 180 * persons - 250 * owner + 120 * (place == "city")
     spent = (spent + rng.normal(0, 350, n)).round(2)
     table = {
         "household_id": [str(i) for i in rng.permutation(n)],
-        "income": [f"{x:,.2f}" if k % 3 else f"{x:.2f}" for k, x in enumerate(income)],
-        "persons": [str(x) for x in persons],
+        "Income": [f"{x:,.2f}" if k % 3 else f"{x:.2f}" for k, x in enumerate(income)],
+        "PERSONS": [str(x) for x in persons],
         "owner": said(rng, owner, (["ja", "Ja", "J", "1"], ["nein", "NEIN", "n", "0"])),
         "online": said(rng, online, (["T", "t", "TRUE"], ["F", "f", "false"])),
-        "place": [each.upper() if k % 5 == 0 else each for k, each in enumerate(place)],
-        "spent": [f"{x:,.2f}" for x in spent],
+        "Evicted": said(rng, evicted, (YES, NO)),
+        "Place": [each.upper() if k % 5 == 0 else each for k, each in enumerate(place)],
+        "Spent": [f"{x:,.2f}" for x in spent],
     }
-    for name in ("income", "persons", "owner", "online", "place", "spent"):
-        spoilt(rng, table[name], 0.015, MISSING if name == "place" else [*MISSING, "refused"])
-    typed(table["spent"], n, "1,2,3")
-    typed(table["persons"], n, "two")
-    answers = ["", "", str(n), "", "ask", "owner, online", "ja, J", "nein", "", "place"]
+    for name in list(table)[1:]:
+        spoilt(rng, table[name], 0.015, MISSING if name == "Place" else [*MISSING, "refused"])
+    typed(table["Spent"], n, "1,2,3")
+    typed(table["PERSONS"], n, "two")
+    answers = [
+        "",
+        "",
+        str(n),
+        "",
+        "ask",
+        "owner, online, evicted",
+        "ja, J",
+        "nein",
+        "",
+        "",
+        "place",
+    ]
     answers += ["city, town, country", "income, persons, spent", "0 20000", "1 9", "-2000 20000"]
     answers += ["-99, refused", "income, spent"]
     return Walk(
@@ -131,7 +147,7 @@ def households(n: int, seed: int) -> Walk:
         answers,
         "spent",
         {"income": 0.45, "persons": 180.0, "owner": -250.0, "place=city": 120.0},
-        {"owner": 0.45, "online": 0.9, "place=city": 0.5},
+        {"owner": 0.45, "online": 0.9, "evicted": 0.005, "place=city": 0.5},
     )
 
 
@@ -158,18 +174,20 @@ def walk(made: Walk) -> list[tuple[str, float, float, float, float]]:
     hushcov(*shlex.split(last[1]))
     folder, on = f"{made.name}-release", ",".join(made.truth)
     question = ("ask", "regression", folder, made.target, "--on", on, "--json")
-    found = {each["feature"]: each for each in json.loads(hushcov(*question))["table"]}
+    found = {each["feature"].lower(): each for each in json.loads(hushcov(*question))["table"]}
     rows = []
     for name, truth in made.truth.items():
-        own = found[name]
+        own = found[name.lower()]
         what = f"coefficient of {name}"
         rows.append((what, truth, own["coefficient"], own["lower"], own["upper"]))
-    release = load(folder)
-    means = dict(zip(release.feature_names_in_, release.location_, strict=True))
-    return rows + [
-        (f"share of {name}", truth, float(means[name]), float("nan"), float("nan"))
-        for name, truth in made.shares.items()
-    ]
+    means = {
+        each["feature"].lower(): each
+        for each in load(folder).variances(library="pandas").to_dict("records")
+    }
+    for name, truth in made.shares.items():
+        own = means[name.lower()]
+        rows.append((f"share of {name}", truth, own["mean"], own["mean_lower"], own["mean_upper"]))
+    return rows
 
 
 def main() -> None:
@@ -184,8 +202,7 @@ def main() -> None:
             print(f"\n{make.__name__}, {args.rows:,} rows")
             print(f"{'':26}{'truth':>8}{'release':>10}   95 % interval")
             for what, truth, estimate, low, high in walk(make(args.rows, args.seed)):
-                interval = "" if math.isnan(low) else f"{low:.4g} to {high:.4g}"
-                print(f"{what:26}{truth:8g}{estimate:10.4g}   {interval}")
+                print(f"{what:26}{truth:8g}{estimate:10.4g}   {low:.4g} to {high:.4g}")
         os.chdir(Path(__file__).parent)
 
 

@@ -151,7 +151,6 @@ def release_of(rows: Rows, seed: int) -> Release:
         random_state=seed,
         on_hopeless="warn",
         on_large_delta="warn",
-        store_precision=False,
     )
     return estimator.fit(rows).release_
 

@@ -69,7 +69,7 @@ def error(make: tuple[Any, dict[str, Any]], X: Matrix, truth: Matrix, **options:
     """The relative error of a fit; of zeros where it is refused."""
     kind, given = make
     unit = {"unit": options.pop("unit")} if "unit" in options else {}
-    budget = {"epsilon": EPSILON, "delta": DELTA, "store_precision": False, "on_hopeless": "warn"}
+    budget = {"epsilon": EPSILON, "delta": DELTA, "on_hopeless": "warn"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -35,7 +35,7 @@ from hushcov.simulate import FAMILIES, gaussian_records, structured_covariance
 
 CELLS = "25,100000;50,30000;200,30000;200,100000"
 SPARSITIES = (3, 5, 10, 20, 40)
-BUDGET = {"epsilon": 1.0, "delta": 1e-6, "store_precision": False, "on_hopeless": "warn"}
+BUDGET = {"epsilon": 1.0, "delta": 1e-6, "on_hopeless": "warn"}
 LOSS, WORST = 1.5, 2.2  # over the best: what nine cells of ten and all of them should stay below
 Matrix = npt.NDArray[np.float64]
 Row = dict[str, Any]

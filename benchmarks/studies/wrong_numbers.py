@@ -21,7 +21,7 @@ from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 
 FEATURES, SPARSITY, RECORDS = 100, 5, 50_000
-BUDGET = {"epsilon": 1.0, "delta": 1e-6, "store_precision": False}
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 MEAN_KNOWN = {"assume_centered": True}
 SPARSITIES = (2, 3, 5, 10, 20, 50)
 FACTORS = (0.1, 0.25, 0.5, 1, 2, 4, 10)  # of the scales, where wrong ones are given

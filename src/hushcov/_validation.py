@@ -15,7 +15,7 @@ from hushcov.exceptions import ParameterError
 _MOST_SHOWN = 10**100
 _MOST_LISTED = 10
 
-#: Whose data frames there are.
+#: Libraries of data frames that are supported.
 LIBRARIES = ("pandas", "polars")
 
 

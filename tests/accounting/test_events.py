@@ -27,15 +27,16 @@ from hushcov.kernel.accounting import (
     TotalVariation,
     gaussian_delta,
 )
-from hushcov.kernel.accounting.guarantee import (
+from hushcov.kernel.accounting.guarantee import known_noise
+from hushcov.promise import (
     FALSE_ALARMS,
     change_words,
-    event_power,
     fails_words,
     highest_posterior,
     in_percent,
     largest_power,
     odds_of,
+    power_by_noise,
     promise_words,
 )
 
@@ -287,12 +288,12 @@ def test_no_test_does_better_than_is_said(alarm, epsilon, delta):
 @pytest.mark.parametrize("alarm", FALSE_ALARMS)
 def test_gaussians_by_their_trade_off_and_by_their_curve(mu, alarm):
     """Every epsilon with its exact delta bounds the test; the best of them is the trade-off."""
-    power = event_power(alarm, [Gaussian(0.6 * mu), Gaussian(0.8 * mu)])
+    power = power_by_noise(alarm, known_noise([Gaussian(0.6 * mu), Gaussian(0.8 * mu)]))
     assert power == pytest.approx(norm.sf(norm.isf(alarm) - mu))
     epsilons = np.linspace(0, 12 * mu, 4001)
     curve = min(largest_power(alarm, each, gaussian_delta(mu, each)) for each in epsilons)
     assert power <= curve <= power * (1 + 1e-4)
-    late = event_power(alarm, [Clocked(mu, 1e-3)])
+    late = power_by_noise(alarm, known_noise([Clocked(mu, 1e-3)]))
     assert late == pytest.approx(power + 1e-3)
 
 
@@ -305,22 +306,24 @@ def test_a_pure_step_before_gaussians(pure, alarm):
     coins = [np.array([1, math.exp(pure)]) / (1 + math.exp(pure))]
     coins.append(coins[0][::-1])
     under_a, under_b = (np.outer(*pair).ravel() for pair in zip(coins, cells, strict=True))
-    power = event_power(alarm, [Pure(pure), Gaussian(mu)])
+    power = power_by_noise(alarm, known_noise([Pure(pure), Gaussian(mu)]))
     best = best_test(alarm, under_a, under_b)
     assert best <= power * (1 + 1e-6)
     assert power <= best * math.exp(pure)
 
 
 def test_finite_precision_moves_both_sides():
-    exact, moved = (event_power(0.05, [Gaussian(0.3)], slack) for slack in (0.0, 0.01))
-    assert moved == pytest.approx(event_power(0.06, [Gaussian(0.3)]) + 0.01)
+    exact, moved = (
+        power_by_noise(0.05, known_noise([Gaussian(0.3)]), slack) for slack in (0.0, 0.01)
+    )
+    assert moved == pytest.approx(power_by_noise(0.06, known_noise([Gaussian(0.3)])) + 0.01)
     assert moved > exact
 
 
 def test_other_events_are_bounded_by_the_promise_alone():
-    assert event_power(0.05, [Gaussian(0.1), BoundedRange(0.1, 3)]) is None
-    assert event_power(0.05, [Approximate(0.1, 1e-9)]) is None
-    assert event_power(0.05, []) is None
+    assert known_noise([Gaussian(0.1), BoundedRange(0.1, 3)]) is None
+    assert known_noise([Approximate(0.1, 1e-9)]) is None
+    assert known_noise([]) is None
     mixed = promised(Gaussian(0.1), BoundedRange(0.1, 3)).odds()
     assert mixed == odds_of(1.0, 1e-6)
     for (alarm, power), far in product(mixed.tests, (1e3, 1e9)):

@@ -7,8 +7,9 @@ import pytest
 from answer_documents import UNIT, document
 
 from hushcov.answers.association import associate
-from hushcov.answers.components import components, partial_correlations
+from hushcov.answers.components import components
 from hushcov.answers.conditional import conditional
+from hushcov.answers.partial import partial_correlations
 from hushcov.answers.regression import regress
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import symmetric_sparse

@@ -7,11 +7,12 @@ import pytest
 from answer_documents import document, fewest
 
 from hushcov.answers.association import associate
-from hushcov.answers.components import components, partial_correlations
+from hushcov.answers.columns import adds_up, answered, spelt_out
+from hushcov.answers.components import components
 from hushcov.answers.conditional import conditional
+from hushcov.answers.partial import partial_correlations
 from hushcov.answers.regression import regress
 from hushcov.answers.tables import around, pairs_table
-from hushcov.answers.uncertain import adds_up, answered, spelt_out
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.transforms import Transform
 from hushcov.release.document import Making

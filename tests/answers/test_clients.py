@@ -16,9 +16,9 @@ from test_any_release import any_release
 
 from command_line import PATIENCE
 from hushcov import GaussianCovariance
-from hushcov.answers.clients import CLIENTS, client_files
+from hushcov.answers.clients import CLIENTS, client_files, law_of_entries
 from hushcov.answers.export import export
-from hushcov.answers.uncertain import law_of_entries, missing_sd, uncertain
+from hushcov.answers.uncertain import missing_sd, uncertain
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import CapacityError, ParameterError, SeededNoiseWarning
 from hushcov.release.coverage import coverage

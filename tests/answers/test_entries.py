@@ -195,7 +195,7 @@ def test_what_was_saved_is_loaded(fitted, tmp_path, tables):
 
 def test_frames_of_both_libraries(fitted):
     assert isinstance(fitted.pairs(), pandas.DataFrame)
-    assert isinstance(fitted.intervals(library="polars"), polars.DataFrame)
+    assert isinstance(fitted.pairs(library="polars"), polars.DataFrame)
     assert fitted.variances(library="polars")["feature"].to_list() == list(NAMES)
     with pytest.raises(ParameterError, match="library must be one of"):
         fitted.pairs(library="excel")

@@ -7,12 +7,13 @@ import pytest
 from answer_documents import document
 
 from hushcov.answers.association import associate
-from hushcov.answers.components import components, partial_correlations
+from hushcov.answers.columns import answered
+from hushcov.answers.components import components
 from hushcov.answers.conditional import conditional
 from hushcov.answers.names import matching, positions
+from hushcov.answers.partial import partial_correlations
 from hushcov.answers.regression import regress
 from hushcov.answers.tables import window
-from hushcov.answers.uncertain import answered
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.transforms import Transform
 from hushcov.release.document import Making

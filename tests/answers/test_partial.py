@@ -5,7 +5,7 @@ import pytest
 from answer_documents import document, fewest, sparse_document
 from scipy import stats
 
-from hushcov.answers.components import partial_correlations
+from hushcov.answers.partial import partial_correlations
 from hushcov.exceptions import ParameterError
 from hushcov.simulate import structured_covariance
 from statistics_helpers import FALSE_ALARM

@@ -8,13 +8,8 @@ from answer_documents import document, fewest, sparse_document
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
 from hushcov.answers.conditional import conditional
-from hushcov.answers.regression import (
-    LIMIT,
-    chosen_ridge,
-    linear,
-    prediction_error,
-    regress,
-)
+from hushcov.answers.linear import LIMIT, chosen_ridge, explained_share, linear
+from hushcov.answers.regression import regress
 from hushcov.answers.uncertain import uncertain, width_of
 from hushcov.exceptions import ParameterError, SeededNoiseWarning
 from hushcov.release.document import Making
@@ -324,7 +319,8 @@ def test_the_estimated_error_of_predictions_has_the_right_mean_and_deviation():
     off, naive = [], []
     for S, part in drawn_parts(runs, 6):
         b, G = with_ridge(part, ridge)
-        error, deviation = prediction_error(part, b, G)
+        share, deviation = explained_share(part, b, G)
+        error, deviation = part.values[0, 0] * (1 - share), part.values[0, 0] * deviation
         tilde = np.concatenate([[1.0], -b])
         off.append(error - tilde @ S @ tilde)
         naive.append(tilde @ part.values @ tilde - tilde @ S @ tilde)

@@ -510,7 +510,7 @@ def test_bought_quantiles_are_spent_on_the_one_budget(bought):
     names = [part.name for part in est.release_.making.parts]
     assert names.count("quantiles of the features") == 1
     assert est.release_.guarantee.epsilon <= options["epsilon"]
-    request = est._request_for(5, hushcov.estimators.scaled.Whose.checked(est))
+    request = est._request_for(5, hushcov.estimators.scaled.PrivacyUnit.checked(est))
     stages = request.divide(20_000, 5)[1]
     costs = {type(stage).__name__: stage for stage in stages}
     own = costs["Quantiles"]._mu ** 2 / costs["Quantiles"].total ** 2

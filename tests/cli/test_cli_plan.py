@@ -181,7 +181,7 @@ def test_without_records_the_table_goes_from_hopeless_to_accurate(planned, monke
 )
 def test_default_records_grow_with_the_problem(d, k, epsilon, first):
     estimator = PrivateSparseCovariance(epsilon=epsilon, delta=1e-6, row_sparsity=k)
-    records = default_records(estimator.public_inputs(2, d))
+    records = default_records(estimator._public_inputs(2, d))
     assert len(records) == 8
     assert records[0] == first
     assert list(records) == sorted(records)
@@ -213,11 +213,11 @@ def test_the_smallest_n_is_searched_with_the_share_of_scales_of_each_n(monkeypat
     estimator = PrivateSparseCovariance(
         epsilon=1.0, delta=1e-6, row_sparsity=2, assume_centered=True
     )
-    found = smallest_n(lambda n: estimator.public_inputs(n, 10), "adaptive", "banded", 0.01)
+    found = smallest_n(lambda n: estimator._public_inputs(n, 10), "adaptive", "banded", 0.01)
     assert found >= 200_000
     assert len(seen) > 2
     assert len({inputs.before for inputs in seen.values()}) == len(seen)
-    fixed = replace(estimator.public_inputs(200, 10), before=0.0, most_before=0.0)
+    fixed = replace(estimator._public_inputs(200, 10), before=0.0, most_before=0.0)
     assert smallest_n(fixed, "adaptive", "banded", 0.01) == pytest.approx(2e5, rel=0.03)
 
 
@@ -341,7 +341,7 @@ def _words(found) -> dict[str, str]:
 def _inputs(n_records=6_000, d=60, k=3, **more):
     known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": k, "assume_centered": True} | more
     known |= {"drop_nulls": False}
-    return PrivateSparseCovariance(**known).public_inputs(n_records, d)
+    return PrivateSparseCovariance(**known)._public_inputs(n_records, d)
 
 
 def test_the_design_of_screened_in_words():

@@ -36,7 +36,6 @@ EVERY = {
     "adaptive, sparse": (),
     "adaptive, dense": (),
     "gaussian": ("--mechanism", "gaussian"),
-    "gaussian, projected": ("--mechanism", "gaussian-threshold", "--psd"),
     "band of candidates": ("--bandwidth", 2),
     "units": ("--unit", "who", "--max-rows-per-unit", 2),
     "add-remove": ("--neighbours", "add-remove"),
@@ -96,16 +95,6 @@ def of_estimator(found: Numbers, release) -> None:
     of_pairs(found, "pairs()", release.pairs())
     for row in release.variances().to_dict("records"):
         of_variance(found, "variances()", row)
-    for row in release.intervals().to_dict("records"):
-        one, other = row["feature_1"], row["feature_2"]
-        kind = "variance" if one == other else "covariance"
-        label = (one,) if one == other else sorted((one, other))
-        for title, name in (
-            (kind, "covariance"),
-            (f"{kind}_lower", "lower"),
-            (f"{kind}_upper", "upper"),
-        ):
-            found.add((title, *label), row[name], "intervals()")
     of_matrix(found, "covariance_", "covariance", release.covariance_, "variance")
     of_matrix(found, "correlation_", "correlation_cut_to_1", release.correlation_, None)
     for name, holds in zip(NAMES, release.interval_holds_, strict=True):

@@ -169,6 +169,18 @@ def test_the_demo_installs_what_it_needs_and_nothing_again(tmp_path):
         shutil.rmtree(tmp_path / ".venv")
 
 
+def test_targets_name_tests_that_are_there():
+    """Folders of tests move, and pytest of a folder that is gone runs nothing."""
+    text = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    lowest = re.findall(r"^LOWEST_TESTS := (.+)$", text, re.MULTILINE)[0].split()
+    uncompiled = re.findall(r"^UNCOMPILED := (.+)$", text, re.MULTILINE)[0].split()
+    files = [*lowest, *(f"sums/test_{name}.py" for name in uncompiled)]
+    assert [each for each in files if not (ROOT / "tests" / each).exists()] == []
+    folders = {path.parent.name for path in ROOT.glob("tests/*/test_*.py")}
+    elsewhere = {"browser", "distribution", "docs", "examples", "fuzz", "golden", "mutation"}
+    assert folders - {*lowest} == elsewhere | {"paper", "r", "replay"}
+
+
 def test_what_cannot_be_installed_stops_nothing(tmp_path):
     """Neither root nor apt nor sudo: a folder of the few programs that make itself needs."""
     for name in ("sh", "id", "test", "echo"):

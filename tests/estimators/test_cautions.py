@@ -26,7 +26,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.fit import Caution, large_delta
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.release import Release
 from hushcov.simulate import wishart_moments
 from hushcov.tables.sources import ArrayRecords, open_records
@@ -93,7 +93,7 @@ def test_no_prediction_is_no_refusal():
         assert est.warnings_ == ()
     est = make(PrivateSparseCovariance, delta=0.1)
     assert est.plan(4_000, D).best.typical_error < 1
-    assert est.fit_plan(4_000, D).cautions[0].category is PrivacyWarning
+    assert est._fit_plan(4_000, D).cautions[0].category is PrivacyWarning
 
 
 def test_sums_are_refused_at_their_release(ledger):
@@ -158,7 +158,7 @@ def test_the_theorem_insists_too_but_for_simulated_moments():
 def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     charged = {"ledger": ledger, "dataset": "people"}
     est = make(ScreenedCovariance, on_hopeless="warn", assume_centered=True, **charged)
-    before = est.fit_plan(50, D)
+    before = est._fit_plan(50, D)
     assert [type(each) for each in before.cautions] == [Caution, Caution]
     assert not [name for name in vars(est) if name.endswith("_")]
     with pytest.warns(AccuracyWarning):
@@ -166,8 +166,8 @@ def test_a_plan_is_what_a_fit_charges_and_heeds(ledger):
     assert tuple(each.sentence for each in before.cautions) == est.warnings_
     certified, found = before.budget().certificate, est.release_.guarantee
     assert dataclasses.replace(found, events=()) == dataclasses.replace(certified, events=())
-    counts = est.fit_plan(4_000, D)
-    plain = est.set_params(drop_nulls=False).fit_plan(4_000, D)
+    counts = est._fit_plan(4_000, D)
+    plain = est.set_params(drop_nulls=False)._fit_plan(4_000, D)
     assert counts.inputs.before > plain.inputs.before
 
 

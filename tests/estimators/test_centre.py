@@ -78,7 +78,7 @@ def test_the_order_of_the_rows_does_not_matter(cls, centred):
 @pytest.mark.parametrize("cls", [*ESTIMATORS, *PEERS])
 def test_what_is_charged_is_what_was_certified_before(cls, centred):
     estimator = make(cls, row_sparsity=4)
-    before = estimator.fit_plan(N, D).budget(private=False).certificate
+    before = estimator._fit_plan(N, D).budget(private=False).certificate
     after = fit(estimator, centred).release_.guarantee
     assert after.transcript_epsilon <= before.epsilon == after.epsilon
     square = [
@@ -122,16 +122,16 @@ def test_too_few_records_to_find_anything_are_refused_before_any_is_read(cls):
     estimator = make(cls)
     with pytest.raises(HopelessError, match="only zeros would be released"):
         estimator.fit(np.full((300, D), np.nan))
-    assert any("only zeros" in each.sentence for each in estimator.fit_plan(300, D).cautions)
+    assert any("only zeros" in each.sentence for each in estimator._fit_plan(300, D).cautions)
 
 
 def test_plans_of_another_size_and_pure_fits_of_unknown_means_are_refused(centred, tmp_path):
     ledger = Ledger(tmp_path / "ledger.json")
     ledger.open_dataset("people", 3.0, 1e-5)
     estimator = make(GaussianCovariance, ledger=ledger, dataset="people")
-    plan = estimator.fit_plan(N - 1, D)
+    plan = estimator._fit_plan(N - 1, D)
     with pytest.raises(DataError, match="declare their true size"):
-        estimator.fit_planned(centred, plan)
+        estimator._fit_planned(centred, plan)
     assert len(ledger.history("people")) == 0
     pure = make(PrivateSparseCovariance, feature_scale=1.0, mechanism="eigen-sampling")
     for estimator in (pure, EigenSamplingCovariance(epsilon=1.0, feature_scale=1.0)):
@@ -165,7 +165,7 @@ def test_the_multiscale_mechanism_can_use_it(centred, monkeypatch):
     skip_search(monkeypatch)
     X = centred * SCALES + OFFSETS * SCALES
     estimator = make(PrivateSparseCovariance, row_sparsity=4, mechanism="multiscale")
-    before = estimator.fit_plan(N, D).budget(private=False).certificate
+    before = estimator._fit_plan(N, D).budget(private=False).certificate
     found = fit(estimator, X, hopeless=True)
     assert found.unresolved_features_.size == 0
     assert relative_error(found, SCALES) < 1

@@ -241,10 +241,6 @@ def test_a_fit_computes_none_and_the_first_use_computes_one(computed):
     estimator.fit(2 * ROWS)
     assert len(computed) == 1
     assert not np.array_equal(estimator.precision_, first)
-    assert estimator.set_params(store_precision=False).precision_ is not None  # settled by the fit
-    unstored = known(store_precision=False)
-    assert unstored.precision_ is None
-    assert unstored.get_precision().shape == (3, 3)
     assert not hasattr(clone(known()), "precision_")
 
 

@@ -27,7 +27,7 @@ from hushcov import (
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.fit import complete
 from hushcov.fit.screened import mechanism as screened
-from hushcov.fit.screened.values import screened_parameters
+from hushcov.fit.screened.mechanism import screened_parameters
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.release import Release
 from hushcov.tables.sources import ArrayRecords
@@ -110,7 +110,7 @@ CASES = {
         OTHER,
     ),
     "PrivateSparseCovariance, normal scores": (
-        fitted(lambda: make(PrivateSparseCovariance, estimand="rank")),
+        fitted(lambda: make(PrivateSparseCovariance, transforms="rank")),
         RECORDS,
         OTHER,
     ),
@@ -174,7 +174,7 @@ def test_equal_noisy_numbers_give_equal_documents(name, tmp_path):
 
 
 def test_a_screened_release_by_itself(tmp_path):
-    inputs = make(ScreenedCovariance, feature_scale=1.0).public_inputs(len(RECORDS), D)
+    inputs = make(ScreenedCovariance, feature_scale=1.0)._public_inputs(len(RECORDS), D)
     parameters = screened_parameters(inputs, DESIGN)
 
     def release(X):

@@ -20,7 +20,7 @@ from hushcov import (
 from hushcov.exceptions import DataError, SeededNoiseWarning, TooFewCompleteError
 from hushcov.fit.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.postprocess import sampling_sd
 from hushcov.release.document import Making, complete_words
 from hushcov.simulate import gaussian_records
@@ -117,7 +117,7 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     runs, planned = [], cls._planned
     monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
     guarantee = fit(clone(estimator), with_gaps(rows[0])).release_.guarantee
-    inputs = estimator.public_inputs(N, D)
+    inputs = estimator._public_inputs(N, D)
     event = Gaussian(complete_parameters(inputs).cost)
     # All of it: the count, then what was spent on scales, then the mechanism's own events.
     scales = [event.mu for event in plain.events[: scale is None]]
@@ -161,7 +161,7 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):
 
 def test_few_records_are_not_counted_and_nulls_are_zeros(rows):
     """By their public number, which is all that the plan knows; no null stops the fit."""
-    planned = make(GaussianCovariance, assume_centered=True).fit_plan
+    planned = make(GaussianCovariance, assume_centered=True)._fit_plan
     assert [planned(n, D).stages[0].cost for n in (324, 325)] == [0.0, 1 / 65]
     options = {"feature_scale": 1.0, "assume_centered": True, "threshold": None, "epsilon": 10.0}
     holes = np.where(np.arange(30)[:, None] % 3 == 0, np.nan, rows[0][:30])

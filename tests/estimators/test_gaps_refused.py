@@ -28,8 +28,7 @@ from hushcov.fit.preparation import centre_sums, fourths_of, squares_of
 from hushcov.fit.quantiles import bin_edges, level_counts
 from hushcov.fit.scales import release_scales, scale_parameters
 from hushcov.fit.screened import mechanism
-from hushcov.fit.screened.mechanism import select_pairs
-from hushcov.fit.screened.values import release_unit_values, release_values
+from hushcov.fit.screened.mechanism import release_unit_values, release_values, select_pairs
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import REPLACE, Neighbours
@@ -74,7 +73,7 @@ PURE = {"epsilon": 1.0, "row_sparsity": 2, "feature_scale": 1.0, "assume_centere
 def planned(cls, **options):
     """What this estimator would run on so many records, from public inputs alone."""
     known = PURE if cls is EigenSamplingCovariance else BUDGET | {"feature_scale": 1.0}
-    return cls(**known | options).fit_plan(N, D).chosen
+    return cls(**known | options)._fit_plan(N, D).chosen
 
 
 def parameters(cls, **options):
@@ -226,7 +225,7 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
                 found.add(name)
     assert "release_gaussian" in found
     measure_the_above = {"release_centre", "release_squares", "release_tails", "release_tilts"}
-    others = {"look_at_signs", "release_gaussian_sums", "release_most_rows", "unwrap"}
+    others = {"probe_signs", "release_gaussian_sums", "release_most_rows", "unwrap"}
     assert found - measure_the_above - others <= set(FUNCTIONS)
 
 
@@ -234,8 +233,8 @@ def test_a_count_needs_a_delta():
     """Its noise is normal: no pure guarantee covers it, and nulls are an error."""
     sparse = PrivateSparseCovariance(**PURE, delta=1e-6, mechanism="eigen-sampling")
     for estimator in (EigenSamplingCovariance(**PURE), sparse):
-        assert not estimator.fit_plan(N, D).stages
+        assert not estimator._fit_plan(N, D).stages
         with pytest.raises(DataError, match="some are NaN"):
             estimator.fit(open_records(ROWS).with_gaps())
     with pytest.raises(ParameterError):
-        complete_parameters(EigenSamplingCovariance(**PURE).public_inputs(N, D))
+        complete_parameters(EigenSamplingCovariance(**PURE)._public_inputs(N, D))

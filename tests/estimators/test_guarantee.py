@@ -64,7 +64,7 @@ def test_the_promise_is_what_was_asked(name, changes):
     assert guarantee.transcript_delta + guarantee.numerical_delta <= guarantee.delta
     assert guarantee.adjacency == "replace-one"
     if estimator.release_.location is None:  # private means are in test_centre.py
-        before = estimator.public_inputs(estimator.n_records_, D).before
+        before = estimator._public_inputs(estimator.n_records_, D).before
         counts = estimator.release_.making.complete is not None
         assert counts == (guarantee.delta > 0)
         first = guarantee.events[: counts + (estimator.feature_scale is None)]
@@ -94,9 +94,9 @@ def _check_independently(guarantee):
 def test_a_release_is_certified_before_it_is_drawn(monkeypatch):
     """A plan that costs more than the budget, by whatever mistake, raises and reads nothing."""
     estimator = setting("screened", **KNOWN)
-    plan = estimator.fit_plan(len(RECORDS), D)
+    plan = estimator._fit_plan(len(RECORDS), D)
     costly = dataclasses.replace(plan.chosen.parameters, mu=10 * plan.chosen.parameters.mu)
     careless = dataclasses.replace(plan.chosen, parameters=costly)
     monkeypatch.setattr("hushcov.kernel.session.gumbel_top", None)
     with pytest.raises(PrivacyConditionError, match="transcript_epsilon must be at most epsilon"):
-        estimator.fit_planned(RECORDS, dataclasses.replace(plan, chosen=careless))
+        estimator._fit_planned(RECORDS, dataclasses.replace(plan, chosen=careless))

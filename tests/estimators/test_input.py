@@ -20,8 +20,8 @@ from estimators.settings import (
 )
 from fuzz.cases import messages
 from hushcov import MultiscaleCovariance, ThresholdedCovariance
+from hushcov.calibration import calibrate_zcdp
 from hushcov.exceptions import DataError, HushcovError, ParameterError
-from hushcov.kernel.accounting import calibrate_zcdp
 from hushcov.tables.sources import ArrayRecords
 
 NAMES = [f"gene {i}" for i in range(D)]
@@ -229,9 +229,9 @@ def test_a_scale_of_zero_marks_a_constant_feature(name):
 def test_scales_are_paid_for_where_they_are_not_known(name):
     """Known ones cost nothing; the share of others falls with the number of records."""
     complete = {"assume_centered": True, "drop_nulls": False}
-    assert setting(name, feature_scale=1.0, **complete).public_inputs(1000, D).before == 0
+    assert setting(name, feature_scale=1.0, **complete)._public_inputs(1000, D).before == 0
     rho = calibrate_zcdp(BUDGET["epsilon"], BUDGET["delta"])
     estimator = setting(name, **complete)
-    shares = [estimator.public_inputs(n, D).before ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
+    shares = [estimator._public_inputs(n, D).before ** 2 / 2 / rho for n in (1, 10**4, 10**6)]
     assert shares[0] == pytest.approx(0.2, rel=1e-6, abs=0)
     assert shares[0] > shares[1] > 50 * shares[2] > 0

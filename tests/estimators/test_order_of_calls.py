@@ -16,12 +16,12 @@ from sklearn.base import clone
 
 import hushcov
 from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovariance
-from hushcov.estimators.scaled import Whose
+from hushcov.estimators.scaled import PrivacyUnit
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.fit import Plan
 from hushcov.kernel.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import CountedRecords
+from hushcov.ledger import Ledger
 from moved import Recorder
 
 pytestmark = [
@@ -66,11 +66,11 @@ def rows_of(est):
 
 def units(est, **changes):
     est.set_params(**changes)
-    return Whose.checked(est, "patient", IDS)
+    return PrivacyUnit.checked(est, "patient", IDS)
 
 
 def planned(est, n=N, **options):
-    return est.fit_plan(n, D, **options)
+    return est._fit_plan(n, D, **options)
 
 
 def fit(est, **given):
@@ -78,7 +78,7 @@ def fit(est, **given):
 
 
 def fit_planned(est, plan):
-    return est.fit_planned(rows_of(est), plan)
+    return est._fit_planned(rows_of(est), plan)
 
 
 def plan_removed(est):
@@ -95,25 +95,25 @@ def plan_units(est):
 
 def count_and_fit(est):
     if isinstance(est, GenotypeCovariance):
-        return est.fit_counted(est.set_params(neighbours=ADD_REMOVE).count(CALLS))
-    opened = est.count(X, units(est, max_rows_per_unit=2))
-    return est.fit_counted(opened, est.plan_opened(opened))
+        return est._fit_counted(est.set_params(neighbours=ADD_REMOVE)._count(CALLS))
+    opened = est._count(X, units(est, max_rows_per_unit=2))
+    return est._fit_counted(opened, est._plan_opened(opened))
 
 
 def count_units_and_run_another_plan(est):
-    opened = est.count(X, units(est, max_rows_per_unit=2))
+    opened = est._count(X, units(est, max_rows_per_unit=2))
     other = est.set_params(max_rows_per_unit=None)
-    return est.fit_counted(opened, planned(other, opened.records.n_records))
+    return est._fit_counted(opened, planned(other, opened.records.n_records))
 
 
 def count_twice_and_fit_the_first(est):
     if isinstance(est, GenotypeCovariance):
-        first = est.set_params(neighbours=ADD_REMOVE).count(CALLS)
-        est.count(CALLS[: N // 2])
-        return est.fit_counted(first)
-    first = est.count(X, units(est, max_rows_per_unit=2))
-    est.count(X[: N // 2], Whose.checked(est.set_params(max_rows_per_unit=None)))
-    return est.fit_counted(first, est.plan_opened(first))
+        first = est.set_params(neighbours=ADD_REMOVE)._count(CALLS)
+        est._count(CALLS[: N // 2])
+        return est._fit_counted(first)
+    first = est._count(X, units(est, max_rows_per_unit=2))
+    est._count(X[: N // 2], PrivacyUnit.checked(est.set_params(max_rows_per_unit=None)))
+    return est._fit_counted(first, est._plan_opened(first))
 
 
 # What plans or releases, in every way that the options of a fit allow. Each is one call.
@@ -138,15 +138,15 @@ RUNS = {
 }
 # Everything else that is public, with arguments. Most need a release, so a fit comes first there.
 ASKS = {
-    "chosen_mechanism": lambda est: est.chosen_mechanism(D),
+    "_chosen_mechanism": lambda est: est._chosen_mechanism(D),
     "plan": lambda est: est.plan(N, D),
-    "public_inputs": lambda est: est.public_inputs(N, D),
+    "_public_inputs": lambda est: est._public_inputs(N, D),
     "public_parameters": lambda est: est.public_parameters(N, D),
     "grid": lambda est: est.grid(N, D),
-    "request": lambda est: est.request(D),
+    "_request": lambda est: est._request(D),
     "open": lambda est: est.open(CALLS[:50]),
     "fit_watched": lambda est: est.fit_watched(CALLS),
-    "count": lambda est: est.count(X, Whose.checked(est)),
+    "_count": lambda est: est._count(X, PrivacyUnit.checked(est)),
     "partial_fit": lambda est: est.partial_fit(X[:10], total_records=10),
     "fit_statistics": lambda est: est.fit_statistics(),
     "certified": lambda est: est.certified(planned(est)),
@@ -156,7 +156,6 @@ ASKS = {
     "covariance_interval": lambda est: fit(est).covariance_interval(),
     "error_norm": lambda est: fit(est).error_norm(np.eye(D)),
     "get_precision": lambda est: fit(est).get_precision(),
-    "intervals": lambda est: fit(est).intervals(),
     "labelled_covariance": lambda est: fit(est).labelled_covariance(),
     "log_likelihood": lambda est: fit(est).log_likelihood(X[:3]),
     "mahalanobis": lambda est: fit(est).mahalanobis(X[:3]),
@@ -171,7 +170,7 @@ ASKS = {
     "set_output": lambda est: est.set_output(transform="pandas"),
 }
 # Called by the runs above, or without any effect on a fit: files, pages, and scikit-learn's own.
-CALLED = {"fit", "fit_plan", "fit_planned", "fit_counted", "plan_opened", "set_params"}
+CALLED = {"fit", "set_params"}
 ASIDE = {
     *("export", "report", "save", "get_params", "get_metadata_routing"),
     *("set_fit_request", "set_partial_fit_request"),
@@ -229,9 +228,10 @@ def every_first_call(est):
         for name in dir(type(est))
         if not name.startswith("_") and callable(getattr(type(est), name))
     }
+    private = {name for name in ASKS if name.startswith("_") and hasattr(est, name)}
     unknown = public - set(ASKS) - CALLED - ASIDE
     assert not unknown, f"call these before every run, too: {unknown}"
-    asks = [(name, ASKS[name]) for name in sorted(public & set(ASKS))]
+    asks = [(name, ASKS[name]) for name in sorted(public & set(ASKS) | private)]
     return asks + list(RUNS.items())
 
 
@@ -301,7 +301,7 @@ OPTIONS = {
 
 def whose_of(name, est):
     given = {"units": ("patient", IDS), "unit means": ("patient", IDS)}.get(name, (RECORD, None))
-    return Whose.checked(est, *given, weights=np.ones(N) if name == "weights" else None)
+    return PrivacyUnit.checked(est, *given, weights=np.ones(N) if name == "weights" else None)
 
 
 @pytest.mark.parametrize("theirs", OPTIONS)
@@ -310,20 +310,20 @@ def test_a_plan_runs_on_records_of_its_own_request_alone(theirs):
     following = [*OPTIONS, *OPTIONS][list(OPTIONS).index(theirs) + 1]
     for ours in {theirs, following, "records"}:
         est = clone(base).set_params(**OPTIONS[ours])
-        opened = est.count(X, whose_of(ours, est))
+        opened = est._count(X, whose_of(ours, est))
         other = clone(base).set_params(**OPTIONS[theirs])
-        made_plan = other.fit_plan(opened.records.n_records, D, whose=whose_of(theirs, other))
+        made_plan = other._fit_plan(opened.records.n_records, D, whose=whose_of(theirs, other))
         if ours == theirs:
-            assert est.fit_counted(opened, made_plan).release_.making.n_records
+            assert est._fit_counted(opened, made_plan).release_.making.n_records
         else:
             with pytest.raises(ParameterError, match="plan must be made for the records"):
-                est.fit_counted(opened, made_plan)
+                est._fit_counted(opened, made_plan)
 
 
 def test_certificates_know_their_noise_and_wrong_options_are_refused_before_the_count(tmp_path):
     est = PrivateSparseCovariance(**BUDGET, **INSISTS, neighbours=ADD_REMOVE)
-    opened = est.count(X, Whose.checked(est))
-    est.set_params(random_state=None).fit_counted(opened, est.plan_opened(opened))
+    opened = est._count(X, PrivacyUnit.checked(est))
+    est.set_params(random_state=None)._fit_counted(opened, est._plan_opened(opened))
     assert not est.release_.guarantee.private
     ledger = Ledger(tmp_path / "budget.db")
     ledger.open_dataset("people", epsilon=9.0, delta=1e-2, neighbours=ADD_REMOVE)

@@ -16,7 +16,7 @@ from hushcov.simulate import gaussian_records, sparse_covariance
 
 K = 5
 KNOWN = {"feature_scale": 1.0, "assume_centered": True}
-LEAN = {"row_sparsity": K, "store_precision": False}
+LEAN = {"row_sparsity": K}
 
 
 @functools.cache
@@ -82,7 +82,7 @@ def test_the_default_is_run_and_all_forecasts_are_shown():
     assert estimator.detection_limit_ == chosen.detection_limit
     assert chosen.typical_error < 1.4 * plan.best.typical_error
     assert plan == estimator.plan(20_000, 50)  # which needs no data
-    assert plan.inputs == estimator.public_inputs(20_000, 50)
+    assert plan.inputs == estimator._public_inputs(20_000, 50)
     for name in (*predicted(), "n = 20,000", "d = 50", "k = 5"):
         assert name in str(plan)
     estimator = fit(make(ScreenedCovariance, **LEAN, **KNOWN), records("block", 50, 20_000))
@@ -92,7 +92,7 @@ def test_the_default_is_run_and_all_forecasts_are_shown():
     assert estimator.detection_limit_ == plan.detection_limit
     assert 0 < plan.detection_limit < 0.1
     assert np.count_nonzero(np.triu(estimator.selected_, 1)) == plan.parameters.n_pairs
-    assert plan.parameters.inputs == estimator.public_inputs(20_000, 50)
+    assert plan.parameters.inputs == estimator._public_inputs(20_000, 50)
     design = estimator.release_.parameters["design"]
     assert design["keep_above"] == plan.parameters.design.keep_above
 

@@ -35,7 +35,7 @@ def mechanism(request):
 @pytest.fixture(scope="module", params=[True, False], ids=["known", "unknown"])
 def fits(request, mechanism, data):
     cls, changes = mechanism
-    changes = {"row_sparsity": K, "store_precision": False, **changes}
+    changes = {"row_sparsity": K, **changes}
     changes |= KNOWN if request.param else {"assume_centered": True}
     return [
         fit(make(cls, **changes), X if request.param else 3 * X, seed)

@@ -49,12 +49,12 @@ from hushcov.fit.gaussian.mechanism import (
     release_gaussian_sums,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import record_statistics, second_moments
 from hushcov.kernel.sums.statistics import RecordMap
+from hushcov.ledger import Ledger
 from hushcov.simulate import wishart_moments
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
@@ -153,7 +153,7 @@ def test_the_guarantee_holds_whatever_total_was_planned(factor):
     statistics = summed(estimator, *SITES, total=planned)
     estimator.fit_statistics(statistics)
     parameters, guarantee = estimator.parameters_, estimator.release_.guarantee
-    inputs = gaussian().public_inputs(planned, D)
+    inputs = gaussian()._public_inputs(planned, D)
     map_of_plan = gaussian_parameters(inputs)
     # The map is that of the plan, everything else that of the records there are.
     assert parameters.norm_bound == map_of_plan.norm_bound
@@ -163,7 +163,7 @@ def test_the_guarantee_holds_whatever_total_was_planned(factor):
     assert guarantee.events[0].mu == pytest.approx(parameters.mu, rel=1e-6)
     assert guarantee.transcript_epsilon <= 1.0
     assert guarantee.private
-    exact = gaussian_parameters(gaussian().public_inputs(N, D))
+    exact = gaussian_parameters(gaussian()._public_inputs(N, D))
     assert (parameters.norm_bound == exact.norm_bound) == (planned == N)
 
 
@@ -174,7 +174,7 @@ def released_sums(statistics, parameters):
 
 def test_less_noise_and_other_maps_are_refused_by_the_mechanism():
     statistics = summed(gaussian(), RECORDS, total=N)
-    inputs = gaussian().public_inputs(N, D)
+    inputs = gaussian()._public_inputs(N, D)
     parameters = parameters_for_sums(inputs, statistics.record_map)
     weak = copy.copy(parameters)
     object.__setattr__(weak, "sigma", parameters.sigma // 2)
@@ -183,7 +183,7 @@ def test_less_noise_and_other_maps_are_refused_by_the_mechanism():
     for changes in ({"radius": 5.0}, {"row_norm": 1.0}):
         with pytest.raises(DataError, match="clipped with"):
             released_sums(statistics, gaussian_parameters(inputs, **changes))
-    other = gaussian_parameters(gaussian().public_inputs(N + 1, D))
+    other = gaussian_parameters(gaussian()._public_inputs(N + 1, D))
     with pytest.raises(DataError, match="records must be 4,001"):
         released_sums(statistics, other)
 

@@ -179,9 +179,7 @@ LIMIT = -special.ndtri(FALSE_ALARM / len(PUBLISHED) / 2)
 def difference(p, rule, constant, published):
     """Measured minus published error, in units of both standard errors together."""
     truth = model_1(p)
-    estimator = ThresholdedCovariance(
-        rule=rule, threshold="adaptive", constant=constant, store_precision=False
-    )
+    estimator = ThresholdedCovariance(rule=rule, threshold="adaptive", constant=constant)
     errors = []
     for run in range(RUNS):
         X = gaussian_records(truth, 100, random_state=run)
@@ -215,7 +213,7 @@ def test_it_is_an_estimator_like_others_and_not_private():
     assert not hasattr(estimator, "guarantee_")
     assert "NOT PRIVATE" in ThresholdedCovariance.__doc__.splitlines()[0]
     stored = ThresholdedCovariance(constant=0).fit(RECORDS)
-    computed = ThresholdedCovariance(constant=0, store_precision=False).fit(RECORDS)
+    computed = ThresholdedCovariance(constant=0).fit(RECORDS)
     assert computed.precision_ is None
     np.testing.assert_array_equal(stored.get_precision(), computed.get_precision())
     np.testing.assert_allclose(stored.precision_ @ stored.covariance_, np.eye(12), atol=1e-8)

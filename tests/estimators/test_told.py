@@ -53,7 +53,7 @@ def test_all_pairs_as_candidates_and_classes_by_name_change_no_bit(table):
     by_class = fitted(GaussianCovariance, table, bandwidth=2)
     assert by_name.release_.parameters["single"]
     assert by_name.release_ == by_class.release_
-    assert forecast(by_class.public_inputs(4_000, D), "gaussian").mechanism == "gaussian"
+    assert forecast(by_class._public_inputs(4_000, D), "gaussian").mechanism == "gaussian"
 
 
 def test_pairs_by_name_and_nothing_else(table):
@@ -72,7 +72,7 @@ def test_pairs_by_name_and_nothing_else(table):
     assert (columns - rows).max() <= 6
     est = fitted(ScreenedCovariance, table, candidate_pairs=[("x0", "x1")])
     with pytest.raises(ParameterError, match="the columns have no names"):
-        est.fit_plan(4_000, D + 1)
+        est._fit_plan(4_000, D + 1)
 
 
 @pytest.mark.parametrize(
@@ -85,16 +85,16 @@ def test_mechanisms_that_look_at_all_pairs_refuse(name):
     with pytest.raises(
         ParameterError, match="mechanism must be 'screened' or 'gaussian' or 'auto'"
     ):
-        est.fit_plan(1_000, D)
+        est._fit_plan(1_000, D)
 
 
 def test_mechanisms_refuse_for_themselves():
     """A plan or forecast made by hand cannot forget the candidates either."""
     est = ScreenedCovariance(**BUDGET, bandwidth=2)
-    inputs = est.public_inputs(10_000, D)
+    inputs = est._public_inputs(10_000, D)
     with pytest.raises(ParameterError, match="must be left out with adaptive"):
         forecast(inputs, "adaptive")
-    request = est.request(D)
+    request = est._request(D)
     plan = registry.named("row-top-k").plan(inputs)
     with pytest.raises(ParameterError, match="must be left out with row-top-k"):
         request.plan(*request.divide(10_000, D), plan, np.ones(D))
@@ -119,7 +119,7 @@ def test_mechanisms_refuse_for_themselves():
 )
 def test_refused_before_anything_is_read(cls, options, words):
     with pytest.raises(ParameterError, match=words):
-        cls(**BUDGET, **options).fit_plan(4_000, D)
+        cls(**BUDGET, **options)._fit_plan(4_000, D)
 
 
 def test_memory_grows_with_the_candidates(monkeypatch):
@@ -220,7 +220,7 @@ def test_few_records_are_enough_where_bounds_are_known():
     options = {"on_hopeless": "raise"}
     with pytest.raises(HopelessError, match="too few"):
         private(GaussianCovariance, X, None, **options)
-    plan = make(GaussianCovariance, bounds={0: (0, 1)}).fit_plan(300, 6)
+    plan = make(GaussianCovariance, bounds={0: (0, 1)})._fit_plan(300, 6)
     assert not any("to find means and scales" in each.sentence for each in plan.cautions)
 
 

@@ -17,11 +17,11 @@ from hushcov import (
 )
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
 from hushcov.fit.counting import most_rows
-from hushcov.fit.screened import values as screened
+from hushcov.fit.screened import mechanism as screened
 from hushcov.kernel.accounting import Neighbours, Pure
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise.laplace import discrete_laplace
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.sources import ArrayRecords
@@ -277,7 +277,7 @@ def test_error_estimates_hold_where_people_have_alike_rows():
         shared, own = (rng.multivariate_normal(np.zeros(3), truth, n) for n in (5000, 20_000))
         X = np.sqrt(0.91) * shared[owner] + 0.3 * own
         made = PrivateSparseCovariance(
-            epsilon=1.0, delta=1e-6, max_rows_per_unit=4, random_state=seed, store_precision=False
+            epsilon=1.0, delta=1e-6, max_rows_per_unit=4, random_state=seed
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -18,7 +18,7 @@ from hushcov.fit import check_memory, fit_memory, mechanisms, registry, total_me
 
 D, N = 1200, 4500
 PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 5, "feature_scale": 1.0}
-PUBLIC |= {"assume_centered": True, "store_precision": False}
+PUBLIC |= {"assume_centered": True}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_what_a_fit_allocates_is_what_was_predicted(rows, mechanism, sparse):
 def test_the_compact_copy_of_a_prepared_fit_is_predicted():
     """Two bytes a value, of many records of few features."""
     rows = np.random.default_rng(0).standard_normal((400_000, 40))
-    estimator = GaussianCovariance(epsilon=1.0, delta=1e-8, store_precision=False)
+    estimator = GaussianCovariance(epsilon=1.0, delta=1e-8)
     fit(estimator, rows[:2_000], hopeless=True)  # compiled code is not counted
     tracemalloc.start()
     fit(estimator, rows)
@@ -70,7 +70,7 @@ from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
 warnings.simplefilter("ignore")
 with Client(sys.argv[1]):
-    told = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 5, "store_precision": False}
+    told = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 5}
     told |= {"mechanism": sys.argv[2], "on_hopeless": "warn", "on_large_delta": "warn"}
     for path in sys.argv[3:]:
         PrivateSparseCovariance(**told).fit(DaskRecords(FileRecords(path)))

@@ -20,10 +20,9 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.records import compact
 from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.counts import sign_sums, signed_octaves
+from hushcov.kernel.sums.counts import sign_sums
 from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables import files
-from hushcov.tables.codebook import Codebook, CodebookColumn
 from hushcov.tables.files import FileRecords
 from hushcov.tables.formats import GroupReader
 from hushcov.tables.progress import WatchedRecords
@@ -77,20 +76,6 @@ def test_every_span_of_groups_has_its_own_rows(tmp_path, monkeypatch, groups, n_
     assert rows_of(uneven).tolist() == X.tolist()
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "feather", "csv"])
-def test_every_span_of_batches_has_its_own_rows_which_nobody_can_change(tmp_path, suffix):
-    records = FileRecords(write(tmp_path / f"x.{suffix}"), block_rows=4)
-    (span,) = records.spans
-    for start, stop in ((0, N), (0, 10), (9, 10), (10, 20), (13, 34), (45, 46)):
-        blocks = [*records.only([replace(span, start=start, stop=stop)])._blocks()]
-        assert np.concatenate(blocks).tolist() == X[start:stop].tolist()
-        assert [len(block) for block in blocks[:-1]] == [4] * ((stop - start - 1) // 4)
-        assert not any(block.flags.writeable for block in blocks)
-    assert [*records.only([replace(span, start=5, stop=5)])._blocks()] == []
-    none = open_records(write(tmp_path / f"none.{suffix}", X[:0]))
-    assert (none.n_records, [*none._blocks()]) == (0, [])
-
-
 @pytest.mark.parametrize("n_threads", ["1", "2"])
 @pytest.mark.parametrize("suffix", ["parquet", "feather", "csv"])
 def test_files_that_lose_rows_are_refused(tmp_path, monkeypatch, suffix, n_threads):
@@ -126,34 +111,6 @@ def test_nothing_is_read_after_a_failure(tmp_path, monkeypatch, groups):
     with pytest.raises(DataError, match="the first"):
         rows_of(records)
     assert ("b",) in ended
-
-
-def test_octaves_are_counted_whatever_room_there_is(tmp_path, monkeypatch, groups):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(files, "_COLUMNS_BYTES", 8)
-    records = open_records(write(tmp_path / "x.parquet"), block_rows=4)
-    expected = signed_octaves(ArrayRecords(X), np.zeros(3), np.zeros(3), np.arange(3))
-    ways, others = set(), 16 * 3 * files.default_block_rows(3) - 3 * 8 * 10
-    for rows in range(1, 90, 8):
-        monkeypatch.setattr(files, "reader_bytes", lambda d, r=rows: d * r - others)
-        found = signed_octaves(records, np.zeros(3), np.zeros(3), np.arange(3))
-        assert found.tolist() == expected.tolist()
-        ways.add(records._parts() is None)
-    assert ways == {True, False}
-
-
-def test_a_column_is_read_as_text_or_as_numbers_whatever_the_others_are(tmp_path):
-    path = tmp_path / "x.csv"
-    path.write_text("id,kind,x\n01,1,2.5\n02,0,3.5\n")
-    book = Codebook((CodebookColumn("kind", "category", values=("0", "1")),))
-    records = FileRecords(path, leave_out=["id"], codebook=book)
-    assert records.spans[0].texts == ("kind",)
-    for name, texts, numbers in (("id", ["01", "02"], [1, 2]), ("kind", ["1", "0"], [1, 0])):
-        for text, expected in ((True, texts), (False, numbers)):
-            found = [each for part in records.column(name, 1, text=text) for each in part]
-            assert [each.as_py() for each in found] == expected
-    with pytest.raises(ParameterError, match="'kinds', which is none"):
-        FileRecords(path, codebook=Codebook((CodebookColumn("kinds", low=0, high=1),)))
 
 
 def test_a_feature_may_be_left_out_but_not_the_last(tmp_path):
@@ -272,17 +229,6 @@ def test_values_that_a_file_misses_are_noticed_one_or_all(tmp_path, groups, plac
     found = np.concatenate([b.copy() for b in made(records.with_gaps())._integers()])
     assert (found == MISSING).all(axis=1).nonzero()[0].tolist() == [*places]
     assert (found == MISSING).sum() == 3 * len(places)
-
-
-def test_as_many_rows_are_kept_as_fit_into_so_many_gigabytes(tmp_path):
-    path = write(tmp_path / "x.csv")
-    assert [FileRecords(path, memory=m).memory for m in (0, 0.5, 2)] == [0, 5 * 10**8, 2 * 10**9]
-    with pytest.raises(ParameterError, match="memory must"):
-        FileRecords(path, memory=-0.5)
-    for memory, kept in ((0, 0), (5, 0), (6, 1), (59, 9), (60, 10), (61, 10), (SIZE - 1, N - 1)):
-        records = made(open_records(path, memory=memory * 1e-9, block_rows=1))
-        [*records._integers()]
-        assert len(records.copy.rows if memory else ()) == kept
 
 
 def test_a_scratch_file_is_read_in_turns_and_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 
 import mpmath as mp
@@ -118,20 +117,6 @@ def test_the_draw_of_a_split_costs_no_more_than_is_charged(alpha, b, share):
         assert_affordable(above, below, *exact)
 
 
-@pytest.mark.parametrize("case", CASES + FAR_TAILS, ids=name_of)
-def test_masses_add_up(case):
-    alpha, lo, hi, b, r, clip = case
-    kept = kernels.score_mass(alpha, lo, hi, b)
-    gates = kernels.gate_masses(alpha, lo, hi, b, r, clip)
-    assert min(gates) >= 0
-    assert sum(gates) == pytest.approx(kept, rel=1e-14, abs=SMALLEST)
-    if not math.isinf(clip):
-        assert gates[1] == 0  # clipped noise cannot turn the sign round
-    cuts = [-INF, *sorted({x for x in (lo, hi) if math.isfinite(x)}), INF]
-    pieces = [kernels.score_mass(alpha, *ends, b) for ends in itertools.pairwise(cuts)]
-    assert sum(pieces) == pytest.approx(1, rel=1e-14, abs=0)
-
-
 @pytest.mark.parametrize("b", [1e-5, 0.03, 1.0])
 @pytest.mark.parametrize(
     ("low", "width"), [(-2, 1), (-2, 2), (-2, 5), (0, 1e-9), (0, INF), (3, 1e-9), (55, 4)]
@@ -159,21 +144,6 @@ def test_gate_tail_at_the_clip(y, clip, expected):
     )
 
 
-def test_entries_are_silent_exactly_below_three_quarters():
-    fired, _, silent = kernels.gate_masses(0.75, -INF, INF, 1.0, 0.1, 0.25)
-    assert fired == 0
-    assert silent == pytest.approx(1, rel=1e-15, abs=0)
-    assert kernels.gate_masses(0.7500001, -INF, INF, 1.0, 0.1, 0.25)[0] > 0
-
-
-def test_entries_always_fire_from_two_and_a_half():
-    """At alpha = 2 (1 + 1/4) even the largest threshold and the lowest noise are passed."""
-    fired, _, silent = kernels.gate_masses(2.5, -INF, INF, 1.0, 0.1, 0.25)
-    assert silent == 0
-    assert fired == pytest.approx(1, rel=1e-15, abs=0)
-    assert kernels.gate_masses(2.4999999, -INF, INF, 1.0, 0.1, 0.25)[2] > 0
-
-
 @pytest.mark.parametrize("r", [1e-6, 1e-3, 0.02, 0.1, 0.25, 1.0, 1e3])
 def test_gate_correction_is_accurate(r):
     assert relative_error(gate_correction(r, 0.25), reference.gate_correction(r, 0.25)) < 1e-14
@@ -192,19 +162,6 @@ def test_scalar_identity(a, r):
         for ell in range(6)
     )
     assert (t_0 + levels) / gate_correction(r, 0.25) == pytest.approx(a, rel=1e-14, abs=0)
-
-
-@pytest.mark.parametrize("alpha", [1e-150, 1e-200, 1e-300])
-def test_vanishing_entries_are_like_zero(alpha):
-    for lo, hi in [(-INF, INF), (-0.1, 0.3), (0.2, INF)]:
-        expected = kernels.score_mass(0.0, lo, hi, 0.5)
-        assert kernels.score_mass(alpha, lo, hi, 0.5) == pytest.approx(expected, rel=1e-14, abs=0)
-
-
-@pytest.mark.parametrize("alpha", [1e100, 1e200, 1e300])
-def test_huge_entries_always_fire(alpha):
-    fired, opposite, silent = kernels.gate_masses(alpha, -INF, INF, 1.0, 0.1, 0.25)
-    assert (fired, opposite, silent) == (pytest.approx(1, rel=1e-14, abs=0), 0, 0)
 
 
 @pytest.mark.parametrize("scale", [1e-5, 1e-16, 2e-17])

@@ -333,3 +333,12 @@ def test_a_search_that_draws_every_error_to_the_end_finds_the_same_design(monkey
     assert len(scores) == len({design for *_, design, _ in scores}) > 20
     assert found[0].parameters.design == found[1].parameters.design
     assert found[0].predicted_error == found[1].predicted_error
+
+
+def test_levels_that_all_select_are_certified():
+    # The theorem at 900 features once failed here: no level of it keeps every test.
+    inputs = PublicInputs(3 * 10**16, 900, 5, 0.25, 1.0, 1e-6, 0.1, 1.0)
+    parameters = theorem_parameters(inputs)
+    assert all(level.selection_scale is not None for level in parameters.schedule.levels)
+    guarantee = certify(parameters, private=False, exact_statistic=True)
+    assert 0 < guarantee.numerical_delta < guarantee.delta / 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 
@@ -16,9 +15,7 @@ from hushcov.paper.samplers import binomial, select_largest
 from statistics_helpers import (
     FALSE_ALARM,
     binomial_p_value,
-    disagreements,
     normal_p_value,
-    short_and_long,
 )
 
 DRAWS = 40_000
@@ -126,9 +123,6 @@ class Exponentials:
         points = -np.log(high + generator.random(len(groups)) * (low - high)) / self.rates[groups]
         return points, points
 
-    def draw_all(self, generator, groups, runs):
-        return generator.exponential(1 / self.rates[groups], (runs, len(groups)))
-
 
 @dataclass(frozen=True)
 class Uniforms:
@@ -154,22 +148,6 @@ class Uniforms:
         points = low + generator.random(len(groups)) * (high - low)
         return points, points
 
-    def draw_all(self, generator, groups, runs):
-        return self.starts[groups] + self.width * generator.random((runs, len(groups)))
-
-
-SETTINGS = {
-    "exponential": (Exponentials(np.array([1.0, 1.5, 2.0, 4.0])), [30, 50, 20, 60], 40),
-    "nearly all kept": (Exponentials(np.array([1.0, 3.0])), [40, 60], 97),
-    "nearly none kept": (Exponentials(np.array([2.0, 1.0, 1.0])), [60, 0, 40], 3),
-    "uniform, one group out of reach": (
-        Uniforms(np.array([2.0, 1.6, 1.5, 0.0])),
-        [20, 50, 30, 40],
-        35,
-    ),
-}
-RUNS = 700
-
 
 def counts_of(selection, n_groups):
     total = np.zeros(n_groups, dtype=np.int64)
@@ -177,52 +155,6 @@ def counts_of(selection, n_groups):
         np.add.at(total, band.groups, band.counts)
     np.add.at(total, selection.single_groups, 1)
     return total
-
-
-@functools.cache
-def by_splitting(name, few):
-    family, counts, quota = SETTINGS[name]
-    counts = np.array(counts)
-    generator = np.random.default_rng(1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(samplers, "FEW_POINTS", few)
-        selections = (select_largest(generator, counts, quota, family) for _ in range(RUNS))
-        return np.stack([counts_of(selection, len(counts)) for selection in selections])
-
-
-def by_sorting(family, counts, quota):
-    groups = np.repeat(np.arange(len(counts)), counts)
-    points = family.draw_all(np.random.default_rng(2), groups, 4 * RUNS)
-    best = groups[np.argsort(-points, axis=1)[:, :quota]]
-    return np.stack([np.sum(best == group, axis=1) for group in range(len(counts))], axis=1)
-
-
-@short_and_long("few", 4, samplers.FEW_POINTS)
-@pytest.mark.parametrize("name", SETTINGS)
-def test_has_the_law_of_sorting(name, few):
-    """Jointly over groups; few = 4 forces real splits. False-alarm rate 1e-6 per test."""
-    counts = by_splitting(name, few)
-    assert (counts.sum(axis=1) == SETTINGS[name][2]).all()
-    assert disagreements(counts, by_sorting(*SETTINGS[name])) == []
-
-
-def test_a_wrong_rate_or_quota_is_noticed():
-    """The same comparison, with one rate in four off by a tenth, and the quota by a twentieth."""
-    drawn = by_splitting("exponential", 4)
-    family, counts, quota = SETTINGS["exponential"]
-    wrong = Exponentials(family.rates * np.array([1.0, 0.9, 1.0, 1.0]))
-    assert disagreements(drawn, by_sorting(wrong, counts, quota))
-    assert disagreements(drawn, by_sorting(family, counts, quota + 2))
-
-
-def test_groups_drawn_independently_are_noticed():
-    """Shuffling each group over the runs keeps all marginals; only the joint law is wrong."""
-    counts = by_splitting("exponential", 4)
-    generator = np.random.default_rng(3)
-    shuffled = np.stack([generator.permutation(column) for column in counts.T], axis=1)
-    found = disagreements(shuffled, by_sorting(*SETTINGS["exponential"]))
-    assert "covariances" in found
-    assert "marginals" not in found
 
 
 def asymptotic_law(family, counts, quota):
@@ -266,8 +198,7 @@ def test_huge_counts_fill_the_quota_exactly_and_have_the_right_means():
 @pytest.mark.parametrize("few", [1, samplers.FEW_POINTS])
 def test_quota_at_its_ends(few, monkeypatch):
     monkeypatch.setattr(samplers, "FEW_POINTS", few)
-    family, counts, _ = SETTINGS["exponential"]
-    counts = np.array(counts)
+    family, counts = Exponentials(np.array([1.0, 1.5, 2.0, 4.0])), np.array([30, 50, 20, 60])
     nothing = select_largest(np.random.default_rng(0), counts, 0, family)
     assert counts_of(nothing, 4).tolist() == [0, 0, 0, 0]
     everything = select_largest(np.random.default_rng(0), counts, int(counts.sum()), family)

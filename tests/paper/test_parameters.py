@@ -6,7 +6,6 @@ import json
 import math
 from pathlib import Path
 
-import mpmath as mp
 import numpy as np
 import pytest
 
@@ -78,40 +77,6 @@ def test_the_named_n_is_the_first_that_passes(case, condition):
     at, before = (parameters_for(**{**inputs, "n_records": n}) for n in (named, named - 1))
     assert getattr(at, condition)
     assert not getattr(before, condition)
-
-
-def exact_counts(inputs):
-    """m, p, M and s in 80 digits, straight from Section 3."""
-    with mp.workdps(80):
-        d, k = inputs["n_features"], inputs["row_sparsity"]
-        alpha, beta = mp.mpf(inputs["target_error"]), mp.mpf(inputs["failure_probability"])
-        sigma = mp.mpf(inputs["scale"])
-        levels = int(mp.ceil(mp.log(512 * k / alpha, 2)))
-        H = mp.log(80 * d * levels / beta)
-        rho = 4096 * levels * k * H / (alpha**2 * sigma**4)
-        t = [alpha * sigma**2 / (256 * k) * 2**ell for ell in range(levels)]
-        m = [int(mp.ceil(rho * x**2)) for x in t]
-        p = [rho * x**2 / count for x, count in zip(t, m, strict=True)]
-        M = [d * (d + 1) // 2 * count for count in m]
-        s = [
-            min(size, int(mp.ceil(64 * (d * rho * min(k * x**2, sigma**4) + H))))
-            for x, size in zip(t, M, strict=True)
-        ]
-        return m, [(float(x), float(1 - x)) for x in p], M, s
-
-
-@pytest.mark.parametrize("inputs", [*map(golden_inputs, CASES), *EXTREMES], ids=str)
-def test_counts_are_exact_python_integers(inputs):
-    parameters = parameters_for(**inputs)
-    m, p, M, s = exact_counts(inputs)
-    assert parameters.repetitions == tuple(m)
-    assert parameters.candidates == tuple(M)
-    assert parameters.quotas == tuple(s)
-    assert parameters.total_quota == sum(s)
-    assert all(type(x) is int for x in (*parameters.repetitions, *parameters.quotas))
-    assert type(parameters.total_quota) is int
-    # Correctly rounded, and 1 - p without cancellation.
-    assert list(zip(parameters.activations, parameters.inactivations, strict=True)) == p
 
 
 @pytest.mark.parametrize("inputs", EXTREMES, ids=str)

@@ -113,31 +113,6 @@ def ignores_selection(statistic, schedule, generator):
     return sample_literal(statistic, everything, generator)
 
 
-def draws_gates_independently_of_the_band(statistic, schedule, generator):
-    """Selects rightly, then gives each kept test a fresh threshold for its gate."""
-    rows = []
-    for ell, level in enumerate(schedule.levels):
-        entry = np.repeat(np.arange(len(statistic)), level.repetitions)
-        tau = generator.uniform(1, 2, len(entry)) * 2.0**ell
-        active = generator.random(len(entry)) < level.activation
-        kept = np.flatnonzero(active)
-        if level.selection_scale is not None:
-            noise = generator.laplace(scale=level.selection_scale, size=len(entry))
-            score = np.where(active, np.abs(statistic[entry]) / tau - 1, -2.0) + noise
-            best = np.argsort(-score)[: level.quota]
-            kept = best[active[best]]
-        fresh = generator.uniform(1, 2, len(kept)) * 2.0**ell
-        z = np.clip(
-            generator.normal(scale=schedule.gate_noise, size=len(kept)),
-            -schedule.gate_clip,
-            schedule.gate_clip,
-        )
-        value = statistic[entry[kept]] / fresh + z
-        gate = (value > 1).astype(np.int64) - (value < -1)
-        rows.append(np.bincount(entry[kept], gate, minlength=len(statistic)).astype(np.int64))
-    return np.stack(rows)
-
-
 def uses_a_selection_scale_ten_percent_off(statistic, schedule, generator):
     wrong = on_selecting_levels(schedule, selection_scale=lambda lv: 1.1 * lv.selection_scale)
     return sample_literal(statistic, wrong, generator)
@@ -160,7 +135,6 @@ def ignores_activation(statistic, schedule, generator):
 
 WRONG_SAMPLERS = [
     pytest.param(ignores_selection, marks=pytest.mark.slow),
-    pytest.param(draws_gates_independently_of_the_band, marks=pytest.mark.slow),
     pytest.param(uses_a_selection_scale_ten_percent_off, marks=pytest.mark.slow),
     pytest.param(keeps_three_percent_too_many, marks=pytest.mark.slow),
     *(uses_a_gate_noise_ten_percent_off, ignores_activation),
@@ -222,16 +196,6 @@ def test_changing_the_signs_changes_the_signs(name):
     np.testing.assert_array_equal(counts[:, ~zero], -mirrored[:, ~zero])
     np.testing.assert_array_equal(np.abs(counts[:, zero]), np.abs(mirrored[:, zero]))
     assert counts.any()
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_the_order_of_the_entries_does_not_matter(name):
-    """Entries are processed by size, so permuting them permutes the answer, bit for bit."""
-    distinct = STATISTIC + np.array([0, 0, 0, 0, 0, 0.01, 0, 0, 0, 0])
-    permutation = np.random.default_rng(4).permutation(10)
-    counts = sample_exact(distinct, SCHEDULES[name], np.random.default_rng(5))
-    permuted = sample_exact(distinct[permutation], SCHEDULES[name], np.random.default_rng(5))
-    np.testing.assert_array_equal(counts[:, permutation], permuted)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -383,14 +347,6 @@ def test_gumbel_samplers_have_the_literal_law(sampler, name, few, runs, monkeypa
     draw_singly(monkeypatch, few)
     drawn = sample(sampler, GUMBEL[name], runs, seed=11)
     assert disagreements(drawn, gumbel_draws(name, runs)) == []
-
-
-@short_and_long("runs", GUMBEL_RUNS, LONG)
-def test_transcript_with_laplace_noise_has_the_literal_law(runs, monkeypatch):
-    monkeypatch.setattr(samplers, "FEW_POINTS", 16)
-    drawn = sample(gates_of_transcript, SCHEDULES[MAIN], runs, seed=13)
-    literal = sample(sample_literal, SCHEDULES[MAIN], 10 * runs, seed=14)
-    assert disagreements(drawn, literal) == []
 
 
 @pytest.mark.slow

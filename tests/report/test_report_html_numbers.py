@@ -173,7 +173,7 @@ def test_errors_at_other_numbers_of_records_change_as_the_planner_predicts():
     spent = math.hypot(*(event.mu for part in before for event in part.events))
 
     def predicted(n):
-        return forecast(replace(estimator.public_inputs(n, 6), before=spent), "gaussian")
+        return forecast(replace(estimator._public_inputs(n, 6), before=spent), "gaussian")
 
     here = predicted(4_000).typical_error
     rows = list(zip(found.records, found.errors, found.limits, strict=True))

@@ -14,14 +14,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
-from hushcov import Codebook, GaussianCovariance, read_codebook
+from hushcov import Codebook, read_codebook
 from hushcov.exceptions import (
     DataError,
     DataTypeError,
     ParameterError,
-    SeededNoiseWarning,
 )
-from hushcov.tables import formats, text
+from hushcov.tables import formats
 from hushcov.tables.cells import MISSING_CODES, PLAIN, FieldReader
 from hushcov.tables.codebook import CodebookColumn, read_values, written_values
 from hushcov.tables.sources import open_records
@@ -216,46 +215,6 @@ FIELDS += [
 ]
 
 
-@pytest.mark.parametrize("odd", [b"typo", b"\xff", b"true", b'"1,5"'])
-def test_an_odd_field_changes_no_other(tmp_path, monkeypatch, odd):
-    """Whatever the blocks are: those with such a field are read in another way."""
-    monkeypatch.setattr(text, "BLOCK_BYTES", 64)
-    path = tmp_path / "x.csv"
-    fields = [field.encode() for field in FIELDS] + [b"3"] * 30
-    found = []
-    for first in (b"1", odd):
-        lines = [b"3,1\n"] * 30 + [b"%b,1\n" % first] + [b"%b,1\n" % field for field in fields]
-        path.write_bytes(b"a,b\n" + b"".join(lines))
-        found.append(rows_of(open_records(path).with_gaps())[:, 0])
-    assert np.array_equal(np.delete(found[0], 30), np.delete(found[1], 30), equal_nan=True)
-    by_value = [PLAIN.value(field) for field in FIELDS]
-    by_value = np.where(np.isinf(by_value), np.nan, by_value)
-    assert np.array_equal(found[0][31 : 31 + len(FIELDS)], by_value, equal_nan=True)
-
-
-def test_an_odd_field_changes_no_spelling_of_a_codebook(tmp_path):
-    """Fields that are numbers or nulls for pyarrow, and words for the codebook."""
-    path = tmp_path / "x.csv"
-    fields = ["None", "NA", ".", "nan", "inf", "-Infinity", "1", "0"]
-    book = Codebook((CodebookColumn("a", "binary", synonyms=dict.fromkeys(fields[:6], "no")),))
-    found = []
-    for first in ("1", "yes"):
-        lines = [f"{field},1\n" for field in (first, *fields)]
-        path.write_text("a,b\n" + "".join(lines))
-        found.append(rows_of(open_records(path, codebook=book).with_gaps())[:, 0])
-    assert found[0].tolist() == found[1].tolist() == [1, *[0] * 6, 1, 0]
-
-
-@pytest.mark.parametrize("field", ["nan", "-nan", "NaN(1)", "+nan", "inf", "1e999", "nan(-)"])
-def test_an_odd_field_decides_about_no_refusal_of_another(tmp_path, field):
-    path = tmp_path / "x.csv"
-    found = []
-    for first in ("1", "true"):
-        path.write_text(f"a,b\n{first},1\n{field},1\n2,1\n")
-        found.append(rows_of(open_records(path).with_gaps(strict=True))[:, 0].tolist())
-    assert np.array_equal(*found, equal_nan=True)
-
-
 def test_odd_fields_do_not_decide_how_often_a_file_is_read(tmp_path, monkeypatch):
     path, reads = tmp_path / "x.csv", []
     for name in ("first_fields", "read_blocks"):
@@ -287,55 +246,9 @@ def test_text_of_arrow_is_read_as_one_value_after_the_other():
         assert np.array_equal(found, slow, equal_nan=True)
 
 
-def typos(n=4000, seed=0):
-    """Return normal records as text, with a typo near the end."""
-    rows = np.random.default_rng(seed).normal(size=(n, 3)).round(3)
-    frame = pd.DataFrame(rows, columns=list("abc"))
-    return frame, frame.astype(object).astype({"a": str}).astype({"a": object})
-
-
-TYPOS = {
-    "csv": lambda frame, folder: _written(frame, folder / "x.csv"),
-    "objects": lambda frame, _: frame,
-    "array": lambda frame, _: frame.to_numpy(),
-    "dask": lambda frame, _: dask.array.from_array(frame.to_numpy(), chunks=(1000, 3)),
-    "codebook": lambda frame, _: open_records(
-        frame, codebook=Codebook((CodebookColumn("a"), CodebookColumn("b")))
-    ),
-    "parquet": lambda frame, folder: open_records(
-        _parquet(frame, folder / "x.parquet"), codebook=Codebook((CodebookColumn("a"),))
-    ),
-}
-
-
 def _written(frame, path):
     frame.to_csv(path, index=False)
     return path
-
-
-def _parquet(frame, path):
-    frame.astype({"a": "str", "b": float, "c": float}).to_parquet(path)
-    return path
-
-
-def seeded(est, X):
-    with pytest.warns(SeededNoiseWarning):
-        return est.fit(X).release_.integers
-
-
-@pytest.mark.parametrize("way", TYPOS.values(), ids=TYPOS)
-def test_a_typo_neither_fails_a_fit_nor_changes_others(tmp_path, monkeypatch, way):
-    monkeypatch.setattr(text, "BLOCK_BYTES", 2**12)
-    plain, words = typos()
-    words.loc[3900, "a"] = "12,5 kg"
-    known = {"epsilon": 5.0, "delta": 1e-6, "assume_centered": True, "feature_scale": 1.0}
-    est = GaussianCovariance(**known, random_state=1)
-    plain.loc[3900, "a"] = np.nan
-    found = [seeded(est, X) for X in (way(words, tmp_path), plain)]
-    assert np.array_equal(*found)
-    strict = GaussianCovariance(**known, on_invalid="raise")
-    with pytest.raises(DataError, match=r"no numbers in column 'a'|dtype object"):
-        strict.fit(way(words, tmp_path))
 
 
 def test_text_is_refused_before_a_charge(tmp_path):

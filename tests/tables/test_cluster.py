@@ -21,7 +21,7 @@ import pytest
 from dask.callbacks import Callback
 from pyarrow import csv, ipc, parquet
 
-from hushcov import GaussianCovariance, PrivateSparseCovariance
+from hushcov import GaussianCovariance
 from hushcov.exceptions import CapacityError, DataError, SeededNoiseWarning
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records.base import (
@@ -170,19 +170,6 @@ def test_files_with_gaps(tmp_path, cut_files):
 def seeded(estimator, data):
     with pytest.warns(SeededNoiseWarning):
         return estimator.set_params(random_state=5).fit(data)
-
-
-@pytest.mark.parametrize("centred", [False, True])
-@pytest.mark.parametrize("mechanism", ["gaussian", "screened"])
-def test_fits_equal_fits_from_memory(centred, mechanism):
-    rows = np.random.default_rng(3).standard_normal((3_001, 8))
-    known = {"epsilon": 1.0, "delta": 1e-6, "row_sparsity": 2, "mechanism": mechanism}
-    make = partial(PrivateSparseCovariance, **known, assume_centered=centred)
-    memory = seeded(make(), rows)
-    elsewhere = seeded(make(), cut(rows, (1, 999, 1_000, 1_001)))
-    np.testing.assert_array_equal(elsewhere.release_.integers, memory.release_.integers)
-    np.testing.assert_array_equal(elsewhere.covariance_, memory.covariance_)
-    assert elsewhere.n_features_in_ == 8
 
 
 @pytest.mark.parametrize(

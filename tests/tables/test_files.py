@@ -8,7 +8,6 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
-import dask
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -30,7 +29,6 @@ from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.counts import signed_octaves
 from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables import files
-from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords, read_header
 from hushcov.tables.formats import GroupReader
 from hushcov.tables.progress import WatchedRecords
@@ -153,16 +151,6 @@ def test_integers_booleans_decimals_and_short_floats(tmp_path, suffix):
     ).T
     found = rows_of(open_records(write(tmp_path / f"x.{suffix}", table)))
     np.testing.assert_array_equal(found, expected)
-
-
-def test_integers_may_be_followed_by_fractions_in_text(tmp_path):
-    """The first megabyte, from which types are guessed, has integers alone."""
-    path = tmp_path / "late.csv"
-    path.write_text("a,b\n" + "1,22\n" * 250_000 + "0.5,0.25\n")
-    records = open_records(path)
-    assert records.n_records == 250_001
-    *_, last = records._blocks()
-    assert last[-1].tolist() == [0.5, 0.25]
 
 
 @every_format
@@ -377,18 +365,6 @@ def test_files_that_are_named_are_named(folder, suffix):
         open_records([path, folder / f"nobody.{suffix}"])
 
 
-@every_suffix
-def test_files_that_are_not_named_are_read_here_and_by_workers(folder, suffix):
-    records = open_records(folder)
-    travelled = pickle.loads(pickle.dumps(records))
-    with dask.config.set(scheduler="threads", num_workers=1):
-        elsewhere = DaskRecords(records).map_sum(_moments)
-    for found in (records.map_sum(_moments), travelled.map_sum(_moments), elsewhere):
-        assert found[0] == 80
-    write_frame(folder / f"{PERSON}.{suffix}", pd.DataFrame(ROWS[:7], columns=FOUND_NAMES))
-    assert "one of the files" in refused_alone(lambda: travelled.map_sum(_moments))
-
-
 def _moments(block):
     return np.array([len(block)])
 
@@ -404,19 +380,6 @@ def test_a_typo_is_missing_and_a_column_of_text_has_a_cure(folder, suffix):
     words = refused_alone(lambda: open_records(folder))
     assert words.index("--codebook FILE.csv") < words.index("columns=[")
     assert "such as typos, count as missing" in words
-
-
-def test_a_typo_in_a_frame_is_missing_and_text_is_refused():
-    table = pd.DataFrame(ROWS, columns=FOUND_NAMES).astype({"pulse": object})
-    table.loc[3, "pulse"] = "72bpm"
-    rows = rows_of(open_records(table).with_gaps())
-    assert np.argwhere(np.isnan(rows)).tolist() == [[3, FOUND_NAMES.index("pulse")]]
-    for kind in (object, "string"):
-        words = refused_alone(
-            lambda kind=kind: open_records(table.assign(pulse="x").astype({"pulse": kind}))
-        )
-        assert "a codebook" in words
-        assert "pandas.to_numeric" in words
 
 
 # Groups of rows of Parquet files, column by column

@@ -18,7 +18,6 @@ import scipy.sparse
 import torch
 from pyarrow import feather, parquet
 
-from hushcov import GaussianCovariance, Ledger
 from hushcov.exceptions import DataError, DataTypeError, ParameterError
 from hushcov.kernel.grids import IntegerGrid
 from hushcov.kernel.records.base import CompleteRecords, ScaledRecords
@@ -276,18 +275,6 @@ def test_all_columns_that_are_no_numbers_are_named_with_the_cure(frame):
     )  # pandas 3, 2
 
 
-def test_nothing_is_charged_for_them(tmp_path):
-    ledger = Ledger(tmp_path / "ledger.db")
-    ledger.open_dataset("people", 2.0, 1e-5)
-    estimator = GaussianCovariance(
-        epsilon=1.0, delta=1e-6, row_sparsity=1, ledger=ledger, dataset="people"
-    )
-    for frame in (PANDAS, POLARS, POLARS.select(pl.lit(None, pl.Float64).alias("a"), "age")):
-        estimator.set_params(drop_nulls=False)
-        refusal(lambda table=frame: estimator.fit(table))
-    assert ledger.history("people") == ()
-
-
 @pytest.mark.parametrize("name", ["pandas", "polars"])
 def test_numbers_of_every_kind_are_taken(name):
     frame = FRAMES[name]
@@ -405,28 +392,6 @@ def test_infinite_values_are_missing_unless_they_are_an_error(door, tmp_path, ba
     assert sums(CompleteRecords(records.with_gaps())) == [3, 5]
     with pytest.raises(DataError, match=r"infinite.* make these values empty"):
         sums(CompleteRecords(records.with_gaps(strict=True)))
-
-
-@every_door
-def test_neighbours_have_one_size_and_differ_in_one_pair(door, tmp_path):
-    """A record that loses a value adds nothing, and is counted as before."""
-    (tmp_path / "0").mkdir()
-    (tmp_path / "1").mkdir()
-    rng = np.random.default_rng(1)
-    rows = rng.integers(-9, 9, (12, 2)).astype(np.float64)
-    other = rows.copy()
-    other[4, 0] = NAN
-    whole, missing = (
-        open_records(door(X, tmp_path / name)).with_gaps()
-        for name, X in (("0", rows), ("1", other))
-    )
-    assert whole.n_records == missing.n_records == 12
-    grid = IntegerGrid.for_records(20.0, 12)
-    first, second = (second_moments(CompleteRecords(records), grid) for records in (whole, missing))
-    lost = second_moments(ArrayRecords(rows[4:5]), grid).gram
-    np.testing.assert_array_equal(first.gram - second.gram, lost)
-    assert lost.any()
-    assert first.n_records == second.n_records == 12
 
 
 def test_a_masked_array_is_refused_with_a_cure_that_works():

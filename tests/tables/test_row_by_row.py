@@ -31,7 +31,7 @@ from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import Records, layers_of
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.transforms import Transform, Transforms
-from hushcov.tables import cluster
+from hushcov.tables import cluster, text
 from hushcov.tables.codebook import CodebookColumn, CodedRecords
 from hushcov.tables.sources import open_records
 from hushcov.tables.units import split_columns, units_of, weighted
@@ -309,6 +309,43 @@ def test_numbers_of_a_type(reader, odd, tmp_path):
     if reader.endswith("parquet") and accepted:
         public = np.zeros(2), np.full(2, 5.0), np.ones(2)
         check(lambda rows: CompactRecords(read(rows), *public), VALUES, odd)
+
+
+WRITTEN = [
+    "typo",
+    "\xff",
+    "true",
+    '"1,5"',
+    '"1\n2"',
+    "nan(-)",
+    "1e999",
+    "None",
+    "-Infinity",
+    "5e",
+    "1_0",
+]
+WRITTEN_BOOKS = {
+    "numbers": None,
+    "yes and no": Codebook((CodebookColumn("c", "binary", synonyms={"None": "no", "nan": "no"}),)),
+}
+
+
+@pytest.mark.parametrize("block_bytes", [16, 2**20])
+@pytest.mark.parametrize("book", WRITTEN_BOOKS)
+@pytest.mark.parametrize("odd", WRITTEN)
+def test_fields_of_text_files(odd, book, block_bytes, tmp_path, monkeypatch):
+    """A block with a field that pyarrow does not read as a number is read in another way."""
+    monkeypatch.setattr(text, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(text, "BLOCK_BYTES_OF_COLUMN", 0)
+
+    def read(rows):
+        lines = (f"{cell},{value},\xff" for cell, value in rows)
+        path = tmp_path / "t.csv"
+        path.write_bytes("\n".join(["c,x,note", *lines, ""]).encode("latin-1"))
+        return open_records(path, columns=["c", "x"], codebook=WRITTEN_BOOKS[book])
+
+    fields = ["1", "+0", "1.", " 0 ", "", "nan", "None", "TRUE", "0", "1", "1e0"]
+    assert check(read, fields, odd)
 
 
 # Views. The first column says whose a row is, from 1 on, and all views leave it as it is.

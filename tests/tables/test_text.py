@@ -19,7 +19,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
-from hushcov import GaussianCovariance
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
 from hushcov.tables import text as text_files
 from hushcov.tables.files import OTHER, TEXT, TRUTH, read_header
@@ -151,18 +150,6 @@ def test_nulls_of_one_column_are_records(tmp_path, write, place):
     np.testing.assert_array_equal(rows_of(records), expected)
     message = refusal(lambda: rows_of(open_records(tmp_path / "x.csv")))
     assert "'a' has nulls" in message
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_blank_lines_of_many_blocks_are_counted_and_read(text, end):
-    """Three blocks of pyarrow's, with blank lines at all their ends."""
-    rng = np.random.default_rng(3)
-    column = [NAN if blank else float(i) for i, blank in enumerate(rng.random(700_000) < 0.5)]
-    content = end.join(["a", *("" if np.isnan(x) else str(x) for x in column), ""])
-    records = open_records(text(content)).with_gaps()
-    assert records.n_records == 700_000
-    found = np.concatenate(list(records._blocks()))[:, 0]
-    np.testing.assert_array_equal(found, column)
 
 
 def test_one_column_must_end_with_a_line(text):
@@ -323,38 +310,6 @@ def test_records_are_those_of_csv_at_all_sizes_of_blocks(tmp_path, block_bytes, 
     assert outcomes[False] > cases / 2
 
 
-@pytest.mark.filterwarnings("ignore::hushcov.exceptions.SeededNoiseWarning")
-@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.tsv"])
-def test_a_long_note_that_is_not_used_changes_nothing(tmp_path, block_bytes, name):
-    """It was 20,000 records, and one with a quoted note made them 44,146 to 55,602."""
-    rng = np.random.default_rng(5)
-    X, sign = rng.normal(size=(400, 2)).round(3), "\t" if name.endswith("tsv") else ","
-
-    def written(note):
-        lines = [sign.join(["a", "note", "b"])]
-        lines += [
-            sign.join([str(a), note if i == 200 else "", str(b)]) for i, (a, b) in enumerate(X)
-        ]
-        content = "".join(line + "\r\n" for line in lines).encode()
-        (tmp_path / name).write_bytes(gzip.compress(content) if "gz" in name else content)
-        return tmp_path / name
-
-    def released(path):
-        model = GaussianCovariance(epsilon=10, delta=1e-6, feature_scale=1.0, random_state=1)
-        return model.fit(open_records(path, columns=["a", "b"])).covariance_
-
-    expected = released(written(""))
-    for size in (64, 700, 2**20):
-        block_bytes(size)
-        path = written(NOTE)
-        assert open_records(path, columns=["b"]).n_records == 400
-        assert read_rows(path, columns=["a", "b"]) == X.tolist()
-        np.testing.assert_array_equal(released(path), expected)
-    path = written(NOTE[:-1] + "7,1,1\n" * 200_000 + '"')  # longer than a block of usual size
-    assert read_rows(path, columns=["a", "b"]) == X.tolist()
-    np.testing.assert_array_equal(released(path), expected)
-
-
 @pytest.mark.parametrize("mark", ['"secret', '"secret,1', '"secret"x', '"', 'x,"secret'])
 @pytest.mark.parametrize("others", ["y", '"y"', '"y\nz"'])
 def test_quotation_marks_that_are_not_closed_are_refused(tmp_path, mark, others):
@@ -380,29 +335,6 @@ def test_features_identifiers_and_weights_are_of_the_same_rows(tmp_path, block_b
         assert next(iter(records._blocks()))[:, 0].tolist() == list(range(120))
         _, weights, _ = split_columns(records, "w", what="sample_weight")
         assert weights().tolist() == list(range(120))
-
-
-@pytest.mark.parametrize("place", [0, 1_500])
-def test_what_a_column_holds_does_not_depend_on_blocks(tmp_path, block_bytes, place):
-    """Words for truth, and values that are none of numbers, may be anywhere in the file."""
-    path = tmp_path / "x.csv"
-
-    def written(value):
-        lines = [f"{value if i == place else i % 2},{i}\n" for i in range(2_000)]
-        path.write_text("true a,b\n" + "".join(lines))
-        return path
-
-    expected = [[i % 2 if i != place else 1, i] for i in range(2_000)]
-    for size in (64, 2_000, 2**20):
-        block_bytes(size)
-        assert read_rows(written("true")) == expected
-        assert read_rows(written("1.0")) == expected
-        (tmp_path / "y.csv").write_text("a,note\ntrue,1\n1,f\n0,f")  # the last is a letter
-        assert read_rows(tmp_path / "y.csv", columns=["a"]) == [[1], [1], [0]]
-        for value in ("secret", "true x", "2024-01-31", "fals", '"1\n2"', "na", " . ", "-inf"):
-            rows = rows_of(open_records(written(value)).with_gaps())
-            assert np.argwhere(np.isnan(rows)).tolist() == [[place, 0]]
-            assert np.delete(rows, place, axis=0).tolist() == np.delete(expected, place, 0).tolist()
 
 
 def test_values_of_columns_that_are_not_used_are_not_looked_at(tmp_path, block_bytes):

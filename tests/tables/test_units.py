@@ -46,16 +46,6 @@ def test_no_unit_has_more_rows_than_allowed_and_order_does_not_matter(seed):
     assert len(found) == sum(min(most, count) for count in own.values())
 
 
-def test_another_unit_changes_no_row_of_the_others():
-    rng = np.random.default_rng(3)
-    X, ids = rng.normal(size=(60, 3)), np.repeat(np.arange(12), 5)
-    rows = set(map(tuple, rows_of(units_of(ids, 60).bounded(ArrayRecords(X), 3))))
-    Y = X.copy()
-    Y[ids == 4] = rng.normal(size=(5, 3))
-    others = set(map(tuple, rows_of(units_of(ids, 60).bounded(ArrayRecords(Y), 3))))
-    assert len(rows - others) == len(others - rows) == 3
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_means_are_those_of_a_dictionary_in_any_order(seed):
     rng, X, ids = draw(seed)

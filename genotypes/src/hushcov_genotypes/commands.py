@@ -15,7 +15,7 @@ from rich.console import Console
 from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import counted, memory, number
-from hushcov.cli.files import output_folder, read_signing_key
+from hushcov.cli.files import output_folder
 from hushcov.cli.fitting import (
     Job,
     Settled,
@@ -38,8 +38,8 @@ from hushcov.cli.output import (
 from hushcov.exceptions import ParameterError
 from hushcov.fit import Caution
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, is_counted
-from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.options import ALLOWED, shared_by
+from hushcov.promise import promise_words
 from hushcov.release import Making
 from hushcov.tables.sources import DeclaredRecords
 from hushcov_genotypes.estimator import CountedGenotypes, GenotypeCovariance
@@ -104,7 +104,7 @@ class GenotypeJob(Job):
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
         assert self.opened is not None
-        self.estimator.fit_counted(self.opened, records)
+        self.estimator._fit_counted(self.opened, records)
 
 
 def prepare(
@@ -117,29 +117,28 @@ def prepare(
     known = {name: options[name] for name in KNOWN if options[name] is not None}
     known |= {name: options[name] for name in shared_by(GenotypeCovariance)}
     known |= {ALLOWED[each]: "warn" for each in options["allow"]}
-    if isinstance(known.get("bandwidth"), str):
+    if str(known.get("bandwidth")).endswith(BASE_PAIRS):
         known["window_bp"] = int(known.pop("bandwidth").removesuffix(BASE_PAIRS))
     if "frequencies" in known:
         known["frequencies"] = _read_frequencies(known["frequencies"])
     estimator, file = GenotypeCovariance(**known), options["file"]
-    key, folder = read_signing_key(options["sign"]), output_folder(file, options["output"])
+    folder = output_folder(file, options["output"])
     counts, guess = is_counted(estimator.neighbours), options["n_records"]
     check_count(counts=counts, n_records=guess, dry_run=options["dry_run"])
     records = estimator.open(file)
     check_size(file, records, None if counts else guess)
     if options["dry_run"] and counts:
-        plan, found = estimator.fit_plan(guess, records.n_features), None
+        plan, found = estimator._fit_plan(guess, records.n_features), None
     else:
         if counts:
             say_count(out or console(), estimator.counting)
         with quiet():
-            found = estimator.count(records)
+            found = estimator._count(records)
         plan = found.plan
     # The exact number of records goes no further, unless it is public.
     size = plan.inputs
     sized = DeclaredRecords(size.n_records, size.n_features, records.feature_names)
-    about: dict[str, Any] = {"key": key, "tables": options["tables"], "about": counts}
-    source = Source(file, folder, sized, known_mean=True, **about)
+    source = Source(file, folder, sized, known_mean=True, about=counts)
     return GenotypeJob(source, estimator, plan, opened=found)
 
 
@@ -179,7 +178,7 @@ def plan(
             raise click.UsageError(f"{option} means nothing with --mechanism {NAME}: leave it out.")
     known["neighbours"] = known["neighbours"] or ONE_REPLACED.relation
     estimator = GenotypeCovariance(**known)
-    plans = [estimator.fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
+    plans = [estimator._fit_plan(n, n_features) for n in sorted(set(n_records or _RECORDS))]
     if as_json:
         echo_json({"mechanism": NAME, "plans": [plan.expected() for plan in plans]})
         return

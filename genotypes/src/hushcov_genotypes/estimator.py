@@ -109,7 +109,6 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
 
     # What other estimators may choose.
     row_sparsity: ClassVar[None] = None  # type: ignore[misc]
-    store_precision: ClassVar[bool] = False  # type: ignore[misc]
     assume_centered: ClassVar[bool] = True  # type: ignore[misc]
     device: ClassVar[None] = None  # type: ignore[misc]
 
@@ -136,12 +135,12 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         with self._fresh(X):
             return self._run(self._counted(X), progress)
 
-    def count(self, X: Any) -> CountedGenotypes:
+    def _count(self, X: Any) -> CountedGenotypes:
         """Do the first half of `fit`: charge and release the number of records, if need be."""
         with self._fresh(X):
             return self._counted(X)
 
-    def fit_counted(
+    def _fit_counted(
         self, counted: CountedGenotypes, progress: Callable[[int], object] | None = None
     ) -> Self:
         """Do the second half of `fit`, for what `count` returned."""
@@ -155,7 +154,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         records = self.open(X)
         self.counted_: Counted | None = None
         d, found = records.n_features, None
-        plan = self.fit_plan(d if is_counted(self.neighbours) else records.n_records, d)
+        plan = self._fit_plan(d if is_counted(self.neighbours) else records.n_records, d)
         entropy = entropy_source(self.random_state, stacklevel=_CALLER + 1)
         if is_counted(self.neighbours):
             # The plan above refused what cannot be done before anything is charged.
@@ -166,7 +165,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
                 found = counting.number(session, counting.neighbours)
             self.counted_, records = found, records.counted(found.released)
             with paid_count(self):
-                plan = self.fit_plan(found.released, d)
+                plan = self._fit_plan(found.released, d)
         return CountedGenotypes(records, plan, found, entropy, self._fitted())
 
     def open(self, X: Any) -> GenotypeRecords:
@@ -195,7 +194,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
         check_given(self, "epsilon", "delta")
         check_parameters(self)
 
-    def fit_plan(self, n_records: int, n_features: int) -> GenotypeParameters:
+    def _fit_plan(self, n_records: int, n_features: int) -> GenotypeParameters:
         """Settle everything that a fit of this size settles before it reads a record.
 
         Where the number of records is not public, the plan is for a count of so many. With
@@ -290,7 +289,7 @@ class GenotypeCovariance(DeltaOptions, ForecastOptions, CandidateOptions, Privat
     def _run(self, counted: CountedGenotypes, progress: Callable[[int], object] | None) -> Self:
         plan, entropy, before = counted.plan, counted.entropy, counted.counted
         self.plan_ = plan
-        self._heed(*self.cautions(plan), stacklevel=_CALLER + 1)
+        self._enforce_cautions(*self.cautions(plan), stacklevel=_CALLER + 1)
         budget = plan.budget(private=entropy.private)
         # Nothing but a count has been read from the records. Charge first, then release.
         with self._charged(budget.certificate):

@@ -19,7 +19,7 @@ from hushcov_lab.benchmark.work import Benchmark
 from .settings import TINY
 from .tiny import WAIT_AFTER
 
-ROOT = Path(__file__).parents[3]
+TESTS = Path(__file__).parents[1]
 FEW = ("gaussian",)
 TOTAL = len(Benchmark(TINY, FEW).cell_keys())
 SOME = 6  # cells to wait for
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.skipif(
 def start(folder: Path, environment: dict[str, str] | None = None) -> subprocess.Popen:
     command = ("bench", "-o", str(folder), "--workers", "1")
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.lab.benchmark.tiny", *command, "--contenders", ",".join(FEW)],
-        cwd=ROOT,
+        [sys.executable, "-m", "benchmark.tiny", *command, "--contenders", ",".join(FEW)],
+        cwd=TESTS,
         env=os.environ | (environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""The command line with a preset of a few seconds: `python -m tests.lab.benchmark.tiny bench`.
+"""The command line with a preset of a few seconds: `python -m benchmark.tiny bench`.
 
 It draws no figures. If the environment says so it waits after some cells, so that a test stops it
 in the middle however fast or busy the machine is.

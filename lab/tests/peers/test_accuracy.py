@@ -21,7 +21,7 @@ from hushcov import (
 )
 from hushcov.exceptions import BudgetError, CapacityError, ParameterError
 from hushcov.kernel.accounting import BoundedRange, Gaussian, gaussian_epsilon
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 from statistics_helpers import mostly_slow
@@ -131,7 +131,6 @@ def test_separate_improves_on_published_errors(buckets, published):
         delta=1e-6,
         **KNOWN,
         row_norm=1.0,
-        store_precision=False,
         random_state=1,
     ).fit(X)
     assert np.linalg.norm(fitted.covariance_ - X.T @ X / len(X)) < 0.85 * published

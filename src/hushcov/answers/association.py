@@ -10,18 +10,13 @@ import numpy as np
 from hushcov._arrays import FloatArray
 from hushcov._validation import meant
 from hushcov._words import figure, number
+from hushcov.answers.columns import doubts, refuse_unknown, spelt_out
 from hushcov.answers.files import Table
+from hushcov.answers.linear import linear
 from hushcov.answers.names import feature_names, positions
-from hushcov.answers.regression import linear, means_of, regress
+from hushcov.answers.regression import means_of, regress
 from hushcov.answers.tables import Answer
-from hushcov.answers.uncertain import (
-    Uncertain,
-    doubts,
-    refuse_unknown,
-    spelt_out,
-    width_of,
-    with_missing,
-)
+from hushcov.answers.uncertain import Uncertain, width_of, with_missing
 from hushcov.exceptions import ParameterError
 from hushcov.release import Release
 from hushcov.release.view import LEVEL, view
@@ -59,11 +54,11 @@ class Association(Answer):
     notes: tuple[str, ...]
 
     def table(self) -> Table:
-        """A line for each level and column."""
+        """Return a line for each level and column."""
         return self.lines
 
     def page(self) -> AnswerPage:
-        """Differences of means in words and in a table."""
+        """Show differences of means in words and in a table."""
         facts = [("category", self.category), ("other", self.other)]
         if self.explained is not None:
             value, low, high = (f"{number(100 * each, 3)} %" for each in self.explained)

@@ -13,22 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import counted, number
+from hushcov.answers.columns import chosen, doubts, say_left_out, without_references
 from hushcov.answers.files import Table
 from hushcov.answers.names import feature_names
-from hushcov.answers.uncertain import (
-    EntryLaw,
-    check_noise,
-    chosen,
-    doubts,
-    law_of_entries,
-    say_left_out,
-    without_references,
-)
+from hushcov.answers.uncertain import Uncertain, check_noise, with_missing
 from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.postprocess import values_at
 from hushcov.postprocess.bands import mend_dense
 from hushcov.release import Release
+from hushcov.release.coverage import coverage, noise_of
+from hushcov.release.estimate import scales_of
 
 _MOST_NACOV = 50  # features, whose d (d + 1) / 2 entries have a covariance of 1.6 million
 _MOST = 2_000  # features of a whole matrix
@@ -92,6 +88,92 @@ CLIENTS = {
         "skfolio",
     ),
 }
+
+
+@dataclass(frozen=True, eq=False)
+class EntryLaw:
+    """The joint law of the entries of a matrix on and below its diagonal, column by column.
+
+    That is the order of vech, and of lavaan. Errors are those against the population: sampling,
+    and what the release added to it. Covariances are times `part.n`.
+
+    Parameters
+    ----------
+    part : Uncertain
+        The matrix.
+    rows, columns : ndarray
+        Where the entries stand.
+    noise_sd : ndarray
+        Deviation of the error of each entry by itself: its noise, and of a pair that was not
+        released what it may be.
+    shared_sd : ndarray
+        Deviation of each by the one error that all share: what bounds on records took off.
+    """
+
+    part: Uncertain
+    rows: IntArray
+    columns: IntArray
+    noise_sd: FloatArray
+    shared_sd: FloatArray
+
+    @property
+    def released(self) -> BoolArray:
+        """Entries that were released; the others are zero in any sample."""
+        return np.asarray(self.part.known[self.rows, self.columns])
+
+    def sampling(self) -> FloatArray:
+        """Covariance of the entries of records without noise, which lavaan calls Gamma."""
+        S, rows, columns, excess = self.part.covariance, self.rows, self.columns, self.part.excess
+        pairs = S[np.ix_(rows, rows)] * S[np.ix_(columns, columns)]
+        pairs += S[np.ix_(rows, columns)] * S[np.ix_(columns, rows)]
+        own = S[rows, columns]
+        return np.asarray((1 + excess) * pairs + excess * np.multiply.outer(own, own))
+
+    def total(self) -> FloatArray:
+        """Covariance of the entries of this release, which lavaan takes as NACOV."""
+        found, gone = self.sampling(), ~self.released
+        found[gone] = found[:, gone] = 0.0
+        return found + self.added()
+
+    def added(self) -> FloatArray:
+        """Covariance that the release adds to that of sampling."""
+        shared = np.multiply.outer(self.shared_sd, self.shared_sd)
+        return np.asarray(self.part.n * (shared + np.diag(self.noise_sd**2)))
+
+    def variances(self) -> tuple[FloatArray, FloatArray]:
+        """Diagonals of `sampling` and `total`, for matrices of any size."""
+        S, excess, own = self.part.covariance, self.part.excess, self.part.covariance.diagonal()
+        square = S[self.rows, self.columns] ** 2
+        product = own[self.rows] * own[self.columns]
+        sampling = (1 + excess) * (product + square) + excess * square
+        added = self.part.n * (self.noise_sd**2 + self.shared_sd**2)
+        return sampling, np.where(self.released, sampling, 0.0) + added
+
+
+def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
+    """Return the law of the released entries of these features.
+
+    Values are those before any threshold and shrinkage, so that their noise is known. Pairs that
+    were not released are zero: surely where it is public that no others covary, else give or take
+    `missing_sd`.
+
+    Privacy
+    -------
+    Post-processing of the release, covered by its guarantee.
+    """
+    part, known, scale = with_missing(release, features), coverage(release), scales_of(release)
+    columns, rows = np.triu_indices(len(features))
+    places, there = (features[rows], features[columns]), part.known[rows, columns]
+    raw = np.asarray(values_at(release.integers, *places), dtype=np.float64) * release.unit
+    with np.errstate(all="ignore"):
+        kept = known.errors(release, places, raw, release.variances)[1]
+        unit = scale[places[0]] * scale[places[1]] / kept
+        shared = known.shared_errors(places, raw, release.variances) * unit
+        noise = noise_of(release, places) * unit
+    public = release.of_candidates and release.parameters.get("adaptive_width") is not True
+    doubt = np.zeros_like(noise) if public else part.noise_sd[rows, columns]
+    noise, shared = np.where(there, noise, doubt), np.where(there, shared, 0.0)
+    return EntryLaw(part, rows, columns, noise, shared)
 
 
 class ClientFiles(NamedTuple):

@@ -1,4 +1,4 @@
-"""Principal components and partial correlations of a release, with intervals.
+"""Principal components of a release, with intervals.
 
 An error E moves eigenvalue k by v_k' E v_k, and turns its direction towards direction j by
 v_j' E v_k over the difference of both eigenvalues. The squares of these add up: noise in many
@@ -22,14 +22,16 @@ from scipy.optimize import isotonic_regression
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov._validation import check_integer, check_level
-from hushcov._words import counted, number, some_of
+from hushcov._words import counted, number
+from hushcov.answers.columns import chosen, doubts, say_left_out, without_references
+from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
-from hushcov.answers.uncertain import AskedMatrix, part, width_of
+from hushcov.answers.uncertain import check_noise, excess_of, put_right, uncertain, width_of
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess import is_sparse, noise_norm, sure_level
+from hushcov.postprocess import hard_threshold, is_sparse, multiply_outer, noise_norm
 from hushcov.release import Release
 from hushcov.release.coverage import record_bound
-from hushcov.release.estimate import in_scales
+from hushcov.release.estimate import in_scales, scales_of
 from hushcov.text.printing import AnswerPage, between
 
 _DENSE = 1_000  # up to here all eigenvectors are computed
@@ -43,6 +45,84 @@ _TIE = 26.0
 
 
 @dataclass(frozen=True, eq=False)
+class AskedMatrix:
+    """The matrix of some features in the unit of a question, and the law of its error.
+
+    `variance` holds the variances of the entries' noise, and `unit` what the features were divided
+    by: their standard deviations where the matrix is one of correlations, else one number, so that
+    squares of the covariance can be told apart from 0 and infinity. `complete` says whether all
+    pairs are there as they were released; else those that did not stand out are zero.
+    """
+
+    features: IntArray
+    names: FloatArray
+    matrix: Matrix
+    variance: Matrix
+    unit: FloatArray
+    n: int
+    excess: float
+    correlation: bool
+    complete: bool
+    factors: FloatArray  # scales over units: the noise of a pair is the product of two, times sd
+    left_out: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def asked_matrix(release: Release, features: Any, *, correlation: bool) -> AskedMatrix:
+    """Return the part of a release for a question, without levels that follow from others."""
+    places, left_out = chosen(release, features, "features", drowned=not correlation)
+    places, said = without_references(release, places)
+    if len(places) < 2:
+        raise ParameterError(
+            "features must be at least 2 that vary beyond the noise, got "
+            f"{len(places)}: there is nothing to ask of fewer."
+        )
+    _, n = check_noise(release)
+    matrix: Matrix
+    noise: Matrix
+    if release.selected is not None:
+        kept = hard_threshold(in_scales(release), release.making.threshold)
+    if is_sparse(release.integers):
+        whole = sparse.coo_array(kept[places][:, places])
+        at, shape = (whole.row, whole.col), whole.shape
+        values, deviations = put_right(release, (places[at[0]], places[at[1]]), whole.data)
+        matrix = sparse.csr_array((values, at), shape=shape)
+        noise = sparse.csr_array((deviations, at), shape=shape)
+    else:
+        found = uncertain(release, places)
+        matrix, noise = found.values, found.noise_sd
+        if release.selected is not None:  # what the estimate leaves at zero
+            gone = np.asarray(kept)[np.ix_(places, places)] == 0
+            np.fill_diagonal(gone, False)
+            matrix[gone] = noise[gone] = 0.0
+    unit = np.sqrt(np.maximum(matrix.diagonal(), 0.0))
+    if not correlation:  # a power of two, so that no digit changes
+        unit = np.full(len(places), 2.0 ** np.round(np.log2(unit.max())))
+    matrix, noise = matrix.copy(), noise.copy()
+    multiply_outer(matrix, 1 / unit)
+    multiply_outer(noise, 1 / unit)
+    said += say_left_out(left_out)
+    said += doubts(release, places, 0)
+    return AskedMatrix(
+        features=places,
+        names=feature_names(release)[places],
+        matrix=matrix,
+        variance=noise * noise,
+        unit=unit,
+        n=n,
+        excess=excess_of(release, places),
+        correlation=correlation,
+        complete=release.selected is None,
+        factors=scales_of(release)[places] / unit,
+        left_out=left_out,
+        notes=tuple(said),
+    )
+
+
+# ---- eigenvalues and directions ----
+
+
+@dataclass(frozen=True, eq=False)
 class Spectrum:
     """Eigenvalues and eigenvectors of a part, the largest first: all, or the first few."""
 
@@ -52,14 +132,14 @@ class Spectrum:
     _known: dict[int, tuple[FloatArray, FloatArray]] = field(default_factory=dict)
 
     def moves(self, k: int) -> FloatArray:
-        """Variances of v_j' E v_k for every other j, of the error E of the matrix."""
+        """Return variances of v_j' E v_k for every other j, of the error E of the matrix."""
         if k not in self._known:
             self._known[k] = self._noise(k, self.vectors), self._sampling(k)
         noise, sampling = self._known[k]
         return noise + sampling
 
     def _noise(self, k: int, left: FloatArray) -> FloatArray:
-        """Variances of x' N v_k for noise N and every column x, which are orthogonal to v_k."""
+        """Return variances of x' N v_k for noise N and every column x, each orthogonal to v_k."""
         of, v = self.of, self.vectors[:, k]
         own, P = of.variance.diagonal(), left * v[:, None]
         found = (left**2).T @ (of.variance @ v**2 - own * v**2)
@@ -73,7 +153,7 @@ class Spectrum:
         return np.asarray(np.maximum(found, 0.0))
 
     def _sampling(self, k: int) -> FloatArray:
-        """The part of sampling of the moves."""
+        """Return the part of sampling of the moves."""
         of, values = self.of, np.maximum(self.values, 0.0)
         product = values * values[k]
         traces = product / 2
@@ -84,42 +164,44 @@ class Spectrum:
         traces[k] = 0.0
         return np.asarray(2 * (1 + of.excess) * np.maximum(traces, 0.0) / of.n)
 
-    @cached_property
-    def own_moves(self) -> FloatArray:
-        """Variances of v_j' E v_j for every j."""
+    def _variances(self, own: FloatArray | float) -> FloatArray:
+        """Return variances of v' E v + sum(own * diag(E)) for every direction v and column of own.
+
+        The first part is noise, and the second is sampling.
+        """
         of, squares, values = self.of, self.vectors**2, np.maximum(self.values, 0.0)
-        own = of.variance.diagonal()
-        c = self.values if of.correlation else np.zeros(len(values))
-        across = of.variance @ squares - own[:, None] * squares
-        noise = 2 * np.einsum("aj,aj->j", squares, across) + (1 - c) ** 2 * (own @ squares**2)
-        traces = values**2 - 2 * c * values**2 * (squares**2).sum(axis=0)
-        traces += c**2 * np.einsum("aj,aj->j", squares, (of.matrix * of.matrix) @ squares)
-        sampling = 2 * (1 + of.excess) * np.maximum(traces, 0.0)
-        if not of.correlation:
-            sampling += of.excess * values**2
+        own, square = np.broadcast_to(own, squares.shape), of.matrix * of.matrix
+        noise_own = of.variance.diagonal()
+        across = of.variance @ squares - noise_own[:, None] * squares
+        noise = 2 * np.einsum("aj,aj->j", squares, across) + noise_own @ (squares + own) ** 2
+        traces = values**2 * (1 + 2 * np.einsum("aj,aj->j", own, squares))
+        traces += np.einsum("aj,aj->j", own, square @ own)
+        trace = np.maximum(self.values + of.matrix.diagonal() @ own, 0.0)
+        sampling = 2 * (1 + of.excess) * np.maximum(traces, 0.0) + of.excess * trace**2
         return np.asarray(np.maximum(noise, 0.0) + sampling / of.n)
 
-    def share_deviation(self, k: int) -> float:
-        """Standard deviation of the share of a component."""
-        of, v, total = self.of, self.vectors[:, k], self.total
-        value = max(float(self.values[k]), 0.0)
-        if of.correlation:
-            return math.sqrt(self.own_moves[k]) / total
-        own, share = of.variance.diagonal(), value / total
-        noise = 2 * float(v**2 @ (of.variance @ v**2 - own * v**2))
-        noise += float(own @ (v**2 - share) ** 2)
-        traces = value**2 * (1 - 2 * share) + share**2 * float((of.matrix * of.matrix).sum())
-        return math.sqrt(max(noise, 0.0) + 2 * (1 + of.excess) * max(traces, 0.0) / of.n) / total
+    @cached_property
+    def own_moves(self) -> FloatArray:
+        """Variances of eigenvalues, v_j' E v_j for every j."""
+        return self._variances(-self.values * self.vectors**2 if self.of.correlation else 0.0)
+
+    @cached_property
+    def share_deviations(self) -> FloatArray:
+        """Standard deviations of the shares of the components."""
+        moves = self.own_moves
+        if not self.of.correlation:  # the sum of the variances moves, too
+            moves = self._variances(-np.maximum(self.values, 0.0) / self.total)
+        return np.sqrt(moves) / self.total
 
     def _apart(self, k: int) -> FloatArray:
-        """Squared differences to all others, less what the same eigenvalues may come out apart."""
+        """Return squared differences to all others, less what equal ones may come out apart."""
         mixed = np.maximum(self.moves(k), (self.own_moves + self.own_moves[k]) / 4)
         room = (self.values[k] - self.values) ** 2 - _TIE * mixed
         room[k] = np.inf
         return np.asarray(room)
 
     def turned(self, k: int) -> FloatArray:
-        """Mean squares of what turns a direction towards each other one; infinite for near ones."""
+        """Return mean squares of the turns towards each other direction; infinite for near ones."""
         room = self._apart(k)
         with np.errstate(over="ignore"):  # as near as infinitely near
             near = np.full(len(room), np.inf)
@@ -135,7 +217,7 @@ class Spectrum:
         return float(found.sum()), 2 * float(np.abs(found[near]).sum())
 
     def turns(self, k: int) -> tuple[FloatArray, FloatArray]:
-        """Mean squares of what turns a direction: towards each other one, and by feature.
+        """Return mean squares of the turns of a direction: towards each other one, and by feature.
 
         They are infinite where another eigenvalue is too near.
         """
@@ -168,7 +250,7 @@ class Spectrum:
         return np.asarray((self.total - before) / (len(self.vectors) - np.arange(len(before))))
 
     def apart(self, beyond: FloatArray) -> int:
-        """How many of the first exceed the mean of themselves and all after by so much."""
+        """Count the first that exceed the mean of themselves and all after by so much."""
         fails = np.flatnonzero(~(self.values - self._rest > beyond))
         return int(fails[0]) if len(fails) else len(self.values)
 
@@ -181,7 +263,7 @@ class Spectrum:
         return int(np.count_nonzero(self.values - self._rest[0] > beyond[0]))
 
     def edges(self, noise_sd: tuple[float, float]) -> FloatArray:
-        """Bounds that noise and sampling hardly ever exceed among directions of equal variance."""
+        """Return bounds that noise and sampling hardly exceed where all variances are equal."""
         of, d = self.of, len(self.vectors)
         one = math.sqrt((1 + of.excess) / of.n)
         sampling = noise_norm(np.ones(d), one, math.sqrt(2.0) * one)
@@ -191,7 +273,7 @@ class Spectrum:
 
 
 def spectrum(of: AskedMatrix, fewest: int) -> Spectrum:
-    """The eigenvalues and eigenvectors of a part: all of a small matrix, else the first."""
+    """Return the eigenvalues and eigenvectors of a part: all of a small matrix, else the first."""
     d = len(of.features)
     if d <= _DENSE:
         matrix = of.matrix.toarray() if is_sparse(of.matrix) else of.matrix
@@ -211,10 +293,10 @@ def spectrum(of: AskedMatrix, fewest: int) -> Spectrum:
 
 
 def taken_off(release: Release, found: Spectrum, number: int) -> FloatArray:
-    """Which share of each eigenvalue the bound on records may have taken off, beyond what was put
-    back: long records are those that are far out in a direction that many features share.
+    """Return the share of each eigenvalue that the bound on records may have taken off.
 
-    What is put back is the mean over all directions. For normal records, by simulation.
+    Long records are those that are far out in a direction that many features share; what is put
+    back is the mean over all directions. For normal records, by simulation.
     """
     bound = release.parameter("norm", "norm") or record_bound(release)
     if bound is None or number == 0:
@@ -233,7 +315,7 @@ def taken_off(release: Release, found: Spectrum, number: int) -> FloatArray:
 
 
 def quantile(squares: FloatArray, level: float) -> float:
-    """Of a sum of squares of independent normals with these mean squares (Satterthwaite)."""
+    """Return a quantile of a sum of squares of normals with these mean squares (Satterthwaite)."""
     total = float(squares.sum())
     if not 0 < total < math.inf:
         return total
@@ -300,7 +382,7 @@ class Components(Answer):
     unit: FloatArray
 
     def table(self) -> dict[str, npt.NDArray[Any]]:
-        """One line for each component and feature: component, feature, loading, lower, upper."""
+        """Return component, feature, loading, lower and upper; a line for each pair of these."""
         d, k = self.loadings.shape
         return {
             "component": np.repeat(np.arange(1, k + 1), d),
@@ -311,7 +393,7 @@ class Components(Answer):
         }
 
     def summary(self) -> dict[str, npt.NDArray[Any]]:
-        """One line for each component: variance and share with intervals, angles, stands_out."""
+        """Return variance and share with intervals, angles and stands_out of each component."""
         return {
             "component": np.arange(1, len(self.variance) + 1),
             "variance": self.variance,
@@ -326,7 +408,7 @@ class Components(Answer):
         }
 
     def page(self) -> AnswerPage:
-        """Shares and directions in words, and the loadings, the strongest of each first."""
+        """Show shares and directions in words, and the loadings, the strongest of each first."""
         summary = self.summary()
         rows = zip(*(column.tolist() for column in summary.values()), strict=True)
         lines = [dict(zip(summary, row, strict=True)) for row in rows]
@@ -392,7 +474,7 @@ def components(
     Post-processing: what is computed from a release is covered by its guarantee.
     """
     level = check_level(level)
-    of = part(release, features, correlation=correlation)
+    of = asked_matrix(release, features, correlation=correlation)
     if n_components is not None:
         cure = "leave it out for those that stand out."
         d = len(of.features)
@@ -418,7 +500,7 @@ def components(
 
 
 def _span_angles(found: Spectrum, k: int, edges: FloatArray, level: float) -> FloatArray:
-    """How far the space of the first components may be off, for each number of them.
+    """Return how far the space of the first components may be off, for each number of them.
 
     Either by the norm of the error over the gap that follows them, or by the sum of all squares of
     what turns one of them towards one of the others.
@@ -460,7 +542,7 @@ class _One:
 
 
 def _by_noise(found: Spectrum, k: int, level: float, missing: float) -> _One:
-    """From the law of the noise: all pairs are there, with their noise."""
+    """Describe a component by the law of the noise: all pairs are there, with their noise."""
     score, vector = width_of(level), found.vectors[:, k]
     added, doubt = found.added(k)
     squares, by_feature = found.turns(k)
@@ -471,7 +553,7 @@ def _by_noise(found: Spectrum, k: int, level: float, missing: float) -> _One:
     return _One(
         variance=float(found.values[k]) - added,
         half=score * math.sqrt(float(found.own_moves[k])) + doubt,
-        share_half=score * found.share_deviation(k) + doubt / found.total,
+        share_half=score * float(found.share_deviations[k]) + doubt / found.total,
         angle=math.degrees(math.atan(math.sqrt(quantile(squares, level)))),
         ends=(np.minimum(vector, longer) - half, np.maximum(vector, longer) + half),
         missing=missing,
@@ -479,7 +561,7 @@ def _by_noise(found: Spectrum, k: int, level: float, missing: float) -> _One:
 
 
 def _by_norm(found: Spectrum, k: int, norm: float) -> _One:
-    """From the norm of the error: eigenvalues move by no more (Weyl), nor do directions far.
+    """Describe a component by the norm of the error: eigenvalues move by no more (Weyl).
 
     A direction turns by no more than the norm over the gap to its neighbours (Davis and Kahan).
     """
@@ -573,312 +655,3 @@ def _notes(release: Release, found: Spectrum, wanted: int | None, out: int) -> l
             "norm of the error. They are wide."
         )
     return said
-
-
-# ---- partial correlations ----
-#
-# How two features go together, given all the others. They come from the inverse of the matrix,
-# which small eigenvalues dominate, and noise drowns those first. So the inverse is made where the
-# smallest eigenvalue stands clear of the noise: of all features, or else within groups of features
-# that found pairs connect. What noise adds to an inverse on the average is known, and taken off.
-
-_CLEAR = 1.25  # the smallest eigenvalue over the noise's largest, from which on inverses hold
-_FINDS = 0.25  # a correlation; groups need that such pairs are found
-_ROUNDS, _SETTLED = 200, 1e-10  # of the inverse without what noise adds
-_MOST_DROPPED = 20  # near-duplicates that are looked for in a group; half of it at most
-# Columns that the smallest eigenvector involves (its participation ratio) where a few nearly
-# determine each other; that of noise involves a third of all.
-_MOST_INVOLVED = 5.0
-_AS_WEAK = 0.9  # of the largest weight in the smallest eigenvector: the later column is left out
-_MOST_NAMED = 5  # columns in a sentence
-_DETERMINES = 0.4  # of the largest weight times correlation: a column that determines another
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PartialCorrelations(Answer):
-    """Partial correlations, with intervals, and which of them are edges of the graph.
-
-    Parameters
-    ----------
-    features : ndarray of str
-        Names, in the order of the matrices.
-    matrix : ndarray
-        Partial correlations, 1 on the diagonal; NaN where there is none: noise, or features that
-        no found pair connects.
-    lower, upper : ndarray
-        Ends of their intervals; NaN where there is no value.
-    noise : ndarray of bool
-        Pairs that have no value because noise drowns the inverse.
-    edges : ndarray of bool
-        Pairs that are related given the others. Of all releases of features without any such pair,
-        a share of at most 1 - `level` shows one or more (Bonferroni over all pairs of features).
-    groups : ndarray of int
-        Which features were inverted together: a pair is given the others of its group.
-    level : float
-        Of the intervals and of the edges.
-    warning : str
-        What cannot be trusted, in a sentence; empty where there is nothing.
-    left_out : tuple of str
-        Features whose variance does not stand out of the noise.
-    notes : tuple of str
-        What else to know before using this.
-    """
-
-    features: npt.NDArray[Any]
-    matrix: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    noise: BoolArray
-    edges: BoolArray
-    groups: IntArray
-    level: float
-    warning: str
-    left_out: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    def table(self) -> dict[str, npt.NDArray[Any]]:
-        """One line for each pair of one group, the strongest first.
-
-        Columns: feature_1, feature_2, partial_correlation, lower, upper, edge, noise.
-        """
-        rows, columns = np.triu_indices(len(self.features), 1)
-        same = self.groups[rows] == self.groups[columns]
-        rows, columns = rows[same], columns[same]
-        order = np.argsort(-np.nan_to_num(np.abs(self.matrix[rows, columns])), kind="stable")
-        at = rows[order], columns[order]
-        return {
-            "feature_1": self.features[at[0]],
-            "feature_2": self.features[at[1]],
-            "partial_correlation": self.matrix[at],
-            "lower": self.lower[at],
-            "upper": self.upper[at],
-            "edge": self.edges[at],
-            "noise": self.noise[at],
-        }
-
-    def page(self) -> AnswerPage:
-        """The pairs that have a value, and how many are edges."""
-        table, edges = self.table(), int(np.count_nonzero(np.triu(self.edges, 1)))
-        pairs = counted(len(table["edge"]), "pair")
-        there = ~np.isnan(table["partial_correlation"])
-        words = f"{edges:,} of {pairs} stand out" if there.any() else f"unknown, of {pairs}"
-        legend = (
-            "partial: correlation of two features among records that are alike in the others; "
-            f"{between(self.level)}. edge: it is not zero, beyond doubt; all pairs together have a "
-            f"wrong edge in at most {100 * (1 - self.level):.3g} % of releases."
-        )
-        return AnswerPage(
-            "Partial correlations",
-            [("edges", words)],
-            {name: column[there] for name, column in table.items()},
-            legend,
-            self.notes,
-            self.warning or None,
-        )
-
-
-def partial_correlations(
-    release: Release, features: Any = None, level: float = 0.95
-) -> PartialCorrelations:
-    """Return partial correlations; `Answers.partial_correlations` has the parameters.
-
-    Features that are not named are not held fixed.
-
-    Privacy
-    -------
-    Post-processing: what is computed from a release is covered by its guarantee.
-    """
-    level = check_level(level)
-    of = part(release, features, correlation=True)
-    assert release.noise_sd is not None
-    groups, whole = _groups(release, of)
-    d = len(of.features)
-    values, deviation = np.full((2, d, d), np.nan)
-    noise, lost, dropped = np.zeros((d, d), dtype=bool), 0, list[tuple[int, IntArray]]()
-    for group in range(int(groups.max()) + 1):
-        inside = np.flatnonzero(groups == group)
-        kept, twins = _told_apart(of, inside, release.noise_sd)
-        found = _inverted(of, kept, release.noise_sd)
-        noise[np.ix_(inside, inside)] = True
-        if found is None:
-            lost += len(inside)
-        else:
-            block = np.ix_(kept, kept)
-            values[block], deviation[block] = found
-            noise[block] = False
-            dropped += twins
-    np.fill_diagonal(noise, False)
-    np.fill_diagonal(values, 1.0)
-    np.fill_diagonal(deviation, np.nan)
-    lower, upper = _ends(values, deviation, width_of(level))
-    pairs = d * (d - 1) / 2
-    far = _ends(values, deviation, float(-special.ndtri((1 - level) / (2 * pairs))))
-    levels = release.exclude_each_other(of.features[:, None], of.features)
-    said = []
-    if (np.triu(levels, 1) & ~np.isnan(values)).any():
-        said.append(
-            "Levels of one category exclude each other, so that no pair of them is an edge."
-        )
-    if not whole:
-        sizes = np.bincount(groups)
-        said.append(
-            f"Each partial correlation is given the other features of its group: "
-            f"{counted(len(sizes), 'group')} that found pairs connect, of at most "
-            f"{counted(int(sizes.max()), 'feature')}. Features of different groups count as "
-            "unrelated."
-        )
-    return PartialCorrelations(
-        features=np.array([str(name) for name in of.names], dtype=object),
-        matrix=values,
-        lower=lower,
-        upper=upper,
-        noise=noise,
-        edges=np.asarray((far[0] > 0) | (far[1] < 0)) & ~levels,
-        groups=groups,
-        level=level,
-        warning=_warning(of, lost, dropped),
-        left_out=of.left_out,
-        notes=(*of.notes, *said),
-    )
-
-
-def _ends(values: FloatArray, deviation: FloatArray, score: float) -> tuple[FloatArray, FloatArray]:
-    """Intervals that stay within -1 and 1: Fisher's transformation."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        middle, half = np.arctanh(values), score * deviation / (1 - values**2)
-        return np.tanh(middle - half), np.tanh(middle + half)
-
-
-def _dense(matrix: Matrix, inside: IntArray) -> FloatArray:
-    found = matrix[inside][:, inside]
-    return np.asarray(found.toarray() if is_sparse(found) else found)
-
-
-def _clear(of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]) -> bool:
-    """Whether the smallest eigenvalue of some features stands clear of noise and sampling."""
-    least = float(np.linalg.eigvalsh(_dense(of.matrix, inside))[0])
-    return least > _CLEAR * noise_norm(of.factors[inside], *noise_sd)
-
-
-def _groups(release: Release, of: AskedMatrix) -> tuple[IntArray, bool]:
-    """Features that are inverted together, and whether that is all of them.
-
-    All, where all pairs were released and noise is small or drowns most pairs; else those that
-    found pairs connect.
-    """
-    d, every = len(of.features), np.arange(len(of.features))
-    assert release.noise_sd is not None
-    if not of.complete:
-        graph = sparse.csr_array(of.matrix != 0)
-    else:
-        limit = max(release.making.threshold, sure_level(d * d) * release.noise_sd[0])
-        drowned = limit * float(np.median(of.factors)) ** 2 > _FINDS
-        if drowned or _clear(of, every, release.noise_sd):
-            return np.zeros(d, dtype=np.int64), True
-        graph = sparse.csr_array(np.abs(_dense(in_scales(release), of.features)) > limit)
-    found = sparse.csgraph.connected_components(graph, directed=False)[1]
-    return found.astype(np.int64), bool(found.max() == 0)
-
-
-def _inverted(
-    of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]
-) -> tuple[FloatArray, FloatArray] | None:
-    """Partial correlations of some features and their deviations; None where they are noise."""
-    matrix, variance = _dense(of.matrix, inside), _dense(of.variance, inside)
-    if len(inside) == 1:
-        return np.ones((1, 1)), np.full((1, 1), np.nan)
-    if (variance == 0).any() or not _clear(of, inside, noise_sd):
-        return None
-    inverse = _without_noise(matrix, variance)
-    if inverse is None:
-        return None
-    a = inverse / np.sqrt(inverse.diagonal())
-    values = -inverse / np.sqrt(np.multiply.outer(inverse.diagonal(), inverse.diagonal()))
-    np.fill_diagonal(values, 1.0)
-    noise = np.array([_noise_of(a, values[i], variance, i) for i in range(len(a))])
-    sampling = (1 + of.excess) * (1 - values**2) ** 2 / max(of.n - len(a), 1)
-    return values, np.sqrt(np.maximum(noise, 0.0) + sampling)
-
-
-def _without_noise(matrix: FloatArray, variance: FloatArray) -> FloatArray | None:
-    """The inverse without what noise adds on the average; None where there is none.
-
-    The inverse Q of the mean solves Q (M + D(Q)) = 1, where D(Q) is the mean of N Q N for noise N.
-    """
-    own = variance.diagonal()
-    across = variance - np.diag(own)
-    inverse = np.linalg.inv(matrix)
-    for _ in range(_ROUNDS):
-        before = inverse
-        added = across * inverse
-        np.fill_diagonal(added, variance @ inverse.diagonal())
-        inverse = np.linalg.inv(matrix + added)
-        if np.abs(inverse - before).max() <= _SETTLED * np.abs(inverse).max():
-            break
-    return np.asarray(inverse) if np.linalg.eigvalsh(inverse)[0] > 0 else None
-
-
-def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> FloatArray:
-    """Variances of the partial correlations of feature i by noise N.
-
-    The one with j moves by a_i' N a_j + r (a_i' N a_i + a_j' N a_j) / 2.
-    """
-    own = variance.diagonal()
-    across = variance - np.diag(own)
-    x, P = a[:, [i]] ** 2 * np.ones_like(a), a * a[:, [i]]
-    squares = a**2
-
-    def covariances(left: FloatArray, right: FloatArray) -> FloatArray:
-        return np.asarray(np.einsum("aj,aj->j", left, across @ right))
-
-    both = covariances(P, P) + covariances(x, squares)
-    mine, theirs = 2 * covariances(x, x), 2 * covariances(squares, squares)
-    with_mine, with_theirs = 2 * covariances(x, P), 2 * covariances(P, squares)
-    each_other = 2 * covariances(P, P)
-    pairs = both + r**2 / 4 * (mine + theirs + 2 * each_other) + r * (with_mine + with_theirs)
-    return np.asarray(pairs + own @ (P + r / 2 * (x + squares)) ** 2)
-
-
-def _told_apart(
-    of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]
-) -> tuple[IntArray, list[tuple[int, IntArray]]]:
-    """Leave out near-duplicates until the smallest eigenvalue stands clear of the noise.
-
-    Returns the features that are left and, for each that is not, those that nearly determine it:
-    the ones with large weights beside it in the eigenvector of the smallest eigenvalue, and
-    correlated with it. All are returned where that eigenvector involves many, or leaving out a few
-    does not help.
-    """
-    kept, dropped = inside, list[tuple[int, IntArray]]()
-    for _ in range(min(_MOST_DROPPED, len(inside) // 2) + 1):
-        if len(kept) < 2 or _clear(of, kept, noise_sd):
-            return kept, dropped
-        matrix = _dense(of.matrix, kept)
-        weights = np.abs(np.linalg.eigh(matrix)[1][:, 0])
-        if 1 / float((weights**4).sum()) > _MOST_INVOLVED:
-            break
-        worst = int(np.flatnonzero(weights >= _AS_WEAK * weights.max())[-1])
-        weights *= np.abs(matrix[worst])  # others may share the eigenvector by chance
-        weights[worst] = 0.0
-        dropped.append((int(kept[worst]), kept[weights >= _DETERMINES * weights.max()]))
-        kept = np.delete(kept, worst)
-    return inside, []
-
-
-def _warning(of: AskedMatrix, lost: int, dropped: list[tuple[int, IntArray]]) -> str:
-    """Name the features that are left out with those that they nearly duplicate; count others."""
-    said = []
-    for place, near in dropped:
-        others = some_of(of.names[near].tolist(), _MOST_NAMED) or "the others"
-        said.append(
-            f"{of.names[place]} is left out, and not held fixed: noise is as large as what tells "
-            f"it from {others}."
-        )
-    if lost:
-        said.append(
-            f"The inverse of the released matrix is noise for {lost:,} of "
-            f"{counted(len(of.features), 'feature')}: noise is as large as its smallest "
-            "eigenvalues, or pairs that belong to it were not released. Their partial correlations "
-            "are left out; ask for fewer features, or release more records."
-        )
-    return " ".join(said)

@@ -25,10 +25,10 @@ from hushcov._files import as_path, os_errors
 from hushcov._validation import check_integer, meant, repeated, shown
 from hushcov._version import __version__
 from hushcov._words import counted, number, some_of
+from hushcov.answers.columns import adds_up
 from hushcov.answers.files import Table, check_parquet, table_writer
 from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
-from hushcov.answers.uncertain import adds_up
 from hushcov.exceptions import CapacityError, ParameterError, printable
 from hushcov.kernel.accounting import RECORD
 from hushcov.kernel.transforms import LOG, LOG1P, RANK, SQRT, SQUARE, WINSORISE, Transform
@@ -561,8 +561,8 @@ class _Model:
         """Say what the rows lack."""
         yield from _about(
             "shapes of columns: only mean and scale are known, and values are drawn from a normal "
-            "law, or one within the bounds (beta, gamma), for {}. --marginals SHARE of 'hushcov "
-            "fit' buys quantiles",
+            "law, or one within the bounds (beta, gamma), for {}. A line 'marginals = 0.05' in "
+            "the settings of 'hushcov fit' buys quantiles",
             [each.name for each in numbers if each.shape in _ASSUMED],
         )
         yield "tails: values beyond the last released quantile, and values that were cut down"

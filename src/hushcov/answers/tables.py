@@ -17,8 +17,8 @@ from hushcov._words import counted
 from hushcov.answers.files import Column, Table, frame, write_table
 from hushcov.answers.names import feature_names, positions
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.postprocess import Matrix, is_sparse
+from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.files import write_npy
 from hushcov.release.view import (
@@ -110,16 +110,6 @@ def variances_table(release: Release, level: float) -> Table:
         **deviations,
         "noise_sd": found.noise_sd,
         "status": found.status,
-    }
-
-
-def intervals_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table:
-    """Return every released entry, variances first."""
-    pairs, variances = pairs_table(release, level, most), variances_table(release, level)
-    same = {"feature_1": "feature", "feature_2": "feature", "covariance": "variance"}
-    return {
-        name: np.concatenate([variances[same.get(name, name)], pairs[name]])
-        for name in ("feature_1", "feature_2", "covariance", "lower", "upper", "status")
     }
 
 

@@ -71,7 +71,7 @@ def split_names(names: str) -> list[str]:
 
 def columns_of(release: Release, names: str | None) -> tuple[list[str] | None, list[str]]:
     """Return the columns that were named, also by a category, and notes to print about them."""
-    from hushcov.answers.uncertain import spelt_out
+    from hushcov.answers.columns import spelt_out
 
     return (None, []) if names is None else spelt_out(release, split_names(names))
 

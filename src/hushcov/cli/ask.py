@@ -10,10 +10,10 @@ from typing import Any
 import click
 import numpy as np
 
+from hushcov.answers.columns import answered, spelt_out
 from hushcov.answers.files import check_parquet, write_table
 from hushcov.answers.names import feature_names
 from hushcov.answers.tables import Answer
-from hushcov.answers.uncertain import answered, spelt_out
 from hushcov.cli.answers import columns_of, features_option, reads_release, records, split_names
 from hushcov.cli.files import check_paths
 from hushcov.cli.options import INTEGER, JSON, NUMBER, Command, Function, output_option
@@ -102,7 +102,8 @@ def regression(
     Example:
       hushcov ask regression patients-release weight --on age,height
     """
-    from hushcov.answers.regression import AUTO_RIDGE, regress
+    from hushcov.answers.linear import AUTO_RIDGE
+    from hushcov.answers.regression import regress
 
     release = _read(read, out)
     names = on if on is None or on.strip() == "all" else split_names(on)
@@ -218,7 +219,7 @@ def partial(_: Path, read: Read, features: str | None, level: float, **out: Any)
     Example:
       hushcov ask partial patients-release --features age,weight,pulse
     """
-    from hushcov.answers.components import partial_correlations
+    from hushcov.answers.partial import partial_correlations
 
     release = _read(read, out)
     names, notes = columns_of(release, features)

@@ -19,7 +19,7 @@ from hushcov.cli.files import candidate_words
 from hushcov.cli.output import busy, console, facts, heading, watched
 from hushcov.cli.plan import command_memory, expected_facts
 from hushcov.estimators import PrivateSparseCovariance
-from hushcov.estimators.scaled import OpenedRecords, Whose, paid_count
+from hushcov.estimators.scaled import OpenedRecords, PrivacyUnit, paid_count
 from hushcov.exceptions import AccuracyWarning, DataError, ParameterError, PrivacyWarning
 from hushcov.fit import (
     Caution,
@@ -32,7 +32,6 @@ from hushcov.fit import (
 from hushcov.fit.counting import Counted
 from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
-from hushcov.kernel.accounting.guarantee import promise_words
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import (
     CountedRecords,
@@ -41,8 +40,9 @@ from hushcov.kernel.records.base import (
     default_block_rows,
     source_of,
 )
-from hushcov.options import ESTIMANDS, Taker
-from hushcov.release import Making, Release, SigningKey
+from hushcov.options import ESTIMANDS, Taker, read_bandwidth
+from hushcov.promise import promise_words
+from hushcov.release import Making, Release
 from hushcov.release.findings import released_pairs
 from hushcov.tables.files import reader_bytes
 from hushcov.tables.sources import DeclaredRecords, TableRecords, check_enough, is_file_source
@@ -72,8 +72,6 @@ class Source:
     folder: Path
     records: Records
     known_mean: bool
-    key: SigningKey | None = None  # to sign the release with
-    tables: str = "csv"  # what tables beside it are written as
     about: bool = False  # how many records there are is not public: released, or guessed
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns that are no features, why
 
@@ -101,7 +99,6 @@ class Source:
             "n_features": self.records.n_features,
             "known_mean": self.known_mean,
             "output": str(self.folder),
-            "signed": self.key is not None,
         }
 
 
@@ -176,7 +173,7 @@ class Job:
     source: Source
     estimator: Any
     plan: Any
-    whose: Whose = field(default_factory=Whose)
+    whose: PrivacyUnit = field(default_factory=PrivacyUnit)
     opened: Any = None  # after a count
 
     shown_pairs: ClassVar[int] = 10
@@ -197,8 +194,8 @@ class Job:
         records = source.records
         if known.get("feature_scale") is not None:
             check_feature_scale(known["feature_scale"], records.n_features)
-        estimator = PrivateSparseCovariance(**known, store_precision=False)
-        whose = Whose.checked(estimator, columns.word, columns.identifiers, columns.weights)
+        estimator = PrivateSparseCovariance(**known)
+        whose = PrivacyUnit.checked(estimator, columns.word, columns.identifiers, columns.weights)
         opened = None
         if whose.counts:
             if columns.guess is not None:
@@ -209,9 +206,9 @@ class Job:
             source = replace(source, records=records)
         with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
             if opened is not None:
-                plan = estimator.plan_opened(opened)
+                plan = estimator._plan_opened(opened)
             else:
-                plan = estimator.fit_plan(records.n_records, records.n_features, whose=whose)
+                plan = estimator._fit_plan(records.n_records, records.n_features, whose=whose)
         return cls(source, estimator, plan, whose, opened)
 
     @property
@@ -309,7 +306,7 @@ class Job:
         chosen, error, known = self.plan.chosen, "", self.plan.inputs.candidates
         if known is not None and self.estimator.mechanism == "auto":
             does = "looks at the candidate pairs alone"
-            if self.estimator.adaptive_width:
+            if read_bandwidth(self.estimator.bandwidth)[1]:
                 does = f"finds how far apart features covary, up to {known.bandwidth} columns"
             return f"{chosen.mechanism.name}: {does}"
         if chosen.forecast is not None:
@@ -373,9 +370,9 @@ class Job:
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
         if self.opened is not None:
-            self.estimator.fit_counted(replace(self.opened, records=records), self.plan)
+            self.estimator._fit_counted(replace(self.opened, records=records), self.plan)
         else:
-            self.estimator.fit_planned(records, self.plan)
+            self.estimator._fit_planned(records, self.plan)
 
     @property
     def release(self) -> Release:
@@ -437,14 +434,14 @@ class Job:
 
 
 def _count(
-    out: Console, records: Records, estimator: PrivateSparseCovariance, whose: Whose
+    out: Console, records: Records, estimator: PrivateSparseCovariance, whose: PrivacyUnit
 ) -> OpenedRecords:
     """Charge and release the number of records, if need be, and say it."""
     counting = whose.counting(estimator.epsilon or 0.0)
     if counting is not None:
         say_count(out, counting)
     with quiet():
-        opened = estimator.count(records, whose)
+        opened = estimator._count(records, whose)
     if opened.counted is not None:
         facts(out, [("found", Making(counted=opened.counted.to_dict()).counted_words or "")])
     return opened

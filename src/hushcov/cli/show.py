@@ -44,7 +44,7 @@ from hushcov.cli.output import (
     text_table,
 )
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.accounting.guarantee import promise_words
+from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.files import StoredRelease
 from hushcov.release.findings import released_pairs

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from hushcov.answers.association import Association
-    from hushcov.answers.components import Components, PartialCorrelations
+    from hushcov.answers.components import Components
     from hushcov.answers.conditional import Conditional
     from hushcov.answers.export import Exported
+    from hushcov.answers.partial import PartialCorrelations
     from hushcov.answers.regression import Regression
     from hushcov.answers.synthetic import SyntheticRows
     from hushcov.answers.tables import Window
@@ -88,7 +89,7 @@ class Answers:
     release_: Release
     _frames: str | None = None  # library of the data frames that came in, and go out
 
-    def _keep_estimate(self, *, store_precision: bool = True) -> None:
+    def _keep_estimate(self) -> None:
         """Store the estimate of `release_` and what follows from it as attributes."""
         covariance = estimate(self.release_)
         self.covariance_ = covariance
@@ -96,7 +97,6 @@ class Answers:
         location = self.release_.location
         self.location_ = np.zeros(covariance.shape[0]) if location is None else location
         self.unresolved_features_ = np.array(self.release_.making.unresolved, dtype=np.intp)
-        self._stores_precision = store_precision and not is_sparse(covariance)
 
     def _released(self) -> Release:
         if not hasattr(self, "release_"):
@@ -159,15 +159,6 @@ class Answers:
         from hushcov.answers.tables import variances_table
 
         return self._frame(variances_table(self._released(), check_level(level)), library)
-
-    def intervals(self, level: float = 0.95, library: str | None = None) -> Any:
-        """Return variances and pairs in one data frame; parameters are those of `pairs`.
-
-        Columns: feature_1, feature_2, covariance, lower, upper, status.
-        """
-        from hushcov.answers.tables import intervals_table
-
-        return self._frame(intervals_table(self._released(), check_level(level)), library)
 
     def window(self, first: str | int, last: str | int, *, level: float = 0.95) -> Window:
         """Return the columns from one to another: a small matrix of correlations with intervals.
@@ -338,7 +329,7 @@ class Answers:
 
         `warning` says so where noise drowns them. Parameters are those of `components`.
         """
-        from hushcov.answers.components import partial_correlations
+        from hushcov.answers.partial import partial_correlations
 
         return partial_correlations(self._released(), features, level=level).of(self._frames)
 
@@ -475,24 +466,15 @@ class Answers:
 
     # ---- matrices ----
 
-    def get_precision(self) -> FloatArray:
-        """Return the inverse of the released covariance; see `precision_`."""
+    @property
+    def precision_(self) -> FloatArray:
+        """The inverse of the estimate, computed when it is first asked for; see `Attributes`."""
         self._released()
         if is_sparse(self.covariance_):
-            raise ParameterError(
+            raise AttributeError(
                 "sparse_output must be False for a precision matrix, which is dense: solve linear "
                 "systems with scipy.sparse.linalg instead, or pass sparse_output=False."
             )
-        stored = self.precision_
-        return pseudo_inverse(self.covariance_) if stored is None else stored
-
-    @property
-    def precision_(self) -> FloatArray | None:
-        """The inverse of the estimate, computed when it is first asked for; see `Attributes`."""
-        if not hasattr(self, "covariance_"):
-            raise AttributeError(f"{type(self).__name__} has no precision_ before fit.")
-        if not self._stores_precision:
-            return None
         if not hasattr(self, "_precision"):
             self._precision = pseudo_inverse(self.covariance_)
         return self._precision

@@ -33,7 +33,7 @@ from hushcov.exceptions import (
 )
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
 from hushcov.kernel.records.base import ClippedRecords, Records
-from hushcov.options import INVALID, RANK, check_parameters
+from hushcov.options import INVALID, check_parameters
 from hushcov.release import Release
 from hushcov.release.document import Kind
 from hushcov.tables.sources import ArrayRecords, check_enough, open_records, refuse_stated_nulls
@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from hushcov.kernel.transforms import Transforms
 
 # What a fit leaves beside public attributes.
-_PRIVATE = (
-    *("_stores_precision", "_precision", "_compared", "_frames", "_frames_in", "_began", "_kinds"),
-)
+_PRIVATE = ("_precision", "_compared", "_frames", "_frames_in", "_began", "_kinds")
 _NO_SCORE = (
     "{name} has no score: searches and cross-validation would score held-out rows with it, which "
     "are records that no guarantee covers then. Use log_likelihood(rows) for rows that are public, "
@@ -95,8 +93,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
     covariance_ : ndarray of shape (n_features, n_features)
         The released estimate.
     precision_ : ndarray
-        Inverse of the estimate, if `store_precision`; zero in directions where there is none. It
-        is computed when it is first asked for, and kept.
+        Inverse of the estimate, with zeros in directions where there is none. It is computed when
+        it is first asked for, and kept. Sparse estimates have none.
     support_ : ndarray of bool
         Where the estimate is not zero.
     release_ : Release
@@ -117,13 +115,13 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     epsilon: float | None = None
     row_sparsity: int | None = None
-    store_precision: bool = True
     assume_centered: bool = False
     device: str | None = None
     random_state: object = None
     ledger: Any = None
     dataset: str | None = None
 
+    store_precision: ClassVar[bool] = True  # for scikit-learn: `precision_` is computed on use
     bounds: ClassVar[Any] = None  # options of some estimators
     transforms: ClassVar[Any] = None
     marginals: ClassVar[float | None] = None
@@ -228,14 +226,13 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     def _transforms(self, n_features: int) -> Transforms | None:
         """Return the transforms of columns that were given; checked."""
-        ranks = getattr(self, "estimand", None) == RANK
-        if self.transforms is None and not ranks:
+        if self.transforms is None:
             return None
         from hushcov.transforms import check_transforms
 
         names = getattr(self, "feature_names_in_", None)
         known: Any = (None if names is None else list(names), self._public_bounds(n_features))
-        return check_transforms(self.transforms, n_features, *known, others=RANK if ranks else None)
+        return check_transforms(self.transforms, n_features, *known)
 
     def _need_known_mean(self, where: str, why: str) -> None:
         """Refuse means that are not known where they cannot be found privately."""
@@ -271,7 +268,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
             making=about,
         )
         self.release_ = with_shares(named)
-        self._keep_estimate(store_precision=bool(self.store_precision))
+        self._keep_estimate()
         return self
 
     def _check_ledger(self) -> None:
@@ -285,7 +282,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
                 f"of a ledger. Pass both to {type(self).__name__}, or neither."
             )
 
-    def _heed(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
+    def _enforce_cautions(self, *cautions: Caution | None, stacklevel: int = 3) -> None:
         """Refuse, or warn and keep the words for the release; before anything is charged."""
         found = [caution for caution in cautions if caution is not None]
         for caution in found:
@@ -306,7 +303,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         try:
             began = datetime.now(UTC).isoformat(timespec="seconds")
             if self.ledger is not None and self.dataset is not None:
-                from hushcov.kernel.accounting.ledger import Ledger
+                from hushcov.ledger import Ledger
 
                 ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
                 label = f"{type(self).__name__} of {self.n_features_in_} features"

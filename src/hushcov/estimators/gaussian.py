@@ -132,7 +132,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
         with self._fresh():
             self._check_ledger()
             record_map, n_records = statistics.record_map, statistics.n_records
-            request = replace(self.request(statistics.n_features), drop_nulls=False)
+            request = replace(self._request(statistics.n_features), drop_nulls=False)
             inputs, stages = request.divide(n_records, statistics.n_features)
             self._name_features(statistics)
             parameters = parameters_for_sums(inputs, record_map, row_norm=self.row_norm)
@@ -141,7 +141,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
             chosen = mechanism.thresholded(parameters, level, usual=self.row_norm is None)
             plan = request.plan(inputs, stages, chosen, scale)
             self._keep(plan)
-            self._heed(*plan.cautions)
+            self._enforce_cautions(*plan.cautions)
             budget = plan.budget(private=self.random_state is None)
             entropy = entropy_source(self.random_state)
             with self._charged(budget.certificate):
@@ -154,7 +154,7 @@ class GaussianCovariance(CandidateOptions, ApproximateCovariance, SummedCovarian
 
     def _record_map(self, n_records: int, n_features: int, **known: Any) -> RecordMap:
         scale = self._declared_scale(n_features)
-        request = replace(self.request(n_features), drop_nulls=False)
+        request = replace(self._request(n_features), drop_nulls=False)
         inputs = request.inputs(n_records, n_features)
         parameters = gaussian_parameters(inputs, row_norm=self.row_norm)
         grid = FeatureGrid(scale, parameters.radius, parameters.half_width)
@@ -247,7 +247,7 @@ class ScreenedCovariance(CandidateOptions, ApproximateCovariance):
 
         `n_records` counts rows.
         """
-        return SCREENED.search(self.public_inputs(n_records, n_features), **self._options())
+        return SCREENED.search(self._public_inputs(n_records, n_features), **self._options())
 
     def _options(self) -> dict[str, Any]:
         keep_above = self._check_threshold(

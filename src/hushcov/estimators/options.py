@@ -12,7 +12,8 @@ from hushcov.options import TABLE
 T = TypeVar("T")
 
 # What a reader of a docstring looks for comes first, then what is special to a class.
-_FIRST = ("epsilon", "delta", "row_sparsity", "feature_scale", "covariance_")
+_FIRST = ("covariance_",)
+_PLACES = {option.name: place for place, option in enumerate(TABLE)}
 _LAST = ("Notes", "References", "Examples")
 _NEXT_SECTION = re.compile(r"\n\n[^\n]+\n---")
 
@@ -21,13 +22,23 @@ _NEXT_SECTION = re.compile(r"\n\n[^\n]+\n---")
 def with_options(cls: type[T]) -> type[T]:
     """Decorate an estimator: its annotated attributes, and those of its bases, are its options.
 
-    The constructor takes them by keyword and stores them as they are, as scikit-learn wants it.
+    The constructor takes them by keyword, in the order of the table of options, and stores them as
+    they are, as scikit-learn requires.
     What the docstring of the class does not describe is added to it: from the docstrings of its
     bases, and parameters from the table of options (`hushcov.options`).
     """
     made = dataclass(kw_only=True, eq=False, repr=False)(cls)
     made.__doc__ = _completed(made)
+    make: Any = made.__init__
+    make.__signature__ = _in_order(inspect.signature(make))
     return made
+
+
+def _in_order(signature: inspect.Signature) -> inspect.Signature:
+    """Return a signature whose parameters have the order of the table, those of a class last."""
+    places = {name: _PLACES.get(name, len(TABLE)) for name in signature.parameters} | {"self": -1}
+    parameters = sorted(signature.parameters.values(), key=lambda each: places[each.name])
+    return signature.replace(parameters=parameters)
 
 
 def documented(doc: str, section: str) -> dict[str, str]:
@@ -54,7 +65,7 @@ def _completed(cls: type) -> str:
             if option.type and option.name in own:
                 entries.setdefault(option.name, option.entry)
         if entries:
-            first = [entries[name] for name in _FIRST if name in entries]
+            first = [entries[name] for name in (*_FIRST, *_PLACES) if name in entries]
             before, _, after = _parts(doc, section)
             ordered = dict.fromkeys((*first, *entries.values()))
             doc = "\n".join((before + _heading(section), *ordered)) + after
@@ -135,5 +146,5 @@ class CentreOptions(ForecastOptions):
 class CandidateOptions:
     """Options of estimators that can be told which pairs may covary."""
 
-    bandwidth: int | None = None
+    bandwidth: int | str | None = None
     candidate_pairs: Any = None

@@ -26,7 +26,7 @@ from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, Rele
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
-from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
+from hushcov.options import ESTIMANDS, INVALID, check_given, check_parameters
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _WARNED = 3  # the same, seen from `_run`
 
 
 @dataclass(frozen=True, eq=False)
-class Whose:
+class PrivacyUnit:
     """Options for units and neighbours, from public inputs alone; nothing is read here.
 
     `identifiers` are those of the rows, or make them when they are called; `weights` are those of
@@ -64,14 +64,13 @@ class Whose:
     @classmethod
     def checked(
         cls, options: Any, unit: str = RECORD, identifiers: Any = None, weights: Any = None
-    ) -> Whose:
+    ) -> PrivacyUnit:
         """Check the options of an estimator and return them."""
         check_parameters(options)
         most = None if options.max_rows_per_unit is None else int(options.max_rows_per_unit)
         if identifiers is None:
-            usual: tuple[Any, ...] = (None, ESTIMANDS[0], RANK)
             for name in ("max_rows_per_unit", "estimand"):
-                if getattr(options, name) not in usual:
+                if getattr(options, name) not in (None, ESTIMANDS[0]):
                     raise ParameterError(
                         f"{name} must be left out without a unit, got "
                         f"{getattr(options, name)!r}: pass unit to fit, a column of identifiers."
@@ -83,7 +82,7 @@ class Whose:
                     "largest weight that any record can have, a public number."
                 )
             if weights is None:
-                return cls(options.neighbours, estimand=options.estimand)
+                return cls(options.neighbours)
             from hushcov.tables.units import WEIGHT_LEVELS
 
             weighted = {"weights": weights, "most_weight": float(most_weight)}
@@ -239,7 +238,7 @@ class ScaledCovariance(PrivateCovariance):
 
     drop_nulls = sparse_output = False  # options of some estimators
     on_invalid = INVALID[0]
-    bandwidth: ClassVar[int | None] = None
+    bandwidth: ClassVar[Any] = None
     candidate_pairs: ClassVar[Any] = None
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
     assumed_row_sparsity: ClassVar[float | None] = 5
@@ -252,7 +251,7 @@ class ScaledCovariance(PrivateCovariance):
         X : array-like of shape (n_records, n_features), path of a file, or Records
         y : ignored
         unit : str, int or array-like of shape (n_records,), optional
-            Whose the rows are: the name or the position of a column with identifiers, which is no
+            Who the rows belong to: the name or position of a column of identifiers, which is no
             feature then, or the identifiers themselves. All rows of a unit are protected together.
             Identifiers are compared, and reach no release, log or message.
         sample_weight : str, int or array-like of shape (n_records,), optional
@@ -271,43 +270,43 @@ class ScaledCovariance(PrivateCovariance):
                 from hushcov.tables.units import split_columns
 
                 X, sample_weight, _ = split_columns(X, sample_weight, what="sample_weight")
-            opened = self._opened(X, Whose.checked(self, word, identifiers, sample_weight))
+            opened = self._opened(X, PrivacyUnit.checked(self, word, identifiers, sample_weight))
             with paid_count(self):
-                plan = self.plan_opened(opened)
+                plan = self._plan_opened(opened)
             return self._run(opened, plan)
 
-    def count(self, X: Any, whose: Whose) -> OpenedRecords:
+    def _count(self, X: Any, whose: PrivacyUnit) -> OpenedRecords:
         """Do the first half of `fit`: charge and release the number of records, if need be.
 
-        `plan_opened` plans for what is returned, and `fit_counted` is the other half.
+        `_plan_opened` plans for what is returned, and `_fit_counted` is the other half.
         """
         with self._fresh(X):
             self._check_ledger()
             return self._opened(X, whose)
 
-    def fit_counted(self, opened: OpenedRecords, plan: Plan) -> Self:
-        """Do the second half of `fit`, for what `count` returned and a plan of `plan_opened`."""
+    def _fit_counted(self, opened: OpenedRecords, plan: Plan) -> Self:
+        """Do the second half of `fit`, for what `_count` returned and a plan of `_plan_opened`."""
         with self._fresh():
             self.__dict__ |= opened.fitted
             return self._run(opened, plan)
 
-    def fit_planned(self, X: Any, plan: Plan) -> Self:
-        """Release the covariance of the records in `X` by a plan that `fit_plan` made for them.
+    def _fit_planned(self, X: Any, plan: Plan) -> Self:
+        """Release the covariance of the records in `X` by a plan that `_fit_plan` made for them.
 
         For the relation "replace" on single records: others release the number of records first,
         and no plan can know it.
         """
         with self._fresh(X):
             self._check_ledger()
-            whose = Whose.checked(self)
+            whose = PrivacyUnit.checked(self)
             if whose.counts:
                 raise ParameterError(
-                    "neighbours must be 'replace' for fit_planned, got 'add-remove': the number of "
+                    "neighbours must be 'replace' here, got 'add-remove': the number of "
                     "records is released first, and the plan is made for it. Use fit."
                 )
             return self._run(self._opened(X, whose), plan)
 
-    def _opened(self, X: Any, whose: Whose) -> OpenedRecords:
+    def _opened(self, X: Any, whose: PrivacyUnit) -> OpenedRecords:
         """Open records through the views that their relation needs, after a count if need be.
 
         Nothing is charged, read or released where the number of records is public.
@@ -343,7 +342,9 @@ class ScaledCovariance(PrivateCovariance):
         request = replace(request, neighbours=self.counted_.neighbours)
         return OpenedRecords(records, request, self.counted_, entropy, self._fitted())
 
-    def fit_plan(self, n_records: int, n_features: int, *, whose: Whose | None = None) -> Plan:
+    def _fit_plan(
+        self, n_records: int, n_features: int, *, whose: PrivacyUnit | None = None
+    ) -> Plan:
         """Settle everything that a fit of this size settles before it reads a record.
 
         All that `fit` checks before its charge is checked, from public inputs alone. The plan says
@@ -351,13 +352,13 @@ class ScaledCovariance(PrivateCovariance):
         `n_records` counts rows; where their number is not public, the plan is for a count of so
         many. `whose`: units and weights, where `fit` gets them.
         """
-        whose = Whose.checked(self) if whose is None else whose
+        whose = PrivacyUnit.checked(self) if whose is None else whose
         transforms = self._transforms(n_features)
         size = n_records, n_features if transforms is None else len(transforms)
         return self._plan(self._request_for(n_features, whose), *size)
 
-    def plan_opened(self, opened: OpenedRecords) -> Plan:
-        """Settle the rest of a fit for records that `count` returned."""
+    def _plan_opened(self, opened: OpenedRecords) -> Plan:
+        """Settle the rest of a fit for records that `_count` returned."""
         records = opened.records
         return self._plan(opened.request, records.n_records, records.n_features)
 
@@ -367,10 +368,10 @@ class ScaledCovariance(PrivateCovariance):
         chosen = self._planned(inputs)
         return request.plan(inputs, stages, chosen, scale, sparse=self._sparse(n_features))
 
-    def _request_for(self, n_features: int, whose: Whose) -> Request:
+    def _request_for(self, n_features: int, whose: PrivacyUnit) -> Request:
         """Return the request for these units, with the budget that counting them leaves."""
         bounds, transforms = self._public_bounds(n_features), self._transforms(n_features)
-        request = self.request(n_features if transforms is None else len(transforms))
+        request = self._request(n_features if transforms is None else len(transforms))
         counting = whose.counting(request.epsilon)
         if self.marginals is not None and (request.known_mean or request.known_scale):
             raise ParameterError(
@@ -382,9 +383,9 @@ class ScaledCovariance(PrivateCovariance):
             bounds = transforms.bounds(bounds)
             if len(transforms.by_quantiles) and (request.known_mean or request.known_scale):
                 raise ParameterError(
-                    "transforms must not be 'rank' or 'winsorise', nor estimand 'rank', with "
-                    "assume_centered=True or a feature_scale: means and scales of such columns "
-                    "follow from quantiles that are released. Leave these options out."
+                    "transforms must not be 'rank' or 'winsorise' with assume_centered=True or a "
+                    "feature_scale: means and scales of such columns follow from quantiles that "
+                    "are released. Leave one of them out."
                 )
         return replace(
             request,
@@ -407,7 +408,7 @@ class ScaledCovariance(PrivateCovariance):
             known: Any = {"prepared": not asked.known_mean, "candidates": asked.candidates}
             check_memory(plan.chosen.mechanism.name, *size, sparse=sparse, given=given, **known)
         self._keep(plan)
-        self._heed(*plan.cautions, stacklevel=_CALLER)
+        self._enforce_cautions(*plan.cautions, stacklevel=_CALLER)
         entropy = opened.entropy or entropy_source(self.random_state, stacklevel=_CALLER)
         budget = plan.budget(private=entropy.private)
         # Nothing but a count has been read from the records, and all that follows is certified.
@@ -435,9 +436,9 @@ class ScaledCovariance(PrivateCovariance):
         self.n_records_ = release.making.n_records
         return self
 
-    def public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
+    def _public_inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
         """Return every public input for this size, with the privacy events of estimating scales."""
-        return self.request(n_features).inputs(n_records, n_features)
+        return self._request(n_features).inputs(n_records, n_features)
 
     def _sparse(self, n_features: int) -> bool:
         """Return whether the estimate is to be a sparse matrix."""
@@ -455,6 +456,11 @@ class ScaledCovariance(PrivateCovariance):
                 "'hushcov export', which keeps the zeros."
             )
         return sparse
+
+    @property
+    def _width(self) -> Any:
+        """The largest distance of columns that may covary."""
+        return self.bandwidth
 
     @property
     def _has_candidates(self) -> bool:
@@ -482,8 +488,9 @@ class ScaledCovariance(PrivateCovariance):
 
             names = list(map(str, getattr(self, "feature_names_in_", ())))
             named = names if len(names) == d else None  # others are those of an earlier fit
-            told: Any = {"bandwidth": self.bandwidth, "candidate_pairs": self.candidate_pairs}
-            candidates = read_candidates(d, names=named, **told)
+            candidates = read_candidates(
+                d, bandwidth=self._width, candidate_pairs=self.candidate_pairs, names=named
+            )
             assert candidates is not None
             return candidates.row_sparsity_of(declared), candidates
         if self.assumed_row_sparsity is None:
@@ -506,7 +513,7 @@ class ScaledCovariance(PrivateCovariance):
         """Keep what is to be known of a plan."""
         self.parameters_: Any = plan.chosen.parameters
 
-    def request(self, n_features: int) -> Request:
+    def _request(self, n_features: int) -> Request:
         """Return the public request; options that mean nothing are refused."""
         from hushcov.fit import Request
 

@@ -161,7 +161,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             records = self._open(X)
             parameters = self.public_parameters(records.n_records, records.n_features)
             guarantee = self._certified(parameters)
-            self._heed(*self.cautions(parameters))
+            self._enforce_cautions(*self.cautions(parameters))
             entropy = entropy_source(self.random_state)
             with self._charged(guarantee):
                 moments = second_moments(records, grid_for(parameters))
@@ -205,7 +205,7 @@ class MultiscaleCovariance(DeltaOptions, ForecastOptions, SummedCovariance):
             private = entropy.private and not simulated
             guarantee = certify(parameters, private=private, exact_statistic=simulated)
             check_moments(moments, parameters)
-            self._heed(*self.cautions(parameters, simulated=simulated))
+            self._enforce_cautions(*self.cautions(parameters, simulated=simulated))
             with self._charged(guarantee):
                 return self._release(moments, parameters, entropy)
 

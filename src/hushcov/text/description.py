@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from hushcov._words import counted, noise_level, number, percent, some_of, two_digits
-from hushcov.kernel.accounting.guarantee import promise_words
+from hushcov.promise import promise_words
 from hushcov.release.coverage import coverage
 from hushcov.release.document import Release, Structure
 from hushcov.release.findings import (

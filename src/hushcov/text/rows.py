@@ -23,7 +23,7 @@ from hushcov.kernel.accounting import (
     TotalVariation,
     compose,
 )
-from hushcov.kernel.accounting.guarantee import (
+from hushcov.promise import (
     change_words,
     fails_words,
     guess_words,

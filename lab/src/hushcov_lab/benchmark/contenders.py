@@ -51,7 +51,6 @@ class ContenderSetting:
             "row_sparsity": self.point.row_sparsity,
             "feature_scale": self.feature_scale,
             "assume_centered": True,
-            "store_precision": False,
             "random_state": np.random.default_rng([_NOISE, self.seed]),
             # delta does not fall with the number of records, and nobody is to be protected.
             "on_large_delta": "warn",
@@ -166,7 +165,7 @@ _VARIANTS = {
         ),
     )
 }
-_CENTRED: Any = {"assume_centered": True, "store_precision": False}
+_CENTRED: Any = {"assume_centered": True}
 _WITHOUT_PRIVACY = (
     Contender(
         "thresholded",

@@ -292,7 +292,7 @@ class RowTopKCovariance(ApproximateCovariance):
 
     @property
     def selected_(self) -> Any:
-        """Where two features selected each other, and the diagonal."""
+        """True at pairs of features that selected each other, and on the diagonal."""
         return self._released().released
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
@@ -353,14 +353,14 @@ class EigenSamplingCovariance(ScaledCovariance):
     row_norm: float | None = None
     allocation: str = "adaptive"
 
-    def request(self, n_features: int) -> Request:
+    def _request(self, n_features: int) -> Request:
         """Scales are public: none are estimated."""
         if self.feature_scale is None:
             raise ParameterError(
                 "feature_scale is required: estimating scales privately is not pure DP. Pass "
                 f"feature_scale=..., numbers that are public, to {type(self).__name__}."
             )
-        return super().request(n_features)
+        return super()._request(n_features)
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         return EIGEN_SAMPLING.plan(inputs, allocation=self.allocation, row_norm=self.row_norm)

@@ -1,17 +1,13 @@
-"""The privacy guarantee of a release, and its meaning in words and in odds."""
+"""The privacy guarantee of a release. `hushcov.promise` puts it into words and odds."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, get_args
 
-from scipy.special import ndtr, ndtri
-
 from hushcov._validation import check_choice, check_integer, check_real, shown
-from hushcov._words import number
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting.events import (
     Clocked,
@@ -22,167 +18,8 @@ from hushcov.kernel.accounting.events import (
     event_to_dict,
     exact_fields,
 )
-from hushcov.kernel.accounting.neighbours import ADD_REMOVE, RECORD, RELATIONS, REPLACE, check_unit
-
-_MOST_EPSILON = 700.0  # larger ones overflow the exponential
-_RARE = 1e-10  # chances below are written in scientific notation
-#: Prior beliefs and false-alarm rates for which odds are reported.
-PRIORS = (0.01, 0.1, 0.5)
-FALSE_ALARMS = (0.01, 0.05)
-# The change between neighbours, by adjacency: for records, and for other units.
-_CHANGES = {
-    RELATIONS[REPLACE]: ("replacing {} record", "replacing all records of {} {} by others"),
-    RELATIONS[ADD_REMOVE]: (
-        "adding or removing {} record",
-        "adding or removing all records of {} {}",
-    ),
-}
-# What an attacker guesses about one unit, by adjacency; epsilon bounds how sure they become.
-_GUESSES = {
-    RELATIONS[REPLACE]: ("what one record is", "what the records of one {} are"),
-    RELATIONS[ADD_REMOVE]: ("that one record is in the data", "that one {} is in the data"),
-}
-
-
-def change_words(adjacency: str, unit: str = RECORD, which: str = "any one") -> str:
-    """Describe what neighbours differ by: "replacing any one record". Names no identifier."""
-    plain, grouped = _CHANGES[check_choice("adjacency", adjacency, tuple(_CHANGES))]
-    return plain.format(which) if unit == RECORD else grouped.format(which, unit)
-
-
-def guess_words(adjacency: str, unit: str = RECORD) -> str:
-    """Describe what the odds are about: "what one record is", "that one patient is in the data"."""
-    plain, grouped = _GUESSES[check_choice("adjacency", adjacency, tuple(_GUESSES))]
-    return plain if unit == RECORD else grouped.format(unit)
-
-
-def promise_words(
-    epsilon: float, delta: float, adjacency: str = RELATIONS[REPLACE], unit: str = RECORD
-) -> str:
-    """Return what (epsilon, delta)-differential privacy means, as a sentence."""
-    name = f"({number(epsilon)}, {number(delta)})" if delta else f"Pure {number(epsilon)}"
-    change, factor = change_words(adjacency, unit), number(largest_factor(epsilon), 3)
-    return (
-        f"{name}-differential privacy: {change} changes the probability of any outcome by at most "
-        f"a factor e^epsilon = {factor}" + (f", plus delta = {number(delta)}." if delta else ".")
-    )
-
-
-def largest_factor(epsilon: float) -> float:
-    """Return e^epsilon, the largest change of a probability, without overflow."""
-    return math.exp(min(epsilon, _MOST_EPSILON))
-
-
-def highest_posterior(prior: float, epsilon: float) -> float:
-    """Return the largest belief in something that was believed with probability `prior`.
-
-    By Bayes' rule odds move by a factor of at most e^epsilon. An (epsilon, delta)-private release
-    has this property except with a probability of delta.
-    """
-    p = check_real("prior", prior, above=0, at_most=1, or_zero=True, cure="it is a probability.")
-    return 0.0 if p == 0 else 1 / (1 + (1 - p) / p * math.exp(-epsilon))
-
-
-def largest_power(false_alarm: float, epsilon: float, delta: float) -> float:
-    """Return the largest power of a test with this false-alarm rate, by epsilon and delta."""
-    factor = largest_factor(epsilon)
-    by_one_side = factor * false_alarm + delta
-    by_other_side = 1 - (1 - false_alarm - delta) / factor
-    return min(1.0, by_one_side, by_other_side)
-
-
-def event_power(false_alarm: float, events: Sequence[Event], slack: float = 0.0) -> float | None:
-    """Return the largest power by the events: Gaussians, clocks, pure steps; None for others.
-
-    Gaussians together have the exact trade-off Phi(Phi^-1(false alarms) + mu), a clock adds its
-    `late`, and a pure step of epsilon multiplies what is right by e^epsilon at most, and what is
-    missed by e^-epsilon at least. `slack` is what finite precision adds to both sides.
-    """
-    if not events or not all(isinstance(event, Gaussian | Clocked | Pure) for event in events):
-        return None
-    mu = math.hypot(*(event.mu for event in events if isinstance(event, Gaussian | Clocked)))
-    late = math.fsum(event.late for event in events if isinstance(event, Clocked))
-    pure = math.fsum(event.epsilon for event in events if isinstance(event, Pure))
-    alarm = min(1.0, false_alarm + slack)
-    power = min(1.0, float(ndtr(ndtri(alarm) + mu)) + late)
-    factor = largest_factor(pure)
-    return min(1.0, factor * power + slack, 1 - (1 - power) / factor + slack)
-
-
-@dataclass(frozen=True)
-class Odds:
-    """Limits on what an attacker can learn about one unit, whatever else they know.
-
-    `guess` is the attacker's, in words. `beliefs` are pairs of belief in it before the release, and
-    the largest one after it; with a probability of `fails`, delta, they may go further. `tests` are
-    pairs of the false-alarm rate of a test for the guess and its largest power, and `promised` the
-    same by epsilon and delta alone, for any release with this promise.
-    """
-
-    guess: str
-    beliefs: tuple[tuple[float, float], ...]
-    tests: tuple[tuple[float, float], ...]
-    promised: tuple[tuple[float, float], ...]
-    fails: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the odds as plain, JSON-ready data."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        before, after = (_listed(column) for column in zip(*self.beliefs, strict=True))
-        alarms, found = (_listed(column) for column in zip(*self.tests, strict=True))
-        allowed = _listed([power for _, power in self.promised])
-        grounds = "promise alone (the noise of a release may allow less)"
-        if found != allowed:
-            grounds = f"noise of this release (the promise alone would allow {allowed})"
-        return (
-            f"somebody who is {before} sure {self.guess} can become {after} sure at most"
-            f"{fails_words(self.fails)}. An attacker who wrongly accuses {alarms} of people is "
-            f"right about at most {found} of those they are after, by the {grounds}."
-        )
-
-
-def odds_of(
-    epsilon: float,
-    delta: float,
-    adjacency: str = RELATIONS[REPLACE],
-    unit: str = RECORD,
-    events: Sequence[Event] = (),
-    slack: float = 0.0,
-) -> Odds:
-    """Return the odds of a promise; `events` that ran may bound tests further, plus `slack`."""
-    promised = tuple((alarm, largest_power(alarm, epsilon, delta)) for alarm in FALSE_ALARMS)
-    found = [event_power(alarm, events, slack) for alarm in FALSE_ALARMS]
-    return Odds(
-        guess=guess_words(adjacency, unit),
-        beliefs=tuple((prior, highest_posterior(prior, epsilon)) for prior in PRIORS),
-        tests=tuple(
-            (alarm, most if power is None else min(most, power))
-            for (alarm, most), power in zip(promised, found, strict=True)
-        ),
-        promised=promised,
-        fails=delta,
-    )
-
-
-def fails_words(delta: float) -> str:
-    """Return how often the odds may be worse: ", but for a chance of 1 in 1,000,000"."""
-    if delta <= 0:
-        return ""
-    often = f"1 in {float(f'{1 / delta:.3g}'):,.0f}" if delta > _RARE else number(delta)
-    return f", but for a chance of {often}"
-
-
-def in_percent(share: float) -> str:
-    """Return a probability as 2.7 %, 73.1 %; what is nearly certain is not called certain."""
-    text = f"{100 * share:.3g}"
-    return f"{text} %" if text != "100" or share == 1 else "nearly 100 %"
-
-
-def _listed(shares: Sequence[float]) -> str:
-    *first, last = (in_percent(share).removesuffix(" %") for share in shares)
-    return f"{', '.join(first)} or {last} %" if first else f"{last} %"
+from hushcov.kernel.accounting.neighbours import ADD_REMOVE, RELATIONS, REPLACE, check_unit
+from hushcov.promise import RECORD, KnownNoise, Odds, guarantee_words, odds_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,23 +142,21 @@ class Guarantee:
         Tests are bounded by the noise that ran where that is known to be Gaussian, and by epsilon
         and delta elsewhere.
         """
-        promised = self.epsilon, self.delta, self.adjacency, self.unit
-        return odds_of(*promised, self.events, self.numerical_delta)
+        noise = known_noise(self.events)
+        promise = self.epsilon, self.delta, self.adjacency, self.unit
+        return odds_of(*promise, noise, self.numerical_delta)
 
     def __str__(self) -> str:
-        counts = Counter(repr(event) for event in self.events)
-        events = "; ".join(f"{n} x {event}" if n > 1 else event for event, n in counts.items())
-        lines = [
-            promise_words(self.epsilon, self.delta, self.adjacency, self.unit),
-            f"  odds: {self.odds()}",
-            f"  spent: epsilon {self.transcript_epsilon:.6g}, delta {self.transcript_delta:.6g} "
-            f"(bound: {self.method})",
-            f"  numerical error: delta {self.numerical_delta:.6g}",
-            "  events: " + (events or "none"),
-            "  checked: " + ("; ".join(self.preconditions) or "nothing needed checking"),
-        ]
-        caution = (
-            "NOT PRIVATE: the noise came from a seed or a simulation. With secret noise the "
-            "same mechanism would give"
-        )
-        return "\n".join(lines if self.private else [caution, *lines])
+        return guarantee_words(self)
+
+
+def known_noise(events: Sequence[Event]) -> KnownNoise | None:
+    """Return the noise of Gaussians, clocks and pure steps together; None with other events."""
+    if not events or not all(isinstance(event, Gaussian | Clocked | Pure) for event in events):
+        return None
+    gaussians = [event for event in events if isinstance(event, Gaussian | Clocked)]
+    return KnownNoise(
+        mu=math.hypot(*(event.mu for event in gaussians)),
+        late=math.fsum(event.late for event in gaussians if isinstance(event, Clocked)),
+        pure=math.fsum(event.epsilon for event in events if isinstance(event, Pure)),
+    )

@@ -18,14 +18,13 @@ from hushcov.kernel.accounting.events import (
     OneShotLaplace,
     Pure,
 )
+from hushcov.promise import ADD_REMOVE_ONE, RECORD, REPLACE_ONE
 
 Number = TypeVar("Number", int, float, Fraction)
 
 REPLACE, ADD_REMOVE = "replace", "add-remove"
 #: Every relation by its name, with what a guarantee calls it.
-RELATIONS = {REPLACE: "replace-one", ADD_REMOVE: "add-remove-one"}
-#: The unit where every record is one.
-RECORD = "record"
+RELATIONS = {REPLACE: REPLACE_ONE, ADD_REMOVE: ADD_REMOVE_ONE}
 MOST_ROWS = 2**20
 _LONGEST = 60
 _ROOM = 2  # records for each one of a released number
