@@ -34,7 +34,7 @@ Lanes = NDArray[np.int16]
 N_NORM_BINS = 2 * 54
 # Integers are smaller: products of two of them, less another, have room in four bytes.
 _LARGEST_LANE = 2**14
-_TOGETHER = 16  # records side by side are a multiple of this, for which vectors are used
+_VECTOR = 16  # records side by side are a multiple of this, for which vectors are used
 _WINDOW = 9  # neighbours in a row, from which on sums of their squares are slid along
 _NEAR = 8  # squares of integers below `_LARGEST_LANE` whose sum has room in four bytes
 # Products that are made at a time: of units, in the second cache, and on a device.
@@ -246,7 +246,7 @@ class _Lanes:
 
     def __init__(self, y: FloatArray, left: IntArray, right: IntArray) -> None:
         self._n_records, self._pairs = len(y), (left, right)
-        n_lanes = -(-len(y) // _TOGETHER) * _TOGETHER if len(left) else 0
+        n_lanes = -(-len(y) // _VECTOR) * _VECTOR if len(left) else 0
         self._lanes: Lanes = np.zeros((y.shape[1], n_lanes), dtype=np.int16)
         if n_lanes:
             self._lanes[:, : len(y)] = y.T
