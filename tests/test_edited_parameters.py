@@ -18,7 +18,7 @@ from hushcov.exceptions import HushcovError, ParameterError, PrivacyConditionErr
 from hushcov.fit.complete import complete_parameters
 from hushcov.fit.gaussian.mechanism import gaussian_parameters
 from hushcov.fit.scales import scale_parameters
-from hushcov.fit.screened.values import screened_parameters
+from hushcov.fit.screened.mechanism import screened_parameters
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
 from hushcov.kernel.accounting import Gaussian, compose
 from hushcov.paper.mechanism import Design, calibrated_parameters, certify

@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_549,
+    "lines of source": 68_078,
     "modules": 227,
-    "lines of the core": 48_426,
+    "lines of the core": 48_198,
     "modules of the core": 162,
-    "private helpers used once": 571,
+    "private helpers used once": 543,
     "class names used twice": 0,
-    "docstrings that begin with What, The same, Whose or That": 28,
+    "docstrings that begin with What, The same, Whose or That": 16,
     "options of fit": 40,
     "pages of documentation": 47,
-    "words of documentation": 83_500,
-    "lines of tests": 60_490,
+    "words of documentation": 83_464,
+    "lines of tests": 58_748,
 }
 
 

@@ -218,7 +218,7 @@ STAGES = {
     "centres and scales, refined": ("hushcov.fit.preparation", "Preparation._refined"),
     "norms, tails and tilts": ("hushcov.fit.preparation", "Preparation._measured"),
     "signs of all pairs": ("hushcov.kernel.scores", "sign_scores"),
-    "noisy look at all pairs": ("hushcov.fit.adaptive.mechanism", "look_at_signs"),
+    "noisy look at all pairs": ("hushcov.fit.adaptive.mechanism", "probe_signs"),
     "selection": ("hushcov.kernel.session", "gumbel_top"),
     "what is beside selected pairs": ("hushcov.fit.adaptive.mechanism", "_hidden"),
     "values of selected pairs": ("hushcov.fit.adaptive.pairs", "release_narrowed"),

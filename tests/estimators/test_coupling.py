@@ -27,7 +27,7 @@ from hushcov import (
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning
 from hushcov.fit import complete
 from hushcov.fit.screened import mechanism as screened
-from hushcov.fit.screened.values import screened_parameters
+from hushcov.fit.screened.mechanism import screened_parameters
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.release import Release
 from hushcov.tables.sources import ArrayRecords
@@ -110,7 +110,7 @@ CASES = {
         OTHER,
     ),
     "PrivateSparseCovariance, normal scores": (
-        fitted(lambda: make(PrivateSparseCovariance, estimand="rank")),
+        fitted(lambda: make(PrivateSparseCovariance, transforms="rank")),
         RECORDS,
         OTHER,
     ),

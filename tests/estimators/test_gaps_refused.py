@@ -28,8 +28,7 @@ from hushcov.fit.preparation import centre_sums, fourths_of, squares_of
 from hushcov.fit.quantiles import bin_edges, level_counts
 from hushcov.fit.scales import release_scales, scale_parameters
 from hushcov.fit.screened import mechanism
-from hushcov.fit.screened.mechanism import select_pairs
-from hushcov.fit.screened.values import release_unit_values, release_values
+from hushcov.fit.screened.mechanism import release_unit_values, release_values, select_pairs
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import REPLACE, Neighbours
@@ -226,7 +225,7 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
                 found.add(name)
     assert "release_gaussian" in found
     measure_the_above = {"release_centre", "release_squares", "release_tails", "release_tilts"}
-    others = {"look_at_signs", "release_gaussian_sums", "release_most_rows", "unwrap"}
+    others = {"probe_signs", "release_gaussian_sums", "release_most_rows", "unwrap"}
     assert found - measure_the_above - others <= set(FUNCTIONS)
 
 

@@ -17,11 +17,11 @@ from hushcov import (
 )
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
 from hushcov.fit.counting import most_rows
-from hushcov.fit.screened import values as screened
+from hushcov.fit.screened import mechanism as screened
 from hushcov.kernel.accounting import Neighbours, Pure
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise.laplace import discrete_laplace
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.sources import ArrayRecords

@@ -62,7 +62,7 @@ def test_claims_survive_and_a_fair_share_of_them_is_measured(mechanism, pair, ru
 
 
 def test_noise_of_the_last_look_is_too_small(monkeypatch):
-    correct = adaptive.WholeMatrix.look
+    correct = adaptive.WholeMatrix.measure
     moved = queries.squared_sensitivity
 
     def look(self, mu):
@@ -71,7 +71,7 @@ def test_noise_of_the_last_look_is_too_small(monkeypatch):
                 patch.setattr(queries, "squared_sensitivity", lambda *args: moved(*args) / 9)
             correct(self, mu)
 
-    monkeypatch.setattr(adaptive.WholeMatrix, "look", look)
+    monkeypatch.setattr(adaptive.WholeMatrix, "measure", look)
     assert not attacked("adaptive-looks", "sign flips", 300).survives
 
 
@@ -135,9 +135,9 @@ def test_the_last_look_is_bounded_by_the_true_norms(monkeypatch):
         access = run.session
         counts = norm_histogram(session.unwrap(access)[0], grid, squared_norms(grid, run.d))
         run.norm = choose_norm(100 * counts, 1, access.n_records, run.d, access.mu_left)
-        whole = adaptive._whole(run)
-        whole.look(access.mu_left)
+        whole = run.matrix()
+        whole.measure(access.mu_left)
         return whole
 
-    monkeypatch.setattr(adaptive, "_released", look)
+    monkeypatch.setattr(adaptive, "_measure_whole", look)
     assert not attacked("adaptive", "huge or zero", 200).survives

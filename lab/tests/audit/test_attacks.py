@@ -11,7 +11,7 @@ from scipy import stats
 
 from hushcov.exceptions import ParameterError
 from hushcov.fit.screened import mechanism as screened
-from hushcov.fit.screened.values import RADIUS, sum_sigma
+from hushcov.fit.screened.mechanism import RADIUS, sum_sigma
 from hushcov.kernel import queries
 from hushcov.kernel.accounting import ONE_REPLACED, Gaussian, gaussian_epsilon
 from hushcov.kernel.grids import FeatureGrid

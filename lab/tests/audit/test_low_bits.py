@@ -21,8 +21,7 @@ import numpy as np
 import pytest
 
 from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
-from hushcov.fit.screened.mechanism import release_screened
-from hushcov.fit.screened.values import ScreenedDesign, screened_parameters
+from hushcov.fit.screened.mechanism import ScreenedDesign, release_screened, screened_parameters
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy

@@ -19,13 +19,6 @@ from hushcov._words import noise_level, number
 from hushcov.candidates import Candidates
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.adaptive.pairs import (
-    DROPPED,
-    FINE,
-    FIRST_OF_UNITS,
-    FIRST_VALUES,
-    KEEP,
-    MOST_LADDER,
-    WEAKEST,
     AdaptiveParameters,
     Ladder,
     Narrowing,
@@ -37,6 +30,7 @@ from hushcov.fit.adaptive.pairs import (
     with_errors,
 )
 from hushcov.fit.adaptive.plan import PlannedAdaptive
+from hushcov.fit.adaptive.rules import RULES
 from hushcov.fit.mechanism import (
     DENSE_BYTES,
     SCALES,
@@ -46,32 +40,56 @@ from hushcov.fit.mechanism import (
     certified_words,
 )
 from hushcov.fit.reference import REFERENCE_MODELS, Forecast, reference
-from hushcov.fit.screened.values import (
-    DIAGONAL_WEIGHT,
-    PAIR_WEIGHT,
-)
+from hushcov.fit.screened.mechanism import DIAGONAL_WEIGHT, PAIR_WEIGHT
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.grids import check_feature_scale
-from hushcov.kernel.memory import MOST_PRODUCTS
-from hushcov.kernel.queries import PairSigns
+from hushcov.kernel.queries import MOST_PRODUCTS, PairSigns
 from hushcov.kernel.session import Session
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
 from hushcov.release import Making, Release, Structure, parts_of
 
 NAME = "candidates"
-# Shares of the time on the clock. Chosen on the families of benchmarks/studies/known_band.py.
-WIDTH_LOOK = 0.15  # the look at a whole band of which only a maximum is known
-WIDE_LOOK = 0.10  # the look at candidates that are so many that few may matter
-NARROW = 24  # partners of a feature up to which all are released, whatever they are
+
+
+@dataclass(frozen=True)
+class CandidateChoices:
+    """Numbers by which the values of known candidates are cleaned and predicted.
+
+    They were chosen by `benchmarks/studies/known_band.py` on the families of its tables.
+    """
+
+    # Shares of the time: a first release of a band of which only a maximum width is known, and of
+    # candidates that are so many that few may matter.
+    width_share: float = 0.15
+    wide_share: float = 0.10
+    # Partners of a feature up to which all are released, whatever they are.
+    few_partners: int = 24
+    # Widths of a band that are compared, and thresholds, in deviations.
+    most_widths: int = 64
+    thresholds: tuple[float, ...] = (1.5, 2.0, 2.5, 3.0, 3.5)
+    # Deviations about a threshold in which the density of values is counted.
+    density_width: float = 0.25
+    # Pairs from which a threshold can be judged.
+    fewest_for_threshold: int = 400
+    # Estimated risk of a taper or threshold, over the one without, from which it is not taken.
+    clear_gain: float = 0.95
+    # Deviations of its own below which an energy or a mean is none.
+    evidence: float = 3.0
+    # Prediction: sampling errors over 2 sqrt(norm row / n), and share of the time that a ladder
+    # leaves for the values of the pairs that it selects.
+    sampling_weight: float = 0.7
+    values_share: float = 0.4
+
+
+CHOICES = CandidateChoices()
 
 
 @dataclass(frozen=True)
 class CandidateParameters(AdaptiveParameters):
-    """Everything that is fixed before a record is read, and what earlier steps released.
+    """Everything that is fixed before a record is read.
 
-    `adaptive_width` says that the bandwidth is a maximum; `single` that there is one look at all
-    candidates and that nothing is decided from it.
+    `adaptive_width` says that the bandwidth is a maximum; `single` that all candidates are released
+    once, and that nothing is decided from their values.
     """
 
     adaptive_width: bool = False
@@ -89,18 +107,18 @@ class CandidateParameters(AdaptiveParameters):
         return 2 * self.candidates.n_pairs / self.inputs.n_features
 
     @property
-    def wide(self) -> bool:
-        """Whether candidates are so many that it is worth asking which of them matter."""
-        return not (self.single or self.adaptive_width) and self.partners > NARROW
+    def selects(self) -> bool:
+        """Whether candidates are so many that pairs may be selected among them."""
+        return not (self.single or self.adaptive_width) and self.partners > CHOICES.few_partners
 
     @property
-    def selects(self) -> bool:
-        """Whether pairs may be selected."""
-        return self.wide
+    def mu(self) -> float:
+        """About what steps before leave."""
+        return self.inputs.largest_mu(selects=self.selects)
 
     @property
     def part(self) -> str:
-        """What is released, in words."""
+        """Description of the released values."""
         number, d = self.candidates.n_pairs, self.inputs.n_features
         return f"values of the candidate pairs ({number:,}) and of all variances ({d:,})"
 
@@ -137,15 +155,8 @@ def candidate_parameters(
 
 # How wide a band is, whether it is tapered, and what noise made alone: from released values.
 
-
 #: The noise of a variance over that of a pair, squared.
 OWN = (PAIR_WEIGHT / DIAGONAL_WEIGHT) ** 2
-_MOST_WIDTHS = 64  # that are compared
-_LEVELS = (1.5, 2.0, 2.5, 3.0, 3.5)  # thresholds that are compared, in deviations
-_NEAR = 0.25  # deviations about a threshold in which the density of values is counted
-_FEWEST = 400  # pairs from which a threshold can be judged
-_CLEARLY = 0.95  # an estimated risk over the one without a taper or threshold, to take it
-_FARTHEST = 3.0  # deviations: an energy below so many of its own is no energy
 
 
 @dataclass(frozen=True)
@@ -222,7 +233,7 @@ def best_taper(lags: Lags, n_features: int, noise: FloatArray) -> tuple[Taper, f
     width = len(noise) - 1
     places = np.arange(1, width + 1)
     tapers = [Taper(width, width + 1)]  # the whole band, then others that are cut or tapered
-    lengths = np.unique(np.geomspace(1, width + 1, _MOST_WIDTHS).astype(np.int64) - 1)
+    lengths = np.unique(np.geomspace(1, width + 1, CHOICES.most_widths).astype(np.int64) - 1)
     for length in lengths.tolist()[::-1]:
         tapers.append(Taper(length, length + 1))
         if length >= 2:
@@ -233,7 +244,7 @@ def best_taper(lags: Lags, n_features: int, noise: FloatArray) -> tuple[Taper, f
         row = OWN + 2 * float(weights @ weights)
         lost = lags.lost(weights)
         risk = math.hypot(band_norm(row, n_features) * noise[min(width, each.last - 1)], lost)
-        if best is None or risk < (_CLEARLY if best[1].full == width else 1.0) * best[0]:
+        if best is None or risk < (CHOICES.clear_gain if best[1].full == width else 1.0) * best[0]:
             best = risk, each, lost
     assert best is not None
     return best[1], best[0], best[2]
@@ -246,13 +257,14 @@ def best_threshold(pairs: FloatArray, deviation: float) -> tuple[float, float]:
     dropped one its square less 1, and values near t what the jump there adds, 2 t times
     their density.
     """
-    if len(pairs) < _FEWEST or not deviation > 0:
+    if len(pairs) < CHOICES.fewest_for_threshold or not deviation > 0:
         return 0.0, 1.0
     sizes = np.abs(pairs) / deviation
     best = 0.0, 1.0
-    for level in _LEVELS:
+    for level in CHOICES.thresholds:
         dropped = sizes[sizes <= level]
-        near = np.count_nonzero(np.abs(sizes - level) < _NEAR) / (2 * _NEAR)
+        near = np.count_nonzero(np.abs(sizes - level) < CHOICES.density_width)
+        near = near / (2 * CHOICES.density_width)
         risk = len(sizes) - 2 * len(dropped) + float(dropped @ dropped) + 2 * level * near
         ratio = max(0.0, risk / len(sizes))
         best = min(best, (level * deviation, ratio), key=lambda each: each[1])
@@ -265,7 +277,7 @@ def choose(values: PairValues, deviation: float, n_features: int, width: int | N
     threshold, ratio = best_threshold(values.pairs, deviation)
     cleaned = OWN + (row - OWN) * ratio
     noise = band_norm(cleaned, n_features) if threshold else band_norm(row, n_features)
-    worth = noise < _CLEARLY * band_norm(row, n_features)
+    worth = noise < CHOICES.clear_gain * band_norm(row, n_features)
     if width:
         lags = Lags.of(values, deviation, width)
         taper, risk, lost = best_taper(lags, n_features, np.full(width + 1, deviation))
@@ -284,7 +296,7 @@ def dense(values: PairValues, deviation: float) -> bool:
     squares = (values.pairs / deviation) ** 2
     number = max(1, len(squares))
     energy = float(squares.mean()) - 1
-    if energy < _FARTHEST * math.sqrt(2 / number):
+    if energy < CHOICES.evidence * math.sqrt(2 / number):
         return False
     fourth = float((squares**2).mean()) - 3 - 6 * energy
     return energy**2 > max(0.0, fourth) / 8  # f above an eighth
@@ -295,19 +307,17 @@ def hidden_norm(values: PairValues, deviation: float, n_features: int) -> float:
     number = max(1, len(values.pairs))
     partners = 2 * number / n_features
     energy = float((values.pairs**2).sum()) / number - deviation**2
-    if energy < _FARTHEST * math.sqrt(2 / number) * deviation**2:
+    if energy < CHOICES.evidence * math.sqrt(2 / number) * deviation**2:
         energy = 0.0
-    mean = abs(float(values.pairs.sum())) / number - _FARTHEST * deviation / math.sqrt(number)
+    mean = abs(float(values.pairs.sum())) / number - CHOICES.evidence * deviation / math.sqrt(
+        number
+    )
     return max(2 * math.sqrt(partners * energy), partners * max(0.0, mean))
 
 
 # The error to expect of a release of known candidates, from public numbers.
 
-
 _LARGEST = 300  # features of the models, whose norms and variances are all that is used
-_SAMPLING = 0.7  # of 2 sqrt(norm row / n); measured
-_SELECTED = 0.4  # of the time, that a ladder leaves for the values of what it selects
-_MORE = 1.3  # pairs that a ladder selects, over those that are real
 
 
 def predict_candidates(parameters: CandidateParameters) -> Forecast:
@@ -320,11 +330,12 @@ def predict_candidates(parameters: CandidateParameters) -> Forecast:
     time = parameters.mu**2
     number = float(known.n_pairs)
     if parameters.adaptive_width:  # what the first look costs where the band is as wide
-        time *= 1 - WIDTH_LOOK / 2
+        time *= 1 - CHOICES.width_share / 2
     options = [(number, most, time)]
-    if parameters.wide:
+    if parameters.selects:
         few = min(number, d * (inputs.row_sparsity - 1) / 2)
-        options.append((_MORE * few, inputs.row_sparsity, _SELECTED * (1 - WIDE_LOOK) * time))
+        time *= CHOICES.values_share * (1 - CHOICES.wide_share)
+        options.append((RULES.selected_over_real * few, inputs.row_sparsity, time))
     errors = [_errors(inputs, *each) for each in options]
     best = {model: min(each[model] for each in errors) for model in REFERENCE_MODELS}
     return Forecast(NAME, best, None)
@@ -339,13 +350,10 @@ def _errors(inputs: ReleaseInputs, number: float, row: int, time: float) -> dict
     found = {}
     for model in REFERENCE_MODELS:
         variance = reference(model, d, row, max(_LARGEST, row)).variance  # at norm 1
-        sampling = _SAMPLING * 2 * math.sqrt(variance * (OWN + 2 * number / d) / n)
+        sampling = CHOICES.sampling_weight * 2 * math.sqrt(variance * (OWN + 2 * number / d) / n)
         error = math.hypot(noise * variance, sampling)
         found[model] = error * (1 + (inputs.found.strain - 1) * max(0.0, 1 - error))
     return found
-
-
-_FIRST_RUNG = 16  # of as many pairs as are expected, in the first selection
 
 
 @dataclass
@@ -382,16 +390,12 @@ def release_candidates(
     See `CandidateParameters.budget` and `docs/proofs/candidates.md`. Scales and tilts are public,
     or were released by steps on the same budget.
     """
-    session, inputs, known = prepared.session, parameters.inputs, parameters.candidates
-    inputs.check_size(session)
-    scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
-    session.name_parts(parameters.part)  # proof: step 1
-    if parameters.selects:
-        parameters.expect(session)
+    session, known = prepared.session, parameters.candidates
+    scale = parameters.open(prepared)  # proof: step 1
     run = _CandidateRun(session, scale, parameters, prepared)
     size = float(known.n_pairs), math.sqrt(1 + parameters.partners)
     values = release_narrowed(
-        session, scale, inputs, known.pairs, _steps(run), size
+        session, scale, parameters, known.pairs, _steps(run), size
     )  # proof: step 2
     return _document(run, values, sparse=sparse)
 
@@ -405,20 +409,24 @@ def _steps(run: _CandidateRun) -> list[Narrowing]:
         return np.ones(len(found.pairs), dtype=bool)
 
     if parameters.adaptive_width and parameters.candidates.n_pairs:
-        return [Narrowing(WIDTH_LOOK, _up_to_a_width(run), norms=True)]  # proof: step 3
-    if parameters.wide:
+        return [Narrowing(CHOICES.width_share, _up_to_a_width(run), norms=True)]  # proof: step 3
+    if parameters.selects:
 
         def keep(found: PairValues) -> BoolArray:
             """Drop what looks like noise, after a ladder."""
             climbed = run.ladder is not None
-            return np.abs(found.pairs) > DROPPED * run.deviation(found) if climbed else every(found)
+            return (
+                np.abs(found.pairs) > RULES.noise_pair * run.deviation(found)
+                if climbed
+                else every(found)
+            )
 
-        share = FIRST_OF_UNITS if units else FIRST_VALUES
+        share = RULES.first_values_of_units_share if units else RULES.first_values_share
         return [
-            Narrowing(WIDE_LOOK, _that_matter(run), norms=True),  # proof: step 4
+            Narrowing(CHOICES.wide_share, _that_matter(run), norms=True),  # proof: step 4
             Narrowing(share, keep),  # proof: step 3
         ]
-    return [Narrowing(FIRST_OF_UNITS, every)] if units else []
+    return [Narrowing(RULES.first_values_of_units_share, every)] if units else []
 
 
 def _up_to_a_width(run: _CandidateRun) -> Callable[[PairValues], BoolArray]:
@@ -466,9 +474,8 @@ def _climbed(run: _CandidateRun, places: tuple[IntArray, IntArray]) -> Ladder:
     """A ladder over the signs of the candidates, climbed to its end."""
     inputs, tilt = run.parameters.inputs, run.given.tilt
     scores = PairSigns(run.d, None if tilt is None else tuple(tilt.tolist()), places)
-    first = run.d * max(1, inputs.row_sparsity - 1) // _FIRST_RUNG
-    ladder = Ladder(run.session, scores, inputs, first)  # proof: step 4
-    while ladder.climb(WEAKEST * _noise_norm(run, ladder.real)):
+    ladder = Ladder(run.session, scores, inputs)  # proof: step 4
+    while ladder.climb(RULES.weakest_pair * _noise_norm(run, ladder.real)):
         pass
     return ladder
 
@@ -484,10 +491,8 @@ def _noise_norm(run: _CandidateRun, real: float) -> float:
 
 def _document(run: _CandidateRun, values: PairValues, *, sparse: bool) -> Release:
     """The released values, and what they were found to be."""
-    unit = values.noise_sd[0] / FINE
-    pairs = np.rint(values.pairs / unit).astype(np.int64)
-    diagonal = np.rint(values.diagonal / unit).astype(np.int64)
-    matrix = symmetric_sparse((values.rows, values.columns), pairs, diagonal)
+    unit = values.noise_sd[0] / RULES.steps_in_noise
+    matrix = values.matrix(steps=unit)
     made: dict[str, object] = {
         "unexplained": values.unexplained,
         "known_pairs": run.ladder is None,  # no single one of them need stand out
@@ -520,9 +525,11 @@ def _choice(run: _CandidateRun, values: PairValues) -> Choice:
     """What becomes of the values: all are kept, or tapered, or those above a threshold."""
     deviation = run.deviation(values)
     if run.ladder is not None:
-        kept = np.count_nonzero(np.abs(values.pairs) > KEEP * deviation)
+        kept = np.count_nonzero(np.abs(values.pairs) > RULES.kept_pair * deviation)
         missed = min(1.0, run.ladder.finds()) if run.ladder.rungs else 0.0
-        return Choice(None, KEEP * deviation, 1 + 2 * kept / run.d, max(missed / 2, run.hidden))
+        return Choice(
+            None, RULES.kept_pair * deviation, 1 + 2 * kept / run.d, max(missed / 2, run.hidden)
+        )
     band = run.parameters.candidates.bandwidth is not None
     width = int((values.columns - values.rows).max(initial=0)) if band else None
     return choose(values, deviation, run.d, width)
@@ -551,7 +558,7 @@ def _structure(run: _CandidateRun, values: PairValues, choice: Choice) -> Struct
         n_records=run.sampled,
         given=run.given,
         kept=kept_of(noise, norm),
-        told=True,
+        known_zeros=True,
     )
 
 
@@ -597,7 +604,7 @@ class PlannedCandidates(PlannedAdaptive):
     @property
     def tilts(self) -> bool:
         """Signs are looked at where pairs are selected."""
-        return self.parameters.wide
+        return self.parameters.selects
 
     def threshold(self, release: Release) -> float:
         """One's own, or what the values that were released ask for."""
@@ -614,10 +621,11 @@ class PlannedCandidates(PlannedAdaptive):
         shares: dict[str, float] = {}
         looked = f"all {known.n_pairs:,} of them are released"
         if parameters.adaptive_width:
-            shares = {"a look at the whole band": WIDTH_LOOK}
+            shares = {"a first release of the whole band": CHOICES.width_share}
             looked = f"how far they reach is found out, up to {known.reach:,} columns"
-        elif parameters.wide:
-            shares = {"a look at all candidates": WIDE_LOOK, "selections, at most": MOST_LADDER}
+        elif parameters.selects:
+            shares = {"a first release of all candidates": CHOICES.wide_share}
+            shares["selections, at most"] = RULES.most_ladder_share
             looked = "whether all of them matter or few is found out"
         noise = value_noise(known.n_pairs, inputs, parameters.mu)
         found = [

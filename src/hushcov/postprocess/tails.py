@@ -154,7 +154,7 @@ def estimate_error(
     long: float = 0.0,
     doubt: float = 0.0,
     kept: float = 1.0,
-    told: bool = False,
+    known_zeros: bool = False,
 ) -> tuple[float, float, float]:
     """Return an error and the ends of an interval for it.
 
@@ -163,7 +163,7 @@ def estimate_error(
     logarithm of what each variance is larger by than was released; None where nothing is known of
     tails. `long` is by how much records lie farther out than normal ones, and `doubt` an error that
     counts of norms do not rule out, which the interval includes. The estimate was multiplied by
-    `kept`. `told` says that it was public which pairs are zero.
+    `kept`. `known_zeros` says that it was public which pairs are zero.
     """
     variance, d = np.asarray(matrix.diagonal(), dtype=np.float64), matrix.shape[0]
     floored = np.maximum(variance, _FLOOR * noise_sd)
@@ -185,7 +185,7 @@ def estimate_error(
     if tail is not None and tail.any():
         root = np.exp(-tail / 2)
         tails = largest_of(lambda x: correlations(x) - root * correlations(root * x), d) / norm
-    if is_sparse(matrix) and not told:
+    if is_sparse(matrix) and not known_zeros:
         left_out = (len(there) - int(np.diff(matrix.indptr)[there].min())) / n_records
         chance = 2 * math.sqrt(max(left_out, 0.0)) * math.exp(-_FEW * max(left_out, 0.0)) / norm
     sampling, wide = _SAMPLING * known.sampling, math.exp(_WIDE)

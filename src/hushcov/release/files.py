@@ -289,6 +289,20 @@ def read_release(folder: Folder, *, verify: PublicKey | KeyFile | None = None) -
         raise CapacityError(f"{path} holds a release larger than memory: use more.") from None
 
 
+def sign_release(folder: Folder, key: SigningKey) -> Path:
+    """Sign a release on disk, after every file was held against its checksum; return the file."""
+    path = as_path("folder", folder, _NAME_FOLDER)
+    read_release(path)
+    place = path / SIGNATURE
+    with os_errors(path, "written", ReleaseError):
+        draft = sibling_name(place)
+        draft.write_bytes(key.sign(_content(path, SEAL, _MOST_SEAL)))
+        to_disk(draft)
+        os.replace(draft, place)
+        to_disk(path)
+    return place
+
+
 def check_place(folder: Folder, *, trial: bool = True) -> None:
     """Refuse a folder that holds anything, or, found out by moving an empty one there, cannot be.
 

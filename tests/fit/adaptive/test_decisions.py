@@ -73,8 +73,8 @@ def planted_look(run, probe):
     records, _, _ = unwrap(run.session)
     counts = norm_histogram(records, FeatureGrid(run.scale, WIDEST, HALF_WIDTH), edges)
     run.norm = choose_norm(counts, 1, records.n_records, run.d, run.session.mu_left)
-    whole = adaptive._whole(run)
-    whole.look(run.session.mu_left)
+    whole = run.matrix()
+    whole.measure(run.session.mu_left)
     return whole
 
 
@@ -82,7 +82,7 @@ def planted_look(run, probe):
     ("case", "owner", "name", "planted"),
     [
         ("sparse", Ladder, "_note", planted_note),  # sparse output: nothing but the ladder decides
-        ("dense", adaptive, "_released", planted_look),
+        ("dense", adaptive, "_measure_whole", planted_look),
     ],
     ids=["true scores", "true norms"],
 )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from fit.adaptive.settings import (
+    BUDGET,
     blocks,
     correlations,
     dense,
@@ -18,6 +19,7 @@ from fit.adaptive.settings import (
     one_factor,
     released,
 )
+from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.fit.adaptive import mechanism as adaptive
 from hushcov.fit.adaptive.pairs import AdaptiveParameters
@@ -217,7 +219,10 @@ def test_emulated_readers_take_no_private_noise():
 
 def test_records_that_are_all_alike_count_as_one_at_least():
     """Else a fit of a few units would end with a division by zero, after its charge."""
-    few = SimpleNamespace(units=object(), session=SimpleNamespace(n_records=3), alike=9.0)
-    assert adaptive._Run.sampled.fget(few) == 1
-    few.alike, few.session.n_records = 2.0, 40
-    assert adaptive._Run.sampled.fget(few) == 20
+    ids, X = np.repeat(np.arange(4), 5), np.repeat(RNG.standard_normal((4, 3)), 5, axis=0)
+    made = PrivateSparseCovariance(
+        **BUDGET, max_rows_per_unit=5, on_hopeless="warn", random_state=1, on_large_delta="warn"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isfinite(made.fit(X, unit=ids).covariance_).all()

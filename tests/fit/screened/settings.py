@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hushcov.exceptions import SeededNoiseWarning
-from hushcov.fit.screened.mechanism import release_screened
-from hushcov.fit.screened.values import ScreenedDesign, screened_parameters
+from hushcov.fit.screened.mechanism import ScreenedDesign, release_screened, screened_parameters
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import Records

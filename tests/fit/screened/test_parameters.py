@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fit.screened.settings import DESIGN, inputs_of, parameters_of
 from hushcov.exceptions import CapacityError, ParameterError, PrivacyConditionError
-from hushcov.fit.screened.values import (
+from hushcov.fit.screened.mechanism import (
     ScreenedDesign,
     ScreenLevel,
     candidate_pairs,

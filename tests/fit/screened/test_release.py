@@ -11,12 +11,12 @@ from scipy import stats
 
 from fit.screened.settings import parameters_of, released, seeded
 from hushcov.exceptions import CapacityError, DataError, ForeignError, PrivacyConditionError
-from hushcov.fit.screened import values
-from hushcov.fit.screened.mechanism import release_screened
-from hushcov.fit.screened.values import (
+from hushcov.fit.screened import mechanism as values
+from hushcov.fit.screened.mechanism import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     ScreenedParameters,
+    release_screened,
     sum_sigma,
 )
 from hushcov.kernel import session

@@ -17,10 +17,11 @@ from fit.screened.settings import DESIGN, inputs_of, parameters_of, seeded
 from hushcov.candidates import Candidates
 from hushcov.fit.gaussian.mechanism import RADIUS
 from hushcov.fit.screened import mechanism
-from hushcov.fit.screened.mechanism import release_screened, select_pairs
-from hushcov.fit.screened.values import (
+from hushcov.fit.screened.mechanism import (
     ScreenLevel,
+    release_screened,
     screened_parameters,
+    select_pairs,
     squared_sum_sensitivity,
 )
 from hushcov.kernel.accounting import ONE_REPLACED

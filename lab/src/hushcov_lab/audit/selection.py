@@ -20,15 +20,15 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.candidates import Candidates
-from hushcov.fit.adaptive.mechanism import WholeMatrix, look_at_signs, release_adaptive
-from hushcov.fit.adaptive.pairs import FIRST_LOOK, AdaptiveParameters, Ladder, release_pairs
+from hushcov.fit.adaptive.mechanism import WholeMatrix, probe_signs, release_adaptive
 from hushcov.fit.adaptive.pairs import NAME as ADAPTIVE
+from hushcov.fit.adaptive.pairs import AdaptiveParameters, Ladder, release_pairs
+from hushcov.fit.adaptive.rules import RULES
 from hushcov.fit.candidates import NAME as CANDIDATES
 from hushcov.fit.candidates import candidate_parameters, release_candidates
 from hushcov.fit.norms import NormBound
 from hushcov.fit.screened import mechanism as screened
-from hushcov.fit.screened.mechanism import release_screened, select_pairs
-from hushcov.fit.screened.values import (
+from hushcov.fit.screened.mechanism import (
     DIAGONAL_WEIGHT,
     PAIR_WEIGHT,
     RADIUS,
@@ -36,7 +36,9 @@ from hushcov.fit.screened.values import (
     ScreenedParameters,
     integers_per_square,
     product_map,
+    release_screened,
     screened_parameters,
+    select_pairs,
     sum_sigma,
 )
 from hushcov.inputs import CalibratedInputs, PublicInputs, ReleaseInputs
@@ -416,11 +418,11 @@ class PartTarget(Target):
 
 
 def _look_twice(session: Session, inputs: ReleaseInputs) -> FloatArray:
-    """Return the mean of two looks of `WholeMatrix`: for the usual share, and for the rest."""
+    """Return the mean of two releases of `WholeMatrix`: for the usual share, and for the rest."""
     bound, scale = NormBound(np.sqrt(inputs.n_features), 0.0, 1.0), np.ones(inputs.n_features)
-    whole = WholeMatrix(session, scale, inputs, bound, widest=False)
-    whole.look(np.sqrt(FIRST_LOOK * session.remaining))
-    whole.look(session.mu_left)
+    whole = WholeMatrix(session, scale, AdaptiveParameters(inputs), bound, widest=False)
+    whole.measure(np.sqrt(RULES.first_matrix_share * session.remaining))
+    whole.measure(session.mu_left)
     return flat(whole.mean)
 
 
@@ -429,10 +431,10 @@ def _climb(session: Session, inputs: ReleaseInputs) -> FloatArray:
 
     The first is 0 for a pair that was not selected, and larger for less noise.
     """
-    ladder = Ladder(session, PairSigns(inputs.n_features), inputs, first=1)
+    ladder = Ladder(session, PairSigns(inputs.n_features), inputs)
     weights = np.zeros((inputs.n_features,) * 2)
     while len(ladder.rungs) < _RUNGS and ladder.climb(weakest=0.0):
-        rows, columns = ladder.pairs
+        rows, columns = screened.pair_of(ladder.selected, inputs.n_features)
         new = weights[rows, columns] == 0
         weights[rows[new], columns[new]] = 1 / ladder.rungs[-1].finds
     real = [rung.real for rung in ladder.rungs]
@@ -443,7 +445,7 @@ def _climb(session: Session, inputs: ReleaseInputs) -> FloatArray:
 def _release_pair(session: Session, inputs: ReleaseInputs) -> FloatArray:
     """Return the value of one pair by `release_pairs`, 0 where it was dropped, and variances."""
     places: tuple[IntArray, IntArray] = np.array([0]), np.array([1])
-    found = release_pairs(session, np.ones(2), inputs, places, 1.0, 1.0)
+    found = release_pairs(session, np.ones(2), AdaptiveParameters(inputs), places, 1.0, 1.0)
     return flat(found.pairs, np.zeros(1 - len(found.pairs)), found.diagonal)
 
 
@@ -479,7 +481,7 @@ def _signs(
 
     def look(session: Session, inputs: ReleaseInputs) -> FloatArray:
         scores = PairSigns(inputs.n_features, tilt)
-        return flat(look_at_signs(session, scores, inputs, 1.0, session.mu_left).mean)
+        return flat(probe_signs(session, scores, inputs, 1.0, session.mu_left).mean)
 
     pair = turn(sign_flips(RECORDS, FEATURES, HUGE))
     target = PartTarget(_parameters(pair), look)

@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
-from hushcov.fit.screened.mechanism import pair_of
-from hushcov.fit.screened.values import (
+from hushcov.fit.adaptive.rules import RULES, AdaptiveRules
+from hushcov.fit.screened.mechanism import (
     PAIR_WEIGHT,
     RADIUS,
     TO_CORRELATION,
@@ -34,10 +34,16 @@ from hushcov.fit.screened.values import (
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.grids import FeatureGrid, check_feature_scale
 from hushcov.kernel.queries import PairSigns, ProductMap, ProductNormCounts
 from hushcov.kernel.session import Session
-from hushcov.postprocess import KnownErrors, detection_deviation, estimate_error, multiply_outer
+from hushcov.postprocess import (
+    KnownErrors,
+    detection_deviation,
+    estimate_error,
+    multiply_outer,
+    symmetric_sparse,
+)
 from hushcov.release import Structure
 from hushcov.release.coverage import (
     SURE,
@@ -49,27 +55,14 @@ from hushcov.release.coverage import (
 )
 
 NAME = "adaptive"
-# Shares of the time on the clock. Chosen on the families of docs/mechanisms.md.
-PROBE = 0.10  # the look at the whole matrix
-MOST_LADDER = 0.5  # selections together
-FIRST_LOOK = 0.02  # the same where no pairs are selected, for the bound on norms alone
-NORMS = 0.01  # histogram of norms, where none was released before
-PRODUCT_NORMS = 0.01  # the same for the products of selected pairs
-TEST = 0.001  # the mean score of what a rung selected
-FIRST_VALUES = 0.25  # of what is left: values that decide which pairs are released again
-FIRST_OF_UNITS = 0.15  # the same where values are taken off units before these are bounded
-# What matters beside noise, in its deviations, or over its norm.
-DROPPED = 1.5  # deviations below which a selected pair is taken for noise
-WEAKEST = 0.6  # a row may miss several pairs: those that alone are so far below noise matter
-KEEP = 3.0  # deviations that a selected pair must exceed
-_LADDER_SHARE, _STEPS_PER_FEATURE, _FEWEST_STEPS = 0.3, 1.25, 64  # for the rate of the clock
 
 
 @dataclass(frozen=True)
 class AdaptiveParameters:
-    """What is fixed before a record is read: the public inputs."""
+    """Everything that is fixed before a record is read: the public inputs, and the rules."""
 
     inputs: ReleaseInputs
+    rules: AdaptiveRules = RULES
 
     @property
     def selects(self) -> bool:
@@ -78,13 +71,8 @@ class AdaptiveParameters:
 
     @property
     def part(self) -> str:
-        """What is released, in words."""
+        """Description of the released values."""
         return "which pairs and factors matter, and their values"
-
-    @property
-    def mu(self) -> float:
-        """About what steps before leave."""
-        return self.inputs.largest_mu(selects=self.selects)
 
     def budget(self, *, private: bool = True) -> Budget:
         """Certify a clock, from public inputs alone.
@@ -97,10 +85,17 @@ class AdaptiveParameters:
         check_exact(self.inputs.n_records)  # scores and sums, as in the screened release
         return self.inputs.budget(selects=self.selects, private=private)  # proof: step 1
 
-    def expect(self, session: Session) -> None:
-        """Choose the rate of the clock for a ladder."""
-        steps = max(_FEWEST_STEPS, math.ceil(_STEPS_PER_FEATURE * self.inputs.n_features))
-        session.expect(steps, _LADDER_SHARE)
+    def open(self, prepared: Prepared) -> FloatArray:
+        """Check the size and the scales, name the parts, and choose the rate of selections."""
+        session, inputs, rules = prepared.session, self.inputs, self.rules
+        inputs.check_size(session)
+        scale = check_feature_scale(prepared.feature_scale, inputs.n_features)
+        session.name_parts(self.part)
+        if self.selects:
+            steps = math.ceil(rules.planned_steps_per_feature * inputs.n_features)
+            steps = max(rules.fewest_planned_steps, steps)
+            session.expect(steps, rules.planned_ladder_share)
+        return scale
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain, JSON-ready data."""
@@ -117,12 +112,7 @@ def clock_dict(prepared: Prepared) -> dict[str, object]:
     }
 
 
-# Error estimates, from norms of what is wrong with a release.
-
-FINE = 1024  # steps of the released integers in a deviation of their noise
-_SAMPLED = 0.7  # of sampling errors beside noise; measured
-_BARELY = 1.15  # how far the norm of noise may be from what is expected
-_HARMLESS = 0.05  # by which an estimate may be worse than zeros
+# Error estimates, from norms of the errors of a release.
 
 
 def with_errors(
@@ -138,14 +128,15 @@ def with_errors(
     given: Prepared,
     rank: int = 0,
     kept: float = 1.0,
-    told: bool = False,
+    known_zeros: bool = False,
 ) -> Structure:
     """Return a structure with its error over the norm, and an interval for it.
 
     `errors` are norms: of noise, and of what is hidden; `sampling` is that of sampling errors.
     `matrix` is the estimate, and `noise_sd` the noise of a variance; `given` says which features
     were found, and what is known of their tails. Features that do not vary beyond noise count
-    neither for the error nor for the norm. `told` says that it was public which pairs are zero.
+    neither for the error nor for the norm. `known_zeros` says that it was public which pairs are
+    zero.
     """
     constant = constant_mask(given.feature_scale, np.asarray(matrix.diagonal()), noise_sd)
     if constant.any():
@@ -172,29 +163,20 @@ def with_errors(
         long=long,
         doubt=doubt,
         kept=kept,
-        told=told,
+        known_zeros=known_zeros,
     )
-    by_noise = min(1.0, math.hypot(noise, _SAMPLED * sampling, hidden))
+    by_noise = min(1.0, math.hypot(noise, RULES.sampling_weight * sampling, hidden))
     return Structure(kind, rank, why, *known, kept, by_noise)
 
 
 def kept_of(noise: float, norm: float) -> float:
-    """What an estimate is multiplied by so that noise does not make it worse than zeros."""
-    sure = _BARELY * noise  # what is hidden is missing from zeros, too
+    """Return the factor for an estimate with which noise does not make it worse than zeros."""
+    sure = RULES.noise_margin * noise  # hidden entries are missing from zeros, too
     truth = max(norm - sure, 0.0)
-    return 1.0 if sure <= truth else min(1.0, _HARMLESS * truth / (sure - truth))
+    return 1.0 if sure <= truth else min(1.0, RULES.harmless * truth / (sure - truth))
 
 
 # The ladder: pairs selected rung by rung, each rung at less noise than the one before.
-
-_FEWEST = 8
-_FIRST_SHARE = 0.004  # of the clock: half as many pairs as features at the first noise
-_LESS_NOISE = math.sqrt(2)
-_FULL, _GROWTH, _ROOM = 0.8, 2.0, 1.3
-_LEAST_ROWS = 8  # pairs of a rung: at least one for so many features
-_REAL, _TILTED = 1.2, 0.6  # mean score of real pairs over the edge; of null pairs by selection
-_MOST_PAIRS = 1 / 3  # of all pairs: beyond that, nothing is sparse
-_FINEST = 1.5  # noise of a score over its sampling error, inverted, at which a ladder ends
 
 
 @dataclass(frozen=True)
@@ -207,7 +189,7 @@ class Rung:
 
 
 class Ladder:
-    """Scores of pairs, and what was selected so far.
+    """Scores of pairs, and the pairs that were selected so far.
 
     Parameters
     ----------
@@ -216,53 +198,46 @@ class Ladder:
     scores : PairSigns
         How pairs are scored.
     inputs : ReleaseInputs
-        The size, and whose privacy it is.
-    first : int
-        Pairs of the first rung.
+        The size, and the relation between neighbours.
+    rules : AdaptiveRules
+        Sizes of rungs, and when the ladder ends.
     """
 
     def __init__(
-        self, session: Session, scores: PairSigns, inputs: ReleaseInputs, first: int
+        self,
+        session: Session,
+        scores: PairSigns,
+        inputs: ReleaseInputs,
+        rules: AdaptiveRules = RULES,
     ) -> None:
-        self._session, self._scores = session, scores
+        self._session, self._scores, self._rules = session, scores, rules
         self._n, self._d, self._n_pairs = inputs.n_records, inputs.n_features, scores.n_pairs
         self._moved = inputs.neighbours.moved(replaced=2, removed=1)  # scores, by one record
-        self._size = min(max(_FEWEST, first), self._n_pairs)
-        self._selected = np.empty(0, dtype=np.int64)
-        self._spent = self._unit = 0.0
+        first = self._d * max(1, inputs.row_sparsity - 1) // rules.first_rung_part
+        self._size = min(max(rules.fewest_pairs, first), self._n_pairs)
+        #: Places of the selected pairs among all of them, ascending.
+        self.selected: IntArray = np.empty(0, dtype=np.int64)
         self.rungs: list[Rung] = []
+        self.real = 0.0  # number of real pairs among the selected ones, about
         self.narrowed = 0  # rungs after which noise was lowered
-        self._rate = 0.0
-
-    @property
-    def real(self) -> float:
-        """About how many real pairs were selected."""
-        return sum(rung.real for rung in self.rungs)
+        # The share that d / 2 steps of range 2 moved rate take: each takes (moved rate)^2.
+        self._unit, self._spent = session.remaining, 0.0
+        self._rate = math.sqrt(2 * rules.first_rung_share * self._unit / self._d) / self._moved
 
     @property
     def spent_share(self) -> float:
         """Share of the clock that selections took."""
-        return self._spent / self._unit if self._unit else 0.0
-
-    @property
-    def pairs(self) -> tuple[IntArray, IntArray]:
-        """Rows and columns of the selected pairs."""
-        return pair_of(self.selected, self._d)
-
-    @property
-    def selected(self) -> IntArray:
-        """Positions of the selected pairs among all of them, ascending."""
-        return np.sort(self._selected)
-
-    def finds(self) -> float:
-        """The weakest correlation that the next rung finds, about."""
-        edge = math.log(max(2.0, self._n_pairs / max(1, self._size))) / self._rate
-        return TO_CORRELATION * edge / self._n
+        return self._spent / self._unit
 
     @property
     def next_share(self) -> float:
         """Share of the clock that the next rung takes, about."""
-        return self._size * (self._moved * self._rate) ** 2 / self._unit if self._unit else 0.0
+        return self._size * (self._moved * self._rate) ** 2 / self._unit
+
+    def finds(self) -> float:
+        """Return about the weakest correlation that the next rung finds."""
+        edge = math.log(max(2.0, self._n_pairs / max(1, self._size))) / self._rate
+        return TO_CORRELATION * edge / self._n
 
     def climb(self, weakest: float) -> bool:
         """Select one more rung, or say that the ladder has ended.
@@ -275,53 +250,51 @@ class Ladder:
         the sum of the selected scores moves by at most `size` times what one of them does. Sizes
         and rates follow from released numbers and the clock.
         """
-        session = self._session
-        if not self._unit:
-            self._unit = session.remaining
-            # The share that d / 2 steps of range 2 moved rate take: each takes (moved rate)^2.
-            self._rate = math.sqrt(2 * _FIRST_SHARE * self._unit / self._d) / self._moved
+        session, rules = self._session, self._rules
         if self._ended(weakest):
             return False
         resolution = self._scores.resolution
         rate = self._rate / resolution
         before = session.remaining
-        share = min(1.0, max(0.0, MOST_LADDER * self._unit - self._spent) / before)
-        size = min(self._size, session.selections_left(self._scores, rate, share))
-        if size < min(max(_FEWEST, self._d // 20), max(1, self._n_pairs)):
+        share = max(0.0, rules.most_ladder_share * self._unit - self._spent) / before
+        size = min(self._size, session.selections_left(self._scores, rate, min(1.0, share)))
+        if size < min(max(rules.fewest_pairs, self._d // 20), max(1, self._n_pairs)):
             return False
         best = session.select(self._scores, size, rate)  # proof: step 2
-        total = session.total(math.sqrt(TEST * self._unit))  # proof: step 3
-        self._selected = np.concatenate([self._selected, best])
+        total = session.total(math.sqrt(rules.rung_mean_share * self._unit))  # proof: step 3
+        self.selected = np.sort(np.concatenate([self.selected, best]))
         self._spent += before - session.remaining
         self._note(size, int(total.integers[0]) / size / resolution)
         return True
 
     def _ended(self, weakest: float) -> bool:
-        if len(self._selected) + self._size > _MOST_PAIRS * self._n_pairs:
+        if len(self.selected) + self._size > self._rules.most_pairs * self._n_pairs:
             return bool(self.rungs)
-        if self._rate * math.sqrt(self._n) > _FINEST:
+        if self._rate * math.sqrt(self._n) > self._rules.finest_noise:
             return True
         thin = bool(self.rungs) and self.rungs[-1].real < self.rungs[-1].size / 2
         return thin and self.finds() < weakest
 
     def _note(self, size: int, mean: float) -> None:
         """Say how much a rung found, and choose the next one; all from released numbers."""
-        n, root = self._n, math.sqrt(self._n)
+        n, root, rules = self._n, math.sqrt(self._n), self._rules
         edge = math.log(max(2.0, self._n_pairs / size)) / self._rate
-        null = root * (math.sqrt(2 / math.pi) + _TILTED * self._rate * root)
-        real = (mean - null) / max(_REAL * edge, 3 * root)
+        null = root * (math.sqrt(2 / math.pi) + rules.null_by_selection * self._rate * root)
+        real = (mean - null) / max(rules.real_over_edge * edge, 3 * root)
         real = size * min(1.0, max(0.0, real))
         self.rungs.append(Rung(size, TO_CORRELATION * edge / n, real))
-        if real > _FULL * size:
-            self._size = int(_GROWTH * size)
+        self.real += real
+        if real > rules.full_rung * size:
+            self._size = int(rules.rung_growth * size)
         else:
             self.narrowed += 1
-            self._rate *= _LESS_NOISE
-            self._size = max(int(_ROOM * real), self._d // _LEAST_ROWS, _FEWEST)
-        self._size = min(self._size, self._n_pairs - len(self._selected))
+            self._rate *= rules.noise_step
+            least = max(self._d // rules.features_per_pair, rules.fewest_pairs)
+            self._size = max(int(rules.selected_over_real * real), least)
+        self._size = min(self._size, self._n_pairs - len(self.selected))
 
 
-# Values of the pairs that a ladder selected: a first look drops those that are noise.
+# Values of the pairs that a ladder selected: a first release drops those that are noise.
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,15 +312,24 @@ class PairValues:
     unexplained: float
 
     def only(self, kept: BoolArray) -> PairValues:
-        """The same of some of the pairs."""
+        """Return the values of some of the pairs."""
         places = self.rows[kept], self.columns[kept]
         return replace(self, rows=places[0], columns=places[1], pairs=self.pairs[kept])
+
+    def matrix(self, kept: BoolArray | None = None, steps: float = 0.0) -> Matrix:
+        """Return a sparse matrix of the pairs, or of those kept; with `steps` of integers."""
+        found = self if kept is None else self.only(kept)
+        places, pairs, diagonal = (found.rows, found.columns), found.pairs, found.diagonal
+        if steps:
+            pairs = np.rint(pairs / steps).astype(np.int64)
+            diagonal = np.rint(diagonal / steps).astype(np.int64)
+        return symmetric_sparse(places, pairs, diagonal)
 
 
 def value_noise(
     n_pairs: int, inputs: ReleaseInputs, mu: float, alike: float | None = None
 ) -> float:
-    """About the noise of a pair where so many are released, for records of typical norm.
+    """Approximate the noise of a pair when `n_pairs` are released, for records of typical norm.
 
     `alike` is about how many records of a unit are worth one that is independent; None is unknown.
     """
@@ -360,9 +342,9 @@ def value_noise(
 
 @dataclass(frozen=True)
 class Narrowing:
-    """A look at pairs for a share of the time left, and which of them are looked at again.
+    """A release of pairs for a share of the time left, and which of them are released again.
 
-    `keep` is told what was released so far; `norms` says that the bound on norms is chosen anew.
+    `keep` gets the values released so far; `norms` says that the bound on norms is chosen anew.
     """
 
     share: float
@@ -373,7 +355,7 @@ class Narrowing:
 def release_pairs(
     session: Session,
     feature_scale: FloatArray,
-    inputs: ReleaseInputs,
+    parameters: AdaptiveParameters,
     places: tuple[IntArray, IntArray],
     n_real: float,
     norm: float,
@@ -386,28 +368,31 @@ def release_pairs(
     -------
     See `release_narrowed`.
     """
+    inputs, rules, steps = parameters.inputs, parameters.rules, []
 
     def keep(first: PairValues) -> BoolArray:
         deviation = detection_deviation(first.noise_sd[0], inputs.n_sampled)
-        return np.asarray(np.abs(first.pairs) > DROPPED * deviation)
+        return np.asarray(np.abs(first.pairs) > rules.noise_pair * deviation)
 
-    share = FIRST_VALUES if inputs.neighbours.together == 1 else FIRST_OF_UNITS
-    steps, size = [Narrowing(share, keep)], (n_real, norm)
-    return release_narrowed(session, feature_scale, inputs, places, steps, size)
+    if inputs.neighbours.together > 1:
+        steps = [Narrowing(rules.first_values_of_units_share, keep)]
+    elif rules.release_values_twice:
+        steps = [Narrowing(rules.first_values_share, keep)]
+    return release_narrowed(session, feature_scale, parameters, places, steps, (n_real, norm))
 
 
 def release_narrowed(
     session: Session,
     feature_scale: FloatArray,
-    inputs: ReleaseInputs,
+    parameters: AdaptiveParameters,
     places: tuple[IntArray, IntArray],
     steps: Sequence[Narrowing],
     size: tuple[float, float],
 ) -> PairValues:
-    """Release the values of pairs in looks, each at those that the one before left; averaged.
+    """Release the values of pairs in steps, each of those that the one before left; averaged.
 
-    The last look takes all the time that is left. `size` is about how many pairs are real, and the
-    norm of the matrix.
+    The last release takes all the time that is left. `size` is about how many pairs are real, and
+    the norm of the matrix.
 
     Privacy
     -------
@@ -415,15 +400,29 @@ def release_narrowed(
     sqrt(2), the sums by what `release_values` says. Which pairs are dropped, and where records are
     bounded, follows from what was released before.
     """
-    rows, columns = places
+    (rows, columns), inputs = places, parameters.inputs
     together, d = inputs.neighbours.together, inputs.n_features
-    share = steps[0].share if steps else 1 - PRODUCT_NORMS
+    norms_share = parameters.rules.product_norms_share
+    share = steps[0].share if steps else 1 - norms_share
     mu = math.sqrt(share * session.remaining)
     half_width = product_half_width(inputs, len(rows), mu)
     grid = FeatureGrid(feature_scale, RADIUS, half_width)
     widest = int(together * widest_norm(len(rows), grid.n_features) * half_width**2)
     products = product_map(grid, rows, columns, widest, together)
-    bound = _norm_bound(session, products, size)
+
+    def choose_bound(products: ProductMap) -> int:
+        """Choose the bound at which noise and the bias of shrinking are least.
+
+        Records beyond the bound are scaled down, and values divided by the mean shrinkage. That
+        does not restore the part of the large records beyond their number.
+        """
+        noisy = session.measure(
+            ProductNormCounts(products), math.sqrt(norms_share * session.remaining)
+        )  # proof: step 6
+        left = session.mu_left / (sum_movement(session.relation) / session.relation.together)
+        return chosen_bound(noisy.integers, noisy.sd, products, session.n_records, size, left)
+
+    bound = choose_bound(products)
     found: PairValues | None = None
     means = None
     for step in steps:
@@ -439,7 +438,7 @@ def release_narrowed(
             means = mean_products(found.pairs, found.diagonal, products)
         if together > 1 or step.norms:
             products = product_map(grid, rows, columns, widest, together, means)
-            bound = _norm_bound(session, products, size)
+            bound = choose_bound(products)
         else:
             bound = max(1, int(bound * root_square(len(rows), d) / root_square(before, d)))
     products = product_map(grid, rows, columns, bound, together, means)
@@ -447,7 +446,7 @@ def release_narrowed(
 
 
 def _averaged(found: PairValues | None, looked: Values) -> PairValues:
-    """All looks at the pairs that are left, weighted by their precision."""
+    """Average all releases of the pairs that are left, weighted by their precision."""
     fresh, after = looked.in_scales
     unexplained = abs(looked.correction - 1)
     if found is None:
@@ -465,16 +464,3 @@ def _averaged(found: PairValues | None, looked: Values) -> PairValues:
         (float(off), float(on)),
         unexplained,
     )
-
-
-def _norm_bound(session: Session, products: ProductMap, size: tuple[float, float]) -> int:
-    """The bound at which the noise of values and what shrinking leaves of a bias are least.
-
-    Records beyond the bound are scaled down, and values divided by the mean shrinkage. What that
-    does not restore is the part of the large records beyond their number.
-    """
-    mu = math.sqrt(PRODUCT_NORMS * session.remaining)
-    noisy = session.measure(ProductNormCounts(products), mu)  # proof: step 6
-    moved = sum_movement(session.relation) / session.relation.together
-    counts, left = (noisy.integers, noisy.sd), session.mu_left / moved
-    return chosen_bound(*counts, products, session.n_records, size, left)

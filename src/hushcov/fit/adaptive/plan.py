@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hushcov.fit.adaptive.mechanism import release_adaptive
-from hushcov.fit.adaptive.pairs import MOST_LADDER, NAME, PROBE, AdaptiveParameters
+from hushcov.fit.adaptive.pairs import NAME, AdaptiveParameters
 from hushcov.fit.gaussian.mechanism import gaussian_parameters
 from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD
 from hushcov.fit.mechanism import (
@@ -98,7 +98,11 @@ class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
 
     def facts(self, before: str = SCALES) -> Facts:
         """See `MechanismPlan.facts`."""
-        shares = {"a look at all pairs": PROBE, "selections, at most": MOST_LADDER}
+        rules = self.parameters.rules
+        shares = {
+            "a probe of all pairs": rules.probe_share,
+            "selections, at most": rules.most_ladder_share,
+        }
         words = budget_words(self.parameters.inputs, before, shares, "the values, at least")
         return [
             ("budget", words),

@@ -45,7 +45,7 @@ from hushcov.fit.reference import (
     reference,
     reported_limit,
 )
-from hushcov.fit.screened.values import shrunk_part
+from hushcov.fit.screened.mechanism import shrunk_part
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.postprocess import detection_deviation, universal_threshold

@@ -39,9 +39,9 @@ from hushcov.fit.reference import (
     reference,
     reported_limit,
 )
-from hushcov.fit.screened.mechanism import NAME, release_screened
-from hushcov.fit.screened.values import (
+from hushcov.fit.screened.mechanism import (
     DIAGONAL_WEIGHT,
+    NAME,
     PAIR_WEIGHT,
     ScreenedDesign,
     ScreenedParameters,
@@ -50,12 +50,13 @@ from hushcov.fit.screened.values import (
     integers_per_square,
     norm_spread,
     possible_pairs,
+    release_screened,
     screened_parameters,
     shrunk_part,
 )
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.memory import (
+from hushcov.kernel.queries import (
     PACKED_PANEL_BYTES,
     PANEL_BYTES,
     TILE_BYTES,
