@@ -20,7 +20,6 @@ from hushcov._charged import NOTHING_CHARGED, stated_charges
 from hushcov._validation import check_integer, listed, shown
 from hushcov._words import number
 from hushcov.bounds import Bounds, check_bounds
-from hushcov.engines.records import DeviceRecords
 from hushcov.estimators.answering import Answers, FrameChoice, library_of
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import (
@@ -211,6 +210,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         if not counts:
             check_enough("X", records)
         if self.device is not None:
+            from hushcov.engines.records import DeviceRecords
+
             records = DeviceRecords(records, self.device)
         bounds = self._public_bounds(records.n_features)
         transforms = self._transforms(records.n_features)

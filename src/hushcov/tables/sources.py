@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from hushcov._arrays import BoolArray, FloatArray, is_tensor
 from hushcov._validation import check_integer, listed, shown
-from hushcov.engines.records import device_block_rows, import_torch
 from hushcov.exceptions import (
     DataError,
     DataTypeError,
@@ -265,6 +264,8 @@ class TensorRecords(Records):
     in_arrays = False
 
     def __init__(self, tensor: Any, *, block_rows: int | None = None) -> None:
+        from hushcov.engines.records import device_block_rows, import_torch
+
         torch = import_torch()
         if tensor.is_complex() or tensor.is_sparse or tensor.is_quantized:
             raise DataError(
