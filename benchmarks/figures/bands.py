@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.kernel.accounting import calibrate_gaussian
+from hushcov.calibration import calibrate_gaussian
 from hushcov.report.style import LOOKS, caption, log_ticks, new_figure, tidy, write_png
 from hushcov.simulate import gaussian_records
 

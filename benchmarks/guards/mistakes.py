@@ -26,7 +26,7 @@ from click.testing import CliRunner
 
 import hushcov
 from hushcov.cli.main import cli
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 
 PRINTED = Path(__file__).resolve().parents[2] / "tests" / "docs" / "mistakes.txt"
 ROWS = 4_000

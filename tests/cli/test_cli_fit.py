@@ -14,7 +14,7 @@ from hushcov._words import number
 from hushcov.cli import fit
 from hushcov.exceptions import MissingPackageError
 from hushcov.fit import mechanisms, predicted
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance

@@ -5,8 +5,8 @@ import pytest
 
 from hushcov._words import number
 from hushcov.cli.output import busy, steps, watched
-from hushcov.kernel.records.base import WatchedRecords
 from hushcov.release.view import ShownPair
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.text.description import pair_remarks
 from hushcov.text.rows import pair_table

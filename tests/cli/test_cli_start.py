@@ -23,7 +23,7 @@ from hushcov import load
 from hushcov.cli.main import cli
 from hushcov.cli.prompts import an_integer, columns_in
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.release.files import read_release
 from hushcov.tables import files, formats
 

@@ -13,9 +13,10 @@ import hushcov
 from docs.pages import DOCS, blocks, is_shown, run_console, run_page
 from docs.test_benchmarks import tables
 from hushcov import PrivateSparseCovariance
+from hushcov.calibration import calibrate_gaussian
 from hushcov.cli.main import cli
 from hushcov.fit import forecast
-from hushcov.kernel.accounting import Gaussian, calibrate_gaussian
+from hushcov.kernel.accounting import Gaussian
 from hushcov.kernel.accounting.guarantee import known_noise
 from hushcov.promise import odds_of
 from project import modules

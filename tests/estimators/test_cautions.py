@@ -25,7 +25,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.fit import Caution, large_delta
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.tables.sources import ArrayRecords
 
 pytestmark = pytest.mark.usefixtures("no_search")

@@ -15,7 +15,7 @@ from hushcov import (
 from hushcov.exceptions import DataError, TooFewCompleteError
 from hushcov.fit.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.release.document import complete_words
 from hushcov.simulate import gaussian_records
 from hushcov.tables.sources import ArrayRecords

@@ -35,7 +35,8 @@ from hushcov.exceptions import (
 )
 from hushcov.kernel.accounting import Approximate, Clocked, Gaussian, compose
 from hushcov.kernel.accounting import ledger as ledger_module
-from hushcov.kernel.accounting.ledger import Ledger, as_charge
+from hushcov.kernel.accounting.ledger import as_charge
+from hushcov.ledger import Ledger
 from hushcov.release import files as release_files
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}

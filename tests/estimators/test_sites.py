@@ -41,8 +41,8 @@ from hushcov.exceptions import (
 from hushcov.fit.gaussian.mechanism import (
     gaussian_parameters,
 )
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.sums.gram import second_moments
+from hushcov.ledger import Ledger
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords
 

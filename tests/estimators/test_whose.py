@@ -15,7 +15,7 @@ from hushcov import (
 from hushcov.exceptions import ParameterError
 from hushcov.fit.counting import most_rows
 from hushcov.kernel.accounting import Pure
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 

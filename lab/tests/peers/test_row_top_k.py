@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fit.settings import inputs_for, neighbouring_records, seeded, small_rows
+from hushcov.calibration import calibrate_gaussian, calibrate_zcdp
 from hushcov.exceptions import CapacityError
-from hushcov.kernel.accounting import Gaussian, calibrate_gaussian, calibrate_zcdp
+from hushcov.kernel.accounting import Gaussian
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.simulate import gaussian_records, sparse_covariance

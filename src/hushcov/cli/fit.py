@@ -53,7 +53,7 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.fit import check_installed, mechanisms
 from hushcov.kernel.accounting import Guarantee, is_counted
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.options import ALLOWED, Taker
 from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report

@@ -42,7 +42,7 @@ from hushcov.cli.prompts import (
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.inputs import LARGEST_EPSILON, OF_COMPLETE
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.promise import (
     PRIORS,
     guess_words,

@@ -25,7 +25,7 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SIGMA, rounded_normal
-from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import noise_sigmas
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.counts import norm_histogram
