@@ -77,7 +77,7 @@ def fit(est, **given):
 
 
 def fit_planned(est, plan):
-    return est._fit_planned(rows_of(est), plan)
+    return est._fit_counted(est._count(X, PrivacyUnit.checked(est)), plan)
 
 
 def plan_removed(est):
