@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hushcov._lazy import lazy
-from hushcov.fit.reference import COMPARED_MODELS, REFERENCE_MODELS, Forecast
+from hushcov.fit.mechanism import COMPARED_MODELS, REFERENCE_MODELS, Forecast
 
 if TYPE_CHECKING:
     from hushcov.fit.comparison import (

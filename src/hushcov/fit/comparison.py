@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hushcov.exceptions import HushcovError
-from hushcov.fit.reference import COMPARED_MODELS, DENSE, FACTOR, Forecast
+from hushcov.fit.mechanism import COMPARED_MODELS, DENSE, FACTOR, Forecast
 from hushcov.fit.registry import comparable, default_mechanism, forecast
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting.composition import root
