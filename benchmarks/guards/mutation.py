@@ -155,10 +155,10 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
     ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
     ("kernel/sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
-    ("kernel/accounting/composition.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
+    ("calibration.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
     *(("kernel/accounting/composition.py", text, "", "both formulas hold there") for text in (
         "_SMALL_MU = 0.5", "if mu < _SMALL_MU", "_LARGEST_MU = 1e4", "_LARGEST_NEAR = 1e5",
-        "_FAR = 50.0", "if start + width > _FAR", "leggauss(20)", "_SMALLEST_ANGLE = 1e-150",
+        "_FAR = 50.0", "leggauss(20)", "_SMALLEST_ANGLE = 1e-150",
         "SMALLEST_MU = 1e-300",
     )),
     *(("kernel/accounting/composition.py", text, "", "any order, rate or share is valid") for text in (
@@ -305,9 +305,9 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/accounting/composition.py", "_rounding_guard(1 + 1 / (order - 1))", "2", "a wider margin"),
     *(("kernel/accounting/composition.py", "trial = epsilon * (1 + 1e-9)", new, "any trial is valid")
       for new in ("9e-10", "1.1000000000000001e-09")),
-    *(("kernel/accounting/filter.py", "epsilon * _REFUSED, 2.0 * epsilon", new, "where a search begins")
+    *(("kernel/accounting/composition.py", "epsilon * _REFUSED, 2.0 * epsilon", new, "where a search begins")
       for new in ("1.8", "2.2")),
-    ("kernel/accounting/filter.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
+    ("kernel/accounting/composition.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
     ("tables/files.py", "types.is_integer(column.type) or", "and", "Arrow makes the same numbers"),
     ("tables/files.py", "part._ahead = False", "True", "read ahead or not: the same rows"),
     ("tables/files.py", "yield batch.column(0)", "(-1)", "the only column"),

@@ -23,7 +23,7 @@ from hushcov.kernel.accounting import (
     TotalVariation,
 )
 from hushcov.kernel.accounting.events import readings
-from hushcov.kernel.accounting.ledger import Ledger, _check_budget, _check_name
+from hushcov.kernel.accounting.ledger import _check_budget, _check_name
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.kernel.noise import discrete_laplace, entropy_source, gumbel_top, rounded_normal
 from hushcov.kernel.sums import products
@@ -31,6 +31,7 @@ from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_me
 from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves_of
 from hushcov.kernel.sums.gram import unit_bounded_gram, unit_norm_histogram
 from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap, finest_half_width
+from hushcov.ledger import Ledger
 
 ONE, TINY = np.ones(1), 5e-324
 ABOVE, BELOW = (lambda x: math.nextafter(x, math.inf)), (lambda x: math.nextafter(x, 0.0))

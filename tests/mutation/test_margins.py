@@ -8,7 +8,7 @@ import pytest
 
 from hushcov.exceptions import LedgerError, ParameterError
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting import filter as filters
+from hushcov.kernel.accounting import composition as filters
 from hushcov.kernel.accounting import ledger as ledgers
 from hushcov.kernel.accounting.composition import (
     CLOCK_ROUNDING,
@@ -17,12 +17,12 @@ from hushcov.kernel.accounting.composition import (
     renyi_epsilon,
 )
 from hushcov.kernel.accounting.events import Parts
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import gumbel
 from hushcov.kernel.sums import bounded, gram, products
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.kernel.sums.rows import grid_limits
+from hushcov.ledger import Ledger
 from hushcov.tables.sources import ArrayRecords
 
 WHERE = np.zeros(2), np.full(2, np.inf)  # a centre, and no reach

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hushcov.calibration import full_budget
 from hushcov.exceptions import (
     BudgetError,
     CapacityError,
@@ -31,17 +32,17 @@ from hushcov.kernel.accounting import (
     compose,
     for_group,
 )
-from hushcov.kernel.accounting import filter as filters
+from hushcov.kernel.accounting import composition as filters
 from hushcov.kernel.accounting import ledger as ledgers
 from hushcov.kernel.accounting.composition import (
     WIDEST_ANGLE,
+    _clock,
     gaussian_epsilon,
     renyi_divergence,
     renyi_epsilon,
     smallest_sigma,
 )
 from hushcov.kernel.accounting.events import Parts, readings
-from hushcov.kernel.accounting.filter import _clock
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.noise import entropy_source, gumbel, gumbel_top
 from hushcov.kernel.records.base import CentredRecords, on_processor
@@ -52,6 +53,7 @@ from hushcov.kernel.sums.gram import _check_room
 from hushcov.kernel.sums.products import ProductMap, _fill_factors, add_sums_and_squares
 from hushcov.kernel.sums.rows import add_unit, shorten_row
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
+from hushcov.ledger import Ledger
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from hushcov.tables.text import _scan
@@ -73,7 +75,7 @@ def test_costs_of_a_group_are_never_rounded_down():
 
 @pytest.mark.parametrize("selects", [False, True])
 def test_a_budget_certifies_more_than_it_has_time_for(selects):
-    budget = Budget(1.0, 1e-6, selects=selects)
+    budget = full_budget(1.0, 1e-6, selects=selects)
     (event,) = budget.certificate.events
     assert isinstance(event, Clocked if selects else Gaussian)
     assert Fraction(event.mu) >= Fraction(budget.mu) * (1 + Fraction(1, 2**46))
@@ -236,7 +238,7 @@ def test_scores_out_of_range_are_refused_wherever_they_are(wrong, place):
 
 
 def test_a_selection_of_nothing_is_refused():
-    budget = Budget(1.0, 1e-6, selects=True)
+    budget = full_budget(1.0, 1e-6, selects=True)
     budget.expect(4, 0.5)
     with pytest.raises(ParameterError, match="count"):
         budget.select(0.01, 0)
@@ -315,7 +317,7 @@ def test_finite_precision_is_charged_as_a_distance():
     ],
 )
 def test_a_refusal_says_what_fits(tmp_path, delta, spent, asked, words):
-    ledger = ledgers.Ledger(tmp_path / "a.ledger")
+    ledger = Ledger(tmp_path / "a.ledger")
     ledger.open_dataset("a", 0.5, delta)
     for place, each in enumerate(spent, 1):
         assert ledger.charge("a", each, label="b").number == place

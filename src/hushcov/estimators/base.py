@@ -32,7 +32,7 @@ from hushcov.exceptions import (
 )
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
 from hushcov.kernel.records.base import ClippedRecords, DeviceRecords, Records, check_enough
-from hushcov.options import INVALID, RANK, check_parameters
+from hushcov.options import INVALID, check_parameters
 from hushcov.release import Release
 from hushcov.release.document import Kind
 from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
@@ -225,14 +225,13 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     def _transforms(self, n_features: int) -> Transforms | None:
         """Return the transforms of columns that were given; checked."""
-        ranks = getattr(self, "estimand", None) == RANK
-        if self.transforms is None and not ranks:
+        if self.transforms is None:
             return None
         from hushcov.transforms import check_transforms
 
         names = getattr(self, "feature_names_in_", None)
         known: Any = (None if names is None else list(names), self._public_bounds(n_features))
-        return check_transforms(self.transforms, n_features, *known, others=RANK if ranks else None)
+        return check_transforms(self.transforms, n_features, *known)
 
     def _need_known_mean(self, where: str, why: str) -> None:
         """Refuse means that are not known where they cannot be found privately."""
@@ -303,7 +302,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         try:
             began = datetime.now(UTC).isoformat(timespec="seconds")
             if self.ledger is not None and self.dataset is not None:
-                from hushcov.kernel.accounting.ledger import Ledger
+                from hushcov.ledger import Ledger
 
                 ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
                 label = f"{type(self).__name__} of {self.n_features_in_} features"

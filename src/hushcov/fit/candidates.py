@@ -45,8 +45,7 @@ from hushcov.fit.mechanism import (
 from hushcov.fit.reference import reference
 from hushcov.fit.screened.mechanism import DIAGONAL_WEIGHT, PAIR_WEIGHT
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.memory import MOST_PRODUCTS
-from hushcov.kernel.queries import PairSigns
+from hushcov.kernel.queries import MOST_PRODUCTS, PairSigns
 from hushcov.kernel.session import Session
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
 from hushcov.release import Making, Release, Structure, parts_of

@@ -204,7 +204,7 @@ def fit_memory(
     have the records, so that this process holds their sums alone, one at a time. `memory` are bytes
     that were given to the copy, of which as many rows as fit are kept.
     """
-    from hushcov.kernel.memory import copy_bytes, default_block_rows, early_signs
+    from hushcov.kernel.queries import copy_bytes, default_block_rows, early_signs
 
     rows = default_block_rows(n_features)
     chosen = named(mechanism)

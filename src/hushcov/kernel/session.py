@@ -25,8 +25,7 @@ from hushcov.kernel.accounting.neighbours import UP, Neighbours
 from hushcov.kernel.noise.entropy import Entropy, check_entropy
 from hushcov.kernel.noise.gumbel import TAKEN, gumbel_top
 from hushcov.kernel.noise.laplace import discrete_laplace
-from hushcov.kernel.noise.normal import rounded_normal
-from hushcov.kernel.noise.symmetric import NOISE_STRIP, symmetric_noise
+from hushcov.kernel.noise.normal import NOISE_STRIP, rounded_normal, symmetric_noise
 from hushcov.kernel.queries import (
     CompleteRows,
     LaplaceQuery,

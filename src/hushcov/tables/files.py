@@ -48,7 +48,6 @@ from hushcov.tables.formats import (
     decoded,
     first_texts,
     group_sizes,
-    no_numbers,
     read_batches,
     schema_of,
     whole_file,
@@ -66,13 +65,10 @@ from hushcov.tables.sources import (
 )
 from hushcov.tables.text import (
     TextOptions,
-    check_different,
-    check_header,
     first_fields,
     given_names,
     known_names,
     reads_as_value,
-    trimmed,
 )
 
 if TYPE_CHECKING:
@@ -709,21 +705,31 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
 
 
 def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[str]:
-    """Say what is wrong with columns that do not hold numbers."""
-    pa, text = arrow(), format_of(path) == "csv"
-    bad, types = [], []
+    """Say what is wrong with columns that do not hold numbers, whatever values they have.
+
+    A column of a text file whose first rows are all null has no type yet. Others there are text:
+    what they read as may differ from one block to the next.
+    """
+    pa, text, found = arrow(), format_of(path) == "csv", dict[str, str]()
     for name, kind in kinds.items():
-        # A column of a text file whose first rows are all null has no type yet.
-        if is_number_or_null(kind) if text else is_arrow_number(pa, kind):
-            continue
-        bad.append(name)
-        temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
-        types.append("text" if str(kind) in ("string", "large_string") else temporal)
-    if not bad:
+        if not (is_number_or_null(kind) if text else is_arrow_number(pa, kind)):
+            temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
+            found[name] = "text" if text or is_arrow_text(pa, kind) else temporal
+    if not found:
         return []
-    if text:  # all of it is text, and what it reads as may differ from one block to the next
-        return [no_numbers(path, bad, options)]
-    return [no_numbers(path, bad, None, types)]
+    words = (
+        f"{path} must hold numbers, but {listed([*found])} {'has' if len(found) == 1 else 'have'} "
+        f"type {', '.join(dict.fromkeys(found.values()))}: describe their answers in a codebook "
+        "(codebook=..., --codebook FILE.csv), which says where numbers are written as 1,234.56, "
+        "too, or choose the other columns by columns=[...] (--columns a,b,c). Single values that "
+        "are not numbers, such as typos, count as missing in columns of numbers."
+    )
+    if text and options.delimiter_of(path) != ",":
+        words += (
+            " Numbers must have a decimal point: where they have a comma (2,5), write the file "
+            "again (pandas.read_csv(..., decimal=',') reads it)."
+        )
+    return [words]
 
 
 def is_number_or_null(kind: Any) -> bool:
@@ -823,23 +829,17 @@ def _stated_kind(arrow_type: Any) -> str:
 
 
 def _text_header(paths: tuple[str, ...], text: TextOptions) -> Header:
-    def fields_of(path: str) -> tuple[str, ...]:
-        return first_fields(path, text.delimiter_of(path), ahead=False)
-
     path = paths[0]
-    fields = fields_of(path)
+    fields = first_fields(path, text.delimiter_of(path), ahead=False)
     if not "".join(fields):
         raise DataError(
             f"{path} must begin with the names of its columns, got an empty line: check that this "
             "is the right file, and how it was written."
         )
     if text.header and text.names is None:
-        check_header(path, fields, text)
-        blank = any(name != name.strip() for name in fields)
-        found = [fields, *(fields_of(each) for each in paths[1:] if blank)]
-        text = replace(text, names=trimmed(found))
+        blank = any(name != name.strip() for name in fields)  # then other files are looked at
+        text = known_names(paths if blank else paths[:1], text, (), ahead=False)
     else:
         text = given_names({path: fields}, text)
     names = text.names or fields
-    check_different(path, names)
     return Header(paths, "csv", len(names), names, text=text)

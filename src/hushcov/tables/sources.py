@@ -1,4 +1,4 @@
-"""Where rows come from: `open_records`, and the sources that need no other package.
+"""`open_records`, and the kinds of records that need no other package.
 
 These are arrays, DataFrames, tensors and `.npy` files, checked to be tables of numbers. Files of
 columns and clusters have modules of their own, which are loaded when such a source is opened.
@@ -572,7 +572,7 @@ def _is_from(source: Any, *packages: str) -> bool:
 
 
 def _is_number_type(kind: Any) -> bool:
-    """Whether a column of this type holds numbers, or objects, whose values are checked later."""
+    """Return whether a column of this type holds numbers, or objects, which are checked later."""
     if hasattr(kind, "categories") and hasattr(kind, "kind"):
         # Objects are text here: pandas before 3 has no other type for text.
         return kind.categories.dtype.kind != "O" and _is_number_type(kind.categories.dtype)

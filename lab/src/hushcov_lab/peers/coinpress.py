@@ -17,7 +17,7 @@ from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import WITHIN, Budget
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SIGMA
-from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import noise_sigmas, squared_sensitivity
 from hushcov.kernel.records.base import MappedRecords, Records, View, like
 from hushcov.kernel.session import Session

@@ -321,8 +321,8 @@ def check_finite(block: Any, *, gaps: bool = False, names: tuple[str, ...] | Non
     if gaps:
         raise DataError(
             f"records must hold numbers, but some are infinite or no numbers{where}: leave out "
-            "on_invalid='raise' (--on-invalid raise), and such values count as missing, or make "
-            "these values empty (NaN) by a rule that uses their own record alone."
+            "on_invalid='raise' (on-invalid in a settings file), and such values count as missing, "
+            "or make these values empty (NaN) by a rule that uses their own record alone."
         )
     raise DataError(
         f"records must be finite, but some are NaN or infinite{where}, or no numbers. Where values "
