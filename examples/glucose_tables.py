@@ -2,9 +2,9 @@
 
     python examples/glucose_tables.py --figure docs/figures/glucose.png
 
-Measures `examples/glucose.py` with the band, with `adaptive_width`, without knowledge of the order,
-without privacy and from 500 public rows. About ten minutes; what is measured is kept beside the
-figure, and `--draw` draws it again.
+Measures `examples/glucose.py` with the band, with a width that is found, without knowledge of the
+order, without privacy and from 500 public rows. About ten minutes; what is measured is kept beside
+the figure, and `--draw` draws it again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ EPSILONS, MIDDLE = (0.3, 1.0, 3.0), 50_000
 RUNS = 3
 PRIVATE: dict[str, dict[str, Any]] = {
     "band of 6 hours": {"bandwidth": glucose.BAND},
-    "width found, 12 hours at most": {"bandwidth": 48, "adaptive_width": True},
+    "width found, 12 hours at most": {"bandwidth": "up-to:48"},
     "order not known": {},
 }
 ROWS, PUBLIC, STRAIGHT = "all rows, not private", "500 public rows", "a straight line"

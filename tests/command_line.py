@@ -5,8 +5,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomli_w
 from click.testing import CliRunner, Result
 
 from hushcov.cli.main import cli
@@ -27,6 +29,14 @@ def seeded(environment: Mapping[str, str], folder: Path) -> dict[str, str]:
 def words(text: str) -> str:
     """The words of a text in one line, however it was broken."""
     return " ".join(text.split())
+
+
+def in_settings(**lines: Any) -> tuple[str, str]:
+    """Write a settings file into the current folder, and return the option that names it."""
+    keys = {name.replace("_", "-"): value for name, value in lines.items()}
+    path = f"{'-'.join(keys)}.toml"
+    Path(path).write_text(tomli_w.dumps(keys))
+    return "--settings", path
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from hushcov.cli import fit as fit_command
 from hushcov.cli.main import cli
 from hushcov.exceptions import HushcovError
 from hushcov.kernel.accounting import Approximate
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.release import Release
 from hushcov.release import files as release_files
 
@@ -234,7 +234,13 @@ def problems_of(scenario, folder, end, *, died=False):
 # Where it goes wrong. A source is a context; afterwards `seen` has its points, and `early` is true
 # if the fault came before any ledger was in use.
 
-_LINES = ("kernel/accounting/ledger.py", "_charged.py", "_files.py", "release/files.py")
+_LINES = (
+    "kernel/accounting/ledger.py",
+    "ledger.py",
+    "_charged.py",
+    "_files.py",
+    "release/files.py",
+)
 _LINES += ("estimators/base.py", "cli/files.py", "cli/fit.py")
 _OWN = {str(Path(hushcov.__file__).parent / name) for name in _LINES}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hushcov.calibration import full_budget
 from hushcov.kernel.accounting import ONE_REPLACED, Budget
 from hushcov.kernel.noise import Entropy, entropy_source
 from hushcov.kernel.records.base import Records
@@ -22,7 +23,7 @@ def records_of(X):
 
 def ample(neighbours=ONE_REPLACED, **known):
     """A budget that has room for any step, and says what a step is that has no name."""
-    budget = Budget(50.0, 0.05, neighbours, private=False, **known)
+    budget = full_budget(50.0, 0.05, neighbours, private=False, **known)
     budget.part = "a step that does not say what it is"
     return budget
 

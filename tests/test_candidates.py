@@ -273,18 +273,6 @@ def test_row_sparsity_of_candidates():
     assert "4 pairs" in read(PAIRS).words
 
 
-def test_many_pairs_are_read_without_loops(monkeypatch):
-    """A list of integers, sorted or not, with pairs named twice; no pair is looked at by itself."""
-    monkeypatch.setattr(candidates, "_of_groups", None)
-    rng = np.random.default_rng(0)
-    rows = rng.integers(0, 10**6 - 10, 200_000)
-    columns = rows + rng.integers(1, 10, len(rows))
-    found = read(np.stack([columns, rows], axis=1), d=10**6)
-    flat = np.unique(rows * 10**6 + columns)
-    np.testing.assert_array_equal(found.pairs[0] * 10**6 + found.pairs[1], flat)
-    assert found == read(np.stack(found.pairs, axis=1), d=10**6)
-
-
 # Files of others: what they say of their size is held against the features before they are read.
 
 
@@ -391,12 +379,6 @@ def test_order_of_columns_is_that_of_positions():
     assert read_candidates(10, candidate_pairs=made) is made
     inputs = GaussianCovariance(epsilon=1.0, delta=1e-6, candidate_pairs=made)
     assert inputs.request(10).candidates == Candidates.band(10, 2)
-
-
-@pytest.mark.parametrize("where", [[], [7.0], [[1.0, 2.0]]])
-def test_few_features(where):
-    found = pairs_within(where, 10)
-    assert (found.n_features, found.n_pairs) == (len(where), 0)
 
 
 @pytest.mark.parametrize(

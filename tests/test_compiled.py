@@ -121,7 +121,7 @@ def test_what_was_compiled_is_found_again(monkeypatch, tmp_path):
 PACKAGES = ("kernel.noise", "kernel.accounting", "postprocess", "release")
 LATER = (
     "kernel.noise.laplace",
-    *("kernel.accounting.filter", "kernel.accounting.ledger"),
+    "kernel.accounting.ledger",
     *("tables.files", "tables.formats", "tables.cluster", "engines.device"),
     *("release.files", "release.schema", "release.signature"),
 )

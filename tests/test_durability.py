@@ -15,9 +15,9 @@ import pytest
 
 from documents import guarantee
 from hushcov.kernel.accounting import ledger as ledger_module
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import IntegerGrid
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
+from hushcov.ledger import Ledger
 from hushcov.release import Release
 from hushcov.release import files as release_files
 

@@ -20,6 +20,7 @@ from pyarrow import ipc, parquet
 import hushcov
 from fuzz.cases import Finding, messages
 from hushcov import GaussianCovariance, exceptions
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import (
     CapacityError,
     DataError,
@@ -29,9 +30,8 @@ from hushcov.exceptions import (
     StatisticsError,
     raise_alone,
 )
-from hushcov.kernel.accounting.ledger import Ledger
-from hushcov.kernel.records.base import DeviceRecords
 from hushcov.kernel.sums.statistics import Statistics
+from hushcov.ledger import Ledger
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 from hushcov.tables.units import units_of

@@ -23,7 +23,7 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
 from hushcov import GaussianCovariance, PrivateSparseCovariance
-from hushcov.kernel.accounting import calibrate_gaussian
+from hushcov.calibration import calibrate_gaussian
 from hushcov.report.style import LOOKS, caption, log_ticks, new_figure, tidy, write_png
 from hushcov.simulate import gaussian_records
 
@@ -179,9 +179,7 @@ def widths() -> list[dict]:
                         | {"error": error(matrix, truth) / norm(truth)}
                     )
             for way in ("adaptive", "default"):
-                options = (
-                    {"bandwidth": WIDTHS[-1], "adaptive_width": True} if way == "adaptive" else {}
-                )
+                options = {"bandwidth": f"up-to:{WIDTHS[-1]}"} if way == "adaptive" else {}
                 est = released(PrivateSparseCovariance, rows, seed, **options)
                 found.append(
                     {"decay": name, "seed": seed, "shape": way}

@@ -26,7 +26,7 @@ from click.testing import CliRunner
 
 import hushcov
 from hushcov.cli.main import cli
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 
 PRINTED = Path(__file__).resolve().parents[2] / "tests" / "docs" / "mistakes.txt"
 ROWS = 4_000
@@ -60,7 +60,7 @@ MISTAKES = (
     Mistake("A header and nothing below it", f"fit header.csv {BUDGET}"),
     Mistake("An empty file", f"fit empty.csv {BUDGET}"),
     Mistake("Semicolons between the fields", f"fit semicolons.csv {BUDGET}"),
-    Mistake("Decimal commas", f"fit commas.csv --delimiter ';' {BUDGET}"),
+    Mistake("Decimal commas", f"fit commas.csv --settings semicolons.toml {BUDGET}"),
     Mistake("A spreadsheet", f"fit patients.xlsx {BUDGET}"),
     Mistake("No names in the first line", f"fit bare.csv {BUDGET}"),
     Mistake("Two columns of one name", f"fit twice.csv {BUDGET}"),
@@ -213,6 +213,7 @@ def write_files() -> None:
     Path("empty.csv").touch()
     X.to_csv("semicolons.csv", index=False, sep=";")
     X.to_csv("commas.csv", index=False, sep=";", decimal=",")
+    Path("semicolons.toml").write_text('delimiter = ";"\n')
     X.to_csv("bare.csv", index=False, header=False)
     X.to_csv("twice.csv", index=False, header=["age", "weight", "age", "height"])
     X.mask(X.index.to_series() % 50 == 7).to_csv("gaps.csv", index=False)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from hushcov import GaussianCovariance, GenotypeCovariance, PrivateSparseCovariance
-from hushcov.kernel.accounting import calibrate_gaussian
+from hushcov.calibration import calibrate_gaussian
 
 LINK = 0.9  # correlation of neighbours in the normal process
 DELTA = 1e-6

@@ -24,7 +24,7 @@ TARGET, RATIO, FITS = 0.1, 1.17, 3
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 WAYS: dict[str, dict[str, object]] = {
     "band of 5 known": {"bandwidth": 5},
-    "up to 20, found": {"bandwidth": 20, "adaptive_width": True},
+    "up to 20, found": {"bandwidth": "up-to:20"},
     "band of 20 given": {"bandwidth": 20},
     "nothing said": {},
 }

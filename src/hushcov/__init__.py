@@ -15,8 +15,8 @@ if TYPE_CHECKING:
         ThresholdedCovariance,
     )
     from hushcov.estimators.answering import load
-    from hushcov.kernel.accounting.ledger import Ledger
     from hushcov.kernel.sums.statistics import Statistics
+    from hushcov.ledger import Ledger
     from hushcov.tables.codebook import Codebook, read_codebook
 
 __all__ = [
@@ -36,7 +36,7 @@ __all__ = [
 
 _ELSEWHERE = {
     "Codebook": "hushcov.tables.codebook",
-    "Ledger": "hushcov.kernel.accounting.ledger",
+    "Ledger": "hushcov.ledger",
     "Statistics": "hushcov.kernel.sums.statistics",
     "load": "hushcov.estimators.answering",
     "pairs_within": "hushcov.candidates",

@@ -28,7 +28,8 @@ class Attempt:
         receipt, verb = self.receipt, "was charged"
         if not self.returned:
             try:
-                stored = [each.digest for each in self.ledger.history(receipt.dataset)]
+                receipts = self.ledger.statement(receipt.dataset).receipts
+                stored = [each.digest for each in receipts]
             except HushcovError:
                 verb = f"may have been charged (see 'hushcov ledger show {self.ledger.named}')"
             else:

@@ -1,4 +1,4 @@
-"""Which pairs of features may covary, where that is public: a band, windows, groups or a list.
+"""Pairs of features that may covary, where that is public: a band, windows, groups or a list.
 
 All other covariances are taken for zero. Nothing here is ever read from records. Pairs are given by
 how far apart columns are, by public positions of features (`pairs_within`), or as people list them:
@@ -107,7 +107,7 @@ class Candidates:
 
     @property
     def n_pairs(self) -> int:
-        """How many pairs there are."""
+        """Number of pairs."""
         if self.bandwidth is None:
             assert self._columns is not None
             return len(self._columns)
@@ -116,7 +116,7 @@ class Candidates:
 
     @cached_property
     def starts(self) -> IntArray:
-        """Where the pairs of each feature with later ones begin; one number more than features."""
+        """First place of the pairs of each feature with later ones, and the end of the last."""
         if self._starts is not None:
             return self._starts
         assert self.bandwidth is not None
@@ -149,7 +149,7 @@ class Candidates:
 
     @cached_property
     def reach(self) -> int:
-        """How many columns apart the two features of a pair are at most."""
+        """Most columns between the two features of a pair."""
         if self.bandwidth is not None:
             return self.bandwidth
         rows, columns = self.pairs
@@ -157,7 +157,7 @@ class Candidates:
 
     @cached_property
     def contiguous(self) -> bool:
-        """Whether each feature is paired with all later ones up to some other: a window."""
+        """True if each feature is paired with all later ones up to some other: a window."""
         if self.bandwidth is not None:
             return True
         rows, columns = self.pairs
@@ -166,7 +166,7 @@ class Candidates:
 
     @cached_property
     def degrees(self) -> IntArray:
-        """In how many pairs each feature is."""
+        """Number of pairs of each feature."""
         if self.bandwidth is not None:
             place, d = np.arange(self.n_features), self.n_features
             w = self.bandwidth
@@ -216,7 +216,7 @@ class Candidates:
         return f"{self.n_pairs:,} pairs that were named"
 
     def __eq__(self, other: object) -> bool:
-        """Whether these are the same pairs."""
+        """Return whether these are the same pairs."""
         if not isinstance(other, Candidates):
             return NotImplemented
         if self.n_features != other.n_features or self.n_pairs != other.n_pairs:
@@ -355,7 +355,7 @@ def _of_groups(
 
 
 def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> dict[Any, int]:
-    """Where columns are that were named, or counted from 0; all unknown ones are said at once."""
+    """Return places of columns that were named or counted from 0; unknown ones are said at once."""
     known = {} if names is None else {name: i for i, name in enumerate(names)}
     found: dict[Any, int] = {}
     unknown: list[Any] = []
@@ -387,7 +387,7 @@ def _places(wanted: set[Any], n_features: int, names: Sequence[str] | None) -> d
 
 
 def _is_fraction(word: str) -> bool:
-    """Whether it may be a value of a record, which no message quotes."""
+    """Return whether a word may be a value of a record, which no message quotes."""
     try:
         float(word)
     except ValueError:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
 from hushcov._validation import check_integer, check_real
+from hushcov.calibration import calibrate_zcdp, full_budget, largest_mu
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours, calibrate_zcdp, largest_mu
+from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -158,7 +159,8 @@ class ReleaseInputs(_ZcdpBudget):
 
     def budget(self, **kinds: Any) -> Budget:
         """Certify the budget of a release with these inputs; see `Budget` for its kinds."""
-        return Budget(self.epsilon, self.delta, self.neighbours, **kinds)
+        certify = Budget if "mu" in kinds else full_budget
+        return certify(self.epsilon, self.delta, self.neighbours, **kinds)
 
     def to_dict(self) -> dict[str, Any]:
         """Size and budget as plain data; the guarantee says whose privacy it is."""

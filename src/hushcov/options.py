@@ -19,10 +19,10 @@ from hushcov.exceptions import ParameterError
 from hushcov.inputs import BUDGET_WORDS, DELTA_WORDS, LARGEST_EPSILON, OF_COMPLETE
 from hushcov.kernel.accounting import RELATIONS, REPLACE
 
-#: The estimand of normal scores, and the transform of a column that makes them.
-RANK = "rank"
-#: What may be estimated: of rows, of the means of units that have several, of normal scores.
-ESTIMANDS = ("rows", "unit-means", RANK)
+#: What may be estimated: the covariance of rows, or of the means of units that have several.
+ESTIMANDS = ("rows", "unit-means")
+#: What a bandwidth begins with that is a maximum, up to which the width is found.
+UP_TO = "up-to:"
 #: What becomes of a fit that should stop a careful user.
 REACTIONS = ("raise", "warn")
 #: How a value that is not a number is treated: as missing, or as an error.
@@ -69,6 +69,8 @@ class Option:
         Whether it means the same whatever is run, so that no mechanism refuses it.
     also : tuple of str
         Other keywords of estimators that the command-line option sets.
+    in_settings : bool
+        Whether it is a line of settings files alone, and no option of the command line.
     """
 
     name: str
@@ -87,11 +89,17 @@ class Option:
     shared: bool = False
     also: tuple[str, ...] = ()
     short: str = ""
+    in_settings: bool = False
 
     @property
     def key(self) -> str:
         """How settings files call it."""
         return self.flag.lstrip("-")
+
+    @property
+    def shown(self) -> str:
+        """Its name in messages: an option, or a line of a settings file."""
+        return self.key if self.in_settings else self.flag
 
     @property
     def entry(self) -> str:
@@ -150,7 +158,7 @@ TABLE = (
         "row_sparsity",
         "integer",
         "--row-sparsity",
-        "About how many entries of a row of the covariance are not zero, the diagonal included, "
+        "Approximate number of nonzero entries in a row of the covariance, the diagonal included, "
         "if that is known. The default takes it as advice; other mechanisms follow it.",
         metavar="K",
         type="int, optional",
@@ -285,11 +293,10 @@ TABLE = (
         "estimand",
         "choice",
         "--estimand",
-        "The covariance of rows, each of which counts; where there are units, of the means of "
-        "units; or of normal scores: every column that has no --transform of its own is mapped by "
-        f"released quantiles, so that skew and outliers do no harm.  [default: {ESTIMANDS[0]}]",
+        "Estimate the covariance of rows, each of which counts; or, where there are units, that of "
+        f"the means of units.  [default: {ESTIMANDS[0]}]",
         choices=ESTIMANDS,
-        type='{"rows", "unit-means", "rank"}, default="rows"',
+        type='{"rows", "unit-means"}, default="rows"',
     ),
     Option(
         "sample_weight",
@@ -313,12 +320,14 @@ TABLE = (
         "bandwidth",
         "bandwidth",
         "--bandwidth",
-        f"{_BAND} Genotypes take base pairs, too, as 500000bp.",
-        metavar="W",
-        type="int, optional",
-        doc=f"{_BAND} Nothing is spent on them, and work, memory and output grow with the number "
-        "of pairs in the band, never with n_features^2. Estimates are sparse matrices then, unless "
-        "`sparse_output=False`.",
+        f"{_BAND} up-to:W finds the width by a first release of the whole band, and spends the "
+        "rest of the budget there. Genotypes take base pairs, too, as 500000bp.",
+        metavar="W|up-to:W",
+        type="int or str, optional",
+        doc=f"{_BAND} 'up-to:20' is a maximum: a first release of the whole band finds the width, "
+        "and the rest of the budget goes there. Nothing is spent on other pairs, and work, memory "
+        "and output grow with the number of pairs in the band, never with n_features^2. Estimates "
+        "are sparse matrices then, unless `sparse_output=False`.",
         commands=("fit", "plan"),
         also=("window_bp",),
     ),
@@ -326,34 +335,26 @@ TABLE = (
         "candidate_pairs",
         "path",
         "--candidate-pairs",
-        "The same for pairs of any kind: a sparse matrix (.npz), or text or Parquet with a pair "
-        "or a group of columns in each row, by name or by position from 0. Public; never made "
-        "from the records.",
+        "Pairs of columns that may covary; all others are taken for zero. A sparse matrix (.npz), "
+        "or text or Parquet with a pair or a group of columns in each row, by name or by position "
+        "from 0. Public; never made from the records.",
         metavar="FILE",
         type="sparse matrix, array, list, mapping, path or Candidates, optional",
-        doc="The same for pairs of any kind: a sparse matrix or square array of booleans; pairs or "
-        "groups of columns by name or position, all pairs within a group; a mapping whose values "
-        "are groups; or a file with one of them (`.npz`, or text or Parquet with a pair or group "
-        "in each row). They must be public knowledge, and not be looked up in X. Not with "
-        "`bandwidth`.",
-        commands=("fit", "plan"),
-    ),
-    Option(
-        "adaptive_width",
-        "flag",
-        "--adaptive-width",
-        "The bandwidth is only a maximum: a first look at the whole band finds how far covariances "
-        "reach, and the rest of the budget goes to that.",
-        type="bool, default=False",
+        doc="Pairs of columns that may covary, like `bandwidth`: a sparse matrix or square array "
+        "of booleans; pairs or groups of columns by name or position, all pairs within a group; a "
+        "mapping whose values are groups; or a file with one of them (`.npz`, or text or Parquet "
+        "with a pair or group in each row). They must be public knowledge, and not be looked up "
+        "in X. Not with `bandwidth`.",
         commands=("fit", "plan"),
     ),
     Option(
         "mechanism",
         "choice",
         "--mechanism",
-        "What to run; auto finds out whether few pairs, few factors or neither matter. 'theorem' "
-        "is the paper's mechanism at the constants of its proof, which refuse fewer than 1e9 "
-        "records or more.",
+        "What to run. auto finds out whether few pairs, few factors or neither matter. theorem is "
+        "the paper's mechanism at the constants of its proof, which refuse fewer than 1e9 records "
+        "or more. The names of others, such as genotypes for a table of them, work as well.",
+        metavar="auto|gaussian|screened|theorem",
         default="auto",
         shared=True,
     ),
@@ -417,8 +418,8 @@ TABLE = (
         "dry_run",
         "flag",
         "--dry-run",
-        "Say everything, and whether the ledger would allow it; read no record, charge and write "
-        "nothing.",
+        "Print the plan, and whether the ledger would allow it. No record is read, and nothing is "
+        "charged or written.",
         shared=True,
     ),
     Option(
@@ -440,10 +441,9 @@ TABLE = (
     Option(
         "positive_semidefinite",
         "flag",
-        "--psd",
-        "Project the estimate, in units of the scales, on the positive semidefinite matrices, "
-        "which fills in zeros.",
         type="bool, default=False",
+        doc="Whether the estimate is projected, in units of the scales, on the positive "
+        "semidefinite matrices, which fills in zeros.",
     ),
     Option(
         "sparse_output",
@@ -464,6 +464,7 @@ TABLE = (
         'such as typos, and values that are neither yes nor no in a binary column. "missing" '
         'counts them as missing, record by record. "raise" raises a `DataError`, after the '
         "budget is spent. With `drop_nulls=False` they are an error in any case.",
+        in_settings=True,
     ),
     Option(
         "marginals",
@@ -476,6 +477,7 @@ TABLE = (
         type="float, optional",
         limits={"above": 0, "at_most": 0.5},
         cure="it is a share of the budget, such as 0.05; leave it out to buy no quantiles.",
+        in_settings=True,
     ),
     Option(
         "header",
@@ -483,6 +485,7 @@ TABLE = (
         "--no-header",
         "The first line of CSV files is a record, and columns are column_1, column_2, ...",
         default=True,
+        in_settings=True,
     ),
     Option(
         "names",
@@ -490,6 +493,7 @@ TABLE = (
         "--names",
         "Names for all columns of CSV files, in place of those in the first line.",
         metavar="A,B,C",
+        in_settings=True,
     ),
     Option(
         "delimiter",
@@ -497,6 +501,7 @@ TABLE = (
         "--delimiter",
         "What separates the fields of CSV files.  [default: a comma; a tab in .tsv files]",
         metavar="SIGN",
+        in_settings=True,
     ),
     Option(
         "scheduler",
@@ -504,6 +509,7 @@ TABLE = (
         "--scheduler",
         "Dask scheduler whose workers read the files; they must see them under the same path.",
         metavar="ADDRESS",
+        in_settings=True,
     ),
     Option(
         "device",
@@ -514,6 +520,7 @@ TABLE = (
         "[default: the processor, or the device of a tensor]",
         metavar="NAME",
         type="str, optional",
+        in_settings=True,
     ),
     Option(
         "scratch",
@@ -522,6 +529,7 @@ TABLE = (
         "Where a copy of files may be written that is read in their place, two bytes a value. It "
         "has no name and goes with this command, but is not encrypted. None is written otherwise.",
         metavar="FOLDER",
+        in_settings=True,
     ),
     Option(
         "memory",
@@ -531,23 +539,7 @@ TABLE = (
         "again.  [copies of up to 0.067 GB]",
         metavar="GB",
         limits={"above": 0, "or_zero": True},
-    ),
-    Option(
-        "tables",
-        "choice",
-        "--tables",
-        "What pairs, variances and the matrix with its names are written as.",
-        default="csv",
-        shared=True,
-    ),
-    Option(
-        "sign",
-        "path",
-        "--sign",
-        "Private Ed25519 key (PEM) to sign the release with; 'hushcov show --verify' checks it. "
-        "The passphrase of an encrypted key is asked for, or taken from HUSHCOV_SIGN_PASSPHRASE.",
-        metavar="KEY",
-        shared=True,
+        in_settings=True,
     ),
     Option(
         "random_state",
@@ -601,18 +593,18 @@ class Taker:
             taken = entry.shared or self.taken is None or entry.name in self.taken
             if (not taken or entry.name in self.refused) and _given(entry, options):
                 reason = self.refused.get(entry.name, self.otherwise)
-                raise ParameterError(f"{entry.flag} must be left out with {self.words}: {reason}")
+                raise ParameterError(f"{entry.shown} must be left out with {self.words}: {reason}")
         for other in others:
             for entry in other.own:
                 if _given(entry, options):
                     raise ParameterError(
-                        f"{entry.flag} must be left out without {other.words}: {other.absent}"
+                        f"{entry.shown} must be left out without {other.words}: {other.absent}"
                     )
         by_name = {entry.name: entry for entry in (*TABLE, *self.own)}
         for name, reason in self.needed.items():
             if not _given(by_name[name], options):
                 raise ParameterError(
-                    f"{by_name[name].flag} is required with {self.words}: {reason}"
+                    f"{by_name[name].shown} is required with {self.words}: {reason}"
                 )
 
 
@@ -644,3 +636,12 @@ def check_given(estimator: Any, *names: str) -> None:
                 f"{name} is required: it is a public input and is never inferred from X. "
                 f"Pass {usual.get(name, f'{name}=...')} to {type(estimator).__name__}."
             )
+
+
+def read_bandwidth(bandwidth: Any) -> tuple[Any, bool]:
+    """Return the number of columns in a bandwidth, and whether it is a maximum."""
+    if isinstance(bandwidth, str) and bandwidth.startswith(UP_TO):
+        width = bandwidth.removeprefix(UP_TO)
+        if width.isdecimal():
+            return int(width), True
+    return bandwidth, False

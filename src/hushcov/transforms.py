@@ -61,15 +61,13 @@ def check_transforms(
     n_features: int,
     names: Sequence[str] | None = None,
     bounds: Bounds | None = None,
-    *,
-    others: str | None = None,
 ) -> Transforms | None:
     """Return the transforms that are given: one name, one for each column, or a mapping; or raise.
 
-    `others` is for columns without one. None where no column has one.
+    The result is None where no column has one.
     """
     if given is None or isinstance(given, Mapping):
-        listed: list[object] = [others] * n_features
+        listed: list[object] = [None] * n_features
         places = {} if names is None else {str(name): i for i, name in enumerate(names)}
         for key, text in (given or {}).items():
             listed[place_of("transforms", key, places, n_features, _CURE)] = text
@@ -90,6 +88,5 @@ def check_transforms(
     squares = tuple(i for i, own in enumerate(columns) if own and own.name == SQUARE)
     if not any(columns):
         return None
-    kept = read_transform(others, "others")
-    replaced = [kept if i in squares else own for i, own in enumerate(columns)]
+    replaced = [None if i in squares else own for i, own in enumerate(columns)]
     return Transforms((*replaced, *(columns[i] for i in squares)), squares)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hushcov.calibration import calibrate_gaussian, full_budget, largest_mu
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting import (
     UNSPENT,
@@ -26,17 +27,15 @@ from hushcov.kernel.accounting import (
     Pure,
     TotalVariation,
     all_bounds,
-    calibrate_gaussian,
     compose,
     gaussian_delta,
-    largest_mu,
 )
+from hushcov.kernel.accounting.composition import CLOCK, PROMISED, spent_adaptively
 from hushcov.kernel.accounting.events import event_from_dict, event_to_dict
-from hushcov.kernel.accounting.filter import CLOCK, PROMISED, spent_adaptively
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 
 EPSILON, DELTA = 1.0, 1e-6
-WHOLE = Budget(EPSILON, DELTA, selects=True)
+WHOLE = full_budget(EPSILON, DELTA, selects=True)
 (EVENT,) = WHOLE.certificate.events
 WHOLE.expect(64, 0.3)
 RATE, MU = WHOLE.rate, WHOLE.mu
@@ -126,12 +125,12 @@ def test_gaussians_leave_no_time_for_a_first_step_but_for_their_own():
 
 
 def test_a_rate_is_chosen_once_and_before_the_first_step():
-    for budget in (Budget(EPSILON, DELTA), Budget(EPSILON, DELTA, selects=True)):
+    for budget in (full_budget(EPSILON, DELTA), full_budget(EPSILON, DELTA, selects=True)):
         with pytest.raises(PrivacyConditionError, match="rate"):
             budget.select(0.01, 1)
         assert budget.left == pytest.approx(budget.mu**2)
     with pytest.raises(PrivacyConditionError, match="of a budget that selects"):
-        Budget(EPSILON, DELTA).expect(64, 0.3)
+        full_budget(EPSILON, DELTA).expect(64, 0.3)
     clock = new_clock()
     clock.select(0.01, 1)
     with pytest.raises(PrivacyConditionError, match="before the first"):
@@ -198,7 +197,7 @@ def test_beside_other_events_times_and_probabilities_of_being_late_add_up():
 @pytest.mark.parametrize("selects", [False, True])
 @pytest.mark.parametrize("relation", [Neighbours(), Neighbours("add-remove", 3, "patient")])
 def test_a_budget_has_all_that_is_promised_and_no_more(epsilon, selects, relation):
-    budget = Budget(epsilon, DELTA, relation, selects=selects)
+    budget = full_budget(epsilon, DELTA, relation, selects=selects)
     found, (event,) = budget.certificate, budget.certificate.events
     assert compose((event,), delta=DELTA).epsilon == found.transcript_epsilon <= epsilon
     longer = replace(event, mu=event.mu * (1 + 1e-8))
@@ -300,7 +299,7 @@ def test_a_ledger_takes_runs_until_their_time_is_over(tmp_path):
 
 # Adversaries.
 
-WIDE = Budget(EPSILON, 1e-3, selects=True)  # a larger delta: less is lost to being late
+WIDE = full_budget(EPSILON, 1e-3, selects=True)  # a larger delta: less is lost to being late
 (LONG,) = WIDE.certificate.events
 PLACES = 4  # lattice steps of a wide range; a narrow one has half as many
 COUNT, SHARE = 200, 0.9  # wide steps, and the share of the time that they take on average

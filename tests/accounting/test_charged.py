@@ -10,7 +10,8 @@ import pytest
 from hushcov import GaussianCovariance
 from hushcov.exceptions import LedgerError
 from hushcov.kernel.accounting import Approximate, Gaussian
-from hushcov.kernel.accounting.ledger import Ledger, Store
+from hushcov.kernel.accounting.ledger import Store
+from hushcov.ledger import Ledger
 
 X = np.random.default_rng(0).normal(size=(4_000, 3))
 FIT = {"epsilon": 0.5, "delta": 1e-6, "dataset": "people"}

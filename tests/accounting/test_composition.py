@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from hushcov import calibration
+from hushcov.calibration import calibrate, calibrate_gaussian, calibrate_near, calibrate_zcdp
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting import (
     Approximate,
@@ -21,12 +23,7 @@ from hushcov.kernel.accounting import (
     Pure,
     TotalVariation,
     all_bounds,
-    calibrate,
-    calibrate_gaussian,
-    calibrate_near,
-    calibrate_zcdp,
     compose,
-    composition,
 )
 from hushcov.kernel.accounting.composition import (
     ROUNDING,
@@ -367,10 +364,10 @@ def test_a_wrong_guess_is_found_out(monkeypatch):
     for wrong in (0.6, 4.0):  # too little noise, and too much
 
         def guess(*given, relative, wrong=wrong):
-            guessed = relative == composition._GUESS
+            guessed = relative == calibration._GUESS
             return math.log(wrong) if guessed else root(*given, relative=relative)
 
-        monkeypatch.setattr(composition, "root", guess)
+        monkeypatch.setattr(calibration, "root", guess)
         found = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0))
         assert compose(mixed(found), delta=1e-6).epsilon <= 1.0
         assert found >= right
@@ -378,12 +375,12 @@ def test_a_wrong_guess_is_found_out(monkeypatch):
 
 def test_a_calibration_looks_for_few_epsilons(monkeypatch):
     scale = calibrate(mixed, 1.0, 1e-6, (0.5, 5.0)) / 0.95
-    asked, real = [], composition._at_delta
-    monkeypatch.setattr(composition, "_at_delta", lambda *by: asked.append(by) or real(*by))
+    asked, real = [], calibration.bound_at
+    monkeypatch.setattr(calibration, "bound_at", lambda *by: asked.append(by) or real(*by))
     found = calibrate_near(lambda noise: mixed(scale * noise), 1.0, 1e-6)
     assert len(asked) <= 4  # at the upper end, and near the answer
     monkeypatch.setattr(
-        composition, "_guessed", lambda holds, _, *ends: composition._bisect(holds, *ends)
+        calibration, "_guessed", lambda holds, _, *ends: calibration._bisect(holds, *ends)
     )
     assert calibrate_near(lambda noise: mixed(scale * noise), 1.0, 1e-6) == found
 

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.kernel.accounting import (
     Approximate,
@@ -20,12 +21,19 @@ from hushcov.kernel.accounting import (
     OneShotLaplace,
     Pure,
     TotalVariation,
-    calibrate_gaussian,
     compose,
 )
-from hushcov.kernel.accounting import filter as filter_module
-from hushcov.kernel.accounting.composition import gaussian_epsilon, gaussian_log_delta
-from hushcov.kernel.accounting.filter import CLOCK, LATE, PROMISED, RENYI, SLACK, spent_adaptively
+from hushcov.kernel.accounting import composition as filter_module
+from hushcov.kernel.accounting.composition import (
+    CLOCK,
+    LATE,
+    PROMISED,
+    RENYI,
+    SLACK,
+    gaussian_epsilon,
+    gaussian_log_delta,
+    spent_adaptively,
+)
 
 DELTA = 1e-6
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(120)

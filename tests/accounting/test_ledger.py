@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from command_line import PATIENCE
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting import (
     Approximate,
@@ -28,11 +29,11 @@ from hushcov.kernel.accounting import (
     OneShotLaplace,
     Pure,
     TotalVariation,
-    calibrate_gaussian,
     compose,
 )
-from hushcov.kernel.accounting.filter import SLACK, spent_adaptively
-from hushcov.kernel.accounting.ledger import Ledger, Remaining, as_charge
+from hushcov.kernel.accounting.composition import SLACK, spent_adaptively
+from hushcov.kernel.accounting.ledger import as_charge
+from hushcov.ledger import Ledger, Remaining
 from statistics_helpers import short_and_long
 
 DELTA = 1e-6
@@ -474,7 +475,7 @@ FULL_DISK = """
 import sys
 from pathlib import Path
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.exceptions import LedgerError
 
 folder, how = Path(sys.argv[1]), sys.argv[2]
@@ -539,8 +540,8 @@ PRELUDE = f"""
 import json, os, signal, sqlite3, sys, threading
 from pathlib import Path
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting.filter import spent_adaptively
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.kernel.accounting.composition import spent_adaptively
+from hushcov.ledger import Ledger
 from hushcov.exceptions import BudgetError
 
 cost = Gaussian({MU})

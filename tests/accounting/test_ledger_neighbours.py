@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionError
 from hushcov.kernel.accounting import (
     BoundedRange,
@@ -16,12 +17,12 @@ from hushcov.kernel.accounting import (
     Guarantee,
     Pure,
     TotalVariation,
-    calibrate_gaussian,
     for_group,
     gaussian_delta,
     gaussian_epsilon,
 )
-from hushcov.kernel.accounting.ledger import Ledger, TotalBudget, as_charge, charge_to
+from hushcov.kernel.accounting.ledger import as_charge, charge_to
+from hushcov.ledger import Ledger, TotalBudget
 
 DELTA = 1e-6
 REPLACED, REMOVED = "replace-one", "add-remove-one"

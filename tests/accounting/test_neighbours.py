@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import special
 
+from hushcov.calibration import full_budget
 from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     Approximate,
     BoundedRange,
-    Budget,
     Clocked,
     DiscreteGaussian,
     Gaussian,
@@ -86,8 +86,8 @@ def test_a_clock_of_a_group_is_the_same_clock(size):
     """Steps of one record on its clock, and steps of a group on the clock that it is charged."""
     rng = np.random.default_rng(5)
     for _ in range(20):
-        own = Budget(1.0, 1e-6, Neighbours("replace", size, "patient"), selects=True)
-        group = Budget(1.0, 1e-6, selects=True)
+        own = full_budget(1.0, 1e-6, Neighbours("replace", size, "patient"), selects=True)
+        group = full_budget(1.0, 1e-6, selects=True)
         own.expect(64, 0.3)
         group.expect(64, 0.3)
         assert for_group(Clocked(own.mu, own.late), size).mu == pytest.approx(group.mu)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from command_line import words
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import Records
+from hushcov.ledger import Ledger
 
 pytestmark = pytest.mark.usefixtures("no_search")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from command_line import PATIENCE
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 
 FIT = [*("fit", "x.npy", "--epsilon", "1", "--delta", "1e-6", "-o", "a/out")]
 FIT += ["--ledger", "budget.db", "--dataset", "people"]

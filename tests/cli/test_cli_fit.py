@@ -15,8 +15,8 @@ from hushcov.cli import fit
 from hushcov.estimators import answering
 from hushcov.exceptions import DataError, MissingPackageError
 from hushcov.fit import mechanisms, predicted
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import Records
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -155,7 +155,6 @@ def test_json_is_alone_on_standard_output(run, data):
     found = json.loads(result.stdout)
     assert list(found) == [
         *("file", "left_out", "n_records", "n_features", "known_mean", "output"),
-        "signed",
         *("mechanism", "predicted_error", "typical_error", "families"),
         *("detection_limit", "hopeless"),
         *("warnings", "predicted_memory_bytes", "neighbours", "protected", "max_rows_per_unit"),
@@ -172,14 +171,7 @@ def test_json_is_alone_on_standard_output(run, data):
     ]
 
 
-def test_tables_are_written_as_asked_for(run, data, monkeypatch):
-    assert run("fit", data, *PUBLIC, "--tables", "parquet", "-o", "a").exit_code == 0
-    assert {path.stem for path in Path("a").glob("*.parquet")} == {
-        *("pairs", "variances", "covariance", "correlation"),
-    }
-    assert run("fit", data, *PUBLIC, "--tables", "none", "-o", "b").exit_code == 0
-    assert not list(Path("b").glob("pairs.*"))
-
+def test_without_the_package_for_figures_the_release_is_whole(run, data, monkeypatch):
     def missing(*_, **__):
         raise MissingPackageError("figures", "matplotlib", "report")
 
@@ -255,7 +247,10 @@ def test_an_estimate_that_fails_costs_no_release(refused, data, monkeypatch):
     [
         (("--ledger", "budget.db"), "--ledger and --dataset"),
         (("--dataset", "people"), "--ledger and --dataset"),
-        (("--frequencies", "x.npy"), "--frequencies must be left out without genotypes: pass"),
+        (
+            ("--settings", "frequencies.toml"),
+            "frequencies must be left out without",
+        ),
         (
             ("--neighbours", "both"),
             "Invalid value for '--neighbours': 'both' is not one of 'replace', 'add-remove'. See",
@@ -275,6 +270,7 @@ def test_an_estimate_that_fails_costs_no_release(refused, data, monkeypatch):
 )
 def test_options_that_do_not_go_together_or_are_out_of_range(refused, data, options, start):
     Path("text.npy").write_text("1 2 3")
+    Path("frequencies.toml").write_text('frequencies = "x.npy"\n')
     assert refused(2, "fit", data, *PUBLIC, *options).startswith(start)
     assert not Path("x-release").exists()
 

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv, parquet
 from scipy import sparse
 
-from command_line import words
+from command_line import in_settings, words
 from hushcov._words import memory
 from hushcov.cli import files
 from hushcov.cli import plan as plan_command
@@ -102,20 +102,20 @@ def test_text_files_of_many_kinds(run):
     lines = "\n".join(";".join(map(str, row)) for row in rows) + "\n"
     Path("x.csv").write_text(lines)
     for options, message in (
-        ((), "use --delimiter ';'."),
-        (("--delimiter", ";"), "may be a record"),
-        (("--delimiter", ";", "--no-header", "--names", "a,b"), "for each of the 2 names, got 4"),
+        ((), 'use delimiter = ";" in a settings file.'),
+        (in_settings(delimiter=";"), "may be a record"),
+        (in_settings(delimiter=";", no_header=True, names=["a", "b"]), "of the 2 names, got 4"),
     ):
         result = run("fit", "x.csv", *PUBLIC, *options)
         assert (result.exit_code, message in words(result.stderr)) == (3, True)
         assert str(rows[0, 0])[:6] not in result.output
-    found = run("fit", "x.csv", *PUBLIC, "--delimiter", ";", "--no-header", "--json")
+    found = run("fit", "x.csv", *PUBLIC, *in_settings(delimiter=";", no_header=True), "--json")
     assert json.loads(found.stdout)["n_records"] == 500
     assert read_release("x-release").release.column_names == tuple(
         f"column_{i}" for i in range(1, 5)
     )
     Path("y.csv").write_text(lines.replace(";", "\t"))
-    named = ("--delimiter", "tab", "--no-header", "--names", "a, b,c,d")
+    named = in_settings(delimiter="tab", no_header=True, names=["a", " b", "c", "d"])
     assert run("fit", "y.csv", *PUBLIC, *named).exit_code == 0
     assert read_release("y-release").release.column_names == ("a", "b", "c", "d")
 
@@ -172,16 +172,14 @@ def test_refusals(run, visits, options, code, message):
     assert not Path("visits-release").exists()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        *(("--columns", "a"), ("--names", "a,b"), ("--no-header",), ("--delimiter", ";")),
-        ("--scheduler", "tcp://localhost:1"),
-    ],
-)
-def test_options_for_columns_are_refused_for_arrays(refused, options):
+def test_options_for_columns_are_refused_for_arrays(refused):
     np.save("x.npy", np.ones((5, 2)))
-    assert f"{options[0]} must" in refused(2, "fit", "x.npy", *PUBLIC, *options)
+    assert "--columns must" in refused(2, "fit", "x.npy", *PUBLIC, "--columns", "a")
+    for key, value in (
+        *(("names", ["a", "b"]), ("no-header", True), ("delimiter", ";")),
+        ("scheduler", "tcp://localhost:1"),
+    ):
+        assert f"{key} must" in refused(2, "fit", "x.npy", *PUBLIC, *in_settings(**{key: value}))
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nowhere"])
@@ -193,7 +191,7 @@ def test_a_scheduler_that_does_not_answer(refused, visits, monkeypatch, address)
         raise OSError("Timed out trying to connect")
 
     monkeypatch.setattr(distributed, "Client", client)
-    line = refused(3, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", address)
+    line = refused(3, "fit", "visits", *PUBLIC, "--columns", "age", *in_settings(scheduler=address))
     assert f"Dask scheduler, got '{address}'" in line
 
 
@@ -210,13 +208,13 @@ def wait_for_clients_to_leave(scheduler):
 
 def test_a_real_scheduler(run, visits, table):
     """Its worker is a thread here, which is quicker; the client is another one, and is closed."""
-    options = ("--columns", "age,weight", "--scheduler")
     with (
         distributed.LocalCluster(
             n_workers=1, processes=False, dashboard_address=None, silence_logs=50
         ) as local,
     ):
-        result = run("fit", "visits", *PUBLIC, *options, local.scheduler_address)
+        options = ("--columns", "age,weight", *in_settings(scheduler=local.scheduler_address))
+        result = run("fit", "visits", *PUBLIC, *options)
         wait_for_clients_to_leave(local.scheduler)
         # NaN is found by reading, where nulls are known of from the files' own counts.
         weights = table["weight"].fill_null(np.nan)
@@ -227,7 +225,7 @@ def test_a_real_scheduler(run, visits, table):
             (("--columns", "age,weight", "--no-nulls"), "some are NaN or infinite"),
             (("--columns", "age", "--records", 3), "--records must be what visits holds"),
         ):
-            connected = ("--scheduler", local.scheduler_address, "-o", "b")
+            connected = (*in_settings(scheduler=local.scheduler_address), "-o", "b")
             failed = run("fit", "visits", *PUBLIC, *asked, *connected)
             assert (failed.exit_code, message in words(failed.stderr)) == (3, True)
             wait_for_clients_to_leave(local.scheduler)
@@ -242,7 +240,9 @@ def test_without_the_package_for_clusters(refused, visits, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with files.opened(visits, columns="age", scheduler=None) as records:
         assert records.n_records == 4_000
-    line = refused(6, "fit", "visits", *PUBLIC, "--columns", "age", "--scheduler", "tcp://x:1")
+    line = refused(
+        6, "fit", "visits", *PUBLIC, "--columns", "age", *in_settings(scheduler="tcp://x:1")
+    )
     assert "pip install 'hushcov[dask]'" in line
 
 
@@ -318,7 +318,9 @@ def test_memory_and_devices(run, refused, data, monkeypatch):
     (plan,) = json.loads(run("plan", *size, *chosen, "--json").stdout)["plans"]
     for each in plan["forecasts"]:
         assert each["memory_bytes"] == PICTURES + fit_memory(each["mechanism"], 100_000, 10_000)
-    assert "device must name" in refused(2, "fit", data, *PUBLIC, "--device", "x", "-o", "b")
+    assert "device must name" in refused(
+        2, "fit", data, *PUBLIC, *in_settings(device="x"), "-o", "b"
+    )
     monkeypatch.setattr(registry, "total_memory", lambda: 10**8)
     assert "100 MB are there" in refused(5, "fit", data, *PUBLIC)
 
@@ -332,17 +334,17 @@ def test_a_scratch_folder_is_empty_afterwards(run, refused, tmp_path, monkeypatc
     parquet.write_table(table, tmp_path / "rows.parquet")
     folder = tmp_path / "scratch"
     folder.mkdir()
-    scratch = ("fit", "rows.parquet", *PUBLIC, "--scratch", folder)
-    assert run(*scratch, "-o", "a").exit_code == 0
+    fit = ("fit", "rows.parquet", *PUBLIC)
+    assert run(*fit, *in_settings(scratch=str(folder)), "-o", "a").exit_code == 0
     assert not [*folder.iterdir()]
-    elsewhere = ("--scheduler", "tcp://127.0.0.1:1")
-    assert "--scratch must be left out" in refused(2, *scratch, *elsewhere, "-o", "b")
-    memory = ("fit", "rows.parquet", *PUBLIC, "--memory", "0.00002")
-    assert run(*memory, "-o", "b").exit_code == 0
-    assert "--memory must be left out" in refused(2, *memory, *elsewhere, "-o", "c")
-    assert "--memory" in refused(2, *memory[:-1], "-1", "-o", "c")
+    both = in_settings(scratch=str(folder), scheduler="tcp://127.0.0.1:1")
+    assert "scratch must be left out" in refused(2, *fit, *both, "-o", "b")
+    assert run(*fit, *in_settings(memory=0.00002), "-o", "b").exit_code == 0
+    both = in_settings(memory=0.00002, scheduler="tcp://127.0.0.1:1")
+    assert "memory must be left out" in refused(2, *fit, *both, "-o", "c")
+    assert "memory must" in refused(2, *fit, *in_settings(memory=-1), "-o", "c")
     needed = [
-        json.loads(run(*memory[:-2], *more, "--dry-run", "--json").stdout)["predicted_memory_bytes"]
-        for more in ((), ("--memory", "0.00002"))
+        json.loads(run(*fit, *more, "--dry-run", "--json").stdout)["predicted_memory_bytes"]
+        for more in ((), in_settings(memory=0.00002))
     ]
     assert needed[1] - needed[0] == 20_000

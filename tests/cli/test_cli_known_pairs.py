@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from command_line import in_settings
 from hushcov import load
 from hushcov.release import Release
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -66,9 +67,9 @@ def test_pairs_of_a_file_by_name_from_settings(run, data, tmp_path):
 
 
 def test_a_width_that_is_found(run, data):
-    said = run("fit", data, *BUDGET, "--bandwidth", 4, "--adaptive-width", "--dry-run").stdout
+    said = run("fit", data, *BUDGET, "--bandwidth", "up-to:4", "--dry-run").stdout
     assert "finds how far apart features covary, up to 4 columns" in " ".join(said.split())
-    (data.parent / "s.toml").write_text("adaptive-width = true\nbandwidth = 4\n")
+    (data.parent / "s.toml").write_text('bandwidth = "up-to:4"\n')
     plan = ("plan", "--settings", "s.toml", "--features", D, "--records", 4_000, *BUDGET)
     found = json.loads(run(*plan, "--json").stdout)
     assert (found["bandwidth"], found["adaptive_width"]) == (4, True)
@@ -83,9 +84,9 @@ def test_a_width_that_is_found(run, data):
         (("--bandwidth", 1.5), "whole number"),
         (("--candidate-pairs", "none.csv"), "none.csv cannot be read: No such file"),
         (("--candidate-pairs", "wrong.csv"), "did you mean 'v1', 'v2'"),
-        (("--adaptive-width",), "--adaptive-width must be given with --bandwidth"),
+        (("--bandwidth", "up-to:x"), "whole number"),
+        (("--bandwidth", "up-to:2", "--mechanism", "gaussian"), "leave mechanism out to find"),
         (("--bandwidth", 2, "--mechanism", "adaptive"), "'screened' or 'gaussian' or 'auto'"),
-        (("--bandwidth", 2, "--psd"), "projection fills in zeros"),
     ],
 )
 def test_fit_refuses(refused, data, words, message):
@@ -156,7 +157,7 @@ def test_a_plink_file_is_fitted(run, cohort, tmp_path):
 
 def test_a_table_of_genotypes_with_all_that_may_be_said(run, cohort, tmp_path):
     options = ["--mechanism", "genotypes", "--bandwidth", 5, "--neighbours", "add-remove"]
-    options += ["--frequencies", cohort / "frequencies.npy", "--tables", "none", "--json"]
+    options += [*in_settings(frequencies=str(cohort / "frequencies.npy")), "--json"]
     found = run("fit", cohort / "cohort.npy", *options, *OF_FIVE, "-o", tmp_path / "release")
     assert found.exit_code == 0, found.output
     result = json.loads(found.stdout)
@@ -183,7 +184,6 @@ def test_a_dry_run_reads_nothing(run, cohort, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--psd"], "--psd must be left out with genotypes"),
         (["--row-sparsity", 5], "--row-sparsity must be left out with genotypes"),
         (["--mechanism", "gaussian"], "--mechanism must be auto or genotypes"),
         (["--records", 5], "--records must be what"),

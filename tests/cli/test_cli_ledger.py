@@ -5,7 +5,7 @@ import json
 import pytest
 
 from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Guarantee
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 
 PEOPLE = ("--dataset", "people")
 BUDGET = (*PEOPLE, "--epsilon", 1, "--delta", 1e-6)

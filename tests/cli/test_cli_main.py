@@ -184,7 +184,9 @@ def test_help_has_an_example_that_is_understood(run, name):
     assert run(*name.split(), "-h").stdout == text
     _, found, after = text.partition("Example")
     assert found
-    examples = [line.strip() for line in after.splitlines() if line.startswith("    hushcov ")]
+    examples = [
+        line.strip() for line in after.splitlines() if line.startswith(f"    hushcov {name} ")
+    ]
     assert examples
     for option in (word for line in examples for word in line.split() if word.startswith("--")):
         known = {opt for parameter in command.params for opt in parameter.opts}

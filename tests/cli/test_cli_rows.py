@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from test_cli_show import write
 
-from command_line import words
+from command_line import in_settings, words
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ def release(run):
     Path("book.csv").write_text(
         "name,low,high,kind,values\nage,18,90,integer,\nregion,,,category,north|south\n"
     )
-    args = ("--codebook", "book.csv", "--epsilon", "1", "--delta", "1e-6", "--marginals", "0.1")
-    fitted = run("fit", "people.csv", *args, "-o", "out")
+    args = ("--codebook", "book.csv", "--epsilon", "1", "--delta", "1e-6")
+    fitted = run("fit", "people.csv", *args, *in_settings(marginals=0.1), "-o", "out")
     assert fitted.exit_code == 0
     assert "centres, scales and quantiles of the features" in words(fitted.stdout)
     Path("people.csv").unlink()

@@ -12,7 +12,7 @@ from hushcov.cli import options as settings_module
 from hushcov.cli.fit import command as fit
 from hushcov.cli.options import (
     Settings,
-    arguments,
+    SettingsOption,
     key_of,
     plain_number,
     read_settings,
@@ -76,7 +76,7 @@ def check_flag(command, param):
     off = key_of(param) in ("no-header", "no-nulls")  # which set that there are some
     assert flag_of(command, param, "true") is not off
     assert flag_of(command, param, "false") is off
-    for said in ("true", "false"):
+    for said in ("true", "false") if not isinstance(param, SettingsOption) else ():
         assert flag_of(command, param, said, f"--{key_of(param)}") is not off
 
 
@@ -125,6 +125,23 @@ def test_that_there_are_no_nulls_is_said_in_either_place(run):
     assert dry(run, "--settings", "s.toml")["n_records"] == 4000
 
 
+def test_what_settings_files_alone_have_is_no_option(run, refused):
+    np.savetxt("semi.csv", np.random.default_rng(0).normal(size=(4000, 2)), "%g", ";")
+    line = refused(2, "fit", "semi.csv", "--delimiter", ";", "--epsilon", 2, "--delta", 1e-6)
+    assert "Write a line 'delimiter = ...' into a settings file" in line
+    lines = 'data = "semi.csv"\nepsilon = 2\ndelta = 1e-6\ndelimiter = ";"\nno-header = true\n'
+    Path("s.toml").write_text(lines + 'names = ["a", "b"]\n')
+    assert dry(run, "--settings", "s.toml")["n_features"] == 2
+    only = {key_of(param) for param in fit.params if isinstance(param, SettingsOption)}
+    assert only == {
+        *("delimiter", "device", "frequencies", "marginals", "memory", "names", "no-header"),
+        *("on-invalid", "scheduler", "scratch"),
+    }
+    shown = run("fit", "--help").stdout
+    assert not any(f"--{key}" in shown for key in only)
+    assert all(key in shown for key in only)
+
+
 def test_paths_start_at_the_folder_of_the_file(run):
     Path("inner").mkdir()
     Path("x.csv").rename("inner/x.csv")
@@ -140,10 +157,10 @@ def test_paths_start_at_the_folder_of_the_file(run):
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ("epsilom = 1", "'epsilom' is no option of 'hushcov fit': did you mean 'epsilon'?"),
+        ("epsilom = 1", "'epsilom' is no setting of 'hushcov fit': did you mean 'epsilon'?"),
         ("no_nulls = true", "did you mean 'no-nulls'?"),
-        ("zzzzzz = 1", "'zzzzzz' is no option of 'hushcov fit': leave it out."),
-        ('settings = "s.toml"', "'settings' is no option"),
+        ("zzzzzz = 1", "'zzzzzz' is no setting of 'hushcov fit': leave it out."),
+        ('settings = "s.toml"', "'settings' is no setting"),
         ('epsilon = "1"', "epsilon must be a number, without quotes, got the text '1'"),
         ("epsilon = true", "epsilon must be a number, without quotes, got true"),
         ("no-nulls = 1", "no-nulls must be true or false, got 1"),
@@ -196,10 +213,6 @@ def test_what_is_written_is_read_again():
     write_settings(Path("s.toml"), settings)
     assert read_settings(Path("s.toml")) == settings
     assert all(line.isascii() or "ü" in line for line in Path("s.toml").read_text().splitlines())
-    options = {"data": "-x.csv", "columns": ["a", "b"], "epsilon": 1.0, "no-nulls": True}
-    assert arguments(Settings(options | {"psd": False})) == [
-        *("./-x.csv", "--columns", "a,b", "--epsilon", "1", "--no-nulls")
-    ]
     keys = [key_of(param) for param in fit.params]
     assert len(set(keys)) == len(keys)
     assert {"data", "epsilon", "unit", "no-header", "output"} <= set(keys)

@@ -105,7 +105,6 @@ def test_release(run, plenty):
         (("--row-sparsity", 21), "--row-sparsity must be an integer at least 1 and at most 20"),
         (("--feature-scale", 0), "--feature-scale must be above 1e-60"),
         (("--allow", "hopeless"), "no prediction"),
-        (("--psd",), "--psd must be left out with --mechanism theorem: "),
         (("--no-nulls",), "--no-nulls must be left out with --mechanism theorem: "),
         (("--codebook", "codebook.csv"), "codebook must be left out with --mechanism theorem: "),
         (("--unit", "x"), "--unit must be left out with --mechanism theorem: "),

@@ -3,6 +3,7 @@
 import csv
 import json
 import subprocess
+import tomllib
 import unicodedata
 from pathlib import Path
 
@@ -115,8 +116,9 @@ def test_commands_that_start_prints_can_be_copied(tmp_path, monkeypatch):
     script = f'hushcov() {{ printf "%s\\0" "$@"; }}\n{command}'
     words = subprocess.run(["bash", "-c", script], capture_output=True, check=True).stdout
     told = words.decode().split("\0")
-    assert told[:4] == ["fit", file, "--output", folder]
-    assert told[told.index("--columns") + 1] == ",".join(names[:2])
+    assert told[:2] == ["fit", "--settings"]
+    found = tomllib.loads(Path(told[2]).read_text())
+    assert (found["data"], found["output"], found["columns"]) == (file, folder, names[:2])
     again = result.output.splitlines()[-1].strip().removeprefix("hushcov ")
     assert again.startswith("start --settings $'my ")
 

@@ -36,7 +36,6 @@ EVERY = {
     "adaptive, sparse": (),
     "adaptive, dense": (),
     "gaussian": ("--mechanism", "gaussian"),
-    "gaussian, projected": ("--mechanism", "gaussian-threshold", "--psd"),
     "band of candidates": ("--bandwidth", 2),
     "units": ("--unit", "who", "--max-rows-per-unit", 2),
     "add-remove": ("--neighbours", "add-remove"),

@@ -182,34 +182,3 @@ def test_a_script_runs_at_a_small_size(command, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
-
-
-TABLE = "| a | b |\n|---|---|\n| x | {cell} |\n"
-
-
-@pytest.mark.parametrize(
-    ("page", "found"),
-    [
-        (TABLE.format(cell="0.5"), ["| a | b |"]),
-        (TABLE.format(cell="**0.5**"), ["| a | b |"]),
-        (TABLE.format(cell="words"), []),
-        ("`python benchmarks/figures/sweep.py`\n\n" + TABLE.format(cell="0.5"), []),
-        ("`python benchmarks/figures/x.py`\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
-        ("`hushcov bench`\n\n" + TABLE.format(cell="0.5"), []),
-        ("    hushcov plan --features 3\n\n" + TABLE.format(cell="0.5"), []),
-        ("```console\n$ hushcov plan\n```\n\n" + TABLE.format(cell="0.5"), []),
-        ("`hushcov bench`\n\n## One\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
-        ("hushcov bench\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
-        ("`hushcov guess`\n\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
-        ("No script is kept.\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
-        ("## One\n`hushcov bench`\n\n## Two\n" + TABLE.format(cell="0.5"), ["| a | b |"]),
-    ],
-)
-def test_tables_without_an_origin_are_found(page, found):
-    assert without_origin(page) == found
-
-
-def test_imports_are_found(tmp_path):
-    script = tmp_path / "x.py"
-    script.write_text("import hushcov.a\nimport os\ndef f():\n    from hushcov.b import c as d\n")
-    assert list(imported(script)) == [("hushcov.a", None), ("hushcov.b", "c")]

@@ -26,7 +26,7 @@ from hushcov.exceptions import (
     PrivacyWarning,
 )
 from hushcov.fit import Caution, large_delta
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.release import Release
 from hushcov.simulate import wishart_moments
 from hushcov.tables.sources import ArrayRecords, open_records

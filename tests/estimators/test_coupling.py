@@ -110,7 +110,7 @@ CASES = {
         OTHER,
     ),
     "PrivateSparseCovariance, normal scores": (
-        fitted(lambda: make(PrivateSparseCovariance, estimand="rank")),
+        fitted(lambda: make(PrivateSparseCovariance, transforms="rank")),
         RECORDS,
         OTHER,
     ),

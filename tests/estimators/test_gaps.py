@@ -20,7 +20,7 @@ from hushcov import (
 from hushcov.exceptions import DataError, SeededNoiseWarning, TooFewCompleteError
 from hushcov.fit.complete import CompleteCount, CompleteParameters, complete_parameters
 from hushcov.kernel.accounting import Gaussian
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.postprocess import sampling_sd
 from hushcov.release.document import Making, complete_words
 from hushcov.simulate import gaussian_records

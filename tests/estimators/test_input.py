@@ -20,8 +20,8 @@ from estimators.settings import (
 )
 from fuzz.cases import messages
 from hushcov import MultiscaleCovariance, ThresholdedCovariance
+from hushcov.calibration import calibrate_zcdp
 from hushcov.exceptions import DataError, HushcovError, ParameterError
-from hushcov.kernel.accounting import calibrate_zcdp
 from hushcov.tables.sources import ArrayRecords
 
 NAMES = [f"gene {i}" for i in range(D)]

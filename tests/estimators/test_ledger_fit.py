@@ -43,8 +43,9 @@ from hushcov.exceptions import (
 )
 from hushcov.kernel.accounting import Approximate, Clocked, Gaussian, TotalVariation, compose
 from hushcov.kernel.accounting import ledger as ledger_module
-from hushcov.kernel.accounting.ledger import Ledger, as_charge
+from hushcov.kernel.accounting.ledger import as_charge
 from hushcov.kernel.sums.gram import second_moments
+from hushcov.ledger import Ledger
 from hushcov.paper.parameters import total_variation
 from hushcov.release import files as release_files
 from hushcov.simulate import wishart_moments

@@ -50,7 +50,7 @@ WHOSE = {
 }
 OTHERS = (
     *({"assume_centered": True}, {"feature_scale": 1.0}, {"feature_scale": [0, 1e-100, 1e100]}),
-    *({"neighbours": "add-remove"}, {"estimand": "rank"}, {"marginals": 0.1}, {"device": "cpu"}),
+    *({"neighbours": "add-remove"}, {"transforms": "rank"}, {"marginals": 0.1}, {"device": "cpu"}),
     *({"drop_nulls": False}, {"positive_semidefinite": True}, {"sparse_output": True}),
 )
 

@@ -20,8 +20,8 @@ from hushcov.estimators.scaled import PrivacyUnit
 from hushcov.exceptions import HushcovError, ParameterError
 from hushcov.fit import Plan
 from hushcov.kernel.accounting import ADD_REMOVE, RECORD, Clocked, Gaussian
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.records.base import CountedRecords
+from hushcov.ledger import Ledger
 from moved import Recorder
 
 pytestmark = [

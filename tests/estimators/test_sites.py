@@ -49,12 +49,12 @@ from hushcov.fit.gaussian.mechanism import (
     release_gaussian_sums,
 )
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import record_statistics, second_moments
 from hushcov.kernel.sums.statistics import RecordMap
+from hushcov.ledger import Ledger
 from hushcov.simulate import wishart_moments
 from hushcov.tables.files import FileRecords
 from hushcov.tables.sources import ArrayRecords

@@ -107,7 +107,7 @@ def test_what_is_refused_before_a_record_is_read(given, words):
 def test_options_that_contradict_are_refused():
     for more in ({"assume_centered": True}, {"feature_scale": 1.0}):
         with pytest.raises(ParameterError, match="quantiles that are released"):
-            fitted(table(50), estimand="rank", **more)
+            fitted(table(50), transforms="rank", **more)
     kind = {"epsilon": 1.0, "delta": 1e-6, "feature_scale": 1.0, "assume_centered": True}
     sums = GaussianCovariance(**kind, transforms="sqrt")
     with pytest.raises(ParameterError, match="transforms must be None for partial_fit"):
@@ -152,7 +152,7 @@ def test_normal_scores_wherever_records_are(tmp_path):
     raw = np.corrcoef(frame.to_numpy().T)
     assert np.abs(raw - wanted).max() > 0.3
     for name, X, more in sources(frame, tmp_path):
-        made = fitted(X, estimand="rank", **more)
+        made = fitted(X, transforms="rank", **more)
         assert np.abs(made.correlation_ - wanted).max() < (0.09 if more else 0.05), name
         first = made.release_.column_names[0]
         assert first == ("rank(x0)" if name == "npy" else "rank(income)")
@@ -165,13 +165,13 @@ def test_normal_scores_with_gaps_and_in_partitions():
     frame = table(12_000)
     gaps = frame.mask(np.random.default_rng(0).random(frame.shape) < 0.01)
     complete = gaps.dropna().to_numpy()
-    made = fitted(gaps, drop_nulls=True, estimand="rank")
+    made = fitted(gaps, drop_nulls=True, transforms="rank")
     assert np.abs(made.correlation_ - np.corrcoef(scores(complete).T)).max() < 0.06
     array = pytest.importorskip("dask.array")
     parts = array.from_array(frame.to_numpy(), chunks=(3000, 4))
     assert (
-        fitted(parts, estimand="rank").release_
-        == fitted(frame.to_numpy(), estimand="rank").release_
+        fitted(parts, transforms="rank").release_
+        == fitted(frame.to_numpy(), transforms="rank").release_
     )
 
 
@@ -188,7 +188,7 @@ def test_increasing_maps_of_columns_change_little():
 def test_tensors_are_mapped_as_arrays_are():
     torch = pytest.importorskip("torch")
     X = table(3000).to_numpy(copy=True)
-    for options in ({"estimand": "rank"}, {"transforms": "log1p"}):
+    for options in ({"transforms": "rank"}, {"transforms": "log1p"}):
         one, two = fitted(X, **options), fitted(torch.as_tensor(X), **options)
         assert np.abs(one.correlation_ - two.correlation_).max() < 1e-3
 
@@ -263,7 +263,7 @@ def test_intervals_of_normal_scores_cover(kind):
     inside = {1.0: [], 0.5: [], 2.0: []}
     for seed in range(60):
         X = mixed(20_000, kind, 100 + seed)
-        made = fitted(X, epsilon=1.0, estimand="rank", random_state=seed)
+        made = fitted(X, epsilon=1.0, transforms="rank", random_state=seed)
         found = made.pairs(library="pandas").set_index(["feature_1", "feature_2"])
         names = made.release_.column_names
         rows = found.loc[[(names[i], names[j]) for i, j in zip(*above, strict=True)]]

@@ -19,9 +19,9 @@ from hushcov.exceptions import BudgetError, ParameterError, PrivacyConditionErro
 from hushcov.fit.counting import most_rows
 from hushcov.fit.screened import mechanism as screened
 from hushcov.kernel.accounting import Neighbours, Pure
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise.laplace import discrete_laplace
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 from hushcov.tables.sources import ArrayRecords

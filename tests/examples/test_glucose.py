@@ -27,16 +27,6 @@ def rows(glucose):
     return glucose.simulate(4_000, seed=1)[1]
 
 
-def test_readings_far_apart_do_not_covary_but_for_the_level_of_a_person(glucose, rows):
-    today, _ = glucose.simulate(4_000, seed=1)
-    lag = np.abs(np.subtract.outer(*[np.arange(glucose.QUARTERS)] * 2))
-    far, near = lag > glucose.BAND, (lag > 0) & (lag <= 4)
-    own, raw = np.corrcoef(rows.T), np.corrcoef(today.T)
-    assert abs(own[far].mean()) < 0.02
-    assert own[near].mean() > 0.5
-    assert raw[far].mean() > 0.5
-
-
 def test_gaps_are_filled_as_by_regression(glucose, rows):
     covariance = np.cov(rows.T)
     gap, known, weights, unknown = glucose.gap_weights(covariance, 0.0, 32)

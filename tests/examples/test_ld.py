@@ -41,14 +41,6 @@ def test_fine_mapping_finds_two_effects_among_their_neighbours(module):
     assert np.delete(answer.inclusion, np.r_[4:11, 20:31]).max() < 0.1
 
 
-def test_fine_mapping_finds_nothing_where_nothing_acts(module):
-    uses = module("ld_uses")
-    generator = np.random.default_rng(1)
-    truth = chain(40, 0.8)
-    found = [uses.fine_map(uses.draw_z(truth, np.zeros(40), generator), truth) for _ in range(10)]
-    assert sum(len(answer.sets) for answer in found) <= 1
-
-
 def test_noise_of_ld_that_is_known_makes_no_false_sets(module):
     """Without it counted, the same matrix gives many."""
     uses = module("ld_uses")
@@ -64,27 +56,6 @@ def test_noise_of_ld_that_is_known_makes_no_false_sets(module):
             false[counted] += sum(20 not in held for held in uses.fine_map(z, block, counted).sets)
     assert false[0.2] <= 2
     assert false[0.0] >= 10
-
-
-def test_ld_made_usable_has_unit_diagonal_and_no_negative_eigenvalue(module):
-    noise = np.random.default_rng(3).normal(0, 0.3, (30, 30))
-    given = chain(30, 0.5) + noise + noise.T
-    given[3, 4] = given[4, 3] = np.nan
-    made = module("ld_uses").usable(given)
-    assert np.linalg.eigvalsh(made).min() > -1e-9
-    np.testing.assert_allclose(np.diag(made), 1.0)
-
-
-def test_a_score_from_exact_ld_is_better_than_from_none(module):
-    uses = module("ld_uses")
-    generator = np.random.default_rng(4)
-    truth, effects = chain(200, 0.9), generator.normal(0, 3, 200)
-    z = uses.draw_z(truth, effects, generator)
-    exact, none = (
-        uses.score_accuracy(uses.polygenic_weights(z, [block], 9.0, 0.0), effects, truth)
-        for block in (truth, np.eye(200))
-    )
-    assert exact > none + 0.02
 
 
 def test_the_example_runs_at_a_small_size(module, monkeypatch, tmp_path, capsys):
@@ -106,26 +77,6 @@ def test_the_example_runs_at_a_small_size(module, monkeypatch, tmp_path, capsys)
     assert 0 < rows["private"]["error"] < 0.5 < rows["no LD"]["error"]
     for name in ("ld-windows.png", "ld-uses.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
-
-
-def test_genotypes_follow_the_population(module, tmp_path):
-    pytest.importorskip("msprime", reason="genotypes are simulated by msprime, not installed here")
-    genotypes = module("ld_genotypes")
-    made = genotypes.simulate(60, n_chromosomes=2, length=1e5, founders=300)
-    path = tmp_path / "people.npy"
-    made.table(4_000, 5, path)
-    table = np.load(path)
-    assert table.shape == (4_000, 60)
-    assert set(np.unique(table)) == {0, 1, 2}
-    assert np.array_equal(table, made.table(4_000, 5))
-    frequency = made.founders.mean(axis=0)
-    # A mean of 8,000 draws; the false-alarm rate is 1e-6 for all 60 variants together.
-    assert np.abs(table.mean(axis=0) / 2 - frequency).max() < 5.8 * np.sqrt(0.25 / 8_000)
-    found = genotypes.ld(table)
-    expected = np.corrcoef(table.T.astype(np.float64))
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-    across = found[:30, 30:]  # two chromosomes
-    assert np.sqrt(np.mean(across**2)) < 0.05
 
 
 def test_without_msprime_it_says_how_to_get_it(module, monkeypatch):

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import stats
 
 from fit.settings import seeded
+from hushcov.calibration import calibrate_zcdp
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.fit.complete import (
     CompleteCount,
@@ -23,7 +24,7 @@ from hushcov.fit.counting import Counting, most_rows
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel import queries
 from hushcov.kernel import session as kernel
-from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure, calibrate_zcdp
+from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Neighbours, Pure
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.session import Session, unwrap

@@ -15,6 +15,7 @@ from scipy import stats
 from budgets import ample, squared
 from fit.settings import seeded
 from hushcov import PrivateSparseCovariance
+from hushcov.calibration import full_budget
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
 from hushcov.fit import norms
 from hushcov.fit.preparation import (
@@ -29,7 +30,7 @@ from hushcov.fit.preparation import (
 )
 from hushcov.fit.scales import ScaleParameters, estimate_scales, release_scales, scale_parameters
 from hushcov.fit.stage import Prepared
-from hushcov.kernel.accounting import Budget, smallest_sigma
+from hushcov.kernel.accounting import smallest_sigma
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
 from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.records.base import CentredRecords, Records
@@ -178,7 +179,7 @@ def scales_of(X, mu=TENTH, seed=0):
     parameters = scale_parameters(records.n_records, records.n_features, mu)
     with pytest.warns(SeededNoiseWarning):
         entropy = entropy_source(seed)
-    return release_scales(Session(records, Budget(50.0, 0.05), entropy), parameters)
+    return release_scales(Session(records, full_budget(50.0, 0.05), entropy), parameters)
 
 
 def symmetric(X):

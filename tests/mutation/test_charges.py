@@ -15,6 +15,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from hushcov.calibration import full_budget
 from hushcov.exceptions import LedgerError, PrivacyConditionError
 from hushcov.fit import counting, preparation
 from hushcov.fit.complete import CompleteCount, CompleteParameters
@@ -40,14 +41,15 @@ from hushcov.kernel.accounting.composition import (
     _log_cosh,
     _log_prefactor,
     _log_sinhc,
+    _renyi,
     bounded_range_divergence,
     gaussian_delta,
     gaussian_deltas,
     pure_divergence,
 )
 from hushcov.kernel.accounting.events import Parts, event_from_dict, event_to_dict
-from hushcov.kernel.accounting.filter import _renyi
-from hushcov.kernel.accounting.ledger import Charge, Ledger, _twice, as_charge
+from hushcov.kernel.accounting.ledger import Charge, _twice, as_charge
+from hushcov.ledger import Ledger
 from hushcov.promise import largest_factor
 from sessions import session_of
 
@@ -192,7 +194,7 @@ def _doubled(delta, epsilon):
 
 
 def test_steps_on_the_clock_may_be_as_wide_as_the_widest_angle():
-    budget = Budget(1.0, 1e-6, selects=True)
+    budget = full_budget(1.0, 1e-6, selects=True)
     budget.rate = 2.0  # the angle is the range then
     assert budget.step_time(1.5) == pytest.approx(-math.log(math.cos(1.5)) / 2)
     assert math.isinf(budget.step_time(math.nextafter(1.5, 2)))

@@ -17,11 +17,11 @@ from hushcov.fit.scales import scale_parameters
 from hushcov.fit.stage import Prepared
 from hushcov.kernel import session as kernel
 from hushcov.kernel.accounting import UNSPENT
-from hushcov.kernel.accounting.ledger import Ledger
 from hushcov.kernel.queries import SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.session import Session, unwrap
 from hushcov.kernel.transforms import Transform, Transforms
+from hushcov.ledger import Ledger
 from hushcov.tables.sources import ArrayRecords
 from sessions import ample, seeded, session_of
 

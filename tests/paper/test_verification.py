@@ -19,7 +19,7 @@ from hushcov.paper.parameters import Schedule, theorem_parameters
 from hushcov.paper.samplers import sample_exact
 from hushcov.paper.verification import claims
 from hushcov.paper.verification import simulation as numerics
-from hushcov.paper.verification.claims import N_CLAIMS, to_dict, verify_setting
+from hushcov.paper.verification.claims import N_CLAIMS, verify_setting
 from hushcov.paper.verification.simulation import (
     Check,
     Claim,
@@ -259,7 +259,7 @@ def test_every_claim_holds_and_can_be_reported() -> None:
     assert len({claim.name for claim in result.claims}) == len(result.claims) == N_CLAIMS
     assert sum(steps) == 5 + N_CLAIMS
     assert max(result.relative_errors) < 0.01
-    assert to_dict([result])["holds"] is True
+    assert result.to_dict()["holds"] is True
     failing = {failure.partition(":")[0] for failure in FAILURES} | {"scalar Bernstein"}
     assert failing == {claim.name for claim in result.claims}
 

@@ -30,7 +30,7 @@ from hushcov.estimators.scaled import ScaledCovariance
 from hushcov.fit.counting import Counting
 from hushcov.kernel import queries, session
 from hushcov.kernel.accounting import Budget, Neighbours
-from hushcov.kernel.noise import gumbel_top, rounded_normal, symmetric
+from hushcov.kernel.noise import gumbel_top, normal, rounded_normal
 from hushcov.kernel.records import base as sum_records
 from hushcov.kernel.records.base import CountedRecords, GroupedRecords, PartitionedRecords
 from hushcov.kernel.records.units import Units
@@ -233,7 +233,7 @@ FAULTS = {
     "noise halved, gaussian": (
         flipped,
         GAUSSIAN,
-        symmetric,
+        normal,
         "rounded_normal",
         instead(half),
         MOVES,
@@ -246,7 +246,7 @@ FAULTS = {
         *(flipped, SCREENED, ProductMap, "sum", around(products_unclipped), MOVES),
     ),
     "noise a tenth less": (
-        *(flipped, GAUSSIAN, symmetric, "rounded_normal", instead(a_tenth_less), MOVES),
+        *(flipped, GAUSSIAN, normal, "rounded_normal", instead(a_tenth_less), MOVES),
     ),
     "selection without noise": (
         *(few, SCREENED, session, "gumbel_top", instead(best), "attributes differ"),

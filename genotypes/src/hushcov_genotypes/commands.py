@@ -15,7 +15,7 @@ from rich.console import Console
 from hushcov._arrays import FloatArray
 from hushcov._files import os_errors
 from hushcov._words import counted, memory, number
-from hushcov.cli.files import output_folder, read_signing_key
+from hushcov.cli.files import output_folder
 from hushcov.cli.fitting import (
     Job,
     Settled,
@@ -117,12 +117,12 @@ def prepare(
     known = {name: options[name] for name in KNOWN if options[name] is not None}
     known |= {name: options[name] for name in shared_by(GenotypeCovariance)}
     known |= {ALLOWED[each]: "warn" for each in options["allow"]}
-    if isinstance(known.get("bandwidth"), str):
+    if str(known.get("bandwidth")).endswith(BASE_PAIRS):
         known["window_bp"] = int(known.pop("bandwidth").removesuffix(BASE_PAIRS))
     if "frequencies" in known:
         known["frequencies"] = _read_frequencies(known["frequencies"])
     estimator, file = GenotypeCovariance(**known), options["file"]
-    key, folder = read_signing_key(options["sign"]), output_folder(file, options["output"])
+    folder = output_folder(file, options["output"])
     counts, guess = is_counted(estimator.neighbours), options["n_records"]
     check_count(counts=counts, n_records=guess, dry_run=options["dry_run"])
     records = estimator.open(file)
@@ -138,8 +138,7 @@ def prepare(
     # The exact number of records goes no further, unless it is public.
     size = plan.inputs
     sized = DeclaredRecords(size.n_records, size.n_features, records.feature_names)
-    about: dict[str, Any] = {"key": key, "tables": options["tables"], "about": counts}
-    source = Source(file, folder, sized, known_mean=True, **about)
+    source = Source(file, folder, sized, known_mean=True, about=counts)
     return GenotypeJob(source, estimator, plan, opened=found)
 
 

@@ -88,7 +88,7 @@ class GenotypeParameters:
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks there are."""
+        """Number of blocks."""
         return -(-self.inputs.n_features // self.block)
 
     def span(self, number: int) -> tuple[int, int]:
@@ -150,7 +150,7 @@ class GenotypeParameters:
 
     @property
     def noise(self) -> float:
-        """About the deviation of the noise of a correlation, before any record is read."""
+        """Approximate deviation of the noise of a correlation, before any record is read."""
         inputs = self.inputs
         size = self.candidates.n_pairs + inputs.n_features
         moved = _USUAL_BOUND * relative_movement(inputs.neighbours) * math.sqrt(size)
@@ -158,13 +158,13 @@ class GenotypeParameters:
 
     @property
     def detection_limit(self) -> float:
-        """About the smallest correlation that is told from noise nine times out of ten."""
+        """Approximate smallest correlation that stands out from noise nine times out of ten."""
         sampling = 1 / math.sqrt(self.inputs.n_records)
         return min(1.0, _SEEN * math.hypot(self.noise, sampling))
 
     @property
     def memory(self) -> int:
-        """About the bytes that a fit takes beside what is there before it."""
+        """Approximate bytes that a fit takes beside what is there before it."""
         windows = self.candidates
         packed = _BLOCKS * (self.block + windows.reach) * self.inputs.n_records // 4
         return packed + _PAIR_BYTES * windows.n_pairs + _VARIANT_BYTES * self.inputs.n_features
@@ -327,7 +327,7 @@ class Variants:
 
     @property
     def shift(self) -> FloatArray:
-        """How far the integers' centre is from the means, in units of `SCALE`."""
+        """Distance of the integers' centre from the means, in units of `SCALE`."""
         return np.asarray((self.slopes * self.means - self.offsets) / SCALE)
 
     @property

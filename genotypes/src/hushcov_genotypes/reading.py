@@ -336,7 +336,7 @@ class GenotypeRecords:
 
     @property
     def n_rows(self) -> int:
-        """How many persons there are, which need not be public."""
+        """Number of persons, which need not be public."""
         return self.n_records
 
     def counted(self, n_records: int) -> GenotypeRecords:

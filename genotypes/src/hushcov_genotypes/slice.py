@@ -1,4 +1,4 @@
-"""How `hushcov fit` and `hushcov plan` take genotypes: what they load, before any genotypes are."""
+"""Options of `hushcov fit` and `hushcov plan` for genotypes, loaded before any genotypes are."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ KNOWN = ("epsilon", "delta", "bandwidth", "candidate_pairs", "neighbours", "freq
 _REFUSED = {
     "columns": "all variants of a file are read. Write one with these alone.",
     "device": "they are summed on the processor, two bits each.",
-    "positive_semidefinite": "the projection fills in zeros. 'hushcov export' makes a matrix "
-    "positive semidefinite.",
 }
 _FREQUENCIES = Option(
     "frequencies",
@@ -22,6 +20,7 @@ _FREQUENCIES = Option(
     "Genotypes: public frequencies of the counted allele, one for each variant. Without it they "
     "are estimated from a part of the budget.",
     metavar="FILE.npy",
+    in_settings=True,
 )
 
 

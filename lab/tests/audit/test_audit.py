@@ -11,7 +11,7 @@ import pytest
 
 from hushcov.exceptions import ParameterError
 from hushcov.fit import mechanisms
-from hushcov.kernel.noise import rounded_normal, symmetric
+from hushcov.kernel.noise import normal, rounded_normal
 from hushcov_lab.audit import run as attacks_module
 from hushcov_lab.audit.run import (
     ALARM_RATE,
@@ -124,7 +124,7 @@ def test_noise_three_times_too_small_is_caught(monkeypatch, pair):
     def small(generator, sigma, size):
         return rounded_normal(generator, (sigma + 2) // 3, size)
 
-    monkeypatch.setattr(symmetric, "rounded_normal", small)
+    monkeypatch.setattr(normal, "rounded_normal", small)
     assert not attacked(pair, 1000 if pair == "huge or zero" else 500).survives
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from scipy import linalg, optimize, stats
 
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.accounting import calibrate_gaussian
 from hushcov_lab.audit.tracing import (
     LARGEST_ERROR,
     BlockModel,

@@ -18,7 +18,7 @@ import hushcov_lab.audit.selection
 from hushcov.fit.gaussian import mechanism as gaussian
 from hushcov.fit.screened import mechanism as values
 from hushcov.kernel import queries, session
-from hushcov.kernel.noise import rounded_normal, symmetric
+from hushcov.kernel.noise import normal, rounded_normal
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap
 from hushcov.paper.parameters import Schedule
@@ -33,7 +33,7 @@ from statistics_helpers import FALSE_ALARM, short_and_long
 pytestmark = pytest.mark.slow
 
 WITH_NOISE = (
-    *(session, symmetric, genotypes, pace, row_top_k, separate),
+    *(session, normal, genotypes, pace, row_top_k, separate),
     *(hushcov_lab.audit.gaussian, hushcov_lab.audit.selection),
 )
 

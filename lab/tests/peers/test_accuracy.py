@@ -21,7 +21,7 @@ from hushcov import (
 )
 from hushcov.exceptions import BudgetError, CapacityError, ParameterError
 from hushcov.kernel.accounting import BoundedRange, Gaussian, gaussian_epsilon
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.metrics import operator_norm_error
 from hushcov.simulate import gaussian_records, sparse_covariance
 from statistics_helpers import mostly_slow

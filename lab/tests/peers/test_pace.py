@@ -13,14 +13,9 @@ from scipy import optimize
 from estimators.settings import fit
 from fit.settings import inputs_for, seeded, small_rows
 from hushcov import PaceCovariance
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import CapacityError
-from hushcov.kernel.accounting import (
-    ADD_REMOVE,
-    BoundedRange,
-    Gaussian,
-    Neighbours,
-    calibrate_gaussian,
-)
+from hushcov.kernel.accounting import ADD_REMOVE, BoundedRange, Gaussian, Neighbours
 from hushcov.simulate import gaussian_records, structured_covariance
 from hushcov.tables.sources import open_records
 from hushcov_lab.peers import pace

@@ -312,7 +312,7 @@ def row_top_k_noise():
 def coinpress_noise():
     p = coinpress_parameters(inputs_for(n_records=4, n_features=40), eigenvalue_bounds=(1.0, 1.0))
     zeros, generator = np.zeros((40, 40), dtype=np.int64), np.random.default_rng(11)
-    drawn = [run_steps(lambda _: zeros, p, generator).noisy_grams for _ in range(60)]
+    drawn = [run_steps(lambda _: zeros, p, generator).noisy_grams for _ in range(30)]
     grams = np.stack(drawn, axis=1)
     steps = zip(grams, p.sigmas, p.diagonal_sigmas, strict=True)
     return [part for step in steps for part in parts_of(*step)]

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fit.settings import inputs_for, neighbouring_records, seeded, small_rows
+from hushcov.calibration import calibrate_gaussian, calibrate_zcdp
 from hushcov.exceptions import CapacityError
-from hushcov.kernel.accounting import Gaussian, calibrate_gaussian, calibrate_zcdp
+from hushcov.kernel.accounting import Gaussian
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.simulate import gaussian_records, sparse_covariance
@@ -100,7 +101,7 @@ def test_a_score_moves_by_twice_the_squared_half_width():
     assert list((second - first)[1]) == [-2 * h**2, 0, 2 * h**2]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=40)
 @given(pair=neighbouring_records(), half_width=st.integers(1, 300), data=st.data())
 def test_replacing_a_record_never_exceeds_the_sensitivities(pair, half_width, data):
     """Through the records layer, with other records around, in exact arithmetic."""

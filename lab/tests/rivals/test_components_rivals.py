@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from hushcov.kernel.accounting import (
-    BoundedRange,
-    Gaussian,
-    calibrate_gaussian,
-    compose,
-    gaussian_delta,
-)
+from hushcov.calibration import calibrate_gaussian
+from hushcov.kernel.accounting import BoundedRange, Gaussian, compose, gaussian_delta
 from hushcov_lab.rivals import components as rivals
 from hushcov_lab.rivals.components_study import STUDY
 from statistics_helpers import FALSE_ALARM, variance_p_value

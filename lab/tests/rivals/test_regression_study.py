@@ -9,8 +9,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.accounting import calibrate_gaussian
 from hushcov_lab.rivals import regression_study, tables
 from hushcov_lab.rivals.regression import RIVALS, Coefficients
 from hushcov_lab.rivals.regression_study import (

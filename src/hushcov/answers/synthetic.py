@@ -561,8 +561,8 @@ class _Model:
         """Say what the rows lack."""
         yield from _about(
             "shapes of columns: only mean and scale are known, and values are drawn from a normal "
-            "law, or one within the bounds (beta, gamma), for {}. --marginals SHARE of 'hushcov "
-            "fit' buys quantiles",
+            "law, or one within the bounds (beta, gamma), for {}. A line 'marginals = 0.05' in "
+            "the settings of 'hushcov fit' buys quantiles",
             [each.name for each in numbers if each.shape in _ASSUMED],
         )
         yield "tails: values beyond the last released quantile, and values that were cut down"

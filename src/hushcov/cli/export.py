@@ -100,8 +100,8 @@ def command(
     entry, pairs that were not released stay zero, and export.json says how much was changed.
 
     Synthetic rows (--to rows) have the correlations, means and scales of the release, and the
-    shapes of its columns where --marginals of 'hushcov fit' bought them. A text beside them says
-    what they keep. Use them to test code; take results from the release ('hushcov ask').
+    shapes of its columns where 'marginals' in the settings of the fit bought them. A text beside
+    them says what they keep. Use them to test code; take results from the release ('hushcov ask').
 
     Every file of the release must match its checksum, and with --verify the signature, or the exit
     code is 1. Nothing is spent. Zarr needs the extra 'hushcov[zarr]', Parquet 'hushcov[files]'.

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 import errno
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from hushcov._validation import meant
 from hushcov._words import counted
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError, ParameterError
-from hushcov.release import SigningKey
-from hushcov.release.files import RELEASE_FILES, check_free, check_place
+from hushcov.options import read_bandwidth
+from hushcov.release.files import RELEASE_FILES, check_place
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
     from hushcov.kernel.records.base import Records
-
-PASSPHRASE = "HUSHCOV_SIGN_PASSPHRASE"
 
 
 @contextmanager
@@ -62,7 +57,7 @@ def opened(
     for name in ("scratch", "memory"):
         if getattr(source_of(records), name) is not None:
             raise ParameterError(
-                f"--{name} must be left out with --scheduler: workers keep copies in a share of "
+                f"{name} must be left out with a scheduler: workers keep copies in a share of "
                 "their own memory, and write nothing."
             )
     with _on_cluster(path, records, scheduler) as elsewhere:
@@ -117,7 +112,7 @@ def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Record
     files = source_of(records)
     if not isinstance(files, FileRecords):
         raise ParameterError(
-            f"--scheduler must be left out for {path}: workers read Parquet, Arrow or CSV files."
+            f"scheduler must be left out for {path}: workers read Parquet, Arrow or CSV files."
         )
     try:
         from distributed import Client
@@ -129,8 +124,8 @@ def _on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Record
         client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
     except (OSError, ValueError):
         raise DataError(
-            f"--scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
-            "start one with 'dask scheduler', or leave the option out."
+            f"scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
+            "start one with 'dask scheduler', or leave it out of the settings."
         ) from None
     with client:
         elsewhere = DaskRecords(files)
@@ -166,16 +161,11 @@ def known_pairs(
     """Return the pairs that may covary, if that is said."""
     from hushcov.candidates import read_candidates
 
-    bandwidth, pairs = options.get("bandwidth"), options.get("candidate_pairs")
+    bandwidth, pairs = read_bandwidth(options.get("bandwidth"))[0], options.get("candidate_pairs")
     if isinstance(bandwidth, str):
         raise ParameterError(
             f"bandwidth must be a number of columns without genotypes, got {bandwidth}: pass "
             "--mechanism genotypes for a table of them."
-        )
-    if options.get("adaptive_width") and bandwidth is None:
-        raise ParameterError(
-            "adaptive_width must be given with --bandwidth, which is the most that it chooses: "
-            "give both, or neither."
         )
     named = None if names is None else list(map(str, names))
     return read_candidates(n_features, bandwidth=bandwidth, candidate_pairs=pairs, names=named)
@@ -187,28 +177,6 @@ def candidate_words(candidates: Candidates) -> str:
     if candidates.bandwidth is not None:
         words += f", {candidates.n_pairs:,} of them"
     return f"{words}, of {counted(d * (d - 1) // 2, 'pair')}; all others are taken for zero"
-
-
-def at_terminal() -> bool:
-    """Return whether there is somebody to ask."""
-    return sys.stdin.isatty()
-
-
-def read_signing_key(file: Path | None) -> SigningKey | None:
-    """Read the private key in a file, if one is named; an encrypted one asks for its passphrase."""
-    if file is None:
-        return None
-    passphrase = None
-    if SigningKey.is_encrypted(file):
-        passphrase = os.environ.get(PASSPHRASE)
-        if passphrase is None and not at_terminal():
-            raise ParameterError(
-                f"the key in {file} is encrypted, and there is no terminal to ask for its "
-                f"passphrase: set the environment variable {PASSPHRASE}."
-            )
-        if passphrase is None:
-            passphrase = click.prompt(f"Passphrase of {file}", hide_input=True, err=True)
-    return SigningKey.read(file, passphrase)
 
 
 @contextmanager
@@ -238,7 +206,7 @@ def refuse_taken(folder: Path) -> None:
             f"{folder} already holds a release, which cost privacy budget: choose another folder "
             "with --output, or move it away."
         )
-    check_free(folder)
+    check_place(folder, trial=False)
 
 
 def check_paths(figure: Path | None, *others: Path | None) -> None:

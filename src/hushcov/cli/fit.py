@@ -24,8 +24,7 @@ from hushcov._plugins import (
 )
 from hushcov._validation import meant
 from hushcov._words import number
-from hushcov.answers.files import check_parquet
-from hushcov.answers.tables import FORMATS, write_estimate, write_tables
+from hushcov.answers.tables import write_estimate, write_tables
 from hushcov.bounds import check_bounds, place_of
 from hushcov.cli.answers import show_pairs
 from hushcov.cli.files import (
@@ -34,7 +33,6 @@ from hushcov.cli.files import (
     known_pairs,
     opened,
     output_folder,
-    read_signing_key,
     reserved,
 )
 from hushcov.cli.fitting import (
@@ -55,7 +53,7 @@ from hushcov.estimators import PrivateSparseCovariance
 from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.fit import check_installed, mechanisms
 from hushcov.kernel.accounting import Guarantee, is_counted
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.options import ALLOWED, Taker
 from hushcov.release import Release
 from hushcov.report import write_release_heatmap, write_report
@@ -94,16 +92,18 @@ _PURE_NEEDED = {
         *(_AUTO, *mechanisms(), *missing_plugins("mechanisms")),
         *(*missing_plugins("slices"), *SLICES),
     ),
-    tables=FORMATS,
 )
 def command(**options: Any) -> None:
     """Release the covariance of the records in DATA under differential privacy.
 
     DATA is a .npy file with one record a row (numpy.save), a Parquet, Arrow or CSV file (.csv,
     .tsv, .csv.gz), a folder with any number of them (folders in it included), a pattern in
-    quotes, or genotypes in a PLINK file (.bed); a file of settings may name it, too. Says first
-    what will be released, under which guarantee, from which public inputs and with which error to
-    expect. 'hushcov start DATA' asks for all that is needed.
+    quotes, or genotypes in a PLINK file (.bed); a settings file may name it, too. The command first
+    prints what will be released, under which guarantee, from which public inputs and with which
+    error to expect. 'hushcov start DATA' asks for what is needed.
+
+    A settings file takes every option, and besides: delimiter, device, frequencies, marginals,
+    memory, names, no-header, on-invalid, scheduler and scratch, which docs/parameters.md describes.
 
     \b
     Examples:
@@ -137,7 +137,7 @@ def command(**options: Any) -> None:
                     job.fit(rows)
             except BaseException:
                 if hasattr(job.estimator, "release_"):  # paid for: what failed came after it
-                    _named(job).write(folder, sign=job.source.key)
+                    _named(job).write(folder)
                 raise
             written = _write(job)
         _summarise(out, job, written, time.perf_counter() - started)
@@ -188,15 +188,12 @@ def settle(
     apart = [name for name in (unit, weight) if name is not None]
     if apart and options["scheduler"] is not None:
         raise ParameterError(
-            "--scheduler must be left out with --unit and --weight: workers that read files would "
+            "scheduler must be left out with --unit and --weight: workers that read files would "
             "see parts of a unit. Use fit(dask.dataframe.read_parquet(...), unit=...) in Python, "
-            "which brings units together, or leave the option out."
+            "which brings units together, or leave it out of the settings."
         )
     counts, n_records = bool(apart) or is_counted(options["neighbours"]), options["n_records"]
     check_count(counts=counts, n_records=n_records, dry_run=dry_run)
-    if options["tables"] == "parquet":
-        check_parquet()
-    key = read_signing_key(options["sign"])
     book = None if options["codebook"] is None else read_codebook(options["codebook"])
     reading = ("columns", "scheduler", "header", "names", "delimiter", "scratch", "memory")
     lines = {name: options[name] for name in reading}
@@ -233,9 +230,7 @@ def settle(
     places = {name: place for place, name in enumerate(names)}
     placed = (place_of("transforms", key, places, records.n_features, "") for key in maps)
     known["transforms"] = dict(zip(placed, maps.values(), strict=True)) or None
-    source = Source(
-        file, folder, records, options["assume_centered"], key, options["tables"], counts, left_out
-    )
+    source = Source(file, folder, records, options["assume_centered"], counts, left_out)
     return source, known, others
 
 
@@ -351,7 +346,6 @@ def _summarise(out: Console, job: Job, written: list[tuple[str, str]], seconds: 
             ("integers.npy", "what was released: integers"),
             ("release.json", "their unit, scales, guarantee and every public parameter"),
             ("release.sha256", "checksums, by which 'hushcov show' finds damage"),
-            *([("release.sig", "the signature of all files")] if job.source.key else []),
         ),
     )
     paragraph(
@@ -375,7 +369,7 @@ def _named(job: Job) -> Release:
 def _write(job: Job) -> list[tuple[str, str]]:
     """Write the release, then what can be made of it; return names and words of these files."""
     release, folder, estimate = _named(job), job.source.folder, job.estimator.covariance_
-    kind, notes, failed = job.source.tables, dict[str, str](), dict[str, Exception]()
+    notes, failed = dict[str, str](), dict[str, Exception]()
 
     def heat_map(draft: Path) -> list[tuple[str, str]]:
         write_release_heatmap(draft / HEAT_MAP, release)
@@ -389,7 +383,7 @@ def _write(job: Job) -> list[tuple[str, str]]:
 
     makers: dict[str, Callable[[Path], list[tuple[str, str]]]] = {
         "covariance": lambda draft: [write_estimate(draft, estimate)],
-        f"pairs.{kind}": lambda draft: write_tables(draft, release, estimate, kind),
+        "pairs.csv": lambda draft: write_tables(draft, release, estimate, "csv"),
         HEAT_MAP: heat_map,
         REPORT: page,
     }
@@ -404,7 +398,7 @@ def _write(job: Job) -> list[tuple[str, str]]:
                     path.unlink()
                 failed[name] = error
 
-    release.write(folder, attach=attach, sign=job.source.key)
+    release.write(folder, attach=attach)
     lines = [(name, words) for name, words in notes.items() if (folder / name).exists()]
     page_later = f"'hushcov report {folder}' makes the page with all pictures"
     for name, error in failed.items():

@@ -37,16 +37,15 @@ from hushcov.kernel.records.base import (
     CountedRecords,
     PartitionedRecords,
     Records,
-    check_enough,
     default_block_rows,
     source_of,
 )
-from hushcov.options import ESTIMANDS, Taker
+from hushcov.options import ESTIMANDS, Taker, read_bandwidth
 from hushcov.promise import promise_words
-from hushcov.release import Making, Release, SigningKey
+from hushcov.release import Making, Release
 from hushcov.release.findings import released_pairs
 from hushcov.tables.files import reader_bytes
-from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
+from hushcov.tables.sources import DeclaredRecords, TableRecords, check_enough, is_file_source
 from hushcov.tables.units import split_columns
 from hushcov.text.description import (
     MOST_NAMED,
@@ -73,8 +72,6 @@ class Source:
     folder: Path
     records: Records
     known_mean: bool
-    key: SigningKey | None = None  # to sign the release with
-    tables: str = "csv"  # what tables beside it are written as
     about: bool = False  # how many records there are is not public: released, or guessed
     left_out: Mapping[str, str] = field(default_factory=dict)  # columns that are no features, why
 
@@ -102,7 +99,6 @@ class Source:
             "n_features": self.records.n_features,
             "known_mean": self.known_mean,
             "output": str(self.folder),
-            "signed": self.key is not None,
         }
 
 
@@ -310,7 +306,7 @@ class Job:
         chosen, error, known = self.plan.chosen, "", self.plan.inputs.candidates
         if known is not None and self.estimator.mechanism == "auto":
             does = "looks at the candidate pairs alone"
-            if self.estimator.adaptive_width:
+            if read_bandwidth(self.estimator.bandwidth)[1]:
                 does = f"finds how far apart features covary, up to {known.bandwidth} columns"
             return f"{chosen.mechanism.name}: {does}"
         if chosen.forecast is not None:

@@ -26,7 +26,7 @@ from hushcov.cli.output import (
     show,
 )
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS, Approximate, Pure
-from hushcov.kernel.accounting.ledger import Ledger, Receipt, Statement
+from hushcov.ledger import Ledger, Receipt, Statement, remaining_of
 
 _FILE = click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 _DATASET = click.option(
@@ -189,7 +189,7 @@ def _report(statements: Sequence[Statement], as_json: bool) -> None:
             "unit": each.budget.unit,
             "promises": [asdict(promise) for promise in each.promises],
             "spent": asdict(each.spent()),
-            "remaining": asdict(each.remaining()),
+            "remaining": asdict(remaining_of(each)),
             "charges": [receipt.to_dict() for receipt in each.receipts],
         }
         for each in statements
@@ -198,7 +198,7 @@ def _report(statements: Sequence[Statement], as_json: bool) -> None:
 
 
 def _print_statement(out: Console, statement: Statement) -> None:
-    budget, spent, left = statement.budget, statement.spent(), statement.remaining()
+    budget, spent, left = statement.budget, statement.spent(), remaining_of(statement)
     made = counted(len(statement.receipts), "release")
     by = f"{_cost(spent.epsilon, spent.delta)}, by {made} together"
     rest = "nothing"

@@ -48,7 +48,7 @@ EXIT_CODES = {
     8: "no better than the zero matrix is to be expected: no estimate was released",
     _HUNG_UP: "the terminal was closed",
     _INTERRUPTED: "interrupted",
-    _BROKEN_PIPE: "whoever read the output stopped reading",
+    _BROKEN_PIPE: "output pipe closed",
     _TERMINATED: "ended by a signal",
 }
 
@@ -67,9 +67,10 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
     ((OSError, ImportError), 6),
 )
 
-# What the library says as "header=False (--no-header)", of which people here need the option.
+# The library says "header=False (no-header = true in a settings file)": keep what is in brackets.
 _IN_PYTHON = re.compile(
-    r"\w+(?:\([^()]*\)|=(?:\[[^]]*\]|[^\s(]+)) \((--[^)]*?)(?: on the command line)?\)"
+    r"\w+(?:\([^()]*\)|=(?:\[[^]]*\]|[^\s(]+)) "
+    r"\((--[^)]*?|[a-z-]+[^()]* in a settings file)(?: on the command line)?\)"
 )
 
 # Errors that are answered with one line. Any other exception is a bug and keeps its traceback.
@@ -78,7 +79,7 @@ _ANSWERED = tuple(kind for kinds, _ in _CODES for kind in kinds)
 # The help of the group is written here, so that showing it imports no command, nor the other
 # distributions of this project.
 COMMANDS = {
-    "start": "Be asked for all that a first release needs, and make it.",
+    "start": "Set up and make a first release, step by step.",
     "demo": "From a table to a release, a regression and a report, in under twenty seconds.",
     "plan": "The error to expect of every mechanism at any number of records; no data needed.",
     "fit": "Release the covariance of the records in .npy, Parquet, Arrow or CSV files.",
@@ -86,6 +87,7 @@ COMMANDS = {
     "ask": "Regression, prediction, components, partial correlations of a release on disk.",
     "report": "Write a release on disk up as one HTML page, for a browser.",
     "export": "Write a release on disk for other programs, or synthetic rows drawn from it.",
+    "sign": "Sign a release on disk, so that others can check who made it.",
     "paper": "Compute the parameters of the paper's theorem, or check its claims.",
     "ledger": "Keep the privacy budget of datasets, over all releases, in one file.",
     "audit": "Attack every mechanism, and compare what leaks with what it claims.",
@@ -159,7 +161,7 @@ class CommandGroup(click.Group):
             formatter.write_dl(list(commands().items()))
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
-        """Read the options; help that nobody reads ends quietly, too."""
+        """Read the options; help whose output pipe is closed ends quietly."""
         try:
             return super().make_context(*args, **extra)
         except BrokenPipeError:
@@ -268,6 +270,10 @@ def _usage(error: click.UsageError) -> str:
     names = [name for param in known for name in param.opts if name.startswith("--")]
     close = difflib.get_close_matches(error.option_name, names, 2, 0.7)
     hint = f" Did you mean {' or '.join(close)}?" if close else ""
+    lines = {f"--{key}": key for param in known if (key := getattr(param, "settings_key", None))}
+    if error.option_name in lines:
+        key = lines[error.option_name]
+        hint = f" Write a line '{key} = ...' into a settings file, and pass it by --settings."
     return f"There is no option {error.option_name}.{hint}"
 
 

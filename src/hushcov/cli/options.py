@@ -23,8 +23,8 @@ import tomli_w
 from hushcov._files import is_file_name
 from hushcov._validation import shown
 from hushcov._words import shell_word
-from hushcov.exceptions import ParameterError
-from hushcov.options import TABLE, Option
+from hushcov.exceptions import ParameterError, printable
+from hushcov.options import TABLE, UP_TO, Option
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -90,15 +90,28 @@ class ScalesType(click.ParamType):  # type: ignore[type-arg]
 
 
 class BandwidthType(IntegerType):
-    """A number of columns, or a distance in base pairs: 20 or 500000bp."""
+    """A number of columns, a maximum of it, or a distance in base pairs: 20, up-to:20, 500000bp."""
 
     name = "bandwidth"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number, as text with its unit where it counts base pairs."""
+        """Return the number, or text where it is a maximum or counts base pairs."""
         text = str(value).strip()
-        number = super().convert(text.removesuffix(BASE_PAIRS), param, ctx)
-        return f"{number}{BASE_PAIRS}" if text.endswith(BASE_PAIRS) else number
+        start, end = text.startswith(UP_TO) * UP_TO, text.endswith(BASE_PAIRS) * BASE_PAIRS
+        number = super().convert(text.removeprefix(start).removesuffix(end), param, ctx)
+        return f"{start}{number}{end}" if start or end else number
+
+
+class SettingsOption(click.Option):
+    """An option that only settings files give: the command line neither shows nor takes it."""
+
+    @property
+    def settings_key(self) -> str:
+        """Its key in a settings file."""
+        return key_of(self)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Keep it from the command line."""
 
 
 #: The unit of a bandwidth in base pairs.
@@ -127,7 +140,8 @@ class Command(click.Command):
             for param in self.params:
                 name = str(param.name)
                 if keyword in (name, *also.get(name, ())) and ctx.params.get(name) is not None:
-                    keyword = max(param.opts, key=len)
+                    named = isinstance(param, SettingsOption)
+                    keyword = key_of(param) if named else max(param.opts, key=len)
             renamed = ParameterError(keyword + space + rest)
             for note in getattr(error, "__notes__", ()):
                 renamed.add_note(note)
@@ -155,6 +169,8 @@ def _click_option(entry: Option, choices: tuple[str, ...]) -> Callable[[Function
     """Return the decorator that adds an option of the table to a command."""
     names = [each for each in (entry.short, entry.flag, entry.name) if each]
     more: dict[str, Any] = {"help": entry.help}
+    if entry.in_settings:
+        more |= {"cls": SettingsOption, "hidden": True}
     if entry.kind == "flag":
         more["is_flag"] = True
         if entry.default:
@@ -221,7 +237,7 @@ _COMMENTS = {
 }
 _HEAD = (
     "# Settings of hushcov, for: hushcov fit --settings {name}\n"
-    "# Each line is an option of 'hushcov fit'; what is given on the command line wins.\n"
+    "# Each line is a setting of 'hushcov fit'; options on the command line win.\n"
     "# Paths start at the folder of this file.\n"
 )
 
@@ -273,7 +289,7 @@ def read_settings(path: Path) -> Settings:
                 getattr(settings, key)[each] = _checked(path, each, value[each], param)
             continue
         if key not in params:
-            _refuse(path, key, (*params, *_TABLES), "option of 'hushcov fit'")
+            _refuse(path, key, (*params, *_TABLES), "setting of 'hushcov fit'")
         checked = _checked(path, key, value, params[key])
         is_path = isinstance(params[key].type, click.Path)  # which starts at the folder of the file
         settings.options[key] = str(path.parent / checked) if is_path else checked
@@ -320,7 +336,7 @@ def _checked(path: Path, key: str, value: Any, param: click.Parameter) -> Any:
     elif isinstance(kind, ScalesType):
         fine, what = number or fine, "a number, or a .npy file in quotes"
     elif isinstance(kind, BandwidthType):
-        fine, what = number or fine, 'a whole number, or base pairs in quotes: "500000bp"'
+        fine, what = number or fine, 'a whole number, or text in quotes: "up-to:20", "500000bp"'
     elif isinstance(kind, click.Path) and fine:
         fine, what = is_file_name(value), "a name that a file can have"
     elif key in _LISTS:
@@ -342,7 +358,7 @@ def _checked(path: Path, key: str, value: Any, param: click.Parameter) -> Any:
 
 def write_settings(path: Path, settings: Settings) -> None:
     """Write the file whole, or not at all."""
-    params, lines = _params(_fit()), [_HEAD.format(name=path.name)]
+    params, lines = _params(_fit()), [_HEAD.format(name=printable(path.name))]
     for key, value in settings.options.items():
         if key in _COMMENTS:
             lines.append(f"\n# {_COMMENTS[key]}\n")
@@ -363,30 +379,6 @@ def plain_number(value: float) -> str:
         return str(int(value))
     base, mark, exponent = repr(value).partition("e")
     return base + (f"e{int(exponent)}" if mark else "")
-
-
-def arguments(settings: Settings) -> list[str]:
-    """Return the words after `hushcov fit`; names of files never begin with a dash."""
-    options = dict(settings.options)
-    data = str(options.pop(DATA))
-    found = [f"./{data}" if data.startswith("-") else data]
-    repeated = {entry.key for entry in TABLE if entry.kind in ("texts", "choices")}
-    for key, value in options.items():
-        if value is True:
-            found.append(f"--{key}")
-        elif key in repeated:
-            for each in [value] if isinstance(value, str) else value:
-                found += [f"--{key}", each]
-        elif value is not None and value is not False:
-            found += [f"--{key}", argument(value)]
-    return found
-
-
-def argument(value: Any) -> str:
-    """Return a value as it is written on a command line."""
-    if isinstance(value, list | tuple):
-        return ",".join(value)
-    return plain_number(value) if isinstance(value, int | float) else str(value)
 
 
 def settings_option(function: Function) -> Function:
@@ -425,4 +417,4 @@ def _default(param: click.Parameter, value: Any) -> Any:
         return getattr(param, "flag_value", value) is not False
     if param.multiple:
         return value if isinstance(value, list) else [value]
-    return argument(value) if isinstance(value, list) else value
+    return ",".join(value) if isinstance(value, list) else value

@@ -41,6 +41,7 @@ from hushcov.fit.reference import DENSE, FACTOR
 from hushcov.fit.registry import LARGEST_DENSE, PICTURES
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
+from hushcov.options import read_bandwidth
 from hushcov.promise import odds_of, promise_words
 from hushcov.tables.codebook import read_codebook
 
@@ -103,6 +104,7 @@ _RELATED = {
         tuple(dict.fromkeys((*planning.predicted(), *planning.candidate_mechanisms(), *_SLICES)))
     ),
     multiple=True,
+    metavar="NAME",
     help="What would be run; may be repeated. With this option, row sparsity 5 is "
     "assumed where none is given.  [default: all]",
 )
@@ -153,7 +155,7 @@ def command(n_records: tuple[int, ...], as_json: bool, **options: Any) -> None:
         n_features,
         tuple(name for name in able if not mechanisms or name in mechanisms),
         any(able[name].slow for name in mechanisms),
-        options["adaptive_width"],
+        read_bandwidth(options["bandwidth"])[1],
         target,
         options["epsilon"],
     )
@@ -624,7 +626,7 @@ def _memory_words(n_bytes: int) -> str:
     return (
         f"takes about {memory(n_bytes)} of memory, however many the records. Reading Parquet, "
         "Arrow or CSV files takes more: 'hushcov fit --dry-run' says how much, and what the client "
-        "of a cluster takes (--scheduler)."
+        "of a cluster takes."
     )
 
 

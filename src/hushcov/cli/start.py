@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +21,6 @@ from hushcov.cli.options import (
     MOST_ROWS,
     Command,
     Settings,
-    argument,
-    arguments,
     plain_number,
     read_settings,
     write_settings,
@@ -44,7 +42,7 @@ from hushcov.cli.prompts import (
 from hushcov.exceptions import DataError, HushcovError, ParameterError
 from hushcov.inputs import LARGEST_EPSILON, OF_COMPLETE
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, RELATIONS
-from hushcov.kernel.accounting.ledger import Ledger
+from hushcov.ledger import Ledger
 from hushcov.promise import (
     PRIORS,
     guess_words,
@@ -67,7 +65,6 @@ Commands = list[tuple[click.Command, list[str]]]
 _EPSILONS = (0.5, 1.0, 2.0)  # of which the table tells the odds
 _USUAL_EPSILON, _USUAL_DELTA = 1.0, 1e-6
 _LEDGER, _COMMON = "budget.db", "1 is a common choice."
-_WIDTH = 76
 # What the plan says of what 'fit' announces.
 _PLANNED = ("guarantee", "protects", "expected error", "will find", "time", "memory")
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -108,47 +105,66 @@ def command(file: Path | None, settings_file: Path | None, rows: int | None, yes
       hushcov start --settings patients-settings.toml
     """
     out = console()
-    try:
+    with _nothing_happened():
         draft = _draft(out, file, settings_file, rows, yes)
-        while True:
-            commands = _answered(draft)
-            if commands is None:
-                return
-            answer = _confirm(draft)
-            if answer != _CHANGE:
-                break
-    except KeyboardInterrupt as error:
-        error.add_note(NOTHING_HAPPENED)
-        raise
+    with _unchanged(draft.kept if yes else None):
+        with _nothing_happened():
+            commands, answer = _answered(draft), _CHANGE
+            while commands is not None and (answer := _confirm(draft)) == _CHANGE:
+                commands = _answered(draft)
+        if commands is None:
+            return
+        if answer == _RUN:
+            _run(commands, draft)
     if answer == _LEAVE:
         show(out, "")
         kept = draft.kept
         paragraph(out, f"{NOTHING_HAPPENED} The answers are in {kept}: run the command above, or")
         click.echo(f"  {draft.again}")
         return
+    _say_next(out, draft.known("output"))
+
+
+@contextmanager
+def _nothing_happened() -> Iterator[None]:
+    """Say of an interrupt among the questions that nothing has happened yet."""
     try:
-        _run(commands)
-        _keep(draft)
+        yield
+    except KeyboardInterrupt as error:
+        error.add_note(NOTHING_HAPPENED)
+        raise
+
+
+@contextmanager
+def _unchanged(kept: Path | None) -> Iterator[None]:
+    """Bring back a file of answers that nobody was asked about, where an error ends the command."""
+    before = kept.read_bytes() if kept is not None and kept.exists() else None
+    try:
+        yield
+    except BaseException:
+        if kept is not None and before is not None:
+            kept.write_bytes(before)
+        raise
+
+
+def _run(commands: Commands, draft: Draft) -> None:
+    """Run what was printed, as if it had been typed; the ledger is not made for a wrong file."""
+    group = click.get_current_context().parent
+    try:
+        if len(commands) > 1:
+            # Opened as 'fit' does, which refuses wrong columns and types before a ledger is made.
+            from hushcov.cli.fit import settle
+
+            tool, words = commands[-1]
+            with tool.make_context("fit", list(words), parent=group) as context:
+                settle(context.params)
+        for tool, words in commands:
+            with tool.make_context(str(tool.name), list(words), parent=group) as context:
+                tool.invoke(context)
     except HushcovError as error:
         charged = "" if charge_begun() else f" {NOTHING_CHARGED}"
         error.add_note(f"Answers are changed by '{draft.again}'.{charged}")
         raise
-    _say_next(out, draft.known("output"))
-
-
-def _run(commands: Commands) -> None:
-    """Run what was printed, as if it had been typed; the ledger is not made for a wrong file."""
-    group = click.get_current_context().parent
-    if len(commands) > 1:
-        # Opened as 'fit' does, which refuses wrong columns and types before a ledger is made.
-        from hushcov.cli.fit import settle
-
-        tool, words = commands[-1]
-        with tool.make_context("fit", list(words), parent=group) as context:
-            settle(context.params)
-    for tool, words in commands:
-        with tool.make_context(str(tool.name), list(words), parent=group) as context:
-            tool.invoke(context)
 
 
 def _say_next(out: Console, folder: str) -> None:
@@ -281,8 +297,7 @@ def _answered(draft: Draft) -> Commands | None:
     _ask_ledger(draft, again=again)
     _ask_output(draft)
     draft.settings.plan["features"] = n_features
-    if not draft.ask.defaults or not draft.kept.exists():  # else it is kept when it has run
-        _keep(draft)
+    _keep(draft)
     names = None if draft.header.names is None else tuple(used)
     try:
         _show_plan(draft, rows, n_features, names)
@@ -524,7 +539,7 @@ def _show_plan(draft: Draft, rows: int, n_features: int, names: tuple[str, ...] 
         yield DeclaredRecords(rows, n_features, features)
 
     group = click.get_current_context().parent
-    with fit.make_context("fit", arguments(draft.settings), parent=group) as context:
+    with fit.make_context("fit", ["--settings", str(draft.kept)], parent=group) as context:
         options = context.params | {"dry_run": True}
         options["n_records"] = None if draft.public_rows else rows
         guess = draft.settings.plan.get(MOST_ROWS)
@@ -561,35 +576,12 @@ def _show_commands(draft: Draft) -> Commands:
     if budget:
         relation, unit = _whom(draft)
         words = ["init", str(draft.known("ledger")), "--dataset", str(draft.known("dataset"))]
-        words += ["--epsilon", argument(budget["epsilon"]), "--delta", argument(budget["delta"])]
+        words += ["--epsilon", plain_number(budget["epsilon"])]
+        words += ["--delta", plain_number(budget["delta"])]
         words += ["--neighbours", relation, "--unit", unit]
         found.append((ledger, words))
-    found.append((fit, arguments(draft.settings)))
+    found.append((fit, ["--settings", str(draft.kept)]))
     show(draft.out, "")
-    for tool, words in found:
-        click.echo(command_line([str(tool.name), *words]))
-    show(draft.out, "")
-    short = shell_word(draft.kept)
-    # What makes the ledger, too, where there is none yet.
-    again = f"start --settings {short} --yes" if budget else f"fit --settings {short}"
-    paragraph(draft.out, "The same from the settings:")
-    click.echo(f"  hushcov {again}")  # in one line, to be copied
+    for tool, words in found:  # each in one line, to be copied
+        click.echo(" ".join(map(shell_word, ["hushcov", str(tool.name), *words])))
     return found
-
-
-def command_line(words: Sequence[str]) -> str:
-    """A command for a shell, over several lines where it is long."""
-    parts: list[str] = []
-    for word in words:
-        quoted_word = shell_word(word)
-        if parts and parts[-1].startswith("--") and " " not in parts[-1] and word[:2] != "--":
-            parts[-1] += f" {quoted_word}"
-        else:
-            parts.append(quoted_word)
-    lines = ["hushcov"]
-    for part in parts:
-        if len(lines[-1]) + len(part) < _WIDTH - 2:
-            lines[-1] += f" {part}"
-        else:
-            lines.append(f"  {part}")
-    return " \\\n".join(lines)

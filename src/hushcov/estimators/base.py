@@ -31,11 +31,11 @@ from hushcov.exceptions import (
     own_errors,
 )
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
-from hushcov.kernel.records.base import ClippedRecords, DeviceRecords, Records, check_enough
-from hushcov.options import INVALID, RANK, check_parameters
+from hushcov.kernel.records.base import ClippedRecords, Records
+from hushcov.options import INVALID, check_parameters
 from hushcov.release import Release
 from hushcov.release.document import Kind
-from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
+from hushcov.tables.sources import ArrayRecords, check_enough, open_records, refuse_stated_nulls
 
 if TYPE_CHECKING:
     from hushcov.fit import Caution
@@ -210,6 +210,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         if not counts:
             check_enough("X", records)
         if self.device is not None:
+            from hushcov.engines.records import DeviceRecords
+
             records = DeviceRecords(records, self.device)
         bounds = self._public_bounds(records.n_features)
         transforms = self._transforms(records.n_features)
@@ -225,14 +227,13 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
 
     def _transforms(self, n_features: int) -> Transforms | None:
         """Return the transforms of columns that were given; checked."""
-        ranks = getattr(self, "estimand", None) == RANK
-        if self.transforms is None and not ranks:
+        if self.transforms is None:
             return None
         from hushcov.transforms import check_transforms
 
         names = getattr(self, "feature_names_in_", None)
         known: Any = (None if names is None else list(names), self._public_bounds(n_features))
-        return check_transforms(self.transforms, n_features, *known, others=RANK if ranks else None)
+        return check_transforms(self.transforms, n_features, *known)
 
     def _need_known_mean(self, where: str, why: str) -> None:
         """Refuse means that are not known where they cannot be found privately."""
@@ -303,7 +304,7 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         try:
             began = datetime.now(UTC).isoformat(timespec="seconds")
             if self.ledger is not None and self.dataset is not None:
-                from hushcov.kernel.accounting.ledger import Ledger
+                from hushcov.ledger import Ledger
 
                 ledger = self.ledger if isinstance(self.ledger, Ledger) else Ledger(self.ledger)
                 label = f"{type(self).__name__} of {self.n_features_in_} features"

@@ -146,5 +146,5 @@ class CentreOptions(ForecastOptions):
 class CandidateOptions:
     """Options of estimators that can be told which pairs may covary."""
 
-    bandwidth: int | None = None
+    bandwidth: int | str | None = None
     candidate_pairs: Any = None

@@ -26,7 +26,7 @@ from hushcov.inputs import BUDGET_WORDS, LARGEST_EPSILON, LARGEST_FEATURES, Rele
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Neighbours, is_counted
 from hushcov.kernel.grids import check_feature_scale
 from hushcov.kernel.records.base import CountedRecords, PartitionedRecords, Records, source_of
-from hushcov.options import ESTIMANDS, INVALID, RANK, check_given, check_parameters
+from hushcov.options import ESTIMANDS, INVALID, check_given, check_parameters
 from hushcov.release import Release
 
 if TYPE_CHECKING:
@@ -69,9 +69,8 @@ class PrivacyUnit:
         check_parameters(options)
         most = None if options.max_rows_per_unit is None else int(options.max_rows_per_unit)
         if identifiers is None:
-            usual: tuple[Any, ...] = (None, ESTIMANDS[0], RANK)
             for name in ("max_rows_per_unit", "estimand"):
-                if getattr(options, name) not in usual:
+                if getattr(options, name) not in (None, ESTIMANDS[0]):
                     raise ParameterError(
                         f"{name} must be left out without a unit, got "
                         f"{getattr(options, name)!r}: pass unit to fit, a column of identifiers."
@@ -83,7 +82,7 @@ class PrivacyUnit:
                     "largest weight that any record can have, a public number."
                 )
             if weights is None:
-                return cls(options.neighbours, estimand=options.estimand)
+                return cls(options.neighbours)
             from hushcov.tables.units import WEIGHT_LEVELS
 
             weighted = {"weights": weights, "most_weight": float(most_weight)}
@@ -239,7 +238,7 @@ class ScaledCovariance(PrivateCovariance):
 
     drop_nulls = sparse_output = False  # options of some estimators
     on_invalid = INVALID[0]
-    bandwidth: ClassVar[int | None] = None
+    bandwidth: ClassVar[Any] = None
     candidate_pairs: ClassVar[Any] = None
     #: Nonzeros of a row that are assumed where none are declared; None where they must be.
     assumed_row_sparsity: ClassVar[float | None] = 5
@@ -384,9 +383,9 @@ class ScaledCovariance(PrivateCovariance):
             bounds = transforms.bounds(bounds)
             if len(transforms.by_quantiles) and (request.known_mean or request.known_scale):
                 raise ParameterError(
-                    "transforms must not be 'rank' or 'winsorise', nor estimand 'rank', with "
-                    "assume_centered=True or a feature_scale: means and scales of such columns "
-                    "follow from quantiles that are released. Leave these options out."
+                    "transforms must not be 'rank' or 'winsorise' with assume_centered=True or a "
+                    "feature_scale: means and scales of such columns follow from quantiles that "
+                    "are released. Leave one of them out."
                 )
         return replace(
             request,
@@ -459,6 +458,11 @@ class ScaledCovariance(PrivateCovariance):
         return sparse
 
     @property
+    def _width(self) -> Any:
+        """The largest distance of columns that may covary."""
+        return self.bandwidth
+
+    @property
     def _has_candidates(self) -> bool:
         """Whether it was said which pairs may covary."""
         return self.bandwidth is not None or self.candidate_pairs is not None
@@ -484,8 +488,9 @@ class ScaledCovariance(PrivateCovariance):
 
             names = list(map(str, getattr(self, "feature_names_in_", ())))
             named = names if len(names) == d else None  # others are those of an earlier fit
-            told: Any = {"bandwidth": self.bandwidth, "candidate_pairs": self.candidate_pairs}
-            candidates = read_candidates(d, names=named, **told)
+            candidates = read_candidates(
+                d, bandwidth=self._width, candidate_pairs=self.candidate_pairs, names=named
+            )
             assert candidates is not None
             return candidates.row_sparsity_of(declared), candidates
         if self.assumed_row_sparsity is None:

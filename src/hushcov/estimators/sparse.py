@@ -15,6 +15,7 @@ from hushcov.estimators.scaled import ApproximateCovariance
 from hushcov.exceptions import ParameterError
 from hushcov.fit import candidate_mechanisms, check_installed, default_mechanism, mechanisms
 from hushcov.inputs import ReleaseInputs
+from hushcov.options import read_bandwidth
 from hushcov.release import Structure
 from hushcov.release.estimate import factors_of
 
@@ -104,7 +105,6 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
     """
 
     mechanism: str = "auto"
-    adaptive_width: bool = False
     sparse_output: Any = "auto"
 
     def plan(self, n_records: int, n_features: int) -> Comparison:
@@ -142,18 +142,26 @@ class PrivateSparseCovariance(CandidateOptions, ApproximateCovariance):
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:
         name, sparse = self._chosen_mechanism(inputs.n_features), self._sparse(inputs.n_features)
-        if self.adaptive_width and (self.bandwidth is None or self.mechanism != "auto"):
-            raise ParameterError(
-                "adaptive_width must be False without a bandwidth and with a mechanism of one's "
-                "own, got True: it chooses a width up to bandwidth. Pass that, and leave mechanism "
-                "out."
-            )
         if self.mechanism == "auto" and inputs.candidates is not None:
             from hushcov.fit.candidates import CANDIDATES
 
-            width = bool(self.adaptive_width)
-            return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=width)
+            finds_width = read_bandwidth(self.bandwidth)[1]
+            return CANDIDATES.plan(inputs, sparse=sparse, adaptive_width=finds_width)
         return mechanisms()[name].plan(inputs, sparse=sparse)
+
+    @property
+    def _width(self) -> Any:
+        """The largest distance of columns that may covary; the width is found up to it, or it is.
+
+        Only the mechanism for known candidates finds a width.
+        """
+        width, is_maximum = read_bandwidth(self.bandwidth)
+        if is_maximum and self.mechanism != "auto":
+            raise ParameterError(
+                f"bandwidth must be a number with mechanism={self.mechanism!r}, got "
+                f"{self.bandwidth!r}: leave mechanism out to find the width."
+            )
+        return width
 
     @property
     def _pure(self) -> bool:

@@ -43,8 +43,7 @@ from hushcov.fit.reference import REFERENCE_MODELS, Forecast, reference
 from hushcov.fit.screened.mechanism import DIAGONAL_WEIGHT, PAIR_WEIGHT
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.memory import MOST_PRODUCTS
-from hushcov.kernel.queries import PairSigns
+from hushcov.kernel.queries import MOST_PRODUCTS, PairSigns
 from hushcov.kernel.session import Session
 from hushcov.postprocess import detection_deviation, leading_direction, symmetric_sparse
 from hushcov.release import Making, Release, Structure, parts_of

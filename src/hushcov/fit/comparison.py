@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from hushcov._arrays import root
 from hushcov.exceptions import HushcovError
 from hushcov.fit.reference import COMPARED_MODELS, DENSE, FACTOR, Forecast
 from hushcov.fit.registry import comparable, default_mechanism, forecast
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.accounting.composition import root
 
 _ROUGH_MARGIN = 4.0  # the search improves on a rough prediction by less than this factor
 _SMALLEST_N, _LARGEST_N = 10, 10**12

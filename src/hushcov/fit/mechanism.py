@@ -140,7 +140,7 @@ class Mechanism(ABC):
         These are places, sums of every thread, scores and released values of the pairs, and the
         matrix where the output is not sparse.
         """
-        from hushcov.kernel.memory import TILE_BYTES, TILE_ROWS
+        from hushcov.kernel.queries import TILE_BYTES, TILE_ROWS
 
         listed = LISTED_BYTES * n_pairs + (threads() + 2) * 8 * (n_pairs + n_features)
         signs = min(TILE_BYTES, 2 * (min(n_records, TILE_ROWS) * n_features // 8 + 1))

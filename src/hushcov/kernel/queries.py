@@ -22,9 +22,10 @@ from hushcov.kernel.accounting.neighbours import ONE_REPLACED, Neighbours
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise.gumbel import TAKEN
 from hushcov.kernel.noise.normal import LARGEST_SIGMA
-from hushcov.kernel.records.base import Records
+from hushcov.kernel.records.base import Records, default_block_rows
+from hushcov.kernel.records.compact import copy_bytes
 from hushcov.kernel.scores import TILT_UNIT, PairScores
-from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
+from hushcov.kernel.sums.bounded import MOST_PRODUCTS, bounded_sums_of, fourth_sums_of, unit_means
 from hushcov.kernel.sums.counts import (
     LARGEST_EXPONENT,
     N_OCTAVES,
@@ -37,9 +38,15 @@ from hushcov.kernel.sums.counts import (
     sign_sums,
     signed_octaves,
 )
-from hushcov.kernel.sums.gram import row_bounded_gram, unit_bounded_gram, unit_norm_histogram
+from hushcov.kernel.sums.gram import (
+    PANEL_BYTES,
+    row_bounded_gram,
+    unit_bounded_gram,
+    unit_norm_histogram,
+)
 from hushcov.kernel.sums.products import ProductMap, finest_half_width
 from hushcov.kernel.sums.rows import RowSums
+from hushcov.kernel.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
 

@@ -14,10 +14,10 @@ from hushcov.exceptions import ParameterError, PrivacyConditionError
 from hushcov.fit import Caution
 from hushcov.kernel.accounting import Guarantee
 from hushcov.options import Taker, shared_by
+from hushcov.paper.command import accuracy_verdict, privacy_verdict
 from hushcov.paper.estimator import CONSTANTS, MultiscaleCovariance
 from hushcov.paper.mechanism import certify
 from hushcov.paper.parameters import TheoremParameters
-from hushcov.paper.params_command import accuracy_verdict, privacy_verdict
 from hushcov.paper.plan import MULTISCALE
 from hushcov.promise import promise_words
 
@@ -27,7 +27,6 @@ _READING = ("columns", "header", "names", "delimiter", "scheduler", "device", "s
 _ALL_PAIRS = "the theorem is about all pairs."
 _ONE_RECORD = "the theorem is about one record for each."
 _REFUSED = {
-    "positive_semidefinite": "the theorem is about the estimate as it is.",
     "drop_nulls": "the theorem is about complete records, and nobody counts them.",
     "on_invalid": "the theorem is about complete records: other values are an error.",
     "codebook": "the theorem is about records of mean zero and one scale; code them before.",
@@ -35,7 +34,6 @@ _REFUSED = {
     "marginals": "the theorem is about covariances, and finds no quantiles.",
     "bandwidth": _ALL_PAIRS,
     "candidate_pairs": _ALL_PAIRS,
-    "adaptive_width": _ALL_PAIRS,
     "unit": _ONE_RECORD,
     "estimand": _ONE_RECORD,
     "max_rows_per_unit": _ONE_RECORD,

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy import special
 
 from hushcov._validation import check_choice
+from hushcov.calibration import calibrate
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs
 from hushcov.kernel.accounting import (
@@ -28,7 +29,6 @@ from hushcov.kernel.accounting import (
     Gaussian,
     Guarantee,
     TotalVariation,
-    calibrate,
 )
 from hushcov.kernel.grids import IntegerGrid, check_number_of_records
 from hushcov.kernel.noise import Entropy, check_entropy

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse, special
 
-from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix
+from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix, root
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.fit.mechanism import (
@@ -47,7 +47,6 @@ from hushcov.fit.reference import (
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
-from hushcov.kernel.accounting.composition import root
 from hushcov.kernel.records.base import ScaledRecords
 from hushcov.kernel.session import unwrap
 from hushcov.kernel.sums.gram import second_moments
@@ -326,7 +325,7 @@ class DrawnErrors:
 
     @property
     def _zeros(self) -> tuple[int, float]:
-        """How many entries of the reference are zero, and how many stand for one there."""
+        """Number of zero entries of the reference, and the share of them that stands for one."""
         size = len(self.ref.matrix)
         dilution = min(1.0, self.ref.n_features / size)
         return size * (size + 1) // 2 - len(self.ref.values), dilution

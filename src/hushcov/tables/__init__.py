@@ -1,1 +1,1 @@
-"""Where rows come from: memory, files, codebooks, units, clusters and sites."""
+"""Readers of tables: memory, files, codebooks, units, clusters and sites."""

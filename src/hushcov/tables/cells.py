@@ -1,4 +1,4 @@
-"""How a field becomes a number: public lists and rules, applied to each field by itself.
+"""Rules and public lists that make a number of each field by itself.
 
 A field is a number, missing (NaN), or not a number (infinite). Which of them it is depends on the
 field and on public lists alone, so that one record never changes how another one is read.
@@ -62,7 +62,7 @@ def number_in(text: str, thousands: str = "") -> float | None:
 
 @dataclass(frozen=True)
 class FieldReader:
-    """How the fields of one column become numbers.
+    """Rules by which the fields of one column become numbers.
 
     Parameters
     ----------

@@ -32,10 +32,8 @@ from hushcov.kernel.records.base import (
     Records,
     View,
     WrappedRecords,
-    check_block_rows,
     check_finite,
     default_block_rows,
-    without_invalid,
 )
 from hushcov.tables.cells import (
     FIRST_ROWS,
@@ -55,12 +53,14 @@ from hushcov.tables.cells import (
 )
 from hushcov.tables.formats import arrow
 from hushcov.tables.sources import (
+    check_block_rows,
     check_frame,
     filled,
     names_of,
     object_columns,
     refuse_text,
     text_columns,
+    without_invalid,
 )
 from hushcov.transforms import read_transform
 
@@ -243,7 +243,7 @@ class CodebookColumn:
 
     @cached_property
     def _asks(self) -> bool:
-        """Whether the values of a category are yes and no, or yes alone."""
+        """True if the values of a category are yes and no, or yes alone."""
         if self._numeric:
             return False
         sides = [_WORDS.get(folded(value)) for value in self.values]
@@ -269,13 +269,13 @@ class CodebookColumn:
 
     @property
     def has_own_words(self) -> bool:
-        """Whether fields that are no numbers mean what this column alone says."""
+        """True if some fields that are not numbers have a meaning in this column alone."""
         words = (*self.synonyms, *self.missing_codes)
         return any(number_in(folded(word)) is None for word in words)
 
     @cached_property
     def reading(self) -> FieldReader:
-        """How fields become numbers, where this is no category."""
+        """Rules that make numbers of the fields, where this is no category."""
         known: dict[str, Any] = {"thousands": self.thousands}
         words: Mapping[str, float] = TRUTHS
         if self.kind == BINARY:
@@ -403,10 +403,6 @@ class Codebook:
     def transforms(self) -> dict[str, str]:
         """Transforms of the columns that have one, as the `transforms` of estimators."""
         return {each.name: each.transform for each in self.columns if each.transform}
-
-    def only(self, names: Sequence[str]) -> Codebook:
-        """Return the codebook of some columns; others of these names are no part of it."""
-        return Codebook(tuple(column for column in self.columns if column.name in set(names)))
 
     def of_columns(self, names: Sequence[str]) -> Codebook:
         """Return it with a table's own names of its columns; one without all of them is refused."""

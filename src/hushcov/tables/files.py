@@ -24,19 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._compiled import threads
+from hushcov._compiled import run_parts, threads
 from hushcov._validation import check_real, listed, meant, nearest, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.kernel.records.base import (
-    Records,
-    check_block_rows,
-    check_finite,
-    default_block_rows,
-    without_invalid,
-)
-from hushcov.kernel.records.compact import Mapping, ToBins
-from hushcov.kernel.sums.counts import Octaves
-from hushcov.kernel.sums.rows import MISSING, RowSums, turn_columns
+from hushcov.kernel.records.base import Records, default_block_rows
+from hushcov.kernel.sums.rows import row_parts
 from hushcov.tables.cells import PLAIN, FieldReader, is_text
 from hushcov.tables.formats import (
     WRONG_TEXT,
@@ -48,7 +40,6 @@ from hushcov.tables.formats import (
     decoded,
     first_texts,
     group_sizes,
-    no_numbers,
     read_batches,
     schema_of,
     whole_file,
@@ -56,6 +47,7 @@ from hushcov.tables.formats import (
 from hushcov.tables.sources import (
     FORMATS,
     WILDCARDS,
+    check_block_rows,
     filled,
     format_of,
     is_arrow_number,
@@ -63,16 +55,14 @@ from hushcov.tables.sources import (
     is_file_source,
     map_npy,
     refuse_nulls,
+    without_invalid,
 )
 from hushcov.tables.text import (
     TextOptions,
-    check_different,
-    check_header,
     first_fields,
     given_names,
     known_names,
     reads_as_value,
-    trimmed,
 )
 
 if TYPE_CHECKING:
@@ -326,9 +316,15 @@ class FileRecords(Records):
                 yield decoded(batch.column(0)) if span.is_text else batch.column(0)
 
     def _blocks(self) -> Iterator[FloatArray]:
-        parts = self._parts(8)
+        return self._blocks_from(0)
+
+    def _blocks_from(self, start: int) -> Iterator[FloatArray]:
+        """See `Records`; of whole groups of rows, those before the first one are not read."""
+        parts = self._parts()
         if parts is not None:
-            return self._group_blocks(parts, Mapping(self.n_features, np.float64))
+            return self._group_blocks(parts, start)
+        if start:
+            return super()._blocks_from(start)
         blocks = self._read_blocks()
         if self._ahead and self.n_records > self.block_rows and threads() > 1:
             count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
@@ -345,7 +341,7 @@ class FileRecords(Records):
                     count = min(n_rows - taken, len(block) - filled)
                     own = near[:, :count]
                     np.stack([each[taken : taken + count] for each in columns], out=own)
-                    turn_columns(own, block[filled : filled + count])
+                    block[filled : filled + count] = own.T
                     taken, filled = taken + count, filled + count
                     if filled == len(block):
                         block.setflags(write=False)
@@ -356,32 +352,18 @@ class FileRecords(Records):
             block.setflags(write=False)
             yield block[:filled]
 
-    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        if isinstance(row_sums, Octaves) and self._parts(2) is not None:
-            *about, columns = row_sums.arguments
-            if np.array_equal(columns, np.arange(self.n_features)):
-                return self._mapped_blocks(ToBins(*about))
-        return self._blocks()
-
-    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
-        """See `Records`; columns of whole groups become integers, before they are rows."""
-        parts = self._parts(2)
-        if parts is None:
-            return super()._mapped_blocks(mapping, start)
-        return self._group_blocks(parts, mapping, start)
-
-    def _group_blocks(self, parts: Sequence[_Part], mapping: Mapping, start: int = 0) -> Blocks:
+    def _group_blocks(self, parts: Sequence[_Part], start: int) -> Blocks:
         most = max(part.n_rows for part in parts)
-        columns = np.empty((self.n_features, most + _APART), dtype=mapping.dtype)
+        columns = np.empty((self.n_features, most + _APART))
         for reader, part in _opened(part for part in parts if part.stop > start):
             whole = part.after(start)
-            self._decode(reader, whole, mapping, columns)
+            self._decode(reader, whole, columns)
             for first in range(0, whole.n_rows, self.block_rows):
                 stop = min(first + self.block_rows, whole.n_rows)
-                yield mapping.turned(columns[:, first:stop])
+                yield _turned(columns[:, first:stop])
 
-    def _parts(self, value_bytes: int) -> list[_Part] | None:
-        """Return all rows in groups, or halves of groups, to be held with so many bytes a value.
+    def _parts(self) -> list[_Part] | None:
+        """Return all rows in groups, or halves of groups, to be held.
 
         None where files have no groups, or too large or too small ones: they are read in batches.
         """
@@ -389,7 +371,7 @@ class FileRecords(Records):
             return None
         d, parts, position = self.n_features, list[_Part](), 0
         room = reader_bytes(d) + 16 * d * default_block_rows(d)  # what batches and blocks take
-        room += (self.memory or 0) if value_bytes == 8 else 0  # before there is a compact copy
+        room += self.memory or 0  # before there is a compact copy
         for span in self.spans:
             if span.path not in self._groups:
                 self._groups[span.path] = group_sizes(span.path)
@@ -400,7 +382,7 @@ class FileRecords(Records):
                 if first >= last:
                     continue
                 rows = room - 3 * threads() * max(_COLUMNS_BYTES, 8 * size)  # columns that are read
-                rows = max(1, rows // (value_bytes * d))
+                rows = max(1, rows // (8 * d))
                 if last - first > 2 * rows:
                     return None
                 half = last - first if last - first <= rows else (last - first + 1) // 2
@@ -411,10 +393,9 @@ class FileRecords(Records):
                 raise changed(span.path)
         return parts if position >= _BLOCKS_IN_PART * self.block_rows * len(parts) > 0 else None
 
-    def _decode(self, reader: GroupReader, part: _Part, mapping: Mapping, to: Any) -> None:
-        """Fill in columns of a part, as a mapping says; several threads do it, each for its own."""
-        names, nulls, missing = self.feature_names, set[str](), np.zeros(part.n_rows, np.bool_)
-        odd = np.zeros((2, self.n_features), np.bool_)  # that some values are infinite, or NaN
+    def _decode(self, reader: GroupReader, part: _Part, to: FloatArray) -> None:
+        """Fill in columns of a part; several threads do it, each for its own."""
+        names, nulls = self.feature_names, set[str]()
         step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
 
         def work(left: int) -> None:
@@ -425,10 +406,7 @@ class FileRecords(Records):
                 inside = column.slice(part.first, part.n_rows)
                 if inside.null_count and names[k] not in self.fills:
                     nulls.add(names[k])
-                values = self._numbers(names[k], inside)
-                if mapping.fill(k, values, to[k, : part.n_rows]):
-                    missing[~np.isfinite(values)] = True
-                    odd[:, k] = np.isinf(values).any(), np.isnan(values).any()
+                to[k, : part.n_rows] = self._numbers(names[k], inside)
 
         starts = range(0, self.n_features, step)
         if threads() == 1 or not self._ahead:
@@ -443,10 +421,6 @@ class FileRecords(Records):
                 wait([job for job in jobs if not job.cancel()])
         if not self.gaps:
             refuse_nulls([name for name in names if name in nulls])
-        worst = np.select([*odd], (np.inf, np.nan))
-        check_finite(worst[None], gaps=self.gaps, names=names)
-        if missing.any():
-            to[:, : part.n_rows][:, missing] = MISSING
 
     def _columns(self, span: FileSpan) -> Iterator[list[FloatArray]]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
@@ -478,6 +452,16 @@ class FileRecords(Records):
             found = self._reading(name).numbers(found)
         strict = self.strict or not (self.gaps or name in self.fills)
         return filled(without_invalid(found, strict=strict), self.fills.get(name))
+
+
+def _turned(columns: FloatArray) -> FloatArray:
+    """Return columns as rows, turned on all cores."""
+    rows = np.empty(columns.shape[::-1])
+    parts = row_parts(rows, threads())
+    own = np.array_split(columns, len(parts), axis=1)
+    run_parts(np.copyto, [(part, each.T) for part, each in zip(parts, own, strict=True)])
+    rows.setflags(write=False)
+    return rows
 
 
 class _Part(NamedTuple):
@@ -709,21 +693,31 @@ def _not_there(path: str, found: Sequence[str], names: Sequence[str]) -> list[st
 
 
 def _no_numbers(path: str, kinds: dict[str, Any], options: TextOptions) -> list[str]:
-    """Say what is wrong with columns that do not hold numbers."""
-    pa, text = arrow(), format_of(path) == "csv"
-    bad, types = [], []
+    """Say what is wrong with columns that do not hold numbers, whatever values they have.
+
+    A column of a text file whose first rows are all null has no type yet. Others there are text:
+    what they read as may differ from one block to the next.
+    """
+    pa, text, found = arrow(), format_of(path) == "csv", dict[str, str]()
     for name, kind in kinds.items():
-        # A column of a text file whose first rows are all null has no type yet.
-        if is_number_or_null(kind) if text else is_arrow_number(pa, kind):
-            continue
-        bad.append(name)
-        temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
-        types.append("text" if str(kind) in ("string", "large_string") else temporal)
-    if not bad:
+        if not (is_number_or_null(kind) if text else is_arrow_number(pa, kind)):
+            temporal = "date or time" if pa.types.is_temporal(kind) else str(kind)
+            found[name] = "text" if text or is_arrow_text(pa, kind) else temporal
+    if not found:
         return []
-    if text:  # all of it is text, and what it reads as may differ from one block to the next
-        return [no_numbers(path, bad, options)]
-    return [no_numbers(path, bad, None, types)]
+    words = (
+        f"{path} must hold numbers, but {listed([*found])} {'has' if len(found) == 1 else 'have'} "
+        f"type {', '.join(dict.fromkeys(found.values()))}: describe their answers in a codebook "
+        "(codebook=..., --codebook FILE.csv), which says where numbers are written as 1,234.56, "
+        "too, or choose the other columns by columns=[...] (--columns a,b,c). Single values that "
+        "are not numbers, such as typos, count as missing in columns of numbers."
+    )
+    if text and options.delimiter_of(path) != ",":
+        words += (
+            " Numbers must have a decimal point: where they have a comma (2,5), write the file "
+            "again (pandas.read_csv(..., decimal=',') reads it)."
+        )
+    return [words]
 
 
 def is_number_or_null(kind: Any) -> bool:
@@ -823,23 +817,17 @@ def _stated_kind(arrow_type: Any) -> str:
 
 
 def _text_header(paths: tuple[str, ...], text: TextOptions) -> Header:
-    def fields_of(path: str) -> tuple[str, ...]:
-        return first_fields(path, text.delimiter_of(path), ahead=False)
-
     path = paths[0]
-    fields = fields_of(path)
+    fields = first_fields(path, text.delimiter_of(path), ahead=False)
     if not "".join(fields):
         raise DataError(
             f"{path} must begin with the names of its columns, got an empty line: check that this "
             "is the right file, and how it was written."
         )
     if text.header and text.names is None:
-        check_header(path, fields, text)
-        blank = any(name != name.strip() for name in fields)
-        found = [fields, *(fields_of(each) for each in paths[1:] if blank)]
-        text = replace(text, names=trimmed(found))
+        blank = any(name != name.strip() for name in fields)  # then other files are looked at
+        text = known_names(paths if blank else paths[:1], text, (), ahead=False)
     else:
         text = given_names({path: fields}, text)
     names = text.names or fields
-    check_different(path, names)
     return Header(paths, "csv", len(names), names, text=text)

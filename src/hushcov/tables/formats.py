@@ -22,7 +22,6 @@ from typing import Any, Self
 import numpy as np
 
 from hushcov._compiled import threads
-from hushcov._validation import listed
 from hushcov.exceptions import (
     DataError,
     HushcovError,
@@ -43,10 +42,6 @@ WRONG_TEXT = (
     "it again."
 )
 _NO_NUMBER = re.compile(r"In CSV column #(\d+): .*CSV conversion error")
-_DECIMAL_COMMA = (
-    " Numbers must have a decimal point: where they have a comma (2,5), write the file again "
-    "(pandas.read_csv(..., decimal=',') reads it)."
-)
 _MOST_PARSED = 4  # blocks of text that are parsed at the same time
 
 
@@ -338,23 +333,6 @@ def _parser(
                 odd[name] = pa.string()
 
     return parse
-
-
-def no_numbers(
-    path: str, names: Sequence[str], text: TextOptions | None, types: Iterable[str] = ("text",)
-) -> str:
-    """Say that columns do not hold numbers, and the cure; those of a text file are all text.
-
-    The words do not depend on where in the file the values are.
-    """
-    comma = text is not None and text.delimiter_of(path) != ","
-    return (
-        f"{path} must hold numbers, but {listed(names)} {'has' if len(names) == 1 else 'have'} "
-        f"type {', '.join(dict.fromkeys(types))}: describe their answers in a codebook "
-        "(codebook=..., --codebook FILE.csv), which says where numbers are written as 1,234.56, "
-        "too, or choose the other columns by columns=[...] (--columns a,b,c). Single values that "
-        "are not numbers, such as typos, count as missing in columns of numbers."
-    ) + (_DECIMAL_COMMA if comma else "")
 
 
 def _placed(batches: Iterable[Any], position: int) -> Iterator[tuple[int, Any]]:

@@ -1,4 +1,4 @@
-"""Text files: how lines are read, where their records are, and names of their columns.
+"""Text files: options for reading them, places of their records, and names of their columns.
 
 Records are found by the rules of CSV, whatever the size of blocks. A quotation mark at the start of
 a field opens it, and line ends and delimiters after it are part of the field until another mark
@@ -66,7 +66,7 @@ _OF_TIME = re.compile(r"(?<=\d)(t(?=\d)|\s*(z|utc|gmt|am|pm|[ap]\.m\.)$)")
 
 @dataclass(frozen=True)
 class TextOptions:
-    """How lines are read.
+    """Options for reading lines.
 
     `delimiter` separates fields; by default it is a tab in .tsv files and a comma in others.
     `header` says whether the first line has the names of the columns. `names` replace them.
@@ -116,7 +116,7 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class TextLayout:
-    """Where records are: `start` bytes before the first, then blocks of (bytes, records)."""
+    """Places of records: `start` bytes before the first, then blocks of (bytes, records)."""
 
     start: int
     blocks: tuple[tuple[int, int], ...]
@@ -275,12 +275,14 @@ def read_blocks(path: str, layout: TextLayout) -> Iterator[Any]:
             yield _MARK + file.read(size)
 
 
-def known_names(paths: Sequence[str], text: TextOptions, asked: Sequence[object]) -> TextOptions:
+def known_names(
+    paths: Sequence[str], text: TextOptions, asked: Sequence[object], *, ahead: bool = True
+) -> TextOptions:
     """Check the first lines of text files, and set the names where these lines do not have them.
 
     Blanks around names are left out, unless a name that is `asked` for has them.
     """
-    found = {path: first_fields(path, text.delimiter_of(path)) for path in paths}
+    found = {path: first_fields(path, text.delimiter_of(path), ahead=ahead) for path in paths}
     named = text.names is not None and not text.header  # then a file may be empty
     for path, fields in found.items():
         if not fields and not named:
@@ -326,17 +328,19 @@ def check_header(path: str, names: Sequence[str], options: TextOptions) -> None:
     delimiter = options.delimiter_of(path)
     other = [sign for sign in _SEPARATORS if sign != delimiter and sign in names[0]]
     if len(names) == 1 and other:
-        written = "tab" if other[0] == "\t" else f"'{other[0]}'"
+        written = '"tab"' if other[0] == "\t" else f'"{other[0]}"'
         raise DataError(
             f"{path} must have fields separated by {delimiter!r}, but its one column has "
-            f"{other[0]!r} in its name: use delimiter={other[0]!r} (--delimiter {written})."
+            f"{other[0]!r} in its name: use delimiter={other[0]!r} (delimiter = "
+            f"{written} in a settings file)."
         )
     if any(map(reads_as_value, names)):
         raise DataError(
             f"{path} must begin with the names of its columns, but some in its first line read as "
             "numbers, dates or nulls, so that it may be a record, which would be published. If it "
-            "is one, use header=False (--no-header). If not, give other names by names=[...] "
-            "(--names a,b,c), or write the file without an index (pandas: index=False)."
+            "is one, use header=False (no-header = true in a settings file). If not, give other "
+            "names by names=[...] (names = [...] in a settings file), or write the file without an "
+            "index (pandas: index=False)."
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hushcov.kernel import session
 from hushcov.kernel.noise import gumbel_top, rounded_normal
-from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.noise.normal import symmetric_noise
 
 
 class OtherStepError(KeyboardInterrupt):  # fits let interrupts pass

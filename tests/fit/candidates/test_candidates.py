@@ -62,11 +62,11 @@ def error(estimator):
     ("options", "most"),
     [
         ({"bandwidth": WIDTH}, 0.12),
-        ({"bandwidth": 12, "adaptive_width": True}, 0.12),
+        ({"bandwidth": "up-to:12"}, 0.12),
         ({"bandwidth": WIDTH, "neighbours": "add-remove"}, 0.12),
         ({"bandwidth": WIDTH, "assume_centered": True}, 0.16),
         ({"bandwidth": WIDTH, "unit": np.repeat(np.arange(N // 2), 2)}, 0.2),
-        ({"bandwidth": 12, "adaptive_width": True, "unit": np.repeat(np.arange(N // 2), 2)}, 0.3),
+        ({"bandwidth": "up-to:12", "unit": np.repeat(np.arange(N // 2), 2)}, 0.3),
         ({"bandwidth": WIDTH, "sample_weight": np.ones(N), "max_sample_weight": 1.0}, 0.2),
         ({"bandwidth": 20}, 0.1),  # so wide that it is asked which ones matter
     ],
@@ -80,7 +80,7 @@ def test_a_band_is_found_whoever_is_protected(rows, options, most):
     assert sparse.issparse(found.covariance_)
     assert found.error_estimate_.least <= found.error_estimate_.error <= 1
     places = found.release_.selected
-    assert (places[1] - places[0]).max() <= options["bandwidth"]
+    assert (places[1] - places[0]).max() <= int(str(options["bandwidth"]).removeprefix("up-to:"))
 
 
 def test_all_candidates_are_released_and_nothing_else(rows):
@@ -115,7 +115,7 @@ def test_a_single_look_decides_nothing(rows):
 
 CASES = {
     "band": {"bandwidth": WIDTH},
-    "width": {"bandwidth": 12, "adaptive_width": True},
+    "width": {"bandwidth": "up-to:12"},
     "wide": {"bandwidth": 20},
 }
 
@@ -209,9 +209,9 @@ def test_slow_decay_is_tapered_and_the_estimate_says_so(rows):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"adaptive_width": True}, "adaptive_width must be False without a bandwidth"),
-        ({"adaptive_width": True, "candidate_pairs": [(0, 1)]}, "Pass that"),
-        ({"adaptive_width": "yes", "bandwidth": 2}, "adaptive_width must be True or False"),
+        ({"bandwidth": "up-to:"}, "bandwidth must be an integer"),
+        ({"bandwidth": "up-to:2", "candidate_pairs": [(0, 1)]}, "must not be given both"),
+        ({"bandwidth": "up-to:2", "mechanism": "gaussian"}, "leave mechanism out to find"),
         ({"mechanism": "adaptive", "bandwidth": 2}, "which looks at all pairs"),
         ({"positive_semidefinite": True, "bandwidth": 2}, "sparse_output=False"),
     ],

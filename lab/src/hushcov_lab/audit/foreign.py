@@ -29,7 +29,8 @@ from sklearn.preprocessing import StandardScaler
 
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_integer
-from hushcov.kernel.accounting import calibrate_gaussian, gaussian_delta
+from hushcov.calibration import calibrate_gaussian
+from hushcov.kernel.accounting import gaussian_delta
 from hushcov.kernel.accounting.composition import pure_divergence
 from hushcov_lab.audit.attack import Attack, Promise
 from hushcov_lab.audit.run import Progress, draw_outputs, rate_upper

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 
 from hushcov._arrays import FloatArray, IndexArray, IntArray
+from hushcov.calibration import full_budget
 from hushcov.fit.counting import Counted, Counting
 from hushcov.fit.gaussian import mechanism as gaussian
 from hushcov.fit.gaussian.mechanism import (
@@ -28,14 +29,13 @@ from hushcov.fit.scales import ScaleParameters, release_scales, scale_parameters
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REPLACED,
-    Budget,
     Neighbours,
     gaussian_epsilon,
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import Entropy, rounded_normal
-from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import BoundedSums, NormCounts, SignedOctaves
 from hushcov.kernel.records.base import CountedRecords
 from hushcov.kernel.session import Session
@@ -199,7 +199,7 @@ def _scales(name: str, turn: Turn = replaced) -> tuple[Attack, ...]:
             rows: FloatArray, entropy: Entropy, known: ScaleParameters = parameters
         ) -> IntArray:
             records = records_of(rows, known.n_records)
-            budget = Budget(50.0, 0.09, known.neighbours, private=False)
+            budget = full_budget(50.0, 0.09, known.neighbours, private=False)
             return release_scales(Session(records, budget, entropy), known).noisy_counts.ravel()
 
         claimed = parameters.mu * neighbours.most_rows
@@ -217,7 +217,7 @@ def _centre(name: str) -> tuple[Attack, ...]:
         return bounded_sums(ArrayRecords(rows), grid, bound)
 
     def step(rows: FloatArray, entropy: Entropy) -> FloatArray:
-        session = Session(ArrayRecords(rows), Budget(50.0, 0.09, private=False), entropy)
+        session = Session(ArrayRecords(rows), full_budget(50.0, 0.09, private=False), entropy)
         mean, _ = release_centre(session, BoundedSums(grid, bound), mu)
         return np.asarray(np.rint(mean * len(rows) / grid.step))
 
@@ -234,7 +234,7 @@ def _norms(name: str) -> tuple[Attack, ...]:
         return norm_histogram(ArrayRecords(rows), grid, edges)
 
     def step(rows: FloatArray, entropy: Entropy) -> IntArray:
-        session = Session(ArrayRecords(rows), Budget(10.0, 0.09, private=False), entropy)
+        session = Session(ArrayRecords(rows), full_budget(10.0, 0.09, private=False), entropy)
         return np.asarray(session.measure(NormCounts(grid, edges), mu).integers)
 
     pair = huge_or_zero(RECORDS, FEATURES)
@@ -250,7 +250,7 @@ def _octaves(name: str) -> tuple[Attack, ...]:
 
     def step(rows: FloatArray, entropy: Entropy) -> IntArray:
         """Count with the noise of a look."""
-        session = Session(ArrayRecords(rows), Budget(50.0, 0.09, private=False), entropy)
+        session = Session(ArrayRecords(rows), full_budget(50.0, 0.09, private=False), entropy)
         reserve = session.reserve(mu, sigma)
         return np.asarray(reserve.measure(SignedOctaves(zeros, zeros, every)).integers.ravel())
 
@@ -268,7 +268,7 @@ def _quantiles(name: str) -> tuple[Attack, ...]:
         return query.exact(ArrayRecords(rows)).ravel()
 
     def step(rows: FloatArray, entropy: Entropy) -> IntArray:
-        session = Session(ArrayRecords(rows), Budget(50.0, 0.09, private=False), entropy)
+        session = Session(ArrayRecords(rows), full_budget(50.0, 0.09, private=False), entropy)
         return np.asarray(session.measure(query, mu).integers.ravel())
 
     pair = opposite(RECORDS, FEATURES, HUGE)

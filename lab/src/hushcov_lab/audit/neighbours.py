@@ -65,7 +65,7 @@ MECHANISMS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("screened", {"mechanism": "screened", "row_sparsity": 2}),
     ("gaussian", {"mechanism": "gaussian"}),
     ("candidates", {"bandwidth": 1}),
-    (_RANKS, {"estimand": "rank"}),
+    (_RANKS, {"transforms": "rank"}),
     ("row-top-k", {"mechanism": "row-top-k", "row_sparsity": 2}),
     ("pace", {"mechanism": "pace", "row_sparsity": 2}),
     ("coinpress", {"mechanism": "coinpress"}),
@@ -674,11 +674,17 @@ def _fit_by_command(case: Case, source: Path, folder: Path) -> dict[str, Any]:
     known = given.pop("assume_centered", False)
     if source.suffix == ".toml":
         del given["output"]
-    start = ["--settings"] if source.suffix == ".toml" else []
-    arguments = ["fit", *start, str(source), "--allow", "hopeless", "--allow", "large-delta"]
+    start = ["--settings", str(source)] if source.suffix == ".toml" else [str(source)]
+    if "marginals" in given:  # which settings files alone have
+        settings = source if source.suffix == ".toml" else folder / "marginals.toml"
+        lines = settings.read_text() if settings.exists() else ""
+        settings.write_text(f"marginals = {given.pop('marginals')}\n{lines}")
+        start = ["--settings", str(settings), *start] if settings != source else start
+    arguments = ["fit", *start, "--allow", "hopeless", "--allow", "large-delta"]
     arguments += ["--known-mean"] if known else []
     for name, value in given.items():
-        arguments += [f"--{name.replace('_', '-')}", str(value)]
+        option = "transform" if name == "transforms" else name.replace("_", "-")
+        arguments += [f"--{option}", str(value)]
     result = CliRunner().invoke(cli, arguments, prog_name="hushcov")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception

@@ -292,7 +292,7 @@ class RowTopKCovariance(ApproximateCovariance):
 
     @property
     def selected_(self) -> Any:
-        """Where two features selected each other, and the diagonal."""
+        """True at pairs of features that selected each other, and on the diagonal."""
         return self._released().released
 
     def _planned(self, inputs: ReleaseInputs) -> MechanismPlan[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
+from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.fit.stage import Prepared
@@ -21,7 +22,6 @@ from hushcov.kernel.accounting import (
     Budget,
     Event,
     Gaussian,
-    calibrate_near,
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid

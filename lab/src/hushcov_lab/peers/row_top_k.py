@@ -11,6 +11,7 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
+from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH
 from hushcov.fit.stage import Prepared
@@ -24,7 +25,6 @@ from hushcov.kernel.accounting import (
     Event,
     Gaussian,
     Neighbours,
-    calibrate_near,
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid

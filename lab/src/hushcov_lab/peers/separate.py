@@ -25,7 +25,7 @@ from hushcov.kernel.accounting import (
 )
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SIGMA, rounded_normal
-from hushcov.kernel.noise.symmetric import symmetric_noise
+from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import noise_sigmas
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.counts import norm_histogram
@@ -109,7 +109,7 @@ class SeparateParameters(PeerParameters):
 
     @property
     def mus(self) -> tuple[float, ...]:
-        """Of the counts if there are any, and of the matrix."""
+        """Privacy parameters of the counts, if there are any, and of the matrix."""
         if self.histogram_sigma is None:
             return (self.release_mu,)
         counts = histogram_mu(self.histogram_sigma, self.inputs.neighbours)

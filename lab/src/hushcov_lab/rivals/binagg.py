@@ -9,7 +9,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from hushcov._arrays import FloatArray, IndexArray
-from hushcov.kernel.accounting import WITHIN, Pure, calibrate_gaussian
+from hushcov.calibration import calibrate_gaussian
+from hushcov.kernel.accounting import WITHIN, Pure
 from hushcov_lab.rivals.bounds import ColumnBounds, release_scaling, standardise, total_mu
 from hushcov_lab.rivals.coefficients import Coefficients, RivalSilent
 

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from hushcov._arrays import BoolArray, FloatArray
-from hushcov.kernel.accounting import WITHIN, calibrate_gaussian
+from hushcov.calibration import calibrate_gaussian
+from hushcov.kernel.accounting import WITHIN
 from hushcov_lab.rivals.coefficients import Coefficients
 
 # Magnitudes are counted in cells of some octaves, from 2^-40 to 2^40: finer cells find narrower

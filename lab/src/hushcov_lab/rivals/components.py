@@ -22,7 +22,7 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.kernel.accounting import calibrate_gaussian
+from hushcov.calibration import calibrate_gaussian
 
 _PER_OCTAVE, _LOWEST, _HIGHEST = 4, -60, 60  # bins of sizes: quarters of octaves
 _BOUND_SHARE = 0.05  # of the budget, for a bound that is not told

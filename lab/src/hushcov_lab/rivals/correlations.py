@@ -17,8 +17,8 @@ import numpy as np
 from scipy import special
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import ParameterError
-from hushcov.kernel.accounting import calibrate_gaussian
 
 _GRID = 4001  # correlations at which a posterior is computed
 

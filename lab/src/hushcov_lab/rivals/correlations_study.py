@@ -87,7 +87,7 @@ def _methods(
             noise = np.random.default_rng([cell["seed"], int(spent > 0), int(told is not None)])
             said = "" if told is None else ", medians known"
             yield name + said, knows, partial(median_split, X, epsilon, spent, noise, told)
-    yield f"{_OURS}, ranks", "nothing", partial(_released, cell, X, {"estimand": "rank"})
+    yield f"{_OURS}, ranks", "nothing", partial(_released, cell, X, {"transforms": "rank"})
     if cell["margins"] == "normal":  # the correlation of others is not that of the copula
         told_scales = {"assume_centered": True, "feature_scale": 1.0}
         yield _OURS, "nothing", partial(_released, cell, X, {})

@@ -21,8 +21,9 @@ import numpy as np
 
 from hushcov import PrivateSparseCovariance
 from hushcov._arrays import FloatArray
+from hushcov.calibration import calibrate_gaussian
 from hushcov.exceptions import HushcovError
-from hushcov.kernel.accounting import calibrate_gaussian, gaussian_epsilon
+from hushcov.kernel.accounting import gaussian_epsilon
 from hushcov.report.style import BLUE, LOOKS, log_ticks, new_figure, tidy
 from hushcov_lab.rivals.bounds import ColumnBounds
 from hushcov_lab.rivals.regression import RIVALS, Coefficients, RivalSilent

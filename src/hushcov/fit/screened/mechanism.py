@@ -14,6 +14,7 @@ from scipy import special
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
+from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError
 from hushcov.fit.norms import Mass
 from hushcov.inputs import ReleaseInputs
@@ -25,7 +26,6 @@ from hushcov.kernel.accounting import (
     Event,
     Gaussian,
     Neighbours,
-    calibrate_near,
     smallest_sigma,
 )
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale

@@ -56,7 +56,7 @@ from hushcov.fit.screened.mechanism import (
 )
 from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.memory import (
+from hushcov.kernel.queries import (
     PACKED_PANEL_BYTES,
     PANEL_BYTES,
     TILE_BYTES,

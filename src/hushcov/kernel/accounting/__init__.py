@@ -1,4 +1,4 @@
-"""Privacy accounting: events, their composition, calibration, and the guarantee they support.
+"""Privacy accounting: events, their composition, and the guarantee they support.
 
 The ledger of a dataset's budget is `hushcov.kernel.accounting.ledger`.
 """
@@ -9,10 +9,6 @@ from hushcov._lazy import lazy
 from hushcov.kernel.accounting.composition import (
     Bound,
     all_bounds,
-    calibrate,
-    calibrate_gaussian,
-    calibrate_near,
-    calibrate_zcdp,
     compose,
     gaussian_delta,
     gaussian_epsilon,
@@ -35,7 +31,6 @@ from hushcov.kernel.accounting.neighbours import (
     ADD_REMOVE,
     ONE_REMOVED,
     ONE_REPLACED,
-    RECORD,
     RELATIONS,
     REPLACE,
     UP,
@@ -43,8 +38,9 @@ from hushcov.kernel.accounting.neighbours import (
     for_group,
     is_counted,
 )
+from hushcov.promise import RECORD
 
 if TYPE_CHECKING:
-    from hushcov.kernel.accounting.budget import EXACT, UNSPENT, WITHIN, Budget, largest_mu
+    from hushcov.kernel.accounting.budget import EXACT, UNSPENT, WITHIN, Budget
 
-__getattr__ = lazy(__name__, budget="EXACT UNSPENT WITHIN Budget largest_mu")
+__getattr__ = lazy(__name__, budget="EXACT UNSPENT WITHIN Budget")

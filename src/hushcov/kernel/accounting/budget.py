@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import astuple, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,7 @@ from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import PrivacyConditionError
 from hushcov.kernel.accounting.composition import (
     CLOCK_ROUNDING,
-    MOST_NOISE,
     WIDEST_ANGLE,
-    calibrate,
-    calibrate_gaussian,
     compose,
     log_exit_moment,
 )
@@ -38,9 +34,9 @@ _NEGLIGIBLE = 1e-9  # of a budget, which is not listed as unspent
 _ABOVE = 1 + 2.0**-44  # makes up for roundings of what is taken
 #: What is listed where a budget was certified for more than was run.
 UNSPENT = "nothing: this was certified, and not needed"
-# Share of delta for a clock that runs late. A ledger sets an eighth of its delta aside for them: it
-# has room for 32 releases that each promise the delta of the whole.
-_LATE = 1 / 256
+#: Share of delta for a clock that runs late. A ledger sets an eighth of its delta aside for them,
+#: enough for 32 releases that each promise the delta of the whole.
+LATE_SHARE = 1 / 256
 #: What certificates of exact sums rest on.
 EXACT = "none: sums are exact, and every record is bounded before it is summed"
 
@@ -57,9 +53,8 @@ class Budget:
         differ in a unit of several is what is certified and charged.
     fixed : sequence of Event
         Events that are certified beside the clock, in the order in which they will be spent.
-    mu : float, optional
-        The mu of all Gaussian steps together, of one record; 0 is no clock. None is the most that
-        there is room for where no events are fixed.
+    mu : float
+        The mu of all Gaussian steps together, of one record; 0 is no clock.
     selects : bool
         Whether bounded-range steps may run on the clock; delta/256 is set aside for that.
     numerical_delta : float
@@ -81,16 +76,16 @@ class Budget:
         delta: float,
         relation: Neighbours = ONE_REPLACED,
         *,
+        mu: float,
         fixed: Sequence[Event] = (),
-        mu: float | None = None,
         selects: bool = False,
         numerical_delta: float = 0.0,
         checked: Sequence[str] = (EXACT,),
         private: bool = True,
     ) -> None:
         self.relation = relation
-        self.mu = largest_mu(epsilon, delta, relation, selects=selects) if mu is None else mu
-        self.late = _LATE * delta if selects else 0.0
+        self.mu = mu
+        self.late = LATE_SHARE * delta if selects else 0.0
         self.rate: float | None = None
         self.part = UNSPENT  # what steps release that say nothing of it
         self._taken, self._started = 0.0, False
@@ -247,19 +242,3 @@ def _covers(certified: Event, event: Event) -> bool:
     grows = isinstance(event, Gaussian | BoundedRange | Pure) and type(event) is type(certified)
     pairs: Any = zip(astuple(event), astuple(certified), strict=True) if grows else ()
     return grows and all(mine <= theirs for mine, theirs in pairs)
-
-
-@lru_cache(maxsize=1024)
-def largest_mu(
-    epsilon: float, delta: float, relation: Neighbours = ONE_REPLACED, *, selects: bool = False
-) -> float:
-    """Return the mu of one record of a clock that has all of a budget."""
-    found = calibrate_gaussian(epsilon, delta)
-    if selects:
-        alone, late = found, _LATE * delta
-
-        def family(noise: float) -> tuple[Event, ...]:
-            return (Clocked(alone / noise, late),)
-
-        found = alone / calibrate(family, epsilon, delta, (1.0, MOST_NOISE))
-    return found / relation.most_rows * WITHIN

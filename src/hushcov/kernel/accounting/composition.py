@@ -1,4 +1,4 @@
-"""Bounds on compositions of privacy events, and the noise that meets a given one.
+"""Bounds on compositions of privacy events.
 
 A composition has one curve, of the delta that each epsilon costs, for each way to prove it.
 
@@ -12,7 +12,8 @@ A composition has one curve, of the delta that each epsilon costs, for each way 
   is the motion at a random time, whose excess over any fixed time has a small probability, and
   until a fixed time the Gaussian curve bounds everything.
 
-`compose` takes the best of them. Every answer of a calibration has itself been checked.
+`compose` takes the best of them. Noise that meets a budget is searched for outside the kernel, in
+`hushcov.calibration`: whatever a search finds is certified here before it is used.
 """
 
 from __future__ import annotations
@@ -20,19 +21,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from hushcov._arrays import FloatArray
+from hushcov._arrays import FloatArray, root
 from hushcov._validation import check_real
 from hushcov.exceptions import ParameterError, PrivacyConditionError
-from hushcov.kernel.accounting.events import Event, Gaussian, Parts, readings
+from hushcov.kernel.accounting.events import Event, Parts, fixed_reading, readings
 
 # proof: step 16
 # Added to every delta, relative to it (and growing with mu, whose size limits the accuracy of
@@ -73,16 +73,7 @@ CLOCK_ROUNDING = 1e-12
 _SMALLEST_ANGLE = 1e-150
 SMALLEST_MU = 1e-300
 
-# Where the multiplier is looked for, near what the zCDP bound asks for and then farther away.
-_BRACKETS, _NEAR_PRECISION = ((0.9, 1.02), (0.1, 10.0)), 1e-6
 _ROUNDS = 100
-_PRECISION = 1e-12
-_NEAR_ROOT = 2e-12  # absolute, of a root
-# How closely the multiplier is guessed, and how far from the guess nothing needs to be tried.
-_GUESS, _UNSURE = 1e-9, 1e-7
-_SMALLEST, _MOST_EPSILON = 1e-150, 1e6
-#: Noise that is tried, over what the whole budget needs: for a budget that is nearly spent.
-MOST_NOISE = 1e6
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -100,7 +91,7 @@ def gaussian_deltas(mus: Sequence[float], epsilon: float) -> list[float]:
     found = [0.0] * len(mus)
     plain = (mu < _SMALL_MU) & (near <= _LARGEST_NEAR)
     near, width = near[plain], mu[plain]
-    log_deltas = _log_mills_drops(near, width) - near * near / 2 - 0.5 * math.log(2 * math.pi)
+    log_deltas = _log_mills_drop(near, width) - near * near / 2 - 0.5 * math.log(2 * math.pi)
     log_deltas += np.log1p(ROUNDING * (1 + width))
     for place, log_delta in zip(np.flatnonzero(plain).tolist(), log_deltas.tolist(), strict=True):
         found[place] = max(math.exp(min(log_delta, 0.0)), sys.float_info.min)
@@ -129,44 +120,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return float(epsilon)
 
 
-def root(function: Callable[[float], float], low: float, high: float, *, relative: float) -> float:
-    """Return a zero of a function that changes its sign between `low` and `high`.
-
-    Brent's method, step by step that of `scipy.optimize.brentq`, which takes longer to load than
-    a plan takes.
-    """
-    last, here = low, high
-    at_last, at = function(last), function(here)
-    if at_last == 0:
-        return last
-    if not at_last * at <= 0:
-        raise ValueError("the function has one sign at both ends")
-    other, at_other, before, step = last, at_last, 0.0, 0.0
-    for _ in range(_ROUNDS):
-        if at and (at_last < 0) != (at < 0):
-            other, at_other, before, step = last, at_last, here - last, here - last
-        if abs(at_other) < abs(at):
-            last, here, other = here, other, here
-            at_last, at, at_other = at, at_other, at
-        near, half = (_NEAR_ROOT + relative * abs(here)) / 2, (other - here) / 2
-        if at == 0 or abs(half) < near:
-            break
-        tried = math.inf
-        if abs(before) > near and abs(at) < abs(at_last):
-            if last == other:  # along a line, else by a quadratic
-                tried = -at * (here - last) / (at - at_last)
-            else:
-                one, two = (at_last - at) / (last - here), (at_other - at) / (other - here)
-                bend = two * one * (at_other - at_last)
-                tried = -at * (at_other * two - at_last * one) / bend if bend else math.inf
-        short = 2 * abs(tried) < min(abs(before), 3 * abs(half) - near)
-        before, step = (step, tried) if short else (half, half)
-        last, at_last = here, at
-        here += step if abs(step) > near else math.copysign(near, half)
-        at = function(here)
-    return here
-
-
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """Return log delta(epsilon), to a relative error in delta far below `ROUNDING` (1 + mu)."""
     if mu > _LARGEST_MU:
@@ -178,27 +131,18 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     # e^epsilon phi(far) = phi(near), so delta = phi(near) (mills(near) - mills(far)), where
     # mills(x) = Phi(-x) / phi(x).
     if mu < _SMALL_MU:
-        return _log_density(near) + _log_mills_drop(near, mu)
+        return float(_log_density(near) + _log_mills_drop(near, mu))
     ratio = math.exp(_log_mills(far) - _log_mills(near))
     return float(log_ndtr(-near)) + math.log1p(-ratio)
 
 
-def _log_mills_drop(start: float, width: float) -> float:
+def _log_mills_drop(start: Any, width: Any) -> Any:
     """Return log(mills(start) - mills(start + width)), by integrating 1 - x mills = -mills'."""
-    x = start + width * _PLACES
+    x = np.expand_dims(start, -1) + np.multiply.outer(width, _PLACES)
     slope = 1 - x * _ROOT_HALF_PI * erfcx(x * _ROOT_HALF)
     # Far out the difference above loses its digits; its upper bound 1/(1 + x^2) does not.
-    if start + width > _FAR:
-        slope = np.where(x > _FAR, 1 / (1 + x * x), slope)
-    return math.log(float(_WEIGHTS @ slope)) + math.log(width) - math.log(2)
-
-
-def _log_mills_drops(start: FloatArray, width: FloatArray) -> FloatArray:
-    """Return `_log_mills_drop` of several starts and widths; the order of sums differs."""
-    x = start[:, None] + width[:, None] * _PLACES
-    slope = 1 - x * _ROOT_HALF_PI * erfcx(x * _ROOT_HALF)
     slope = np.where(x > _FAR, 1 / (1 + x * x), slope)
-    return np.asarray(np.log(slope @ _WEIGHTS) + np.log(width) - math.log(2))
+    return np.log(slope @ _WEIGHTS) + np.log(width) - math.log(2)
 
 
 def _log_mills(x: float) -> float:
@@ -409,7 +353,7 @@ def log_exit_moment(angle: FloatArray) -> FloatArray:
     return -np.log1p(-sine * sine) / 2
 
 
-_Curve = BasicCurve | RenyiCurve | EmbeddedCurve
+Curve = BasicCurve | RenyiCurve | EmbeddedCurve
 
 
 @dataclass(frozen=True)
@@ -460,12 +404,12 @@ def all_bounds(
     best: dict[str, Bound] = {}
     order = attrgetter("epsilon", "delta")
     for parts in choices:
-        for curve in _curves(parts):
+        for curve in curves_of(parts):
             bound: Bound | None
             if epsilon is not None:
-                bound = Bound(epsilon, _delta_at(curve, parts, epsilon), curve.method)
+                bound = Bound(epsilon, total_delta(curve, parts, epsilon), curve.method)
             elif delta is not None:
-                bound = _at_delta(curve, parts, delta)
+                bound = bound_at(curve, parts, delta)
             else:
                 spent = curve.epsilon_at(0.0)
                 bound = Bound(spent, parts.fixed_delta(spent), curve.method)
@@ -487,7 +431,8 @@ def all_bounds(
     return tuple(sorted(best.values(), key=order))
 
 
-def _curves(parts: Parts) -> Iterator[_Curve]:
+def curves_of(parts: Parts) -> Iterator[Curve]:
+    """Return every curve that bounds these parts."""
     # proof: step 4
     if not parts.discrete_gaussian:
         yield BasicCurve(parts)
@@ -499,11 +444,12 @@ def _curves(parts: Parts) -> Iterator[_Curve]:
         yield RenyiCurve(parts)
 
 
-def _delta_at(curve: _Curve, parts: Parts, epsilon: float) -> float:
+def total_delta(curve: Curve, parts: Parts, epsilon: float) -> float:
+    """Return the delta of everything at this epsilon: that of the curve, and the fixed ones."""
     return math.fsum((curve.delta_at(epsilon), parts.fixed_delta(epsilon)))
 
 
-def _at_delta(curve: _Curve, parts: Parts, delta: float) -> Bound | None:
+def bound_at(curve: Curve, parts: Parts, delta: float) -> Bound | None:
     """Find the smallest epsilon; the slack taken from delta grows with epsilon, so iterate.
 
     A trial epsilon sets the slack. When the epsilon that then follows is no larger than the
@@ -526,38 +472,6 @@ def _at_delta(curve: _Curve, parts: Parts, delta: float) -> Bound | None:
     return None
 
 
-def calibrate_gaussian(epsilon: float, delta: float, spent: Sequence[Event] = ()) -> float:
-    """Return the largest mu whose Gaussian mechanism, after what was spent, is (epsilon, delta)-DP.
-
-    The standard deviation to use is l2 sensitivity / mu. For several Gaussians, mu is the root
-    of the sum of their squares. `spent` are events on the same records that share the budget.
-    """
-    return _calibrate_gaussian(*_check_budget(epsilon, delta), tuple(spent))
-
-
-@lru_cache(maxsize=1024)
-def _calibrate_gaussian(epsilon: float, delta: float, spent: tuple[Event, ...]) -> float:
-    def holds(mu: float) -> bool:
-        return gaussian_delta(mu, epsilon) <= delta and gaussian_epsilon(mu, delta) <= epsilon
-
-    alone = _largest(holds)
-    if not spent:
-        return alone
-
-    def family(noise: float) -> tuple[Event, ...]:
-        return (*spent, Gaussian(alone / noise))
-
-    return alone / calibrate(family, epsilon, delta, (1.0, MOST_NOISE))
-
-
-def calibrate_zcdp(epsilon: float, delta: float) -> float:
-    """Return the largest rho such that rho-zCDP implies (epsilon, delta)-DP.
-
-    Discrete Gaussians and bounded-range steps may share it: mu^2/2 and count * eta^2/8 add up.
-    """
-    return _calibrate_zcdp(*_check_budget(epsilon, delta))
-
-
 def smallest_sigma(squared_sensitivity: int | Fraction, mu: float) -> int:
     """Return the smallest integer noise at which the sensitivity is at most mu deviations.
 
@@ -567,164 +481,101 @@ def smallest_sigma(squared_sensitivity: int | Fraction, mu: float) -> int:
     return math.isqrt(least_square - 1) + 1
 
 
-@lru_cache(maxsize=1024)
-def _calibrate_zcdp(epsilon: float, delta: float) -> float:
-    def holds(rho: float) -> bool:
-        curve = RenyiCurve(Parts(discrete_gaussian=math.sqrt(2 * rho)))
-        return curve.epsilon_at(delta) <= epsilon and curve.delta_at(epsilon) <= delta
+# Releases of which each may be chosen in the light of earlier results.
+#
+# The bounds above fix all costs beforehand. Here only the total is fixed: a budget of epsilon and
+# delta. Its delta is divided once, by the shares below, among three accounts and two reserves.
+# Charges are accepted as long as one account holds all of them. An analyst who steers from one
+# account into another pays for both, which is why the shares add up to one.
 
-    return _largest(holds)
+# proof: step 23
+# Shares of delta; multiples of 1/64 that add up to 1.
+PROMISED = 8 / 64  # reserve for deltas of black boxes
+SLACK = 4 / 64  # reserve for finite precision
+CLOCK = 27 / 64  # account that times everything on one Brownian motion
+LATE = 1 / 64  # that its clock runs late
+RENYI = 24 / 64  # account that adds up Renyi divergences
+# The account that adds up epsilons needs no delta.
+
+# proof: step 21
+# Rates of the clock's exponential moments. Fixed here, because a rate chosen afterwards is not
+# covered; one that is off by a factor of 2 costs a quarter of a small term.
+_RATES = 4.0 ** np.arange(-3, 21)
+# Renyi orders, of which the budget picks one before anything is charged.
+_ORDERS = 1 + np.geomspace(1e-3, 1e8, 16_384)
+_HALVINGS = 50
+# What plain sums may pass a budget by (`charges`) is far below this; divergences may not.
+_REFUSED = 1 + 2.0**-40
 
 
-def calibrate(
-    event_family: Callable[[float], Sequence[Event]],
-    epsilon: float,
-    delta: float,
-    bracket: tuple[float, float],
-    *,
-    precision: float = 1e-9,
-) -> float:
-    """Return the smallest noise multiplier in `bracket` whose events are (epsilon, delta)-DP.
+def spent_adaptively(events: Sequence[Event], epsilon: float, delta: float) -> Bound:
+    """Return about the smallest total epsilon at which all these events would have been accepted.
 
-    Parameters
-    ----------
-    event_family
-        The events at a noise multiplier; more noise must not cost more privacy. If it does,
-        the answer is still private, only perhaps not the smallest.
-    epsilon, delta
-        The budget.
-    bracket
-        The positive multipliers to search between. If the lower end is private it is returned.
-    precision
-        Relative distance to the smallest multiplier; the answer is on the private side of it.
+    The events are all that was charged, in any order. Each may have been chosen in the light of the
+    results of the others. They are accepted if and only if the answer is at most `epsilon`, of the
+    total budget. The method is "basic", "clock" or "renyi". Epsilon is infinite where no account
+    has room.
     """
-    epsilon, delta = _check_budget(epsilon, delta)
-    cure = "pass (smallest, largest) noise multiplier."
-    low = check_real("bracket[0]", bracket[0], above=0, cure=cure)
-    high = check_real("bracket[1]", bracket[1], above=low, cure=cure)
-
-    @cache
-    def holds(noise: float) -> bool:
-        """Whether `compose` would find at most this epsilon and, in turn, this delta."""
-        proofs, late = _proofs(event_family(noise)), []
-        for proof in proofs:
-            if _delta_at(*proof, epsilon) > delta:
-                late.append(proof)
-            elif reached(*proof):  # most often one proves both, and the search is spared the others
-                return True
-        return len(late) < len(proofs) and any(reached(*proof) for proof in late)
-
-    def reached(curve: _Curve, parts: Parts) -> bool:
-        bound = _at_delta(curve, parts, delta)
-        return bound is not None and bound.epsilon <= epsilon
-
-    best: list[int] = []
-
-    def delta_excess(log_noise: float) -> float:
-        """About how far too large delta is: a smooth function, to guess from."""
-        proofs = _proofs(event_family(math.exp(log_noise)))
-        ends = len(best) < 2  # of the bracket; between them what is best at both is
-        used = proofs if ends or best[0] != best[1] else proofs[best[0] : best[0] + 1]
-        found = [_delta_at(*proof, epsilon) for proof in used]
-        if ends:
-            best.append(min(range(len(found)), key=found.__getitem__, default=0))
-        return math.log(max(min(found, default=1.0), sys.float_info.min) / delta)
-
-    def epsilon_excess(log_noise: float) -> float:
-        """About how far too large epsilon is; slower, and may ask for more noise."""
-        proofs = _proofs(event_family(math.exp(log_noise)))
-        bounds = (_at_delta(*proof, delta) for proof in proofs)
-        found = min((each.epsilon for each in bounds if each is not None), default=_MOST_EPSILON)
-        return math.log(max(min(found, _MOST_EPSILON), sys.float_info.min) / epsilon)
-
-    if holds(low):
-        return low
-    if not holds(high):
-        raise PrivacyConditionError(
-            f"no noise up to {high!r} gives epsilon = {epsilon!r}, delta = {delta!r}: "
-            "raise the upper end of bracket or the budget."
-        )
-    return _guessed(holds, (delta_excess, epsilon_excess), high, low, precision)
-
-
-def calibrate_near(
-    event_family: Callable[[float], Sequence[Event]], epsilon: float, delta: float
-) -> float:
-    """Return what `calibrate` does, within a millionth; multipliers near 1 are tried first."""
-    near, far = _BRACKETS
-    with suppress(PrivacyConditionError):
-        found = calibrate(event_family, epsilon, delta, near, precision=_NEAR_PRECISION)
-        if found > near[0]:
-            return found
-    return calibrate(event_family, epsilon, delta, far, precision=_NEAR_PRECISION)
-
-
-def _check_budget(epsilon: float, delta: float) -> tuple[float, float]:
-    cure = "pass the budget of the whole composition."
-    epsilon = check_real("epsilon", epsilon, above=0, cure=cure)
-    delta = check_real("delta", delta, above=0, at_most=1, cure=cure)
-    if delta == 1:
-        raise ParameterError("delta must be below 1, got 1.0: delta = 1 protects nothing.")
-    return epsilon, delta
-
-
-def _largest(holds: Callable[[float], bool]) -> float:
-    """Return the largest value that holds, for a condition that fails from some value on."""
-    value = 1.0
-    if holds(value):
-        while holds(value * 2):
-            value *= 2
-        return _bisect(holds, value, value * 2, _PRECISION)
-    while not holds(value / 2):
-        value /= 2
-        if value < _SMALLEST:
-            raise PrivacyConditionError(
-                "epsilon and delta are too small for any noise to be certified: raise them."
-            )
-    return _bisect(holds, value / 2, value, _PRECISION)
-
-
-def _proofs(events: Sequence[Event]) -> tuple[tuple[_Curve, Parts], ...]:
-    """Return every curve that bounds the events."""
+    nothing = Bound(math.inf, delta, "none")
     try:
-        choices = readings(events)
+        parts = fixed_reading(events, PROMISED * delta)
     except PrivacyConditionError:
-        return ()
-    return tuple((curve, parts) for parts in choices for curve in _curves(parts))
+        return nothing
+    # proof: step 19
+    # Fixed deltas and finite precision stay within what is set aside for each.
+    slack = Parts(total_variation=parts.total_variation).fixed_delta(epsilon)
+    if parts.delta > PROMISED * delta or slack > SLACK * delta:
+        return nothing
+    # proof: step 20
+    basic = Bound(math.inf if parts.mu else parts.pure_epsilon, parts.delta, "basic")
+    found = [_clock(parts, delta), _renyi(parts, epsilon, delta), basic]
+    return min(found, key=lambda bound: bound.epsilon)
 
 
-def _guessed(
-    holds: Callable[[float], bool],
-    guesses: Sequence[Callable[[float], float]],
-    safe: float,
-    unsafe: float,
-    precision: float,
-) -> float:
-    """Return what `_bisect` finds, asking `holds` only near the zero of a guess."""
-    for excess in guesses:
-        try:
-            guess = math.exp(root(excess, math.log(unsafe), math.log(safe), relative=_GUESS))
-        except ValueError:
-            continue
-
-        def likely(noise: float, guess: float = guess) -> bool:
-            return holds(noise) if abs(noise / guess - 1) < _UNSURE else noise > guess
-
-        found = _bisect(likely, safe, unsafe, precision)
-        # One curve may be the best at both ends and not between: then less noise would do.
-        less = found * (1 - max(precision, 2 * _UNSURE))
-        if holds(found) and not holds(less):  # proof: step 15
-            return found
-    return _bisect(holds, safe, unsafe, precision)
+def _clock(parts: Parts, delta: float) -> Bound:
+    """Time everything on one Brownian motion; a pure epsilon is a step of range 2 epsilon."""
+    steps = (*parts.bounded_range, *((2 * cost, count) for cost, count in parts.pure))
+    if parts.discrete_gaussian or delta == 0:
+        return Bound(math.inf, delta, "clock")
+    mu = math.hypot(parts.gaussian, _root_of_time(steps, delta)) * (1 + CLOCK_ROUNDING)
+    return Bound(gaussian_epsilon(max(mu, SMALLEST_MU), CLOCK * delta), delta, "clock")
 
 
-def _bisect(holds: Callable[[float], bool], safe: float, unsafe: float, precision: float) -> float:
-    """Narrow the gap from the safe side; what is returned has passed `holds`."""
-    # proof: step 15
-    while abs(unsafe - safe) > precision * safe:
-        middle = math.sqrt(safe) * math.sqrt(unsafe)
-        if holds(middle):
-            safe = middle
-        else:
-            unsafe = middle
-    return safe
+def _root_of_time(steps: tuple[tuple[float, int], ...], delta: float) -> float:
+    """Return the root of the time of steps, but for a probability of `LATE` times delta."""
+    if not steps:
+        return 0.0
+    # proof: step 21
+    moments = np.zeros(len(_RATES))
+    for eta, count in steps:
+        angles = eta * np.sqrt(_RATES / 2)
+        usable = angles <= WIDEST_ANGLE
+        moments += np.where(usable, count * log_exit_moment(np.where(usable, angles, 1.0)), np.inf)
+    times = (moments + math.log(len(_RATES)) - math.log(LATE * delta)) / _RATES
+    return math.sqrt(float(np.min(times)))
+
+
+def _renyi(parts: Parts, epsilon: float, delta: float) -> Bound:
+    """Add up Renyi divergences at the order that belongs to the total epsilon."""
+    # proof: step 22
+    if delta == 0 or parts.clocked:
+        return Bound(math.inf, delta, "renyi")
+    spent = renyi_epsilon(parts, _ORDERS, RENYI * delta) * (1 + ROUNDING)
+    at_rest = renyi_epsilon(Parts(), _ORDERS, RENYI * delta)
+
+    def accepted(total: float) -> bool:
+        order = int(np.argmax((total - at_rest) / _ORDERS))  # most room for Gaussian noise
+        return bool(spent[order] <= total)
+
+    # Accepted at the budget or not is what counts; how much less or more would do is for people.
+    low, high = (0.0, epsilon)
+    if not accepted(epsilon):
+        low, high = epsilon * _REFUSED, 2.0 * epsilon
+    while not accepted(high):
+        low, high = high, 2.0 * high
+        if not math.isfinite(high):
+            return Bound(math.inf, delta, "renyi")
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if accepted(middle) else (middle, high)
+    return Bound(high, delta, "renyi")

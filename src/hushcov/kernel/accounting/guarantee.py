@@ -18,8 +18,8 @@ from hushcov.kernel.accounting.events import (
     event_to_dict,
     exact_fields,
 )
-from hushcov.kernel.accounting.neighbours import ADD_REMOVE, RECORD, RELATIONS, REPLACE, check_unit
-from hushcov.promise import KnownNoise, Odds, guarantee_words, odds_of
+from hushcov.kernel.accounting.neighbours import ADD_REMOVE, RELATIONS, REPLACE, check_unit
+from hushcov.promise import RECORD, KnownNoise, Odds, guarantee_words, odds_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The ledger of a dataset's privacy budget: charge first, then release; never the other way round.
 
 From bottom to top: the file, whose entries are only ever appended (`Entry`, `Book`, `Store`);
-budgets and charges, what they cost together and what still fits; `Ledger`.
+budgets and charges, and what they cost together; `LedgerFile`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import platform
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,29 +30,20 @@ from hushcov._charged import (
 )
 from hushcov._validation import check_choice, check_real, shown
 from hushcov._version import __version__
-from hushcov._words import number, shell_word
+from hushcov._words import number
 from hushcov.exceptions import BudgetError, LedgerError, ParameterError, PrivacyConditionError
-from hushcov.kernel.accounting.composition import (
-    Bound,
-    calibrate_gaussian,
-    compose,
-    gaussian_epsilon,
-)
+from hushcov.kernel.accounting.composition import Bound, compose, spent_adaptively
 from hushcov.kernel.accounting.events import (
     Approximate,
     Event,
-    Gaussian,
     Pure,
     TotalVariation,
     event_from_dict,
     event_to_dict,
 )
-from hushcov.kernel.accounting.filter import spent_adaptively
 from hushcov.kernel.accounting.guarantee import Guarantee
-from hushcov.kernel.accounting.neighbours import RECORD, RELATIONS, REPLACE, check_unit, for_group
-from hushcov.promise import change_words
-
-__all__ = ["Ledger", "Receipt", "Remaining", "Statement", "TotalBudget"]
+from hushcov.kernel.accounting.neighbours import RELATIONS, REPLACE, check_unit, for_group
+from hushcov.promise import RECORD, change_words
 
 SCHEMA_VERSION = 2
 _APPLICATION_ID = 0x68757368  # "hush", in the header of the file
@@ -81,8 +72,7 @@ _DAMAGED = "is damaged, or not a ledger: restore a copy that has every charge, o
 BUDGET, CHARGE = "budget", "charge"
 # Budgets and charges are decimals such as 0.1, of which doubles hold neighbours: three times 0.1
 # is a unit in the last place above 0.3. Plain sums may pass by this much, relative to the budget.
-_LAST_PLACES = 2.0**-50
-_HALVINGS = 30
+LAST_PLACES = 2.0**-50
 # Where promises are added up, events that promise nothing are read at this share of delta.
 _UNPROMISED = 1 / 8
 _LONGEST_NAME = 200
@@ -385,7 +375,7 @@ def _twice(event: Event) -> Event:
         return event  # it holds for every dataset
     if not isinstance(event, Approximate):
         return for_group(event, 2)
-    delta = (1 + _largest_factor(event.epsilon)) * event.delta * (1 + _LAST_PLACES)
+    delta = (1 + _largest_factor(event.epsilon)) * event.delta * (1 + LAST_PLACES)
     if delta >= 1:
         raise PrivacyConditionError(
             f"delta must be so small that a replacement is private, got {event.delta!r} at epsilon "
@@ -463,28 +453,6 @@ def _read_entry(entry: Entry) -> TotalBudget | Receipt:
         ) from error
 
 
-@dataclass(frozen=True)
-class Remaining:
-    """The rest of a budget: `epsilon` at `delta`, or `pure_epsilon` at delta 0.
-
-    The two are alternatives; each uses up the budget. `epsilon` is that of a Gaussian release;
-    one by other noise costs about what a Gaussian one does at the same (epsilon, delta).
-    """
-
-    epsilon: float
-    pure_epsilon: float
-    delta: float
-
-    def converted(self) -> Remaining:
-        """Return what fits of releases for a unit added or removed, which count twice."""
-        epsilon = 0.0
-        if self.epsilon > 0:
-            mu = calibrate_gaussian(self.epsilon, self.delta) / 2
-            epsilon = min(self.epsilon / 2, gaussian_epsilon(mu * (1 - 1e-9), self.delta))
-        delta = self.delta / (1 + _largest_factor(epsilon)) * (1 - 1e-9)
-        return Remaining(epsilon, self.pure_epsilon / 2 * (1 - 1e-9), delta)
-
-
 def total(charges: Sequence[Charge], budget: TotalBudget) -> Bound:
     """Return what all charges cost together; epsilon is inf where nothing bounds them.
 
@@ -494,9 +462,9 @@ def total(charges: Sequence[Charge], budget: TotalBudget) -> Bound:
     if not charges:
         return Bound(0.0, 0.0, "none")
     # proof: step 24
-    if _adds_promises(charges, budget):
-        epsilon, deltas = _promised(charges, budget)
-        fits = deltas <= budget.delta * (1 + _LAST_PLACES)
+    if adds_promises(charges, budget):
+        epsilon, deltas = promised(charges, budget)
+        fits = deltas <= budget.delta * (1 + LAST_PLACES)
         return Bound(epsilon if fits else math.inf, budget.delta, "basic")
     events = tuple(event for charge in charges for event in charge.events)
     found = [spent_adaptively(events, budget.epsilon, budget.delta)]
@@ -510,42 +478,10 @@ def total(charges: Sequence[Charge], budget: TotalBudget) -> Bound:
 
 def within(bound: Bound, budget: TotalBudget) -> bool:
     """Return whether a bound at the budget's delta is inside the budget."""
-    return bound.epsilon <= budget.epsilon * (1 + _LAST_PLACES)
+    return bound.epsilon <= budget.epsilon * (1 + LAST_PLACES)
 
 
-def remaining(charges: Sequence[Charge], budget: TotalBudget) -> Remaining:
-    """Return what could still be charged."""
-
-    def fits(event: Event) -> bool:
-        return within(total((*charges, as_charge(event)), budget), budget)
-
-    pure = _largest(lambda epsilon: fits(Pure(epsilon)), budget.epsilon)
-    difference = budget.epsilon - total(charges, budget).epsilon
-    if difference > pure and fits(Pure(difference)):
-        pure = difference  # a plain sum, to its last place
-    if charges and _adds_promises(charges, budget):
-        delta = max(0.0, budget.delta - _promised(charges, budget)[1])
-        delta = delta if delta > _LAST_PLACES * budget.delta else 0.0
-        return Remaining(pure if delta else 0.0, pure, delta)
-    if budget.delta == 0:
-        return Remaining(0.0, pure, 0.0)
-    mu = _largest(lambda mu: fits(Gaussian(mu)), calibrate_gaussian(budget.epsilon, budget.delta))
-    left = budget.epsilon if not charges else gaussian_epsilon(mu, budget.delta) if mu else 0.0
-    return Remaining(left, pure, budget.delta)
-
-
-def _largest(fits: Callable[[float], bool], most: float) -> float:
-    """Return the largest amount up to `most` that fits, from below."""
-    if fits(most):
-        return most
-    low, high = 0.0, most
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _adds_promises(charges: Sequence[Charge], budget: TotalBudget) -> bool:
+def adds_promises(charges: Sequence[Charge], budget: TotalBudget) -> bool:
     """Return whether epsilons and deltas are added up.
 
     They are if the first charge is a promise with a delta, or the first part of a release that is
@@ -558,7 +494,7 @@ def _adds_promises(charges: Sequence[Charge], budget: TotalBudget) -> bool:
     return isinstance(first.promise, Approximate) and first.events == (first.promise,)
 
 
-def _promised(charges: Sequence[Charge], budget: TotalBudget) -> tuple[float, float]:
+def promised(charges: Sequence[Charge], budget: TotalBudget) -> tuple[float, float]:
     """Return the sums of the epsilons and deltas of charges."""
     spent: list[Approximate | Pure | Bound] = []
     for charge in charges:
@@ -571,6 +507,19 @@ def _promised(charges: Sequence[Charge], budget: TotalBudget) -> tuple[float, fl
             spent.append(Bound(math.inf, budget.delta, "none"))
     deltas = (0.0 if isinstance(each, Pure) else each.delta for each in spent)
     return math.fsum(each.epsilon for each in spent), math.fsum(deltas)
+
+
+class OverBudgetError(BudgetError):
+    """All charges of a dataset together would pass its budget: the last one was not made."""
+
+    def __init__(self, statement: Statement, refused: Charge, after: Bound) -> None:
+        budget = statement.budget
+        super().__init__(
+            f"dataset {budget.dataset!r} has a total budget of epsilon {number(budget.epsilon)} "
+            f"and delta {number(budget.delta)}, which this release does not fit. It was not "
+            "charged, so it may not be made."
+        )
+        self.statement, self.refused, self.after = statement, refused, after
 
 
 @dataclass(frozen=True)
@@ -597,40 +546,18 @@ class Statement:
         """Return what all charges cost together, at the budget's delta."""
         return total(self.charges, self.budget)
 
-    def remaining(self) -> Remaining:
-        """Return what still fits the budget."""
-        return remaining(self.charges, self.budget)
 
+class LedgerFile:
+    """Budgets of datasets, and everything charged to them, in one SQLite file.
 
-class Ledger:
-    """The privacy budgets of datasets, and everything charged to them, in one SQLite file.
-
-    Parameters
-    ----------
-    path : str or path
-        The file. `open_dataset` creates it.
-    timeout : float, default=60
-        How many seconds to wait for other processes that use the file.
+    `hushcov.Ledger` is this with what people ask of it.
 
     Privacy
     -------
-    Charge before data is read and before noise is drawn. A charge is on the disk when `charge`
-    returns, so a crash between charge and release loses budget, never privacy. All charges, by any
-    number of processes and threads, compose to at most the dataset's (epsilon, delta) for the
-    neighbours it was opened for (one replaced record by default), also where what a release costs
-    was chosen in the light of earlier ones: `docs/proofs/accounting.md`, steps 19 to 25.
-    `docs/ledger.md` has what a ledger cannot see.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from hushcov.kernel.accounting import Gaussian
-    >>> from hushcov.kernel.accounting.ledger import Ledger
-    >>> ledger = Ledger(tempfile.mkdtemp() + "/budget.db")
-    >>> budget = ledger.open_dataset("patients", epsilon=1.0, delta=1e-6)
-    >>> receipt = ledger.charge("patients", Gaussian(mu=0.1), label="first look")
-    >>> round(ledger.spent("patients").epsilon, 3), round(ledger.remaining("patients").epsilon, 3)
-    (0.397, 0.853)
+    A charge is on the disk when `charge` returns, so that a crash between charge and release loses
+    budget, never privacy. All charges, by any number of processes and threads, compose to at most
+    the dataset's (epsilon, delta) for the neighbours it was opened for, also where what a release
+    costs was chosen in the light of earlier ones: `docs/proofs/accounting.md`, steps 19 to 25.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 60.0) -> None:
@@ -645,7 +572,7 @@ class Ledger:
         self._store = Store(self.path, self.timeout)
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r})"
+        return f"{type(self).__name__}({str(self.path)!r})"
 
     def open_dataset(
         self, name: str, epsilon: float, delta: float, neighbours: str = REPLACE, unit: str = RECORD
@@ -758,41 +685,13 @@ class Ledger:
             if attempt is not None:
                 attempt.returned = True
                 return receipt
-        # Outside of the transaction: finding out what is left takes longer than others should wait.
-        raise _refusal(statement, after, new)
-
-    def quote(self, dataset: str, cost: Guarantee | Event | Sequence[Event]) -> Remaining:
-        """Return what a charge would leave, or refuse it as `charge` does; nothing is charged."""
-        statement = self.statement(dataset)
-        new = charge_to(statement.budget, cost)
-        charges = (*statement.charges, new)
-        after = total(charges, statement.budget)
-        if not within(after, statement.budget):
-            raise _refusal(statement, after, new)
-        return remaining(charges, statement.budget)
-
-    def spent(self, dataset: str) -> Bound:
-        """Return what all charges of a dataset cost together, at its delta."""
-        return self.statement(dataset).spent()
-
-    def remaining(self, dataset: str) -> Remaining:
-        """Return what still fits the budget of a dataset."""
-        return self.statement(dataset).remaining()
-
-    def history(self, dataset: str) -> tuple[Receipt, ...]:
-        """Return all charges of a dataset, in their order."""
-        return self.statement(dataset).receipts
+        raise OverBudgetError(statement, new, after)
 
     def statement(self, dataset: str) -> Statement:
         """Return budgets and charges of a dataset as they are at one moment."""
         ledger_asked()
         with self._store.reading() as book:
             return _known(book, dataset)
-
-    def datasets(self) -> tuple[str, ...]:
-        """Return the names of all datasets, in the order in which they were opened."""
-        with self._store.reading() as book:
-            return book.datasets()
 
 
 def _statement(book: Book, dataset: str) -> Statement:
@@ -821,43 +720,6 @@ def _known(book: Book, dataset: str) -> Statement:
             "open_dataset or 'hushcov ledger init'. Nothing was charged."
         )
     return statement
-
-
-def _refusal(statement: Statement, after: Bound, new: Charge) -> BudgetError:
-    budget, left, twice = statement.budget, statement.remaining(), ""
-    if new.converted:
-        left, twice = left.converted(), f"For {budget.change} it counts twice. "
-    # What would fit, first without a delta where this release has none.
-    most, alone = _rounded_down(left.epsilon), _rounded_down(left.pure_epsilon)
-    noisy = f"epsilon {most:g} at delta {number(_rounded_down(left.delta))}"
-    if isinstance(new.promise, Pure) and alone > 0:
-        other = f", or one by Gaussian noise of {noisy}" if most > 0 else ""
-        advice = f"What still fits is a release of epsilon {alone:g} and delta 0{other}."
-    elif most > 0:
-        advice = f"What still fits is a release of {noisy}."
-    elif alone > 0:
-        advice = f"No delta is left: only a release of delta 0 and epsilon up to {alone:g} fits."
-    else:
-        advice = "Nothing is left."
-    spent, then = statement.spent().epsilon, "this release does not fit beside it"
-    if math.isfinite(after.epsilon):
-        then = f"with this release it would be {number(after.epsilon)}"
-        then += " (epsilons of several releases do not simply add up)" * (spent > 0)
-    return BudgetError(
-        f"dataset {budget.dataset!r} has a total budget of epsilon {number(budget.epsilon)} and "
-        f"delta {number(budget.delta)}. Epsilon {number(spent)} is spent, and {then}. {twice}"
-        f"{advice} It was not charged, so it may not be made. A larger total is a new "
-        "promise: 'hushcov ledger change FILE "
-        f"--dataset {shell_word(budget.dataset)} --epsilon TOTAL --delta {number(budget.delta)}', "
-        "or change_budget in Python.",
-        left.epsilon,
-    )
-
-
-def _rounded_down(value: float) -> float:
-    """Round to four digits such that what is said to fit does fit."""
-    shorter = float(f"{value:.4g}")
-    return shorter if shorter <= value else float(f"{value * (1 - 1e-3):.4g}")
 
 
 def _check_budget(

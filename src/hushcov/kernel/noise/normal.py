@@ -26,6 +26,7 @@ import numpy as np
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import compiled, even_parts, run_parts
+from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer
 from hushcov.kernel.noise.entropy import (
     GROUP,
@@ -39,6 +40,8 @@ from hushcov.kernel.noise.entropy import (
 
 #: The largest deviation that is drawn.
 LARGEST_SIGMA = 2**40
+#: Pairs that get noise at a time.
+NOISE_STRIP = 2**22
 _BLOCK = 2**18  # draws made at a time: their words stay in the cache
 
 _NEAR = 2**13  # draws whose arrays stay in the cache together
@@ -87,6 +90,20 @@ def rounded_normal(generator: np.random.Generator, sigma: int, size: int) -> Int
     sigma = check_integer("sigma", sigma, at_least=1, at_most=LARGEST_SIGMA, cure=cure)
     size = check_integer("size", size, at_least=0, cure="ask for a number of draws.")
     return _draw(generator, sigma, size, widening=0)
+
+
+def symmetric_noise(
+    generator: np.random.Generator, n_features: int, sigma: int, diagonal_sigma: int
+) -> IntArray:
+    """Draw independent rounded normals on the upper triangle, and mirror them."""
+    d = n_features
+    noise = np.empty((d, d), dtype=np.int64)
+    for start in range(0, d * (d - 1) // 2, NOISE_STRIP):
+        number = min(NOISE_STRIP, d * (d - 1) // 2 - start)
+        spread_pairs(start, rounded_normal(generator, sigma, number), noise)
+    mirror(noise)
+    np.fill_diagonal(noise, rounded_normal(generator, diagonal_sigma, d))
+    return noise
 
 
 def _draw(generator: np.random.Generator, sigma: int, size: int, *, widening: int) -> IntArray:

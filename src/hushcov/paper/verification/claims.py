@@ -63,7 +63,6 @@ from hushcov.tables.sources import open_records
 # With E exp(|X|/K) <= 2 every moment has E|X|^p <= p! K^p, and Bernstein's inequality then holds
 # with this constant c: t^2 / (4 n K^2 + 2 K t) >= min(t^2/(n K^2), t/K) / 6.
 BERNSTEIN = 1 / 6
-DEFAULT_RUNS = 30  # 30 successes put the 95 % lower confidence bound above 0.9
 _LAW_DRAWS = 4
 _CUTS = 400  # candidate cuts between "irrelevant" and "able to fire"
 _PAIRS = 40
@@ -773,14 +772,8 @@ class Verification:
         }
 
 
-def to_dict(verifications: Sequence[Verification]) -> dict[str, object]:
-    """Return JSON-ready data of several settings."""
-    settings = [item.to_dict() for item in verifications]
-    return {"holds": all(item.holds for item in verifications), "settings": settings}
-
-
 def verify_setting(
-    setting: Setting, runs: int = DEFAULT_RUNS, progress: Progress = unwatched, *, seed: int = 0
+    setting: Setting, runs: int, progress: Progress = unwatched, *, seed: int = 0
 ) -> Verification:
     """Check Theorem 1 and its lemmas on simulated runs; `progress` hears of each run and claim."""
     simulated = simulate_runs(setting, runs, seed=seed, progress=progress)

@@ -520,10 +520,8 @@ class Claim:
         return self.bound / self.measured if self.measured else math.inf
 
     def to_dict(self) -> dict[str, object]:
-        """Return JSON-ready data; a number that is not finite becomes None."""
-        values = asdict(self) | {"margin": self.margin}
-        infinite = {k for k, v in values.items() if isinstance(v, float) and not math.isfinite(v)}
-        return values | dict.fromkeys(infinite)
+        """Return plain data."""
+        return asdict(self) | {"margin": self.margin}
 
 
 class Numbers(NamedTuple):
