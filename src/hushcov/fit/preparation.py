@@ -356,7 +356,7 @@ class Preparation(Stage):
         if typical is not None:
             fourths = fourths_of(session, scale, typical, mu)
             wanted.append(fourths)
-        session.read(*wanted, keep_signs=prepared.centre_signs)
+        session.read(*wanted)
         tilt = None
         if prepared.centre_signs:
             tilt = release_signs(session, signs, math.sqrt(RULES.sign_share) * self.total)
