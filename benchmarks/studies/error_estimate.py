@@ -302,7 +302,7 @@ def flags(epsilon: float, number: int) -> None:
     shares = []
     for name, x in tables(10_000, number, held_out=False):
         found = [measure(name, x, epsilon, seed) for seed in range(10)]
-        holds = np.array([view(each.release).holds for each in found])
+        holds = np.array([view(each.release).coverage.holds for each in found])
         shares.append(float(np.mean(holds.any(axis=0) != holds.all(axis=0))))
     mean = round(float(np.mean(shares)), 3)
     print("columns whose flag changes in ten fits: mean", mean, "worst table", max(shares))

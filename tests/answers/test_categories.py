@@ -236,16 +236,3 @@ def test_intervals_of_associations_cover(narrower):
         off = np.abs(found["difference"] - truth)
         covered += np.count_nonzero(off <= narrower * (found["upper"] - found["lower"]) / 2) / 4
     assert (covered >= fewest(100)) == (narrower == 1.0)
-
-
-def test_all_columns_are_those_without_a_level_of_each_category():
-    release, _ = related()
-    found = regress(release, "age", "all")
-    assert found.features == ("team=a", "team=b", "team=c", "remote")
-    assert found.notes == (
-        "team=d is left out, as what to compare team=a, team=b and team=c with.",
-    )
-    assert not found.hidden.any()
-    assert regress(release, "team=a", "all").features == ("age", "remote")
-    assert not {"team=b", "team=c", "team=d"} & set(regress(release, "team=a").features)
-    assert conditional(release, {"team=a": 1.0}).features == ("age", "remote")

@@ -79,15 +79,6 @@ def test_errors_of_releases_follow_the_law_and_not_that_of_sampling():
     assert stats.chi2.sf(lengths["sampling"], degrees) < FALSE_ALARM
 
 
-def test_a_threshold_and_a_factor_change_nothing_but_the_estimate():
-    """What a threshold hides has the noise that it had before."""
-    release = document(one_factor(), noise=NOISE)
-    cut = replace(release, making=replace(release.making, threshold=0.45))
-    whole, thresholded = (law_of_entries(each, ALL) for each in (release, cut))
-    np.testing.assert_array_equal(whole.part.values, thresholded.part.values)
-    np.testing.assert_array_equal(whole.total(), thresholded.total())
-
-
 def test_pairs_that_were_not_released_are_unsure_unless_they_are_public_zeros():
     covariance = one_factor()
     covariance[:3, 3:] = covariance[3:, :3] = 0.0
@@ -122,7 +113,7 @@ def test_what_bounds_took_off_is_one_error_of_all_entries():
     shared = np.multiply.outer(law.shared_sd, law.shared_sd)
     rest = law.added() / law.part.n - shared
     np.testing.assert_allclose(rest, np.diag(law.noise_sd**2), atol=1e-12)
-    errors, _ = coverage(release).errors(release, (ALL, ALL), release.variances, release.variances)
+    errors, _ = coverage(release).errors((ALL, ALL), release.variances)
     scale = release.feature_scale**2
     own = law.rows == law.columns
     np.testing.assert_allclose(np.sqrt(law.variances()[1][own] / law.part.n), errors * scale, 0.1)
@@ -337,37 +328,3 @@ def test_programs_of_python_run_what_they_get(folders):
     weights = np.array([line.split()[1] for line in found["skfolio"]], float)
     assert weights.sum() == pytest.approx(1, abs=1e-3)
     assert weights[2] > 0.9  # by far the least variance
-
-
-_LEVELS = r"""
-path <- commandArgs(TRUE); suppressMessages(library(lavaan))
-source(file.path(path[1], "0", "model.R"), chdir = TRUE)
-for (i in seq_len(path[2]) - 1) {
-  fit <- fit_release(model, file.path(path[1], i), std.lv = TRUE)
-  e <- parameterEstimates(fit); e <- e[e$op == "=~", ]
-  S <- as.matrix(read.csv(file.path(path[1], i, "covariance.csv"), row.names = 1))
-  exact <- sem(model, sample.cov = S, sample.nobs = 10000, std.lv = TRUE)
-  cat(mean(abs(e$est - c(TRUTH)) < 1.959964 * e$se), fit@test[[2]]$pvalue,
-      fitMeasures(exact, "pvalue"), "\n")
-}
-"""
-
-
-@pytest.mark.slow
-def test_lavaan_keeps_its_levels(tmp_path, rscript):
-    """Of 80 releases: loadings covered, the true model seldom rejected; false alarms: 1e-6.
-
-    Rejections are at most as many as a test of level 0.08 has but once in a million, and those of
-    a lavaan that is not told are more. Loadings of one release count as one observation.
-    """
-    rng, runs = np.random.default_rng(7), 80
-    for run in range(runs):
-        release = document(one_factor(SCALE), noise=NOISE, rng=rng)
-        export(release, tmp_path / str(run), to="lavaan")
-    text = _LEVELS.replace("TRUTH", ", ".join(map(str, LOADINGS * SCALE)))
-    lines = rscript(tmp_path / "all.R", text, tmp_path, runs)
-    covered, told, exact = np.array([line.split() for line in lines], float).T
-    half = -stats.norm.ppf(FALSE_ALARM) * covered.std() / np.sqrt(runs)
-    assert covered.mean() - half < 0.95 < covered.mean() + half
-    most = stats.binom.isf(FALSE_ALARM, runs, 0.08)
-    assert np.count_nonzero(told < 0.05) <= most < np.count_nonzero(exact < 0.05)

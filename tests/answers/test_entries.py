@@ -12,7 +12,6 @@ from answer_documents import UNIT, document, fewest
 import hushcov
 from hushcov.answers.tables import pairs_table, variances_table, write_tables
 from hushcov.exceptions import ParameterError
-from hushcov.postprocess import is_sparse
 from hushcov.release import Making, Release
 from hushcov.release.estimate import estimate
 from hushcov.release.view import (
@@ -215,14 +214,3 @@ def test_names_with_commas_and_quotes_come_back(tmp_path):
         assert [row["feature"] for row in csv.DictReader(file)] == [*names[:-1], "'=1+1"]
     with (tmp_path / "covariance.csv").open(newline="", encoding="utf-8") as file:
         assert next(csv.reader(file)) == ["feature_", *names[:-1], "'=1+1"]
-
-
-def test_sparse_releases_have_sparse_correlations(frame):
-    thin = hushcov.ScreenedCovariance(
-        epsilon=1.0, delta=1e-6, row_sparsity=2, sparse_output=True
-    ).fit(frame)
-    found = thin.correlation_
-    assert is_sparse(found)
-    np.testing.assert_array_equal(found.diagonal(), np.ones(D))
-    table = thin.pairs()
-    assert len(table) == thin.release_.selected.shape[1]

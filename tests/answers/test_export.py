@@ -17,7 +17,6 @@ from hushcov.answers.export import FORMATS, export, prepare
 from hushcov.answers.files import csv_text, write_table
 from hushcov.answers.regression import regress
 from hushcov.answers.tables import pairs_table, write_tables
-from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import CapacityError, MissingPackageError, ParameterError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.release.view import view
@@ -186,29 +185,6 @@ def test_pairs_are_read_by_pandas(release, tmp_path, monkeypatch, to, covariance
     unit = 1.0 if covariance else both["noise_sd_known"] / both["noise_sd"]
     np.testing.assert_allclose(both["noise_sd"] * unit, both["noise_sd_known"], rtol=1e-12)
     assert read(out.folder / f"features.{to}")["name"].tolist() == names.tolist()
-
-
-def test_csv_needs_no_package_and_says_the_same(release, tmp_path, monkeypatch):
-    fast = pd.read_csv(export(release, tmp_path / "fast", to="csv").folder / "pairs.csv")
-    monkeypatch.setattr(export_files, "find_spec", lambda name: None)
-    monkeypatch.setattr(export_files, "_CHUNK", 200)
-    slow = pd.read_csv(export(release, tmp_path / "slow", to="csv").folder / "pairs.csv")
-    pd.testing.assert_frame_equal(fast, slow)
-
-
-def test_whole_matrices_are_exported_too(tmp_path):
-    rng = np.random.default_rng(5)
-    root = rng.standard_normal((40, 10))
-    dense = document(root @ root.T + 0.1 * np.eye(40), n=500, noise=0.1, rng=rng)
-    out = LoadedCovariance(dense).export(tmp_path / "out", to="npz")
-    upper = sparse.load_npz(out.folder / "matrix.npz").toarray()
-    matrix = upper + upper.T
-    np.testing.assert_array_equal(np.diag(matrix), 1.0)
-    assert np.linalg.eigvalsh(matrix)[0] > 0
-    known = view(dense)
-    change = matrix - np.clip(known.matrix / np.multiply.outer(known.unit, known.unit), -1, 1)
-    assert out.correction.largest_change == pytest.approx(np.abs(change).max(), rel=1e-9)
-    assert out.correction.norm > 0
 
 
 def test_features_without_a_variance_have_no_pairs(release, tmp_path):

@@ -97,23 +97,6 @@ def test_components_that_are_noise_do_not_stand_out_and_strong_ones_do():
     assert "those that stand out" in strong.notes[-1]
 
 
-def test_few_components_of_a_table_of_many_related_columns_stand_out():
-    """All eigenvalues of a chain differ beyond the noise; only the first exceed the mean."""
-    chain, rng = structured_covariance("ar-0.8", 13), np.random.default_rng(5)
-    expected = int(np.count_nonzero(eigen(chain)[0] > 1.1))
-    release = document(chain, n=50_000, noise=0.005, rng=rng)
-    found = components(release)
-    assert found.n_standing_out == len(found.share) == expected <= 4
-    more = components(release, 12)
-    assert more.stands_out.sum() == expected
-    assert np.all(np.diff(more.variance) <= 0)
-    assert np.all(np.diff(more.share) <= 0)
-    assert (more.angle < 90).sum() > expected  # the others have intervals all the same
-    shown = found.page().table
-    first = np.abs(shown["loading"][shown["component"] == 1])
-    assert np.all(np.diff(first) <= 0)
-
-
 def test_equal_eigenvalues_have_no_direction_but_a_space():
     blocks = np.kron(np.eye(3), np.full((3, 3), 0.6) + 0.4 * np.eye(3))
     found = components(document(blocks, noise=0.01, rng=np.random.default_rng(4)))

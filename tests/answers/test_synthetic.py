@@ -1,7 +1,5 @@
 """Synthetic rows have the law that the document says, read nothing else, and say what they lack."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -425,47 +423,6 @@ def people(n, seed):
     return pd.DataFrame(rows, columns=list("abcd"))
 
 
-def test_rows_are_drawn_where_the_records_are_gone(tmp_path):
-    """In another process, which has the folder alone and opens no file outside it."""
-    est = PrivateSparseCovariance(epsilon=1.0, delta=1e-6, random_state=7).fit(people(20_000, 0))
-    est.save(tmp_path / "r")
-    expected = hushcov.load(tmp_path / "r").synthesize(100, random_state=1).frame()
-    program = (
-        "import sys, numpy, pandas, hushcov\n"
-        "import hushcov.answers.synthetic, hushcov.estimators.answering\n"
-        "est = hushcov.load('r')\n"
-        "est.synthesize(1, random_state=1).frame()\n"
-        "def hook(event, args):\n"
-        "    if event == 'open' and not str(args[0]).endswith('.py'):\n"
-        "        sys.exit(f'opened {args[0]}')\n"
-        "sys.addaudithook(hook)\n"
-        "found = est.synthesize(100, random_state=1).frame()\n"
-        "print(found.to_numpy().tobytes().hex())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == expected.to_numpy().tobytes().hex()
-
-
-def nearest(rows, synthetic_rows):
-    from scipy.spatial import KDTree
-
-    return KDTree(synthetic_rows).query(rows)[0]
-
-
-def test_records_are_no_closer_to_synthetic_rows_than_other_people_are():
-    """By a two-sample test that finds a hundredth of the rows copied."""
-    records, others = people(5_000, 0), people(5_000, 1).to_numpy()
-    est = PrivateSparseCovariance(epsilon=3.0, delta=1e-6, random_state=0).fit(records)
-    rows = est.synthesize(20_000, random_state=0).frame().to_numpy().copy()
-    own, records = nearest(records.to_numpy(), rows), records.to_numpy()
-    assert stats.ks_2samp(own, nearest(others, rows)).pvalue > FALSE_ALARM
-    rows[:400] = records[:400] + 1e-3
-    closer = stats.ks_2samp(nearest(records, rows), nearest(others, rows), alternative="greater")
-    assert closer.pvalue < FALSE_ALARM
-
-
 def test_a_seed_of_the_draws_takes_no_privacy(tmp_path):
     release = category_release()
     path = synthesize(release, 10, random_state=1).save(tmp_path / "a.csv")
@@ -503,18 +460,6 @@ def test_bought_quantiles_are_near_those_of_the_records(bought, tmp_path):
     assert stats.ks_2samp(normal.d, table.d).statistic > 0.15
     release = est.release_
     assert Release.read(release.write(tmp_path / "out")) == release
-
-
-def test_bought_quantiles_are_spent_on_the_one_budget(bought):
-    _, est, options = bought
-    names = [part.name for part in est.release_.making.parts]
-    assert names.count("quantiles of the features") == 1
-    assert est.release_.guarantee.epsilon <= options["epsilon"]
-    request = est._request_for(5, hushcov.estimators.scaled.PrivacyUnit.checked(est))
-    stages = request.divide(20_000, 5)[1]
-    costs = {type(stage).__name__: stage for stage in stages}
-    own = costs["Quantiles"]._mu ** 2 / costs["Quantiles"].total ** 2
-    assert own == pytest.approx(0.1)
 
 
 def test_marginals_beside_transforms_and_what_they_are_refused_with():

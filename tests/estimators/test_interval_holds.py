@@ -10,7 +10,7 @@ from scipy import stats
 from hushcov import GaussianCovariance, PrivateSparseCovariance, ScreenedCovariance
 from hushcov.release import Release, Tails
 from hushcov.release.coverage import Coverage, coverage
-from hushcov.release.view import covariance_intervals, interval_holds
+from hushcov.release.view import covariance_intervals
 from hushcov.text.description import HEAVY, UNCOVERED, preparation_words
 from statistics_helpers import FALSE_ALARM
 
@@ -61,7 +61,7 @@ def test_heavy_tails_are_named_with_a_cure_and_normal_columns_are_not(estimator,
     again = Release.read(heavy.release_.write(tmp_path / "release"))
     assert again == heavy.release_
     assert isinstance(again.making.tails, Tails)
-    assert np.array_equal(interval_holds(again), heavy.interval_holds_)
+    assert np.array_equal(coverage(again).holds, heavy.interval_holds_)
 
 
 def test_one_heavy_column_among_normal_ones_is_named():
@@ -114,15 +114,15 @@ def test_where_no_interval_can_be_believed():
 
     stretch = (30.0,) + (1.0,) * (D - 1)  # 900 times the variance that its first scale tells
     far = changed(stretch=stretch)
-    assert interval_holds(far).tolist() == [False] + [True] * (D - 1)
+    assert coverage(far).holds.tolist() == [False] + [True] * (D - 1)
     words = dict(preparation_words(far))[UNCOVERED]
     assert words.startswith("intervals may not hold for 1 of 20 features, most of whose variance")
     assert "log, winsorise, rank" in words
     long = changed(lost=0.7, lost_sd=0.1)
-    assert not interval_holds(long).any()
+    assert not coverage(long).holds.any()
     assert "More records tell it" in dict(preparation_words(long))[UNCOVERED]
     # A little that is missing of all makes intervals wider, and no flag.
     some = changed(lost=making.tails.lost + 0.05)
-    assert interval_holds(some).all()
+    assert coverage(some).holds.all()
     upper = [np.diag(covariance_intervals(each, 0.95)[1]) for each in (release, some)]
     assert (upper[1] > 1.03 * upper[0]).all()

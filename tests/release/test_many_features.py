@@ -69,14 +69,6 @@ def test_windows_and_other_pairs_are_arrays(release, tmp_path, short_lists):
         assert set(described(folder)["selected"]) == {form}
 
 
-def test_short_lists_stay_in_json(tmp_path):
-    small = banded_release(30, 3)
-    about = described(small.write(tmp_path / "out"))
-    assert len(about["positions"]) == len(about["chromosomes"]) == 30
-    assert set(about["files"]) == {"integers.npy"}
-    assert Release.read(tmp_path / "out") == small
-
-
 def test_long_lists_of_parameters_leave_json(release, tmp_path, short_lists):
     parameters = {**release.parameters, "found": [0.5] * D, "odd": [[1], [2]]}
     folder = replace(release, parameters=parameters).write(tmp_path / "out")
@@ -229,10 +221,9 @@ def test_the_pairs_of_a_column(release):
 
 
 def test_questions_are_local_or_refused(release, monkeypatch):
-    from hushcov.answers import conditional
-    from hushcov.answers import uncertain as parts
+    from hushcov.answers import columns, conditional
 
-    for module in (parts, conditional):
+    for module in (columns, conditional):
         monkeypatch.setattr(module, "MOST_ASKED", D - 1)
     asked = LoadedCovariance(release)
     assert asked.regression("rs100").features

@@ -11,19 +11,15 @@ import pytest
 import hushcov
 from golden.releases import BUDGET, FREE, cases, records
 from hushcov.fit.complete import CompleteParameters
-from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.fit.location import LocationParameters
 from hushcov.fit.preparation import Preparation
 from hushcov.fit.scales import ScaleParameters
-from hushcov.inputs import ReleaseInputs
-from hushcov.kernel.noise import entropy_source
 from hushcov.postprocess import is_sparse, universal_threshold
 from hushcov.release import Making, Release
 from hushcov.release.document import UNNAMED
 from hushcov.release.estimate import estimate
 from hushcov.release.view import view
 from hushcov.simulate import wishart_moments
-from sessions import certified
 
 pytestmark = pytest.mark.usefixtures("no_search")
 
@@ -149,16 +145,3 @@ def test_names_are_those_of_the_columns():
     assert replace(release, making=replace(later, n_records=1)) != release
     assert replace(release, column_names=tuple("abcdef")) != release
     assert Making().words is None
-
-
-def test_a_mechanism_by_itself_says_what_it_knows():
-    inputs = ReleaseInputs(4000, 6, 2, 1.0, 1e-6)
-    parameters = gaussian_parameters(inputs)
-    entropy = quietly(entropy_source, 0)
-    session = certified(records(4000, 6), parameters, entropy)
-    release = release_gaussian(session, np.ones(6), parameters)
-    making = release.making
-    assert (making.n_records, making.scales) == (4000, None)
-    assert making.words == "4,000"
-    assert [part.name for part in making.parts] == ["values of all pairs (15) and variances (6)"]
-    assert view(release).has_intervals

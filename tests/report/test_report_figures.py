@@ -1,7 +1,6 @@
 """The heat map of a release as a figure, and the order of features in it."""
 
 import pickle
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ import pytest
 from matplotlib.image import imread
 from report_releases import fitted, made
 
-from command_line import PATIENCE
 from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import MissingPackageError
 from hushcov.postprocess import symmetric_sparse
@@ -87,18 +85,6 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     for make in (lambda: new_figure(1, 1), fitted("gaussian-threshold").plot):
         with pytest.raises(MissingPackageError, match=r"pip install 'hushcov\[report\]'"):
             make()
-
-
-def test_no_global_state_is_touched(tmp_path):
-    fitted("gaussian-threshold").save(tmp_path / "release")
-    code = (
-        "import sys\nimport hushcov\nfrom hushcov.report import figures\n"
-        "assert 'matplotlib' not in sys.modules\n"
-        f"hushcov.load({str(tmp_path / 'release')!r}).plot()\n"
-        "assert 'matplotlib.pyplot' not in sys.modules"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], timeout=PATIENCE, check=False)
-    assert answer.returncode == 0
 
 
 def grouped(seed: int, sizes: tuple[int, ...], d: int):

@@ -8,7 +8,6 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
-import matplotlib
 import numpy as np
 import pytest
 from report_releases import MECHANISMS, fitted, made
@@ -18,6 +17,7 @@ from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.fit import outlook
 from hushcov.kernel.accounting import Gaussian
 from hushcov.release import Making, Part, Release, Structure, view
+from hushcov.release.coverage import Coverage
 from hushcov.release.document import UNNAMED
 from hushcov.report import pages, report_page, write_report
 from hushcov.report.pages import subject_of
@@ -199,18 +199,6 @@ def test_all_pictures_have_names_captions_and_axes():
         assert label in page
 
 
-def test_charts_do_not_depend_on_settings_and_leave_them_alone():
-    release = fitted("screened").release_
-    page = report_page(release)
-    with matplotlib.rc_context({"font.size": 31, "svg.hashsalt": "x", "axes.grid": True}):
-        before = dict(matplotlib.rcParams)
-        assert report_page(release) == page
-        assert dict(matplotlib.rcParams) == before
-    assert "matplotlib" not in page
-    named = re.findall(r'\bid="([^"]+)"', page)
-    assert len(named) == len(set(named))
-
-
 def test_names_are_no_formulas_and_need_no_font():
     names = ("$x^2$", "a_$b", "\N{DNA DOUBLE HELIX}", "d", "e", "f")
     page = Page(report_page(six(column_names=names)))
@@ -362,7 +350,7 @@ def test_intervals_that_do_not_hold_are_marked(monkeypatch):
     page = Page(report_page(six()))
     assert "\N{DAGGER}" not in page.text
     holds = np.array([False, True, True, True, True, True])
-    monkeypatch.setattr(view, "interval_holds", lambda release, known: holds)
+    monkeypatch.setattr(Coverage, "holds", holds)
     page = Page(report_page(six()))
     assert "may not hold: most of the variance of a feature with values far away" in page.text
     assert "Intervals marked \N{DAGGER} may not hold" in page.text

@@ -17,7 +17,7 @@ from hushcov.fit.outlook import MULTIPLES, outlook
 from hushcov.kernel.accounting import Approximate, BoundedRange, Gaussian, Pure, TotalVariation
 from hushcov.postprocess import symmetric_sparse
 from hushcov.postprocess.strongest import scan
-from hushcov.release import Making, Structure, named_parts
+from hushcov.release import Making, Structure
 from hushcov.release.document import FOURTH_POWERS
 from hushcov.release.findings import error_reach, spectrum
 from hushcov.release.view import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, view
@@ -191,23 +191,6 @@ def test_errors_at_other_numbers_of_records_change_as_the_planner_predicts():
         assert each == pytest.approx(min(1.0, math.hypot(by_noise / 3, rest))) or by_noise == 1.0
     alone = outlook(release, None)  # where the release does not tell its error
     assert alone.errors[MULTIPLES.index(1)] == pytest.approx(here)
-
-
-def test_scales_that_were_given_or_cost_a_given_share_are_planned_so(monkeypatch):
-    asked = []
-
-    def noted(inputs, mechanism, *, rough=False):
-        asked.append(inputs)
-        return quick_forecast(inputs, mechanism)
-
-    monkeypatch.setattr(outlook_module, "forecast", noted)
-    for events in ((Gaussian(0.2),), (Gaussian(0.0777), Gaussian(0.2))):
-        scales = "given" if len(events) == 1 else "released"
-        making = Making(n_records=10_000, scales=scales, parts=named_parts(events, []))
-        outlook(made(np.eye(4, dtype=np.int64), events=events, making=making), 0.5)
-        before = math.hypot(*(event.mu for event in events[:-1]))
-        assert {inputs.before for inputs in asked} == {before}
-        asked.clear()
 
 
 def test_spectrum_of_few_and_of_many_features():

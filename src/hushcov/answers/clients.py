@@ -166,9 +166,9 @@ def law_of_entries(release: Release, features: IntArray) -> EntryLaw:
     places, there = (features[rows], features[columns]), part.known[rows, columns]
     raw = np.asarray(values_at(release.integers, *places), dtype=np.float64) * release.unit
     with np.errstate(all="ignore"):
-        kept = known.errors(release, places, raw, release.variances)[1]
+        kept = known.errors(places, raw)[1]
         unit = scale[places[0]] * scale[places[1]] / kept
-        shared = known.shared_errors(places, raw, release.variances) * unit
+        shared = known.shared_errors(places, raw) * unit
         noise = noise_of(release, places) * unit
     public = release.of_candidates and release.parameters.get("adaptive_width") is not True
     doubt = np.zeros_like(noise) if public else part.noise_sd[rows, columns]

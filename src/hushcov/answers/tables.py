@@ -20,12 +20,12 @@ from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse
 from hushcov.promise import promise_words
 from hushcov.release import Release
+from hushcov.release.coverage import Places
 from hushcov.release.files import write_npy
 from hushcov.release.view import (
     LEVEL,
     MOST_PAIRS,
     PairTable,
-    Places,
     paired_with,
     released_among,
     view,

@@ -178,10 +178,10 @@ def put_right(
 
     `values` are as they were released; what bounds on records took off is put back.
     """
-    _, n = check_noise(release)
-    law, scale, variance = coverage(release), scales_of(release), release.variances
-    deviation, kept = law.errors(release, places, values, variance)
-    sampling = law.sampling_sd(places, values, variance, n)
+    check_noise(release)
+    law, scale = coverage(release), scales_of(release)
+    deviation, kept = law.errors(places, values)
+    sampling = law.sampling_sd(places, values)
     noise = np.sqrt(np.maximum(deviation**2 - sampling**2, 0.0)) / kept
     unit = scale[places[0]] * scale[places[1]]
     return values / kept * unit, noise * unit

@@ -17,7 +17,7 @@ from hushcov._validation import meant
 from hushcov._words import counted
 from hushcov.exceptions import DataError, HushcovError, MissingPackageError, ParameterError
 from hushcov.options import read_bandwidth
-from hushcov.release.files import RELEASE_FILES, check_free, check_place
+from hushcov.release.files import RELEASE_FILES, check_place
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
@@ -206,7 +206,7 @@ def refuse_taken(folder: Path) -> None:
             f"{folder} already holds a release, which cost privacy budget: choose another folder "
             "with --output, or move it away."
         )
-    check_free(folder)
+    check_place(folder, trial=False)
 
 
 def check_paths(figure: Path | None, *others: Path | None) -> None:

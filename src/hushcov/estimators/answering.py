@@ -20,8 +20,9 @@ from hushcov._validation import LIBRARIES, check_choice, check_level
 from hushcov.exceptions import ParameterError
 from hushcov.postprocess import Matrix, is_sparse, pseudo_inverse
 from hushcov.release import Release
+from hushcov.release.coverage import coverage
 from hushcov.release.estimate import estimate, noise_deviation
-from hushcov.release.view import covariance_intervals, interval_holds, view
+from hushcov.release.view import covariance_intervals, view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -529,7 +530,7 @@ class Answers:
         nothing of that was released, and all are True. `docs/questions.md` says how it is found.
         """
         self._released()
-        return interval_holds(self.release_)
+        return coverage(self.release_).holds
 
     def _check_noise(self) -> None:
         """Refuse what needs one noise level for all entries."""

@@ -1,4 +1,4 @@
-"""How sure released values are beyond their noise: tails of the features, and what bounds take off.
+"""Errors of released values beyond their noise: tails of the features, and losses to bounds.
 
 Everything is computed from a release. Where it says nothing of tails, columns count as normal.
 """
@@ -65,6 +65,9 @@ _MOST_LOST = 0.9
 _MAY_BE_ZERO, _MOST_UNSURE = 3.0, 0.25
 
 
+Places = tuple[IntArray, IntArray]
+
+
 class Norms(NamedTuple):
     """Bound on the norms of records and approximate variance of a feature, from counts of norms.
 
@@ -77,10 +80,11 @@ class Norms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """Tails of the features, and what bounding records took off their values.
+    """Tails of the features of a release, and what bounding records took off their values.
 
     Parameters
     ----------
+    release : Release
     kurtosis : ndarray
         Fourth moment over the squared variance.
     lost, lost_sd : ndarray
@@ -101,6 +105,7 @@ class Coverage:
         Features whose variance noise explains, so that nothing is known of their tails.
     """
 
+    release: Release
     kurtosis: FloatArray
     lost: FloatArray
     lost_sd: FloatArray
@@ -112,75 +117,104 @@ class Coverage:
     missing: float = 0.0
     long: float = 0.0
 
-    def sampling_sd(
-        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray, n: int
-    ) -> FloatArray:
-        """Standard deviation of entries of an empirical covariance, variances among them.
+    def sampling_sd(self, places: Places, values: FloatArray) -> FloatArray:
+        """Return standard deviations of entries of an empirical covariance, variances among them.
 
         E x^2 z^2 of a pair of correlation r and variances 1 is 1 + 2 r^2 for normal columns and
         1 + (k - 1) |r| for 0/1 columns of fourth moment k; here 1 + 2 r^2 + (k - 3) |r|.
         """
         rows, columns = places
-        own = np.maximum(variance, 0.0)
-        product = own[rows] * own[columns]
+        product, square = self._products(places, values)
         excess = 0.5 * (self.kurtosis[rows] + self.kurtosis[columns]) - NORMAL
-        square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
         pairs = np.sqrt(np.minimum(square, 1.0)) * np.maximum(excess, 0.0)
         more = np.where(rows == columns, excess, pairs)
+        n = self.release.n_sampled
         return np.asarray(np.sqrt(np.maximum(product * (1 + more) + values**2, 0.0) / n))
 
-    def errors(
-        self,
-        release: Release,
-        places: tuple[IntArray, IntArray],
-        values: FloatArray,
-        variance: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """Deviations of entries, all errors together, and which share of each the bounds left."""
-        assert release.n_sampled is not None
+    def _products(self, places: Places, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return products of the two variances, and squared correlations."""
+        own = np.maximum(self.release.variances, 0.0)
+        product = own[places[0]] * own[places[1]]
+        square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
+        return product, square
+
+    def errors(self, places: Places, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return deviations of entries, all errors together, and the shares that bounds left."""
         rows, columns = places
-        noise = noise_of(release, places)
-        sampling = self.sampling_sd(places, values, variance, release.n_sampled)
-        factor = 0.5 * self._factor(places, values, variance)
+        noise, sampling = noise_of(self.release, places), self.sampling_sd(places, values)
+        factor = 0.5 * self._factor(places, values)
         lost = factor * (self.lost[rows] + self.lost[columns])
         lost_sd = factor * (self.lost_sd[rows] + self.lost_sd[columns])
         deviation = np.sqrt(noise**2 + sampling**2 + (values * lost_sd) ** 2)
         return deviation, 1 - np.minimum(lost, _MOST_LOST)
 
-    def _factor(
-        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
-    ) -> FloatArray:
-        """Loss of entries over the loss of their variances, for normal records.
+    def _factor(self, places: Places, values: FloatArray) -> FloatArray:
+        """Return the loss of entries over the loss of their variances, for normal records.
 
         Entry (i, j) of the square of a covariance follows the products of long records; here that
         of the two features alone.
         """
-        rows, columns = places
-        product = np.maximum(variance[rows] * variance[columns], 0.0)
-        square = np.divide(values**2, product, out=np.ones_like(product), where=product > 0)
+        _, square = self._products(places, values)
         pairs = self.alike + (1 - self.alike) * 2 / (1 + np.minimum(square, 1.0))
-        return np.where(rows == columns, 1.0, pairs)
+        return np.where(places[0] == places[1], 1.0, pairs)
 
-    def shared_errors(
-        self, places: tuple[IntArray, IntArray], values: FloatArray, variance: FloatArray
-    ) -> FloatArray:
-        """Deviations of entries by one error of all: what bounds took off and is not put back."""
+    def shared_errors(self, places: Places, values: FloatArray) -> FloatArray:
+        """Return deviations by the one error of all entries: losses that are not put back."""
         lost_sd = 0.5 * (self.lost_sd[places[0]] + self.lost_sd[places[1]])
-        share = self._factor(places, values, variance) * np.hypot(lost_sd, self.missing)
-        return np.asarray(values * share)
+        return np.asarray(values * self._factor(places, values) * np.hypot(lost_sd, self.missing))
+
+    def covariance_ends(
+        self, places: Places, values: FloatArray, level: float, threshold: float = 0.0
+    ) -> FloatArray:
+        """Return lower and upper ends for covariances, in units of the scales.
+
+        Intervals of values beyond a threshold allow for having passed it.
+        """
+        errors, kept = self.errors(places, values)
+        ends = _ends(values, errors, level, threshold, np.abs(values) > threshold)
+        return self.widen(ends / kept, places)
+
+    def correlation_ends(
+        self, places: Places, released: FloatArray, level: float, threshold: float
+    ) -> FloatArray:
+        """Return lower and upper ends for correlations; NaN where a variance is not positive.
+
+        Their deviations are those of the three noisy entries, and (1 - r^2) / sqrt(n).
+        """
+        release, (rows, columns) = self.release, places
+        assert release.n_sampled is not None
+        variance = np.where(release.variances > 0, release.variances, np.nan)
+        unit = np.sqrt(variance[rows] * variance[columns])
+        values, every = released / unit, np.arange(len(variance))
+        pair, own = noise_of(release, places), noise_of(release, (every, every))
+        with np.errstate(over="ignore"):  # a release on disk may hold any finite numbers
+            noise = pair**2 / (variance[rows] * variance[columns])
+            shares = (own / variance)[rows] ** 2 + (own / variance)[columns] ** 2
+            noise = noise + 0.25 * values**2 * shares
+        longer = np.maximum(self.kurtosis[rows], self.kurtosis[columns]) / NORMAL
+        sampling = np.maximum(1 - values**2, 0.0) ** 2 * np.maximum(longer, 1.0)
+        if release.making.transforms is not None:
+            from hushcov.release.scores import score_variances
+
+            scored = score_variances(release.making.transforms, places, values)
+            sampling = np.where(np.isnan(scored), sampling, scored)
+        deviation = np.sqrt(noise + sampling / release.n_sampled + self.turned(places) ** 2)
+        passed = (np.abs(released) > threshold) & np.isfinite(values)
+        return np.clip(_ends(values, deviation, level, threshold / unit, passed), -1.0, 1.0)
 
     @property
     def holds(self) -> BoolArray:
-        """Features whose intervals can be believed."""
+        """Features whose intervals can be believed; none where there are no intervals."""
+        known = self.release.noise_sd is not None and self.release.n_sampled is not None
         short = (self.tail <= _MOST_LOG) | self.constant
-        return np.asarray(short & (self.common <= _MOST_COMMONLY))
+        return np.asarray(short & known & (self.common <= _MOST_COMMONLY))
 
     @property
     def heavy(self) -> BoolArray:
         """Features whose tails make intervals wider, by much; no constant one is among them."""
         return np.asarray((self.tail > _NOTED) & ~self.constant)
 
-    def widen(self, ends: FloatArray, places: tuple[IntArray, IntArray]) -> FloatArray:
+    def widen(self, ends: FloatArray, places: Places) -> FloatArray:
         """Move the ends of intervals of covariances, or variances, by what may be missing.
 
         Values beyond a bound were cut down, so that truths are larger in size than what was
@@ -194,7 +228,7 @@ class Coverage:
         outwards = np.array([ends[0] < 0, ends[1] > 0])
         return np.asarray(ends * np.where(outwards, larger, math.exp(-self.cut)))
 
-    def turned(self, places: tuple[IntArray, IntArray]) -> FloatArray:
+    def turned(self, places: Places) -> FloatArray:
         """By which deviation values cut down may move correlations."""
         bent = self._bent
         turned = _TURNED * np.maximum(bent[places[0]], bent[places[1]])
@@ -262,25 +296,7 @@ def _long(release: Release) -> float:
     return found if math.isfinite(found) else 0.0
 
 
-def whole_groups(release: Release) -> list[IntArray]:
-    """Return categories whose shares were made to add up to 1."""
-    location = release.location
-    if location is None or not release.making.indicators:
-        return []
-    groups = [places for places in release.share_groups if len(places) > 1]
-    return [each for each in groups if abs(float(location[each].sum()) - 1) < _OF_ROUNDING]
-
-
-def _noise_left(release: Release) -> FloatArray:
-    """Return by which factor adding up lowers the noise of pairs with each level of a category."""
-    left = np.ones(release.n_features)
-    for places in whole_groups(release):
-        square = scales_of(release)[places] ** 2
-        left[places] = np.sqrt(1 - square / square.sum())
-    return left
-
-
-def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
+def noise_of(release: Release, places: Places) -> FloatArray:
     """Return the deviations of the noise of entries, in units of the scales."""
     assert release.noise_sd is not None
     rows, columns = places
@@ -292,7 +308,11 @@ def noise_of(release: Release, places: tuple[IntArray, IntArray]) -> FloatArray:
     assert release.location is not None
     assert release.feature_scale is not None
     if release.selected is None:
-        left = _noise_left(release)
+        left = np.ones(release.n_features)  # adding up lowers the noise of pairs with each level
+        for each in release.share_groups:
+            if len(each) > 1 and abs(float(release.location[each].sum()) - 1) < _OF_ROUNDING:
+                square = scales_of(release)[each] ** 2
+                left[each] = np.sqrt(1 - square / square.sum())
         noise = np.where(rows == columns, noise, noise * left[rows] * left[columns])
     inside = np.zeros(release.n_features, dtype=bool)
     inside[at] = True
@@ -314,14 +334,6 @@ class MeanTable:
     lower: FloatArray
     upper: FloatArray
     standard_error: FloatArray
-
-
-def share_ends(p: FloatArray, noise: FloatArray, n: int, width: float) -> FloatArray:
-    """Return the ends of shares that are within `width` deviations (Wilson's interval)."""
-    more = width**2 / n
-    middle = (p + more / 2) / (1 + more)
-    half = np.sqrt(np.maximum(middle**2 - (p**2 - (width * noise) ** 2) / (1 + more), 0.0))
-    return np.clip([middle - half, middle + half], 0.0, 1.0)
 
 
 def missing_logarithm(
@@ -384,7 +396,11 @@ def mean_table(release: Release, known: Coverage, level: float) -> MeanTable:
     error = np.sqrt(own**2 + np.maximum(variance, 0.0) / n)
     width = float(special.ndtri(0.5 + level / 2))
     ends = np.array([mean - width * error, mean + width * error])
-    ends[:, shared] = share_ends(mean[shared], own[shared], n, width)
+    # Shares within `width` deviations (Wilson's interval).
+    p, more = mean[shared], width**2 / n
+    middle = (p + more / 2) / (1 + more)
+    half = np.sqrt(np.maximum(middle**2 - (p**2 - (width * own[shared]) ** 2) / (1 + more), 0.0))
+    ends[:, shared] = np.clip([middle - half, middle + half], 0.0, 1.0)
     ends[:, list(release.making.unresolved)] = np.array([[-np.inf], [np.inf]])
     error[list(release.making.unresolved)] = np.nan
     if release.making.bounds is not None and release.making.transforms is None:
@@ -398,7 +414,7 @@ def coverage(release: Release) -> Coverage:
     d, tails, n = release.n_features, release.making.tails, release.n_sampled
     none = np.zeros(d)
     if tails is None or release.noise_sd is None or n is None:
-        return Coverage(np.full(d, NORMAL), none, none, none, 0.0, 0.0, 1.0, none > 0)
+        return Coverage(release, np.full(d, NORMAL), none, none, none, 0.0, 0.0, 1.0, none > 0)
     variance, noise = release.variances, release.noise_sd[1]
     constant = variance <= _MAY_BE_ZERO * noise
     kurtosis = _kurtosis(tails, variance, noise)
@@ -424,11 +440,11 @@ def coverage(release: Release) -> Coverage:
         lost[inside] = 0.0
     part = tails.lost * lost, tails.lost_sd * lost
     cut, long = min(unexplained, 1.0), _long(release)
-    return Coverage(kurtosis, *part, tail, common, cut, alike, constant, missing, long)
+    return Coverage(release, kurtosis, *part, tail, common, cut, alike, constant, missing, long)
 
 
 def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
-    """Fourth moments over squared variances, noisy ones drawn to their common mean."""
+    """Return fourth moments over squared variances, noisy ones drawn to their common mean."""
     found = np.full(len(variance), NORMAL)
     known = (variance > 2 * noise) & (np.array(tails.fourth) != 0)
     if not known.any():
@@ -451,7 +467,7 @@ def _kurtosis(tails: Tails, variance: FloatArray, noise: float) -> FloatArray:
 
 
 def _alike(release: Release, trace: float) -> float:
-    """Which part of a loss is the same for all entries: the mean share of what long records lose.
+    """Return the part of a loss that all entries share: the mean share that long records lose.
 
     A record of squared norm s loses the share 1 - C^2 / s of everything.
     """
@@ -484,63 +500,19 @@ def _parts(kurtosis: FloatArray, variance: FloatArray, alike: float) -> FloatArr
     return alike + (1 - alike) * (tail / mean if mean > 0 else np.ones_like(tail))
 
 
-@dataclass(frozen=True, eq=False)
-class PairEnds:
-    """Intervals of pairs of these values, among features of these variances, as released.
-
-    All are in units of the scales. Intervals of values beyond the threshold, where it is not zero,
-    allow for having passed it.
-    """
-
-    release: Release
-    places: tuple[IntArray, IntArray]
-    values: FloatArray
-    variance: FloatArray
-    threshold: float
-    known: Coverage
-
-    def covariances(self, level: float) -> FloatArray:
-        """Return lower and upper ends for covariances."""
-        errors, kept = self.known.errors(self.release, self.places, self.values, self.variance)
-        ends = self._ends(self.values, errors, np.ones(len(self.values)), level)
-        return self.known.widen(ends / kept, self.places)
-
-    def correlations(self, level: float) -> FloatArray:
-        """Return lower and upper ends for correlations; NaN where a variance is not positive.
-
-        Their deviations are those of the three noisy entries, and (1 - r^2) / sqrt(n).
-        """
-        assert self.release.noise_sd is not None
-        assert self.release.n_sampled is not None
-        rows, columns = self.places
-        variance = np.where(self.variance > 0, self.variance, np.nan)
-        unit = np.sqrt(variance[rows] * variance[columns])
-        values = self.values / unit
-        every = np.arange(len(variance))
-        pair, own = noise_of(self.release, self.places), noise_of(self.release, (every, every))
-        with np.errstate(over="ignore"):  # a release on disk may hold any finite numbers
-            noise = pair**2 / (variance[rows] * variance[columns])
-            shares = (own / variance)[rows] ** 2 + (own / variance)[columns] ** 2
-            noise = noise + 0.25 * values**2 * shares
-        longer = np.maximum(self.known.kurtosis[rows], self.known.kurtosis[columns]) / NORMAL
-        sampling = np.maximum(1 - values**2, 0.0) ** 2 * np.maximum(longer, 1.0)
-        transforms = self.release.making.transforms
-        if transforms is not None:
-            from hushcov.release.scores import score_variances
-
-            scored = score_variances(transforms, self.places, values)
-            sampling = np.where(np.isnan(scored), sampling, scored)
-        turned = self.known.turned(self.places)
-        deviation = np.sqrt(noise + sampling / self.release.n_sampled + turned**2)
-        return np.clip(self._ends(values, deviation, unit, level), -1.0, 1.0)
-
-    def _ends(
-        self, values: FloatArray, deviation: FloatArray, unit: FloatArray, level: float
-    ) -> FloatArray:
-        low, high = normal_interval(values, deviation, level)
-        if self.threshold > 0:
-            passed = (np.abs(self.values) > self.threshold) & np.isfinite(values)
-            low[passed], high[passed] = thresholded_interval(
-                values[passed], deviation[passed], self.threshold / unit[passed], level
-            )
-        return np.array([low, high])
+def _ends(
+    values: FloatArray,
+    deviation: FloatArray,
+    level: float,
+    threshold: FloatArray | float,
+    passed: BoolArray,
+) -> FloatArray:
+    """Return ends of intervals, which allow for a threshold where values passed one above 0."""
+    low, high = normal_interval(values, deviation, level)
+    passed = passed & (threshold > 0)
+    if passed.any():
+        threshold = np.broadcast_to(threshold, values.shape)
+        low[passed], high[passed] = thresholded_interval(
+            values[passed], deviation[passed], threshold[passed], level
+        )
+    return np.array([low, high])

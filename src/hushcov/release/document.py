@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._words import NULL_CURES, number
@@ -49,14 +48,14 @@ _MOST_COMPLETE = 0.9  # share of complete records below which people are warned
 
 
 def named_parts(events: Sequence[Event], names: Sequence[str]) -> tuple[Part, ...]:
-    """One part for each event, the last ones by these names."""
+    """Return one part for each event, the last ones by these names."""
     earlier = [UNNAMED] * (len(events) - len(names))
     listed = zip([*earlier, *names], events, strict=True)
     return tuple(Part(name, (event,)) for name, event in listed)
 
 
 def parts_of(spent: Budget | Session) -> tuple[Part, ...]:
-    """List the parts of a release as they were spent."""
+    """Return the parts of a release as they were spent."""
     return tuple(Part(name, events) for name, events in spent.parts)
 
 
@@ -131,7 +130,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Making:
-    """How a release came about: public inputs, decisions made from them, released numbers.
+    """Provenance of a release: public inputs, decisions made from them, released numbers.
 
     Parameters
     ----------
@@ -210,12 +209,12 @@ class Making:
 
     @property
     def n_complete(self) -> int | None:
-        """How many complete ones were averaged; the released number where some miss a value."""
+        """Number of complete records; the released one where some miss a value."""
         return self.n_records if self.complete is None else self.complete["released"]
 
     @property
     def words(self) -> str | None:
-        """How many records there were, in words; None where nobody said."""
+        """Number of records in words; None where nobody said."""
         about = "about " if self.counted is not None else ""
         return None if self.n_records is None else f"{about}{self.n_records:,}"
 
@@ -225,12 +224,9 @@ class Making:
         if self.counted is None:
             return None
         released, noise_sd, unit, most, _ = (self.counted[name] for name in COUNTED)
+        bound = f"each counts {number_of(most, 'time')} at most" if most > 1 else "each counts once"
         if unit != RECORD:
             bound = f"each {unit} counts with {number_of(most, 'record')} at most"
-        else:
-            bound = (
-                f"each counts {number_of(most, 'time')} at most" if most > 1 else "each counts once"
-            )
         return (
             f"about {number_of(released, 'record')}, released with noise of standard deviation "
             f"{number(noise_sd, 2)}, because how many there are is not public; {bound}"
@@ -310,7 +306,7 @@ class Release:
 
     @property
     def n_sampled(self) -> int | None:
-        """How many complete records are surely independent; None where nobody said."""
+        """Number of complete records that are surely independent; None where nobody said."""
         n = self.making.n_complete
         return None if n is None else max(1, n // self.guarantee.rows_per_unit)
 
@@ -339,7 +335,7 @@ class Release:
 
     @property
     def n_candidates(self) -> int | None:
-        """How many pairs alone may covary, as was said beforehand; None where nobody said.
+        """Number of pairs that alone may covary, by public knowledge; None where nobody said.
 
         Of those that were all released, where a width was found, the ones within it.
         """
@@ -418,7 +414,7 @@ class Release:
 
     @cached_property
     def bandwidth(self) -> int | None:
-        """How many columns apart the released pairs are at most; None where all were released."""
+        """Largest distance of released pairs, in columns; None where all were released."""
         if self.selected is None:
             return None
         return int(np.abs(self.selected[0] - self.selected[1]).max(initial=0))
@@ -451,7 +447,7 @@ class Release:
 
     @property
     def released(self) -> Matrix:
-        """Where the release holds a value: selected pairs and the diagonal."""
+        """Entries that the release holds: selected pairs and the diagonal."""
         d = self.n_features
         if self.selected is None:
             return np.ones((d, d), dtype=bool)
@@ -500,45 +496,31 @@ class Release:
         """Whether both say the same, bit for bit; lists and tuples in parameters are alike."""
         if not isinstance(other, Release):
             return NotImplemented
-        matrices: Any = (self.integers, other.integers)
-        if is_sparse(self.integers) and is_sparse(other.integers):
-            one, another = matrices
-            places = ("indptr", "indices")  # in four bytes or eight
-            same = all(np.array_equal(getattr(one, x), getattr(another, x)) for x in places)
-            if not same or one.shape != another.shape:
-                return False
-            matrices = (one.data, another.data)
-        elif is_sparse(self.integers) or is_sparse(other.integers):
-            return False
-        return (
-            all(getattr(self, name) == getattr(other, name) for name in _PLAIN)
-            and _same(*matrices)
-            and _same(self.feature_scale, other.feature_scale)
-            and _same(self.location, other.location)
-            and _same(self.selected, other.selected)
-            and _same(self.positions, other.positions)
-            and _plain(self.parameters) == _plain(other.parameters)
+        return all(
+            _same(getattr(self, each.name), getattr(other, each.name)) for each in fields(self)
         )
 
     __hash__ = None  # type: ignore[assignment]  # arrays can change
 
 
-_PLAIN = (
-    *("mechanism", "unit", "guarantee", "noise_sd", "warnings", "column_names", "chromosomes"),
-    "making",
-)
+def _same(one: Any, other: Any) -> bool:
+    if is_sparse(one) and is_sparse(other):
+        places = ("indptr", "indices")  # in four bytes or eight
+        same = all(np.array_equal(getattr(one, x), getattr(other, x)) for x in places)
+        return same and one.shape == other.shape and _same(one.data, other.data)
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    if any(is_sparse(each) or isinstance(each, np.ndarray) for each in (one, other)):
+        return False
+    return bool(plain(one) == plain(other) if isinstance(one, Mapping) else one == other)
 
 
-def _same(one: npt.NDArray[Any] | None, other: npt.NDArray[Any] | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return one.dtype == other.dtype and np.array_equal(one, other)
-
-
-def _plain(value: object) -> object:
-    """Mappings as dicts and tuples as lists, as JSON keeps them."""
+def plain(value: Any) -> Any:
+    """Return records and mappings as dicts, and tuples as lists: as JSON keeps them."""
+    if is_dataclass(value):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [each if type(each) in (float, int, str) else plain(each) for each in value]
     return value

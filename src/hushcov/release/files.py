@@ -2,7 +2,7 @@
 
 A release is a folder: `integers.npy` (a matrix, or for a sparse release the values of the selected
 pairs and then the diagonal), `release.json` with everything else, which names the files of lists
-that are too long for it (`columns.py`), and with the size and SHA-256 checksum of every file, and
+that are too long for it, and with the size and SHA-256 checksum of every file, and
 `release.sha256` with the checksum of `release.json`. It is made under another name next to its
 place, forced to the disk, and moved there in one step.
 Checksums show damage, and are no proof of origin: whoever changes the files can write new ones.
@@ -25,7 +25,7 @@ import stat
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -73,38 +73,38 @@ Columns = dict[str, Array | list[str]]
 
 
 def detach(description: Mapping[str, Any]) -> tuple[dict[str, Any], Columns]:
-    """The description with a file's name for each list that is too long, and these lists."""
+    """Return the description with a file's name for each list that is too long, and these lists."""
     columns: Columns = {}
 
     def visit(value: Any, path: tuple[str, ...]) -> Any:
         if isinstance(value, Mapping):
             return {key: visit(each, (*path, str(key))) for key, each in value.items()}
+        column: Array | list[str] | None = None
         if isinstance(value, np.ndarray) and path[0] != _PARAMETERS:
             if value.size <= LONGEST:
                 return value.tolist()
-            return _moved(value, path, columns)
-        if isinstance(value, list | tuple) and len(value) > LONGEST:
+            column = value
+        elif isinstance(value, list | tuple) and len(value) > LONGEST:
             column = _as_column(value)
-            return value if column is None else _moved(column, path, columns)
-        return value
+        if column is None:
+            return value
+        name = file_name(column, path)
+        columns[name] = column
+        return {FILE: name}
+
+    def file_name(column: Array | list[str], path: tuple[str, ...]) -> str:
+        kind = "json" if isinstance(column, list) else "npy"
+        last = [each for each in path[-1:] if each.isidentifier() and each.isascii()]
+        stem = ".".join([_PARAMETERS, *last]) if path[0] == _PARAMETERS else path[-1]
+        while f"{stem}.{kind}" in columns:
+            stem += "_"
+        return f"{stem}.{kind}"
 
     return {key: visit(value, (key,)) for key, value in description.items()}, columns
 
 
-def _moved(column: Array | list[str], path: tuple[str, ...], columns: Columns) -> dict[str, str]:
-    kind = "json" if isinstance(column, list) else "npy"
-    last = [each for each in path[-1:] if each.isidentifier() and each.isascii()]
-    stem = ".".join([_PARAMETERS, *last]) if path[0] == _PARAMETERS else path[-1]
-    name = f"{stem}.{kind}"
-    while name in columns:
-        stem += "_"
-        name = f"{stem}.{kind}"
-    columns[name] = column
-    return {FILE: name}
-
-
 def _as_column(values: Sequence[Any]) -> Array | list[str] | None:
-    """One array, or texts; None for a list of anything else."""
+    """Return one array, or texts; None for a list of anything else."""
     kinds = set(map(type, values))
     if kinds == {str}:
         return list(values)
@@ -120,7 +120,7 @@ def _as_column(values: Sequence[Any]) -> Array | list[str] | None:
 
 
 def put_back(description: Mapping[str, Any], read: Callable[[str], Array | list[str]]) -> Any:
-    """The description with the lists in place of their files' names; parameters have plain ones."""
+    """Return the description with the lists in place of their files' names."""
 
     def visit(value: Any, *, plain: bool) -> Any:
         if not isinstance(value, dict):
@@ -133,16 +133,6 @@ def put_back(description: Mapping[str, Any], read: Callable[[str], Array | list[
     return {key: visit(each, plain=key == _PARAMETERS) for key, each in description.items()}
 
 
-def write_columns(folder: Path, columns: Columns) -> None:
-    """Write each list into its file."""
-    for name, column in columns.items():
-        with (folder / name).open("wb") as file:
-            if isinstance(column, list):
-                file.write(b"[\n" + b",\n".join(json.dumps(x).encode() for x in column) + b"\n]\n")
-            else:
-                write_npy(file, column)
-
-
 def write_npy(file: Any, array: Array) -> None:
     """Write numbers of 64 bits, the way in which they are read again."""
     kind = _FLOATS if array.dtype.kind == "f" else _INTEGERS
@@ -153,7 +143,7 @@ def write_npy(file: Any, array: Array) -> None:
 
 
 def read_column(name: str, content: bytearray) -> Array | list[str]:
-    """The list in the bytes of a file."""
+    """Return the list in the bytes of a file."""
     if name.endswith(".npy"):
         return read_npy(name, content, (_INTEGERS, _FLOATS))
     try:
@@ -166,7 +156,7 @@ def read_column(name: str, content: bytearray) -> Array | list[str]:
 
 
 def read_npy(name: str, content: bytearray, kinds: tuple[str, ...] = (_INTEGERS,)) -> Array:
-    """The array in the bytes of a .npy file."""
+    """Return the array in the bytes of a .npy file."""
     file = BytesIO(content)
     try:
         with warnings.catch_warnings():
@@ -253,7 +243,13 @@ def write_release(
         draft = sibling_name(place)
         try:  # from before it is made: an interrupt leaves nothing
             _make_like(draft, place)
-            write_columns(draft, columns)
+            for name, column in columns.items():
+                with (draft / name).open("wb") as file:
+                    if isinstance(column, list):
+                        lines = b",\n".join(json.dumps(each).encode() for each in column)
+                        file.write(b"[\n" + lines + b"\n]\n")
+                    else:
+                        write_npy(file, column)
             _fill(draft, release, description, attach, key)
             _move(draft, place, replaced=replaced)
             _discard(draft)  # what was replaced
@@ -307,28 +303,24 @@ def sign_release(folder: Folder, key: SigningKey) -> Path:
     return place
 
 
-def check_place(folder: Folder) -> None:
-    """Find out now, by moving an empty folder there, that a release can be written."""
+def check_place(folder: Folder, *, trial: bool = True) -> None:
+    """Refuse a folder that holds anything, or, found out by moving an empty one there, cannot be.
+
+    Without a `trial` nothing is written.
+    """
     path = as_path("folder", folder, _NAME_FOLDER)
     with os_errors(path, "written", ReleaseError):
         place = Path(os.path.realpath(path))
         _check_place(path, place, overwrite=False)
-        trial = sibling_name(place)
+        if not trial:
+            return
+        draft = sibling_name(place)
         try:
-            _make_like(trial, place)
+            _make_like(draft, place)
             if place.exists():
-                os.rename(trial, place)
-            _discard(trial)
-        except BaseException:
-            _discard(trial)
-            raise
-
-
-def check_free(folder: Folder) -> None:
-    """Refuse a folder that holds anything; nothing is written."""
-    path = as_path("folder", folder, _NAME_FOLDER)
-    with os_errors(path, "written", ReleaseError):
-        _check_place(path, Path(os.path.realpath(path)), overwrite=False)
+                os.rename(draft, place)
+        finally:
+            _discard(draft)
 
 
 def _checked_description(release: Release) -> tuple[dict[str, Any], Columns]:
@@ -364,7 +356,10 @@ def _check_place(path: Path, place: Path, *, overwrite: bool) -> bool:
     names = {each.name for each in place.iterdir()}
     if not names:
         return False
-    if DESCRIPTION not in names or names - _known_names(place):
+    known = set(RELEASE_FILES)
+    with suppress(OSError, TypeError):  # a damaged release may be replaced, too
+        known |= set(parse(_content(place, DESCRIPTION, _MOST_DESCRIPTION))["files"])
+    if DESCRIPTION not in names or names - known:
         raise ReleaseError(
             f"{path} must be a new or empty folder, and holds other files: a release is moved "
             "there as a whole. Choose another folder."
@@ -377,17 +372,8 @@ def _check_place(path: Path, place: Path, *, overwrite: bool) -> bool:
     return True
 
 
-def _known_names(place: Path) -> set[str]:
-    """Names that belong to the release at `place`, even if it is damaged."""
-    try:
-        listed = set(parse(_content(place, DESCRIPTION, _MOST_DESCRIPTION))["files"])
-    except (OSError, TypeError):
-        listed = set()
-    return listed | set(RELEASE_FILES)
-
-
 def sibling_name(place: Path) -> Path:
-    """A name beside `place` that nothing has, for a draft of it."""
+    """Return a name beside `place` that nothing has, for a draft of it."""
     return place.with_name(f".hushcov-{secrets.token_hex(8)}.partial")
 
 
@@ -444,7 +430,7 @@ def _fill(
 
 
 def _seal(description: bytes | bytearray) -> bytes:
-    """The line by which `sha256sum --check` checks `release.json`."""
+    """Return the line by which `sha256sum --check` checks `release.json`."""
     return f"{hashlib.sha256(description).hexdigest()}  {DESCRIPTION}\n".encode()
 
 

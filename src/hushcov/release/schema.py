@@ -1,4 +1,4 @@
-"""Contents of `release.json`, and the checks by which it is read back."""
+"""Write `release.json`, and check every field of it when it is read back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any, NoReturn
 
@@ -26,13 +25,13 @@ from hushcov.release.document import (
     Release,
     Structure,
     Tails,
+    plain,
 )
 
 FORMAT = 10
 #: The longest list that `release.json` holds by itself.
 LONGEST = 10_000
 BANDWIDTH, WINDOWS = "bandwidth", "windows"
-_LARGEST_PLACE = 2**31  # of a feature
 _MOST_RECORDS = 10**100  # as many as any mechanism takes
 _LARGEST_DOUBLE = float(np.finfo(np.float64).max)
 _LARGEST_PROCESSED = 1e300  # entry of which sums and eigenvalues are doubles
@@ -47,7 +46,7 @@ def wrong(field: str, constraint: str) -> NoReturn:
 
 
 def of_windows(counts: IntArray) -> IntArray:
-    """Rows and columns of the pairs of windows, row by row."""
+    """Return rows and columns of the pairs of windows, row by row."""
     d, total = len(counts), int(counts.sum())
     pairs = np.empty((2, total), dtype=np.int64)
     pairs[0] = np.repeat(np.arange(d), counts)
@@ -57,24 +56,22 @@ def of_windows(counts: IntArray) -> IntArray:
 
 
 def band_counts(n_features: int, bandwidth: int) -> IntArray:
-    """With how many of the next features each is paired in a band."""
+    """Return with how many of the next features each is paired in a band."""
     return np.minimum(bandwidth, np.arange(n_features - 1, -1, -1)).astype(np.int64)
 
 
 def _fits(counts: IntArray) -> bool:
     """Whether windows end with the last feature."""
-    room = np.arange(len(counts) - 1, -1, -1)
-    return bool(np.all((counts >= 0) & (counts <= room)))
+    return bool(np.all((counts >= 0) & (counts <= np.arange(len(counts) - 1, -1, -1))))
 
 
 def describe_pairs(selected: IntArray | None, n_features: int) -> Any:
-    """Pairs as the document has them: listed, or as a bandwidth or windows where they are many."""
+    """Return pairs as the document has them: listed, or where they are many as windows."""
     if selected is None or selected.size <= LONGEST:
         return selected
     counts = np.bincount(selected[0], minlength=n_features)
-    if len(counts) > n_features or not _fits(counts):
-        return selected
-    if not np.array_equal(selected, of_windows(counts)):
+    whole = len(counts) == n_features and _fits(counts)
+    if not whole or not np.array_equal(selected, of_windows(counts)):
         return selected
     widest = int(counts.max())
     band = np.array_equal(counts, band_counts(n_features, widest))
@@ -82,7 +79,7 @@ def describe_pairs(selected: IntArray | None, n_features: int) -> Any:
 
 
 def _read_windows(form: dict[str, Any], n_features: int, most: int) -> IntArray:
-    """The pairs of a bandwidth or of windows, at most so many."""
+    """Return the pairs of a bandwidth or of windows, at most so many."""
     width = form.get(BANDWIDTH)
     counts: Any = form.get(WINDOWS)
     if type(width) is int and 0 < width < n_features:
@@ -96,17 +93,15 @@ def _read_windows(form: dict[str, Any], n_features: int, most: int) -> IntArray:
 
 
 def read_selected(pairs: object, d: int, most: int) -> IntArray | None:
-    """Rows and columns of the pairs that a document selects, at most so many; None for all."""
+    """Return rows and columns of the selected pairs, at most so many; None for all."""
     if pairs is None:
         return None
     if isinstance(pairs, dict):
         return _read_windows(pairs, d, most)
-    if isinstance(pairs, list):
-        if len(pairs) != 2 or not all(type(p) is list for p in pairs):
-            wrong("selected", "null or two lists, rows and columns")
+    if isinstance(pairs, list) and len(pairs) == 2 and all(type(p) is list for p in pairs):
         if len(pairs[0]) != len(pairs[1]):
             wrong("selected", "two lists of one length")
-        if not all(type(i) is int and 0 <= i <= _LARGEST_PLACE for i in (*pairs[0], *pairs[1])):
+        if not all(type(i) is int and 0 <= i < d for i in (*pairs[0], *pairs[1])):
             wrong("selected", "made of features, counted from 0")
         pairs = np.array(pairs, dtype=np.int64).reshape(2, -1)
     if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.shape[:-1] != (2,):
@@ -123,7 +118,7 @@ def read_selected(pairs: object, d: int, most: int) -> IntArray | None:
 
 
 def stored_integers(release: Release) -> IntArray:
-    """The integers as they are stored: a matrix, or the selected pairs and then the diagonal."""
+    """Return the integers as they are stored: a matrix, or selected pairs and then the diagonal."""
     if not is_sparse(release.integers):
         return np.asarray(release.integers)
     assert release.selected is not None
@@ -135,7 +130,7 @@ def stored_integers(release: Release) -> IntArray:
 
 
 def is_stored(release: Release) -> bool:
-    """Whether the matrix is what reading makes of `stored_integers`; it is not made twice."""
+    """Return whether reading `stored_integers` makes this matrix; it is not made twice."""
     matrix, selected, d = release.integers, release.selected, release.n_features
     if matrix.ndim != 2 or matrix.shape != (d, d) or matrix.dtype != np.int64:
         return False
@@ -155,7 +150,7 @@ def is_stored(release: Release) -> bool:
 
 
 def read_matrix(integers: IntArray, selected: IntArray | None, d: int) -> Matrix:
-    """The matrix that was stored, in the kind that it had."""
+    """Return the matrix that was stored, in the kind that it had."""
     if integers.dtype != np.int64:
         raise DamagedReleaseError("integers.npy must hold 64-bit integers")
     if integers.ndim == 1:
@@ -279,7 +274,18 @@ def _bounds(name: str, listed: Any, d: int) -> tuple[tuple[float | None, float |
     return tuple((low, high) for low, high in listed)
 
 
-def _transforms(name: str, listed: Any, d: int) -> tuple[Any, ...]:
+def _for_each(read: Reader, what: str) -> Reader:
+    """Make a reader of a list with one of these or null for every feature, not all null."""
+
+    def found(name: str, listed: Any, d: int) -> tuple[Any, ...]:
+        if not isinstance(listed, list) or len(listed) != d or not any(listed):
+            wrong(name, f"null, or {what} or null for every feature")
+        return tuple(None if each is None else read(name, each, d) for each in listed)
+
+    return found
+
+
+def _transform(name: str, value: Any, d: int) -> Any:
     from hushcov.kernel.transforms import NAMES, RANK, Transform
 
     def numbers(name: str, value: Any, d: int) -> tuple[float, ...]:
@@ -288,24 +294,12 @@ def _transforms(name: str, listed: Any, d: int) -> tuple[Any, ...]:
 
     fields: dict[str, Reader] = dict.fromkeys(("edges", "shares"), numbers)
     fields |= {"number": _or_null(lambda name, value, d: numbers(name, [value], d)[0])}
-    read = _or_null(_object({"name": _one_of(*NAMES), **fields}, Transform))
-    if not isinstance(listed, list) or len(listed) != d or not any(listed):
-        wrong(name, "null, or a transform or null for every feature")
-    found = tuple(read(name, each, d) for each in listed)
-    for each in filter(None, found):
-        whole = each.name != RANK or len(each.shares) == len(each.edges) + 1
-        whole &= min(each.shares, default=0.0) >= 0 and sum(each.shares) <= 1 + 1e-3
-        if not whole or list(each.edges) != sorted(each.edges):
-            wrong(name, "of edges in their order, and for ranks of one more share")
+    found = _object({"name": _one_of(*NAMES), **fields}, Transform)(name, value, d)
+    whole = found.name != RANK or len(found.shares) == len(found.edges) + 1
+    whole &= min(found.shares, default=0.0) >= 0 and sum(found.shares) <= 1 + 1e-3
+    if not whole or list(found.edges) != sorted(found.edges):
+        wrong(name, "of edges in their order, and for ranks of one more share")
     return found
-
-
-def _kinds(name: str, listed: Any, d: int) -> tuple[Kind | None, ...]:
-    values = _rule("texts", _texts, tuple)
-    read = _or_null(_object({"name": _one_of(*COLUMN_KINDS), "values": values}, Kind))
-    if not isinstance(listed, list) or len(listed) != d or not any(listed):
-        wrong(name, "null, or a kind or null for every feature")
-    return tuple(read(name, each, d) for each in listed)
 
 
 def _tails(fourth: FloatArray, stretch: FloatArray | None, **others: float) -> Tails:
@@ -354,14 +348,9 @@ _TIME = _rule("a time in UTC, like 2026-01-31T12:00:00+00:00", _is_time)
 _ONE_EACH = _or_null(
     _rule("texts, as many as features", lambda value, d: _texts(value) and len(value) == d, tuple)
 )
-_PART = _object(
-    {
-        "name": _rule("names with numbers of events", _is_name),
-        "events": _rule(
-            "names with numbers of events", lambda value, d: type(value) is int and value > 0
-        ),
-    }
-)
+_EVENTS = _rule("names with numbers of events", lambda value, d: type(value) is int and value > 0)
+_PART = _object({"name": _rule("names with numbers of events", _is_name), "events": _EVENTS})
+_KIND = _object({"name": _one_of(*COLUMN_KINDS), "values": _rule("texts", _texts, tuple)}, Kind)
 _FILE = _object(
     {
         "bytes": _rule("sizes in bytes", lambda value, d: type(value) is int and value >= 0),
@@ -410,8 +399,8 @@ _MAKING: dict[str, Reader] = {
         )
     ),
     "bounds": _or_null(_bounds),
-    **dict.fromkeys(("transforms", "marginals"), _or_null(_transforms)),
-    "kinds": _or_null(_kinds),
+    **dict.fromkeys(("transforms", "marginals"), _or_null(_for_each(_transform, "a transform"))),
+    "kinds": _or_null(_for_each(_KIND, "a kind")),
     "parts": _parts,
     "made": _or_null(_TIME),
     "dataset": _or_null(_NAME),
@@ -442,48 +431,18 @@ _FIELDS: dict[str, Reader] = {
 
 def describe(release: Release) -> dict[str, Any]:
     """Return everything but the integers as data; the writer adds when, by what, files."""
-    noise_sd, names, chromosomes = release.noise_sd, release.column_names, release.chromosomes
-    return {
+    making = {name: plain(getattr(release.making, name)) for name in _MAKING}
+    # Events of the parts are those of the guarantee, in their order: only counted here.
+    making["parts"] = [{"name": x.name, "events": len(x.events)} for x in release.making.parts]
+    given = {
         "private": release.guarantee.private,
-        "mechanism": release.mechanism,
-        "unit": release.unit,
         "n_features": release.n_features,
         "guarantee": release.guarantee.to_dict(),
-        "parameters": dict(release.parameters),
-        "feature_scale": release.feature_scale,
-        "location": release.location,
-        "noise_sd": None if noise_sd is None else list(noise_sd),
         "selected": describe_pairs(release.selected, release.n_features),
-        "warnings": list(release.warnings),
-        "column_names": None if names is None else list(names),
-        "positions": release.positions,
-        "chromosomes": None if chromosomes is None else list(chromosomes),
-        "making": _describe_making(release.making),
+        "making": making,
     }
-
-
-def _describe_making(making: Making) -> dict[str, Any]:
-    """Events of the parts are those of the guarantee, in their order: only counted here."""
-    plain = {name: getattr(making, name) for name in _MAKING}
-    for name in ("complete", "counted"):
-        plain[name] = None if plain[name] is None else dict(plain[name])
-    for name in ("tails", "structure"):
-        plain[name] = None if plain[name] is None else asdict(plain[name])
-    if making.bounds is not None:
-        plain["bounds"] = [list(pair) for pair in making.bounds]
-    for name in ("transforms", "marginals"):
-        if plain[name] is not None:
-            made = [None if each is None else asdict(each) for each in plain[name]]
-            lists = ("edges", "shares")
-            plain[name] = [each and each | {n: list(each[n]) for n in lists} for each in made]
-    if making.kinds is not None:
-        named = [None if own is None else (own.name, list(own.values)) for own in making.kinds]
-        plain["kinds"] = [own and dict(zip(("name", "values"), own, strict=True)) for own in named]
-    parts = [{"name": part.name, "events": len(part.events)} for part in making.parts]
-    places = {name: list(plain[name]) for name in ("indicators", "unresolved")}
-    if making.means_sd is not None:
-        places["means_sd"] = list(making.means_sd)
-    return plain | {"parts": parts} | places
+    names = [name for name in _FIELDS if name in given or hasattr(release, name)]
+    return {name: given[name] if name in given else plain(getattr(release, name)) for name in names}
 
 
 def parse(content: bytes | bytearray, name: str = "release.json") -> dict[str, Any]:
@@ -538,7 +497,7 @@ def rebuild(description: Mapping[str, Any], integers: IntArray) -> Release:
 
 
 def same_document(description: Mapping[str, Any], release: Release) -> bool:
-    """Whether this describes a release whose matrix is stored as it is."""
+    """Return whether this describes a release whose matrix is stored as it is."""
     if description["n_features"] != release.n_features:
         return False
     selected = read_selected(description["selected"], release.n_features, release.integers.size)
@@ -546,7 +505,7 @@ def same_document(description: Mapping[str, Any], release: Release) -> bool:
 
 
 def document(description: Mapping[str, Any], matrix: Matrix, selected: IntArray | None) -> Release:
-    """The release of a matrix whose pairs were read; all other fields are checked."""
+    """Return the release of a matrix whose pairs were read; all other fields are checked."""
     d = matrix.shape[0]
     found = {name: _FIELDS[name](name, value, d) for name, value in description.items()}
     try:

@@ -18,7 +18,6 @@ from hushcov.postprocess import (
     Matrix,
     is_noise,
     is_sparse,
-    normal_interval,
     stored_above,
     symmetric_sparse,
     universal_threshold,
@@ -29,7 +28,7 @@ from hushcov.postprocess.strongest import Pairs, Scan, scan
 from hushcov.release.coverage import (
     Coverage,
     MeanTable,
-    PairEnds,
+    Places,
     constant_mask,
     coverage,
     mean_table,
@@ -56,8 +55,6 @@ UNRELIABLE, CONSTANT_COLUMN, NOT_KNOWN = "interval unreliable", "constant column
 COLUMN_NOT_FOUND = "column not found"
 #: How pairs came to count as found.
 KEPT, SELECTED, BEYOND, STRONGEST = "kept", "selected", "beyond", "strongest"
-
-Places = tuple[IntArray, IntArray]
 
 
 def released_places(release: Release) -> Places:
@@ -301,13 +298,8 @@ class View:
 
     @cached_property
     def coverage(self) -> Coverage:
-        """How sure released values are beyond their noise."""
+        """Errors of released values beyond their noise."""
         return coverage(self.release)
-
-    @cached_property
-    def holds(self) -> BoolArray:
-        """For every feature, whether intervals of its entries can be believed."""
-        return interval_holds(self.release, self.coverage)
 
     @cached_property
     def constant(self) -> BoolArray:
@@ -323,7 +315,7 @@ class View:
         rows, columns = places
         status = np.where(stands_out, NONZERO, MAY_BE_ZERO).astype(object)
         if self.has_intervals:
-            status[~(self.holds[rows] & self.holds[columns])] = UNRELIABLE
+            status[~(self.coverage.holds[rows] & self.coverage.holds[columns])] = UNRELIABLE
         elif self.rule == STRONGEST:
             status[:] = NOT_KNOWN
         status[self.constant[rows] | self.constant[columns]] = CONSTANT_COLUMN
@@ -346,16 +338,20 @@ class View:
 
     @property
     def n_found(self) -> int:
-        """How many pairs count as found."""
+        """Number of pairs that count as found."""
         return self._found[1]
+
+    def _no_finding(self, rows: IntArray, columns: IntArray) -> BoolArray:
+        """Return the pairs of constant columns, and of levels of one category."""
+        constant = self.constant[rows] | self.constant[columns]
+        return constant | self.release.exclude_each_other(rows, columns)
 
     @cached_property
     def _found(self) -> tuple[Pairs, int]:
         release, most = self.release, MOST_PAIRS
         if self.rule == STRONGEST:
-            found = scan(self.matrix, self.factors, most=most).pairs
-            found = found.at(~release.exclude_each_other(found.rows, found.columns))
-            found = found.at(~(self.constant[found.rows] | self.constant[found.columns]))
+            found = self.shown.pairs
+            found = found.at(~self._no_finding(found.rows, found.columns))
             most = max(1, _UNTHRESHOLDED * release.n_features)
             return found.strongest(most).strongest_first(), 0
         if release.selected is not None:
@@ -372,9 +368,7 @@ class View:
         )
         found = Pairs(rows, columns, np.asarray(values, dtype=np.float64))
         # Constants have no covariance, and a projection may move a pair to zero.
-        there = np.isfinite(found.values) & (found.values != 0)
-        there &= ~(self.constant[rows] | self.constant[columns])
-        there &= ~release.exclude_each_other(rows, columns)
+        there = np.isfinite(found.values) & (found.values != 0) & ~self._no_finding(rows, columns)
         total -= int(np.count_nonzero(~there))
         found = found.at(there).strongest(most)
         sizes = np.abs(found.values)  # what only noise puts beyond 1 comes last
@@ -441,9 +435,8 @@ class View:
         ends, of_correlations = np.full((2, 2, len(rows)), np.nan)
         if self.has_intervals:
             limit = release.making.threshold if self.thresholded else 0.0
-            variance = release.variances
-            pairs = PairEnds(release, places, released, variance, limit, self.coverage)
-            ends, of_correlations = pairs.covariances(level), pairs.correlations(level)
+            ends = self.coverage.covariance_ends(places, released, level, limit)
+            of_correlations = self.coverage.correlation_ends(places, released, level, limit)
             unresolved = np.isin(places, release.making.unresolved).any(axis=0)
             ends[:, unresolved] = np.array([[-np.inf], [np.inf]])
             of_correlations[:, still] = np.nan
@@ -517,19 +510,14 @@ class View:
         """Return the variances of all features."""
         from hushcov.postprocess.indicators import widest_variance
 
-        release, size = self.release, self.scale**2
+        release, size, own = self.release, self.scale**2, np.arange(self.release.n_features)
         ends = np.full((2, release.n_features), np.nan)
         if self.has_intervals:
-            own = np.arange(release.n_features)
-            variance = release.variances
-            deviation, kept = self.coverage.errors(release, (own, own), variance, variance)
-            ends = np.array(normal_interval(variance, deviation, level)) / kept
-            ends = self.coverage.widen(ends, (own, own)) * size
+            ends = self.coverage.covariance_ends((own, own), release.variances, level) * size
             ends[:, list(release.making.unresolved)] = np.array([[0.0], [np.inf]])
             shared = release.shared_places
             means = self.means(level)
             ends[:, shared] = widest_variance(means.lower[shared], means.upper[shared])
-        own = np.arange(release.n_features)
         noise = np.nan if release.noise_sd is None else noise_of(release, (own, own))
         variance = np.asarray(self.matrix.diagonal(), dtype=np.float64)
         lower, upper = np.maximum(ends, 0.0)
@@ -537,7 +525,6 @@ class View:
             low, high = np.array(release.making.bounds, dtype=np.float64).T  # None is NaN
             most = ((high - low) / 2) ** 2
             upper = np.where(variance <= most, np.minimum(upper, most), upper)
-        own = np.arange(release.n_features)
         there = lower > 0 if self.has_intervals else variance > 0
         return VarianceTable(variance, lower, upper, noise * size, self._status((own, own), there))
 
@@ -599,16 +586,6 @@ def rule_of(release: Release) -> tuple[str, float]:
     d = release.n_features
     pairs = (np.count_nonzero(release.integers) - np.count_nonzero(release.integers.diagonal())) / 2
     return (SELECTED if pairs < d * (d - 1) / 2 else STRONGEST), 0.0
-
-
-def interval_holds(release: Release, known: Coverage | None = None) -> BoolArray:
-    """Return for every feature whether intervals of its entries can be believed.
-
-    None can where there are no intervals.
-    """
-    if release.noise_sd is None or release.n_sampled is None:
-        return np.zeros(release.n_features, dtype=bool)
-    return (coverage(release) if known is None else known).holds
 
 
 def covariance_intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
