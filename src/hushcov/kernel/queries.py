@@ -25,7 +25,7 @@ from hushcov.kernel.noise.normal import LARGEST_SIGMA
 from hushcov.kernel.records.base import Records, default_block_rows
 from hushcov.kernel.records.compact import copy_bytes
 from hushcov.kernel.scores import TILT_UNIT, PairScores
-from hushcov.kernel.sums.bounded import bounded_sums_of, early_signs, fourth_sums_of, unit_means
+from hushcov.kernel.sums.bounded import MOST_PRODUCTS, bounded_sums_of, fourth_sums_of, unit_means
 from hushcov.kernel.sums.counts import (
     LARGEST_EXPONENT,
     N_OCTAVES,
@@ -44,7 +44,7 @@ from hushcov.kernel.sums.gram import (
     unit_bounded_gram,
     unit_norm_histogram,
 )
-from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap, finest_half_width
+from hushcov.kernel.sums.products import ProductMap, finest_half_width
 from hushcov.kernel.sums.rows import RowSums
 from hushcov.kernel.sums.signs import PACKED_PANEL_BYTES, TILE_BYTES, TILE_ROWS, signs_kept
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
