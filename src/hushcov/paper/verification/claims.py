@@ -775,7 +775,7 @@ class Verification:
 def verify_setting(
     setting: Setting, runs: int, progress: Progress = unwatched, *, seed: int = 0
 ) -> Verification:
-    """Check Theorem 1 and its lemmas on simulated runs; `progress` is called after each run and claim."""
+    """Check Theorem 1 and its lemmas on simulated runs; report each run and claim to `progress`."""
     simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
     sample = draw_ideal(setting, seed=seed)
     known = {"setting": setting, "runs": simulated, "sample": sample, "seed": seed}
