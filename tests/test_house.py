@@ -115,9 +115,9 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 66_740,
+    "lines of source": 66_634,
     "modules": 227,
-    "lines of the core": 46_898,
+    "lines of the core": 46_753,
     "modules of the core": 162,
     "private helpers used once": 530,
     "class names used twice": 0,
@@ -125,7 +125,7 @@ WEIGHT = {
     "options of fit": 36,
     "pages of documentation": 47,
     "words of documentation": 83_464,
-    "lines of tests": 58_014,
+    "lines of tests": 57_902,
 }
 
 
