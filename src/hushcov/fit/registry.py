@@ -21,7 +21,6 @@ from hushcov._plugins import installed_plugins, load_plugin, require_plugin
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.mechanism import REFERENCE_MODELS, Forecast
-from hushcov.fit.reference import reference
 from hushcov.inputs import ReleaseInputs
 
 if TYPE_CHECKING:
@@ -169,6 +168,8 @@ def lost_error(model: str, n_features: int, row_sparsity: int, missing: float) -
 
     Where all features move together, it is that of u u' - v v' for a unit vector u and its part v.
     """
+    from hushcov.fit.reference import reference  # not before errors are predicted
+
     if missing == 0:
         return 0.0
     kept = 1 - missing
