@@ -177,7 +177,7 @@ def _difference(
 
 
 def _levels(release: Release, name: Any) -> bool:
-    """Whether this is a category or a level of one, or a column of 0 and 1 by its public bounds."""
+    """Return whether this is a category, a level of one, or a 0/1 column by its public bounds."""
     if isinstance(name, str) and meant(name, release.categories):
         return True
     return release.is_indicator(positions(release, name)[0])

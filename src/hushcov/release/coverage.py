@@ -229,7 +229,7 @@ class Coverage:
         return np.asarray(ends * np.where(outwards, larger, math.exp(-self.cut)))
 
     def turned(self, places: Places) -> FloatArray:
-        """By which deviation values cut down may move correlations."""
+        """Return the deviation by which values cut down may move correlations."""
         bent = self._bent
         turned = _TURNED * np.maximum(bent[places[0]], bent[places[1]])
         turned = np.maximum(turned, _TURNED_BY_LONG * self.long)

@@ -438,7 +438,7 @@ class Release:
         return float(found) if 0 < found <= sys.float_info.max else None
 
     def covariance(self) -> Matrix:
-        """The released matrix in the unit of the data."""
+        """Return the released matrix in the unit of the data."""
         matrix = self.integers.astype(np.float64)
         matrix *= self.unit
         if self.feature_scale is not None:
@@ -493,7 +493,7 @@ class Release:
         return read_release(folder, verify=verify).release
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same, bit for bit; lists and tuples in parameters are alike."""
+        """Return whether both are equal, bit for bit; lists and tuples in parameters are alike."""
         if not isinstance(other, Release):
             return NotImplemented
         return all(

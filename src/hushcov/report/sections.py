@@ -315,7 +315,7 @@ class Along:
 
     @cached_property
     def reach(self) -> int:
-        """How many columns apart the released pairs are at most."""
+        """Largest distance of released pairs, in columns."""
         return max(1, self.subject.release.bandwidth or 1)
 
     @property

@@ -50,7 +50,7 @@ FAR = "some records lie far outside the others and were cut down"
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far an estimate can be relied on: a word, a sentence, and the error behind both.
+    """The verdict on an estimate: a word, a sentence, and the error behind both.
 
     `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, or if most features
     were not found, and "hopeless" beyond; "not known" where nothing tells noise. `not_found` and
@@ -315,24 +315,24 @@ class Description:
 
     @property
     def number(self) -> int:
-        """How many pairs count as found."""
+        """Number of pairs that count as found."""
         return self.view.n_found
 
     @cached_property
     def candidates(self) -> int:
-        """How many pairs could be found: those that were named beforehand, or all."""
+        """Number of pairs that could be found: those that were named beforehand, or all."""
         known, sizes = self.release.n_candidates, map(len, self.release.categories.values())
         every = math.comb(self.release.n_features, 2) - sum(math.comb(each, 2) for each in sizes)
         return every if known is None else known
 
     @cached_property
     def negative(self) -> int:
-        """How many variances noise made negative."""
+        """Number of variances that noise made negative."""
         return int(np.count_nonzero(self.view.matrix.diagonal() < 0))
 
     @cached_property
     def unsure(self) -> int:
-        """How many pairs found have an interval of the correlation that includes zero.
+        """Number of pairs found whose interval of the correlation includes zero.
 
         0 where there are too many to look at each.
         """
