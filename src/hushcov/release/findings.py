@@ -128,7 +128,9 @@ def error_estimate(release: Release) -> ErrorEstimate | None:
         known = KnownErrors(noise / norm, 0.0, 2 * float(np.sqrt(trace / (n * norm))))
         seen = coverage(release)
         tail = None if release.making.tails is None else seen.tail
-        found = estimate_error(matrix, float(own), n, known, tail=tail, long=seen.long, told=True)
+        found = estimate_error(
+            matrix, float(own), n, known, tail=tail, long=seen.long, known_zeros=True
+        )
     return ErrorEstimate(*found) if np.isfinite(found).all() else None
 
 
