@@ -307,7 +307,7 @@ def test_variances_and_deviations_have_intervals():
     release = six(column_names=tuple("abcdef"), location=np.array([2.5, 0, 0, 7, 0, -4000]))
     rows = spreads(subject_of(release))
     assert [row.name for row in rows] == list("abcdef")
-    table = view.view(release).variances()
+    table = view.view(release).features()
     ends = [float(end) for end in rows[0].deviation_ends.split(" to ")]
     assert ends == pytest.approx([table.lower[0] ** 0.5, table.upper[0] ** 0.5], rel=0.01)
     assert ends[0] < 1 < ends[1]

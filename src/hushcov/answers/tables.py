@@ -94,22 +94,11 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
 
 def variances_table(release: Release, level: float) -> Table:
     """Return one row for each feature: mean, variance and standard deviation, with intervals."""
-    seen = view(release)
-    found, means = seen.variances(level), seen.means(level)
-    columns = (means.mean, means.lower, means.upper, means.standard_error)
-    known = {} if release.location is None else dict(zip(MEAN_COLUMNS, columns, strict=True))
-    deviations = dict(
-        zip(("standard_deviation", "sd_lower", "sd_upper"), found.deviations, strict=True)
-    )
-    return {
-        "feature": feature_names(release),
-        **known,
-        "variance": found.variance,
-        "lower": found.lower,
-        "upper": found.upper,
-        **deviations,
-        "noise_sd": found.noise_sd,
-        "status": found.status,
+    found = view(release).features(level)
+    table = {each.name: getattr(found, each.name) for each in fields(found)}
+    unknown = MEAN_COLUMNS if release.location is None else ()
+    return {"feature": feature_names(release)} | {
+        name: column for name, column in table.items() if name not in unknown
     }
 
 

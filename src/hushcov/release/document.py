@@ -323,6 +323,11 @@ class Release:
         return int(self.integers.shape[0])
 
     @property
+    def labels(self) -> Sequence[str]:
+        """Names of the features; their numbers, counted from 0, where they have none."""
+        return self.column_names or tuple(map(str, range(self.n_features)))
+
+    @property
     def variances(self) -> FloatArray:
         """Released variances, in units of the squared scales."""
         with np.errstate(over="ignore"):  # a release on disk may hold any finite numbers

@@ -75,10 +75,8 @@ class Verdict:
 
 def verdict(release: Release) -> Verdict:
     """Return the verdict on a release from its error estimate."""
-    names = release.column_names or tuple(map(str, range(release.n_features)))
-    missing, still = (
-        tuple(names[i] for i in each) for each in (not_found(release), constant_features(release))
-    )
+    names, features = release.labels, (not_found(release), constant_features(release))
+    missing, still = (tuple(names[i] for i in each) for each in features)
     word, sentence, found = _judged(release, len(missing), len(still))
     for listed, what in ((missing, "could not be found"), (still, "came out constant")):
         if listed:
@@ -281,7 +279,7 @@ def _some(release: Release, features: Sequence[int]) -> str:
 
 
 def _listed(release: Release, features: Sequence[int]) -> str:
-    names = release.column_names or range(release.n_features)
+    names = release.labels
     return some_of([names[i] for i in features], MOST_NAMED)
 
 
@@ -370,11 +368,10 @@ class Description:
         release = self.release
         if release.making.structure is None:
             return []
-        names = release.column_names or tuple(map(str, range(release.n_features)))
         lines = [(STRUCTURE, self.kind())]
         for place, each in enumerate(released_factors(release), start=1):
             share = f"{percent(each.share)} of the variance"
-            words = f"{share}; most correlated with it: {follower_words(names, each)}"
+            words = f"{share}; most correlated with it: {follower_words(release.labels, each)}"
             lines.append((f"factor {place}", words))
         return [*lines, (ERROR, error_words(release))]
 
