@@ -355,8 +355,8 @@ class Release:
         return None
 
     @property
-    def told_pairs(self) -> bool:
-        """Whether it was said beforehand which pairs may covary: all others count as zero."""
+    def has_candidates(self) -> bool:
+        """Whether it is public which pairs may covary: all others count as zero."""
         return self.n_candidates is not None
 
     @property

@@ -200,8 +200,9 @@ class PairTable:
             ends = zip(plain(low), plain(high), strict=True)
             return [None if a is None or b is None else (a, b) for a, b in ends]
 
-        room = 1e-9 * np.abs(self.covariance)  # rounding
-        out = (self.covariance < self.lower - room) | (self.covariance > self.upper + room)
+        rounding = 1e-9 * np.abs(self.covariance)
+        out = self.covariance < self.lower - rounding
+        out |= self.covariance > self.upper + rounding
         columns = (
             zip(self.rows.tolist(), self.columns.tolist(), strict=True),
             self.covariance.tolist(),

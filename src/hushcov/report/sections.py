@@ -20,7 +20,7 @@ from hushcov.exceptions import printable
 from hushcov.fit.outlook import HERE, MULTIPLES, outlook
 from hushcov.postprocess import is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
-from hushcov.release.findings import error_reach, released_factors, spectrum
+from hushcov.release.findings import error_bound, released_factors, spectrum
 from hushcov.release.view import NOISE, UNRELIABLE, View
 from hushcov.report.heat import BINS, condense_band, strongest_map
 from hushcov.report.pages import Subject, check_pages, page, short, subject_of
@@ -197,7 +197,7 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
     found = spectrum(view)
     if found is None:
         return None
-    reach, every = error_reach(view), found.values
+    reach, every = error_bound(view), found.values
     values = np.concatenate([every, found.low])
     low, high = min(0.0, float(every.min())), max(1.2, float(every.max()))
     chart = chart_svg(

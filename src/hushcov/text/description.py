@@ -107,7 +107,7 @@ def _judged(
     about = f"off by about {_size(found)}"
     if release.making.structure is None and release.making.tails is None:
         about += ", by noise and sampling alone, as nothing is known of values far away"
-    about += ", if all pairs but the candidates are zero" * release.told_pairs
+    about += ", if all pairs but the candidates are zero" * release.has_candidates
     if found.most > MOST_ROUGH or none_varies:
         words = "even strong relations may be wrong"
         if as_zeros(found) or none_varies:
@@ -129,7 +129,7 @@ def error_words(release: Release) -> str:
     found, structure = error_estimate(release), release.making.structure
     if found is None or structure is None:
         return ""
-    among = " among the candidate pairs" * release.told_pairs
+    among = " among the candidate pairs" * release.has_candidates
     counts = f"noise, what was cut off large values, and what may have been missed{among}"
     sentences = [f"{_size(found)}: {counts}; zeros for all entries would have 1"]
     if as_zeros(found):
@@ -361,7 +361,7 @@ class Description:
         return [found, ("variances", f"{self.negative:,} of {of} came out negative: noise")]
 
     def _of_pairs(self) -> str:
-        return counted(self.candidates, "candidate pair" if self.release.told_pairs else "pair")
+        return counted(self.candidates, "candidate pair" if self.release.has_candidates else "pair")
 
     def structure(self) -> list[tuple[str, str]]:
         """Describe structure, factors and error; nothing where no structure was looked for."""

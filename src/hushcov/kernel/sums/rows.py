@@ -27,7 +27,7 @@ ROOT_HALF = math.sqrt(0.5)  # between the two halves of an octave
 # Squares that are added up before their sum is added: few roundings after each other.
 _SQUARES_TOGETHER = 2**12
 
-#: Centre and reach of every feature, as `RowSums.taken_off` returns them.
+#: Centre and reach of every feature, as `RowSums.bound_losses` returns them.
 Reaches = tuple[FloatArray, FloatArray]
 #: Factors from coordinates to integers, and the largest integer: `FeatureGrid.numbers`.
 Multipliers = tuple[FloatArray, float]
@@ -152,7 +152,7 @@ class RowSums:
         """Return these sums for centred rows."""
         return replace(self, about=about)
 
-    def taken_off(self, n_features: int) -> Reaches:
+    def bound_losses(self, n_features: int) -> Reaches:
         """Return centre and reach of every feature, as `centre_row` takes them."""
         about = self.about or About.zero(n_features)
         if about.unit is None:
@@ -186,7 +186,7 @@ class RowSums:
 
     def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
         """Add rows to a total, in one thread; return False if a number is not finite."""
-        about = (self.taken_off(rows.shape[1]),) if self.centring else ()
+        about = (self.bound_losses(rows.shape[1]),) if self.centring else ()
         return bool(self.kernel(rows, *starts, *about, *self.arguments, total))
 
     def total(self, sums: Any) -> IntArray:

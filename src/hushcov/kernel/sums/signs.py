@@ -481,7 +481,7 @@ class _Tiles(RowSums):
         return SignTile.empty(*self.tile_shape), np.zeros(self.shape, dtype=np.int64)
 
     def add(self, block: Any, sums: tuple[SignTile, IntArray]) -> bool:
-        limits, (tile, total) = _limits(*self.taken_off(block.shape[1])), sums
+        limits, (tile, total) = _limits(*self.bound_losses(block.shape[1])), sums
         while len(block):
             fitting = min(len(block), tile.room)
             if not tile.pack(block[:fitting], limits):
