@@ -20,6 +20,7 @@ from pyarrow import ipc, parquet
 import hushcov
 from fuzz.cases import Finding, messages
 from hushcov import GaussianCovariance, exceptions
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import (
     CapacityError,
     DataError,
@@ -29,7 +30,6 @@ from hushcov.exceptions import (
     StatisticsError,
     raise_alone,
 )
-from hushcov.kernel.records.base import DeviceRecords
 from hushcov.kernel.sums.statistics import Statistics
 from hushcov.ledger import Ledger
 from hushcov.tables.cluster import DaskRecords

@@ -24,10 +24,11 @@ import numpy as np
 import torch
 
 from hushcov import PrivateSparseCovariance
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import SeededNoiseWarning
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.queries import PairSigns
-from hushcov.kernel.records.base import CentredRecords, CompleteRecords, DeviceRecords, Records
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords, Records
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of
 from hushcov.kernel.sums.counts import cell_counts, log2_histogram, norm_counts_of, signed_octaves

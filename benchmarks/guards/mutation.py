@@ -55,7 +55,7 @@ BEARING = {
     *("gaussian", "select", "laplace", "rounded_normal", "gumbel_top", "discrete_laplace"),
 }
 MARGINS = {"INSIDE", "UP", "ROUNDING", "CLOCK_ROUNDING"}
-KERNELS = {"compiled", "exact_reduction"}
+KERNELS = {"compiled"}
 #: Constants and functions that decide how fast or how tight it is: whatever they say, what is
 #: summed is the same, what is drawn has the same law, and what is claimed holds.
 SPEED = {
@@ -119,12 +119,9 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
         ("count = _AHEAD_BYTES // (@8 *", ""), ("count = @_AHEAD_BYTES", ""),
         ("count = _AHEAD_BYTES @// (8 *", ""), ("blocks, min(max(@1, count)", "2"),
     )),
-    ("tables/files.py", "parts = self._parts(@2)", "1", "how many rows are held at a time"),
     ("tables/files.py", "return parts if position @>=", ">", "in groups or in batches"),
     ("tables/files.py", "* len(parts) > @0 else None", "1", "in groups or in batches"),
     ("kernel/sums/products.py", "while stop @< len(rows) and", ">=", "slid along or added up"),
-    *(("kernel/sums/signs.py", "if bit % @4 == 0", new, "one at a time, or four of a word")
-      for new in ("3", "5")),
     *(("kernel/sums/signs.py", text, "", "how many features a panel has") for text in (
         "max(1, gram.PANEL_BYTES @// (8 *", "max(1, @gram.PANEL_BYTES", "// (8 @* (d - start)",
         "// (8 * (d @- start)",
@@ -144,8 +141,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/noise/gumbel.py", "most = score if score > most", ">=", "equal scores"),
     ("tables/files.py", "or tuple(spans[:1])", "2", "files without rows"),
     ("kernel/sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
-    ("kernel/sums/rows.py", "whole = len(lanes) // _TOGETHER", "/", "the loop below does the rest"),
-    ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "1.8", "wider: more is exact"),
+    ("kernel/noise/normal.py", "COIN_MARGIN + widening * 2.0**-BITS", "1.8", "wider: more is exact"),
     ("kernel/noise/entropy.py", "x = np.zeros((16, _LANES)", "17", "a row that nobody reads"),
     ("tables/cluster.py", "rows = min(_ROWS_OF_PIECE", "", "how many rows a piece has"),
     ("kernel/sums/statistics.py", "gram.setflags(write=False)", "True", "it only warns who writes"),
@@ -153,7 +149,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/records/units.py", "if most_rows > 1:", ">=", "one row of a unit, either way"),
     ("tables/cluster.py", "fewest = max(_FEWEST_ROWS", "", "how many rows a piece has"),
     ("kernel/accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
-    ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
+    ("kernel/noise/normal.py", "COIN_MARGIN + widening * 2.0**-BITS", "(BITS)", "wider: more is exact"),
     ("kernel/sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
     ("calibration.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
     *(("kernel/accounting/composition.py", text, "", "both formulas hold there") for text in (
@@ -175,22 +171,12 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
       for new in ("9e-13", "1.1000000000000002e-12")),
     ("kernel/sums/signs.py", "while start < d - 1:", "<=", "a panel without pairs more"),
     ("kernel/sums/signs.py", "np.concatenate(found) if len(found) != @1", "0", "joined, or as it is"),
-    ("kernel/sums/signs.py", "size = @(stop - start) * (2 * d", "", "the product is even"),
-    ("kernel/sums/products.py", "16 * records.n_records <= _KEPT_BYTES", "", "kept or not: the same sums"),
     *(("kernel/sums/signs.py", "max(1, gram.PANEL_BYTES // (@8 *", new, "how many features a panel has")
       for new in ("7", "9")),
     ("kernel/sums/signs.py", "max(@1, gram.PANEL_BYTES // (8 *", "2", "how many features a panel has"),
     ("kernel/sums/signs.py", "most = TILE_BYTES * 8 //", "", "how many records wait"),
-    ("kernel/sums/rows.py", "rows.dtype.bitwidth // 8", "7", "16 // 7 is 2, too"),
-    ("kernel/sums/products.py", "added = 0", "1", "added up a record earlier"),
-    ("kernel/sums/products.py", "EXACT_ROWS = 4096", "", "exact for thousands of times as many"),
-    *(("kernel/sums/products.py", text, new, "the same sums, added up then") for text, new in (
-        ("if added @+ together > EXACT_ROWS", "-"), ("if added + together @> EXACT_ROWS", ">="),
-        ("if added + together @> EXACT_ROWS", "<="),
-    )),
     ("kernel/sums/counts.py", "RowSums(count_rows, (), (1,)", "2", "a number that nobody reads"),
     ("fit/preparation.py", "size_range=1, size_cap=@1", "", "a number that nobody reads"),
-    ("kernel/records/compact.py", "_TOGETHER if row_sums.long_blocks else 1", "", "rows at a time"),
     ("kernel/sums/statistics.py", "or d < 1 or size - start", "0", "refused below, in other words"),
     *(("tables/files.py", text, "", "how many rows are held at a time") for text in (
         "parts = self._parts(8)", "room = reader_bytes(d)", "room += (self.memory or 0)",
@@ -226,7 +212,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", new, "the error is below 1e-15")
       for new in ("2", "9")),
     ("kernel/noise/normal.py", "first, last = low + unit // 2", "-(-(unit) // (2))", "units are even"),
-    *(("kernel/noise/normal.py", "for reached in range(len(_LEVELS) - 1)", new, "the exact path meets it")
+    *(("kernel/noise/normal.py", "for reached in range(len(LEVELS) - 1)", new, "the exact path meets it")
       for new in ("0", "2")),
     ("kernel/noise/normal.py", "unclear_place = beyond < widening", "<=", "wider: more is exact"),
     ("kernel/noise/normal.py", "place = _REJECTED if excess > 0.0", ">=", "a tie is decided exactly"),
@@ -240,44 +226,14 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
                        ("4", "what is left out is below the slack up to 800 bits"))),
     ("kernel/noise/normal.py", "_ROOM = room_for(3 * _STREAM)", "4", "more room"),
     ("kernel/noise/normal.py", "if size >= _KEYED and has_keys", ">", "both have the law"),
-    ("kernel/sums/counts.py", "if some_nothing else 0", "", "0 is nothing already"),
-    ("kernel/sums/counts.py", "if nothing > 0 else 0", ">=", "0 is nothing already"),
-    ("kernel/sums/counts.py", "if nothing > 0 else @0", "1", "0 is nothing already"),
-    ("kernel/sums/counts.py", "if nothing > 0 else @0", "(-1)", "0 is nothing already"),
-    ("kernel/sums/counts.py", "if nothing > @0 else 0", "(-1)", "0 is nothing already"),
-    ("kernel/sums/counts.py", "if own[a, 0] != MISSING else 0", "(-1)", "a loop over nothing"),
-    ("kernel/sums/counts.py", "_ROWS_TOGETHER = 4", "", "how many rows go together"),
-    ("kernel/sums/counts.py", "_BINS_TOGETHER = 2**12", "", "how many values go together"),
-    *(("kernel/sums/bounded.py", text, new, "the same sums, added up then") for text, new in (
-        ("a @% EXACT_ROWS == EXACT_ROWS - 1", "*"), ("a % EXACT_ROWS @== EXACT_ROWS - 1", "!="),
-        ("EXACT_ROWS @- 1 or a ==", "+"), ("EXACT_ROWS - @1 or a ==", "0"),
-        ("EXACT_ROWS - @1 or a ==", "2"),
-    )),
-    ("kernel/sums/gram.py", "longest = 1", "", "room for rows"),
     ("kernel/noise/normal.py", "unclear = np.empty((room, 4)", "5", "more room"),
     ("kernel/sums/int16.py", "_PAIRS = STRIP // 2", "-(-(STRIP) // (2))", "a strip has whole pairs"),
     ("kernel/sums/int16.py", "if end > 0:", ">=", "a chunk without pairs adds zeros"),
     ("kernel/sums/int16.py", "if end > 0:", "(-1)", "a chunk without pairs adds zeros"),
-    ("kernel/sums/products.py", "added += len(part)", "-=", "exact for thousands of times as many"),
-    *(("kernel/sums/products.py", "narrow = grid[1] * grid[1] * together", new, "in eight bytes: the same")
-      for new in ("1.8", "30")),
     ("kernel/sums/products.py", "if stop - e >= _WINDOW:", "", "slid along or added up: the same sums"),
     ("kernel/sums/products.py", "stop += 1", "-=", "slid along or added up: the same sums"),
-    ("kernel/sums/products.py", "found = np.empty((records.n_rows, 2))", "3", "a column nobody reads"),
     ("kernel/sums/products.py", "_WINDOW = 9", "", "slid along or added up: the same sums"),
     ("kernel/sums/products.py", "_NEAR = 8", "", "there is room for 22 squares whose products are exact"),
-    *(("kernel/sums/rows.py", text, new, "fewer records side by side") for text, new in (
-        ("128, 16, 2**@18", "17"), ("128, 16, @2**18", "1"), ("128, 16, 2@**18", "*"),
-    )),
-    *(("kernel/sums/rows.py", "_TOGETHER, _PIECE = 8, 512", new, "features that are turned together")
-      for new in ("511", "513")),
-    ("kernel/sums/rows.py", "_TURNED = 256", "", "rows that are turned together"),
-    ("kernel/sums/rows.py", "_SQUARES_TOGETHER = 2**12", "11", "as few roundings after each other"),
-    *(("kernel/sums/signs.py", text, new, "one at a time, or four of a word") for text, new in (
-        ("if bit % 4 == @0 and", "(-1)"), ("and a + @4 <= n_rows", "5"), ("if bit @% 4 ==", "*"),
-        ("and a + 4 @<= n_rows", "<"),
-    )),
-    ("kernel/sums/signs.py", "p, q = positive[at : at + right", "", "kernels do not look at ends"),
     *(("kernel/sums/signs.py", "return max(1, n_rows // CELL_ROWS)", new, "how many records wait")
       for new in ("2", "-(-(n_rows) // (CELL_ROWS))")),
     ("kernel/records/base.py", "complete = zeros_stay or not (", "and", "centred before or while summed"),
@@ -310,19 +266,13 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/accounting/composition.py", "_HALVINGS = 50", "", "tightness: what is returned was accepted"),
     ("tables/files.py", "types.is_integer(column.type) or", "and", "Arrow makes the same numbers"),
     ("tables/files.py", "part._ahead = False", "True", "read ahead or not: the same rows"),
-    ("tables/files.py", "yield batch.column(0)", "(-1)", "the only column"),
     ("tables/files.py", "if part.stop > start", ">=", "a part without rows more"),
     ("tables/files.py", "if first < last:", "<=", "a batch without rows more"),
-    ("tables/files.py", "and self._parts(2) is not None", "3", "columns or rows: the same counts"),
     *(("kernel/records/compact.py", text, new, why) for text, new, why in (
         ("self.copy.most_bytes > 0", "1", "a copy has two bytes at least"),
         ("max(1, step)", "0", "blocks have rows"),
         ("max(1, step)", "2", "a step of one row is of a block of one row"),
         ("rows[integers[:, 0] == MISSING]", "(-1)", "all integers of such a row are MISSING"),
-        ("other.copy = _Copy(0, None)", "1", "a byte holds no row"),
-        ("odd += column[a] - column[a]", "-=", "it is compared with 0 alone"),
-        ("odd += column[a] - column[a]", "+", "values are looked at once more"),
-        ("odd = 0", "1", "values are looked at once more"),
     )),
     ("kernel/sums/statistics.py", "gram.setflags(write=False)", "pass", "copied and read-only then"),
     ("kernel/sums/statistics.py", "if file.read(_CHECKSUM_BYTES + 1)", "0", "its size was compared"),
@@ -330,18 +280,8 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/sums/statistics.py", "json.dumps(about, allow_nan=False)", "True", "all are finite"),
     *(("engines/device.py", text, new, why) for text, new, why in (
         ("_PRODUCT_BYTES = 2**30", "", "how many rows are held at a time"),
-        ("return max(1, _PRODUCT_BYTES // (64", "", "how many rows are held at a time"),
-        ("step = max(1, min(EXACT_ROWS", "", "sums of a block are exact in doubles"),
         ("pin_memory=True", "False", "copied by way of other memory"),
-        ("(block[:, 0] == MISSING)", "(-1)", "all integers of such a row are MISSING"),
-        ("if bound < math.inf", "<=", "no row is longer"),
         ("left = padded[:, : min(_tiled(n_rows)", "max", "rows that are cut off"),
-        ("N_OCTAVES * (y > 0)", ">=", "a zero is near"),
-        ("octaves.clamp_(@1, N_OCTAVES)", "0", "what is smaller is near"),
-        ("(cells >= 0) & (cells < n_cells)", "<=", "the next cell is cut off"),
-        ("_counts(bins, n_cells + 1)", "2", "a cell more that is cut off"),
-        ("torch.where(factor < 1.0", "<=", "all of it, or a share of 1"),
-        ("torch.where(factor < 1.0", "1.1", "all of it, or a share of 1"),
     )),
     *(("kernel/noise/gumbel.py", "if sum(map(len, pool)) >= 2 * count", new, "sorted out now or later")
       for new in ("1", "3", ">")),
@@ -351,18 +291,10 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/noise/gumbel.py", "if number + len(found) > len(places)", ">=", "it grows earlier"),
     ("kernel/noise/gumbel.py", "longer = np.empty((2, 2 * (number", "3", "more room"),
     ("kernel/accounting/composition.py", "or parts.total_variation == 0", "(-1)", "found once more"),
-    *(("kernel/sums/gram.py", "longest = max(longest, starts[u + 1]", new, "room for rows")
-      for new in ("+", "-")),
-    ("kernel/sums/gram.py", "if square <= largest:", "<", "nothing is done to it"),
     ("kernel/sums/int16.py", "strip, pair = a // STRIP", "-(-(a % STRIP) // (2))", "rows are even"),
     ("kernel/sums/int16.py", "if a + 1 < len(integers) else (nothing, 0)", "(-1)", "the only row"),
     *(("kernel/sums/int16.py", "rows, n_vectors = (8, 2) if lanes == 16", new, "the shape of a tile")
       for new in ("!=", "1")),
-    ("kernel/sums/products.py", "useful = any(layer.keeps_copy", "all", "kept or not: the same sums"),
-    ("kernel/sums/products.py", "short = kept.found[:, 0] <=", "<", "as long as its bound: a factor of 1"),
-    *(("kernel/sums/products.py", "together, added = lanes.shape[1], 0", new, "added up a record later")
-      for new in ("1", "(-1)")),
-    ("kernel/sums/rows.py", "seen = np.uint64(0)", "1", "places of the exponent are looked at alone"),
     ("kernel/sums/signs.py", "if i + 1 < end:", "<=", "it is added where nobody reads"),
 )  # fmt: skip
 
@@ -398,12 +330,14 @@ def functions_of(tree: ast.Module) -> dict[str, Function]:
     return found
 
 
-def lines_of(source: str, constants: bool = True, helpers: bool = True) -> set[int]:
+def lines_of(
+    source: str, constants: bool = True, helpers: bool = True, sums: bool = False
+) -> set[int]:
     """Return the lines of a module that privacy rests on.
 
     - functions and classes with a section `Privacy`, functions with a line of its own for the mark
-      `# proof: step N`, compiled kernels, and private functions that all these call; without
-      `helpers` not these, nor what follows the last draw;
+      `# proof: step N`, compiled kernels, with `sums` all functions, and private functions that all
+      these call; without `helpers` not these, nor what follows the last draw;
     - statements with such a mark, that bound, charge or draw (`BEARING`), or that have a margin for
       roundings (`MARGINS`);
     - constants of the module that kernels name, or with `constants` all these functions, but for
@@ -415,7 +349,7 @@ def lines_of(source: str, constants: bool = True, helpers: bool = True) -> set[i
     functions = functions_of(tree)
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     whole = {node.name for node in classes if _has_section(node)}
-    kernels = {name for name, node in functions.items() if _decorators(node) & KERNELS}
+    kernels = {name for name, node in functions.items() if sums or _decorators(node) & KERNELS}
     chosen = kernels | {
         name
         for name, node in functions.items()
@@ -661,7 +595,7 @@ def faults_of(path: str, source: bytes | None = None) -> list[Fault]:
     """Return the faults of a module that compile."""
     source = (SOURCE / path).read_bytes() if source is None else source
     constants, helpers = path.startswith(CONSTANTS), not path.startswith(RELEASING)
-    lines = lines_of(source.decode(), constants, helpers)
+    lines = lines_of(source.decode(), constants, helpers, path.startswith("kernel/sums/"))
     if path in WHOLE:
         lines = set(range(1, 1 + source.count(b"\n")))
     finder = _Faults(path, source, lines)

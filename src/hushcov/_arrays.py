@@ -1,8 +1,9 @@
-"""Types of arrays, the largest integers that sums in them hold exactly, and zeros of functions."""
+"""Types of arrays, the largest integers in them, and what arrays and tensors have in common."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,23 @@ LARGEST_EXACT_FLOAT = 2**53
 LARGEST_EXACT_FLOAT32 = 2**24
 #: Sums of records stay within this, so that int64 has room for the noise that is added to them.
 LARGEST_SUM = 2**62
+
+
+def is_tensor(block: object) -> bool:
+    """Return whether this is a PyTorch tensor; it is none where PyTorch was never imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(block, torch.Tensor)
+
+
+def namespace(block: object) -> Any:
+    """Return the module to call on a block: `torch` for tensors, else `numpy`."""
+    return sys.modules["torch"] if is_tensor(block) else np
+
+
+def like(values: Any, block: Any) -> Any:
+    """Return NumPy values as a tensor on the block's device, or as they are for a NumPy block."""
+    return namespace(block).tensor(values, device=block.device) if is_tensor(block) else values
+
 
 _STEPS = 100
 _NEAR_ROOT = 2e-12  # absolute, of a root

@@ -10,8 +10,8 @@ from hushcov._words import count, counted, exact, noise_level, number
 from hushcov.cli.output import _RowsPerSecond, busy, steps, watched
 from hushcov.cli.plan import expected_facts
 from hushcov.fit import COMPARED_MODELS, Forecast
-from hushcov.kernel.records.base import WatchedRecords
 from hushcov.release.view import ShownPair
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.text.description import pair_remarks
 from hushcov.text.rows import pair_table

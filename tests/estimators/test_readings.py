@@ -7,7 +7,7 @@ from sklearn.base import clone
 from hushcov import CoinPressCovariance, GaussianCovariance, ScreenedCovariance
 from hushcov.exceptions import SeededNoiseWarning
 from hushcov.kernel.records import compact
-from hushcov.kernel.records.base import WatchedRecords
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6, "random_state": 0}

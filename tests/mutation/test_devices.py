@@ -9,11 +9,21 @@ import torch
 
 from hushcov.engines import device
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.records.compact import ToIntegers
-from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of
-from hushcov.kernel.sums.counts import cell_counts, edge_counts, log2_histogram, signed_octaves
-from hushcov.kernel.sums.products import N_NORM_BINS
-from hushcov.kernel.sums.rows import MISSING, ROOT_HALF, About
+from hushcov.kernel.records.compact import to_integers
+from hushcov.kernel.scores import PairScores
+from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of, sum_rows
+from hushcov.kernel.sums.counts import (
+    cell_counts,
+    count_cells,
+    edge_counts,
+    log2_histogram,
+    norm_counts_of,
+    signed_octaves,
+    sum_signs,
+)
+from hushcov.kernel.sums.gram import add_gram
+from hushcov.kernel.sums.rows import MISSING, Centring, RowSums, joined
+from hushcov.kernel.sums.signs import candidate_sign_sums, sign_gram_and_sums
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 
 X = np.random.default_rng(3).standard_normal((46, 3)).round(6)
@@ -50,33 +60,34 @@ def test_counts_between_edges_of_cells_and_of_norms():
     edges = np.array([[-1.0, 0.0, 0.0, 2.0], [-8.0, -0.5, 0.25, 1e300]])
     both(HOSTILE, lambda r: edge_counts(r, np.array([0, 1]), edges))
     both(HOSTILE, lambda r: edge_counts(r, np.array([1]), edges[1:]))
-    grid = torch.ones(2, dtype=torch.float64), 8.0
-    block = torch.tensor([[0.0, 1.0], [1.0, 1.0], [9.0, -9.0], [0.4, 0.0]], dtype=torch.float64)
-    for n_signs in (0, 2):
-        found = device.count_norms(block, grid, np.array([0.0, 1.0, 127.0, 128.0, 500.0]), n_signs)
-        assert found.tolist() == [*[3, 1][:n_signs], 1, 1, 1, 1, 0, 0]
+    block = np.array([[0.0, 1.0], [1.0, 1.0], [9.0, -9.0], [0.4, 0.0]])
+    grid = FeatureGrid(np.ones(2), 8.0, 8)
+    for signs in (False, True):
+        found = both(
+            block,
+            lambda r, s=signs: r.map_sum(norm_counts_of(r, grid, (0, 1, 127, 128, 500), signs=s)),
+        )
+        assert found.tolist() == [*[3, 1][: 2 * signs], 1, 1, 1, 1, 0, 0]
 
 
 def test_sums_of_fourth_powers_and_bounded_rows():
-    assert device.count_rows(torch.ones((5, 2))).tolist() == [5]
     grid = FeatureGrid(np.ones(2), 4.0, 60)
     both(HOSTILE, lambda r: r.map_sum(fourth_sums_of(r, grid, 20, 2**12)))
     both(HOSTILE, lambda r: bounded_sums(r, grid, 40))
 
 
 def test_products_of_signs_are_those_of_a_loop():
-    block = torch.tensor(np.random.default_rng(0).integers(-1, 2, (37, 41)) * 0.5)
-    signs = np.sign(block.numpy()).astype(int)
+    X = np.random.default_rng(0).integers(-1, 2, (37, 41)) * 0.5
+    records, signs = TensorRecords(torch.tensor(X)), np.sign(X).astype(int)
     for start, stop in ((0, 41), (3, 4), (30, 41), (1, 40)):
-        found = device.add_panel(block, start, stop)
-        assert found[0].tolist() == signs[:, start:].sum(axis=0).tolist()
-        expected = signs[:, start:stop].T @ signs[:, start:]
-        assert found[1:].tolist() == expected.tolist()
+        found, sums = sign_gram_and_sums(records, start, stop)
+        assert sums.tolist() == signs[:, start:].sum(axis=0).tolist()
+        assert found.tolist() == (signs[:, start:stop].T @ signs[:, start:]).tolist()
     for rows, columns in (([0, 3, 40], [1, 3, 2]), ([], [])):
         pairs = np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64)
-        found = device.add_pairs(block, *pairs).tolist()
-        expected = (signs[:, pairs[0]] * signs[:, pairs[1]]).sum(axis=0).tolist()
-        assert found == expected + signs.sum(axis=0).tolist()
+        found, sums = candidate_sign_sums(records, *pairs)
+        assert found.tolist() == (signs[:, pairs[0]] * signs[:, pairs[1]]).sum(axis=0).tolist()
+        assert sums.tolist() == signs.sum(axis=0).tolist()
 
 
 def test_sizes_of_integer_products_are_those_that_devices_take(monkeypatch):
@@ -84,32 +95,28 @@ def test_sizes_of_integer_products_are_those_that_devices_take(monkeypatch):
         expected = max(32, size if size % 8 == 0 else size + 8 - size % 8)
         assert device._tiled(size) == expected
     monkeypatch.setattr(device, "_LARGEST_INT32", 40)
-    assert device.add_panel(torch.ones((40, 1)), 0, 1).tolist() == [[40], [40]]
+    total = torch.zeros((2, 1), dtype=torch.int64)
+    device._add_panel(torch.ones((40, 1)), 0, 1, total)
+    assert total.tolist() == [[40], [40]]
     with pytest.raises(AssertionError):
-        device.add_panel(torch.ones((41, 1)), 0, 1)
+        device._add_panel(torch.ones((41, 1)), 0, 1, total)
 
 
-def test_scores_of_pairs_are_those_of_the_definition():
-    random, n, d, unit, resolution = np.random.default_rng(1), 50, 6, 1024, 64
-    signs = random.integers(-1, 2, (n, d))
-    tilt = np.array([0, 1024, -1024, 300, -7, 512])
-    most, products = unit + abs(tilt), signs.T @ signs
-    found = device.score_pairs(
-        torch.tensor(products[:4]),
-        torch.tensor(signs.sum(axis=0)),
-        tilt,
-        most,
-        unit,
-        (n, resolution),
-    )
-    assert found.dtype == torch.int64
-    for i in range(4):
-        for j in range(d):
-            terms = [int(unit * s[i] - tilt[i]) * int(unit * s[j] - tilt[j]) for s in signs]
-            size = resolution * abs(sum(terms)) // int(most[i] * most[j])
-            assert found[i, j].item() == math.copysign(size, sum(terms))
-    above = device.pairs_above(torch.tensor(products), 100)
-    assert above.tolist() == products[np.triu_indices(d, 1)].tolist()
+@pytest.mark.parametrize("tilt", [None, (0, 1024, -1024, 300, -7, 512)])
+def test_scores_of_pairs_are_those_of_the_definition(tilt):
+    random, n, d, unit = np.random.default_rng(1), 50, 6, 1024
+    signs = random.integers(-1, 2, (n, d)).astype(np.float64)
+    means, resolution = (0,) * d if tilt is None else tilt, 1 if tilt is None else 64
+    expected = []
+    for i, j in zip(*np.triu_indices(d, 1), strict=True):
+        terms = [int(unit * s[i] - means[i]) * int(unit * s[j] - means[j]) for s in signs]
+        size = resolution * abs(sum(terms)) // ((unit + abs(means[i])) * (unit + abs(means[j])))
+        expected.append(math.copysign(size, sum(terms)))
+    exact = PairScores(d, tilt).exact
+    assert both(signs, lambda r: exact(r).astype(np.int64)).tolist() == expected
+    above = np.arange(d * d).reshape(d, d)
+    found = device.pairs_above(torch.tensor(above), 100)
+    assert found.tolist() == above[np.triu_indices(d, 1)].tolist()
     for largest, kind in ((2**31 - 1, torch.int32), (2**31, torch.int64)):
         assert device.pairs_above(torch.tensor([[0, largest]]), largest).dtype == kind
         assert device.pairs_above(torch.tensor([[0, largest]]), largest).tolist() == [largest]
@@ -119,68 +126,58 @@ def test_products_of_the_largest_integers_are_exact():
     width = 2**26 - 1  # two squares are below 2**53, three are not
     block = torch.full((7, 2), float(width), dtype=torch.float64)
     block[:, 1] -= torch.arange(7)
-    grid = torch.ones(2, dtype=torch.float64), float(width)
     integers = [[int(value) for value in row] for row in block]
     expected = [[sum(row[i] * row[j] for row in integers) for j in range(2)] for i in range(2)]
-    assert device.fill_rows(block, grid, math.inf).tolist() == expected
-
-
-def test_norms_exactly_between_two_bins_are_in_the_upper_one():
-    pairs = [(p / 64, (ROOT_HALF - (p / 64) ** 2) ** 0.5) for p in range(1, 50)]
-    p, z = next((p, z) for p, z in pairs if p * p + z * z == ROOT_HALF)
-    for pair, diagonal in ((p, z), (512 * p, 512 * z), (p, z - 2.0**-50), (3.0, 0.0)):
-        one = torch.ones((1, 1), dtype=torch.float64)
-        given = one, (one[0], 1.0), [0], [0], (pair, diagonal, 0.0), []
-        mantissa, exponent = math.frexp(pair * pair + diagonal * diagonal)
-        found = device.add_contributions(*given)
-        assert len(found) == N_NORM_BINS
-        assert found.nonzero().tolist() == [[2 * exponent + (mantissa >= ROOT_HALF)]]
+    total = torch.zeros((2, 2), dtype=torch.int64)
+    add_gram(block, (np.ones(2), float(width)), math.inf, total)
+    assert total.tolist() == expected
 
 
 def test_compact_rows_of_a_device_are_those_of_the_processor():
     table = np.concatenate([HOSTILE, [[np.nan, 1.0], [1.0, np.nan], [np.nan, np.nan]]])
-    public = np.array([0.1, -2.0]), np.array([3.0, 60.0]), np.array([1000.0, 512.0])
-    expected = ToIntegers(*public, gaps=True).of_rows(table)
-    found = device.compact(torch.tensor(table), *public, whole=False)
+    about = Centring(np.array([0.1, -2.0]), np.array([3.0, 60.0]))
+    per_unit, expected = np.array([1000.0, 512.0]), np.empty(table.shape, np.int16)
+    to_integers(table, about, per_unit, expected)
+    assert (expected[-3:, 0] == MISSING).all()
+    found = device.compact(torch.tensor(table), about, per_unit, whole=False)
     assert found.dtype == torch.int16
     np.testing.assert_array_equal(found.T, expected)
     for d in (1, 2):
-        about = About(np.array([0.5, 0.1])[:d], np.array([2.0, 1.0])[:d], np.array([0.01, 3])[:d])
-        rows = expected[:, :d] * about.unit - about.centre
-        rows = np.clip(rows, -about.reach, about.reach)
+        own = Centring(np.array([0.5, 0.1])[:d], np.array([2.0, 1.0])[:d], np.array([0.01, 3])[:d])
+        rows = np.clip(expected[:, :d] * own.unit - own.centre, -own.reach, own.reach)
         rows[expected[:, 0] == MISSING] = 0.0
-        np.testing.assert_array_equal(about.of_tensor(found.T[:, :d]), rows)
+        np.testing.assert_array_equal(own.of(found.T[:, :d]), rows)
+        np.testing.assert_array_equal(own.of(expected[:, :d]), rows)
 
 
 # Which kernels of a device are used: those of Triton where they are there and work.
 
 
 def test_kernels_that_read_once_are_used_where_they_work(monkeypatch):
-    rows = torch.tensor(X)
-    integers = (rows * 100).to(torch.int16)
-    names = ("count_signed_octaves", "count_cells", "sum_rows", "CompactRows", "compact")
+    rows, compact = torch.tensor(X), Centring(np.zeros(3), np.ones(3), np.ones(3))
+    integers, grid = (rows * 100).to(torch.int16), (np.ones(3), 4.0)
+    names = ("count_cells", "sum_rows", "compact")
+    bounded, signs = RowSums(sum_rows, (grid, 2.0), (3,)), RowSums(sum_signs, (), (3,))
+    cells = np.arange(3), np.zeros(3), np.ones(3), np.zeros(3), 2
+    counted = RowSums(count_cells, cells, (3, 2), centring=False)
     for works in (True, False):
-        fused = SimpleNamespace(**{name: lambda *_, n=name: n for name in names})
+        made = {name: lambda *_: torch.full((3,), 77) for name in names}
+        fused = SimpleNamespace(CompactRows=lambda *_: None, **made)
         fused.works = lambda name, w=works: w and name == "cpu"
         monkeypatch.setattr(device, "fused", fused)
-        for name in names[:3]:
-            assert device.kernel_for(name, SimpleNamespace()) is getattr(fused, name)
-            for block, counted in ((rows, True), (integers, False)):
-                there = fused if works and counted and name != "sum_rows" else device
-                assert device.kernel_for(name, block) is getattr(there, name)
+        for sums, block, read_once in (
+            (counted, rows, True),
+            (bounded, rows, False),
+            (bounded.centred(compact), integers, True),
+            (joined([bounded]).centred(compact), integers, True),
+            (joined([bounded, signs]).centred(compact), integers, False),
+        ):
+            assert bool((sums(block) == 77).all()) == (works and read_once)
         for whole in (True, False):
-            found = device.compact(rows, np.zeros(3), np.ones(3), np.ones(3), whole=whole)
-            assert (found == "compact") is (works and whole)
-        about = About(np.zeros(3), np.ones(3), np.ones(3))
-        for kernels in (["sum_rows"], ["sum_rows", "sum_signs"], ["sum_signs"]):
-            own = [SimpleNamespace(kernel=SimpleNamespace(__name__=each)) for each in kernels]
-            sums = SimpleNamespace(about=about, sums=own, of_tensor=lambda block: block)
-            assert (device.sums_of(sums, integers) is "CompactRows") == (  # noqa: F632
-                works and kernels == ["sum_rows"]
-            )
+            found = device.compact(rows, compact, np.ones(3), whole=whole)
+            assert bool((found == 77).all()) == (works and whole)
     monkeypatch.setattr(device, "fused", None)
-    assert device.kernel_for("count_cells", rows) is device.count_cells
-    assert device.to_host(rows).tolist() == X.tolist()
+    assert device.to_host(counted(rows)).tolist() == counted(X).tolist()
 
 
 def test_a_device_has_room_for_a_copy_and_blocks_beside_it(monkeypatch):
@@ -191,16 +188,3 @@ def test_a_device_has_room_for_a_copy_and_blocks_beside_it(monkeypatch):
     monkeypatch.setattr(cuda, "mem_get_info", lambda name: (2**32 + 50, 2**40))
     assert device.has_room("cuda", 150)
     assert not device.has_room("cuda", 151)
-
-
-def test_no_more_rows_are_added_up_in_doubles_than_are_exact(monkeypatch):
-    seen, products = [], device._products
-    monkeypatch.setattr(device, "EXACT_ROWS", 5)
-    monkeypatch.setattr(
-        device, "_products", lambda y, *given: seen.append(len(y)) or products(y, *given)
-    )
-    one, none = torch.ones((12, 1), dtype=torch.float64), np.zeros(0, dtype=np.int64)
-    given = (one[0], 1.0), none, none, (1, 2, 0), (4, 8, 6, 3)
-    found = device.add_contributions(one, *given)
-    assert seen == [5, 5, 2]
-    assert found.tolist() == [12 * 2, 12 * 8, 12 * 2]

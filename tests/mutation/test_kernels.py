@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from hushcov.kernel.grids import INSIDE, FeatureGrid
-from hushcov.kernel.records.base import GroupedRecords
-from hushcov.kernel.sums import counts, gram, products, rows
+from hushcov.kernel.records.base import CompleteRecords, GroupedRecords
+from hushcov.kernel.sums import bounded, counts, gram, products, rows
 from hushcov.kernel.sums.bounded import bounded_sums, fourth_sums_of, unit_means
 from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap
-from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables.sources import ArrayRecords
 
 LARGEST = np.finfo(np.float64).max
@@ -22,7 +21,6 @@ TINY = 5e-324
 ENDS = (2.0**-64, 2.0**-65, 1.0, 2.0**63, 2.0**64)
 SIZES = [0.0, TINY, LARGEST, 1.5, *ENDS, *(math.nextafter(each, 0.0) for each in ENDS)]
 VALUES = np.array([*SIZES, *(-each for each in SIZES)])
-NOT_FINITE = (math.nan, -math.nan, math.inf, -math.inf)
 
 
 def hostile(n_rows, n_features, seed=0):
@@ -34,13 +32,7 @@ def hostile(n_rows, n_features, seed=0):
     return drawn
 
 
-def fixed(block):
-    """Return rows as they come from records: nobody writes into them."""
-    block.setflags(write=False)
-    return block
-
-
-# Rows side by side.
+# Rows.
 
 
 def literal_integers(x, centre, reach, grid):
@@ -51,86 +43,21 @@ def literal_integers(x, centre, reach, grid):
     return np.rint(np.clip(near, -half_width, half_width)).astype(np.int64)
 
 
-@pytest.mark.parametrize("d", [1, 7, 8, 9, 511, 512, 513, 1030])
-def test_rows_lie_side_by_side_as_integers(d):
-    centre, reach = np.linspace(-1.0, 1.0, d), np.linspace(0.0, 40.0, d)
-    grid, unit = (np.linspace(0.0, 30.0, d), 100.0), np.linspace(0.25, 0.5, d)
-    for n in (1, 7, 8, 9, 17):
-        x = hostile(n, d)
-        compact = np.random.default_rng(n).integers(-400, 401, (n, d)).astype(np.int16)
-        compact[0], compact[n // 2, 0], compact[n // 3, 0] = 32767, -16384, -32767
-        compact[-1, 0] = MISSING  # and others of this row, which say nothing
-        y = literal_integers(x, centre, reach, grid)
-        z = literal_integers(compact * unit, centre, reach, grid)
-        z[-1] = 0
-        for block, taken, expected in ((fixed(x), centre, y), (compact, (centre, unit), z)):
-            lanes = rows.empty_lanes(d)
-            lanes[:], sizes = 99, np.full((2, lanes.shape[1]), 99.0)
-            assert rows.fill_lanes(block, np.stack(taken), reach, grid, 50.0, lanes, sizes)
-            assert np.array_equal(lanes[:, :n], expected.T)
-            assert np.array_equal(sizes[0, :n], (expected**2).sum(axis=1))
-            assert np.array_equal(sizes[1, :n], ((expected**2 - 50) ** 2).sum(axis=1))
-            assert not sizes[:, n:].any()
-            limits, own = rows.grid_limits(reach, *grid), np.empty((2, d))
-            for row, whole in zip(block, expected, strict=True):
-                rows.grid_row(row, np.stack(taken), reach, grid[0], limits, own[0])
-                rows.centre_row(row, np.stack(taken), reach, own[1])
-                rows.round_row(own[1], *grid)
-                assert np.array_equal(own, np.stack([whole, whole]))
-        for place, odd in zip((0, -1, d // 2), NOT_FINITE[1:], strict=True):
-            wrong = x.copy()
-            wrong[place % n, place] = odd
-            given = (centre, reach, grid, 50.0, rows.empty_lanes(d), np.empty((2, 128)))
-            assert not rows.fill_lanes(fixed(wrong), *given)
-
-
-@pytest.mark.parametrize("d", [1, 2047, 2048, 2049, 2185, 16384, 16385, 10**5])
-def test_as_many_records_lie_side_by_side_as_the_cache_holds(d):
-    together = rows.empty_lanes(d).shape[1]
-    assert together % 8 == 0  # so many are turned at a time
-    assert together == 16 or (16 < together <= 128 and together * d <= 2**18)
-
-
-def test_columns_are_turned_into_rows():
-    for d, n in ((1, 1), (7, 9), (8, 8), (9, 255), (16, 256), (17, 257), (3, 513)):
-        for kind in (np.float64, np.int16):
-            columns, found = np.arange(d * n).reshape(d, n).astype(kind), np.full((n, d), -1, kind)
-            rows.turn_columns(columns, found)
-            assert np.array_equal(found, columns.T)
-
-
-def test_numbers_that_are_not_finite_are_found_wherever_they_are():
-    for d in (1, 2, 8, 9, 17):
-        block = np.resize(VALUES, (5, d))
-        found = np.empty(5, dtype=np.bool_)
-        assert rows.mark_finite(fixed(block), found)
-        assert found.all()
-        for place in range(d):
-            for odd in NOT_FINITE:
-                wrong = block.copy()
-                wrong[3, place] = odd
-                assert rows.mark_finite(fixed(wrong), found) == math.isnan(odd)
-                assert found.tolist() == [True, True, True, False, True]
-                total = np.zeros(1, dtype=np.int64)
-                assert not counts.count_rows(wrong, total)
-                assert total[0] == 4
-
-
 def test_norms_are_counted_by_half_octaves_of_their_squares():
     root = math.sqrt(0.5)
     for exponent in (-3, 0, 1, 2, 7, 52):
         for mantissa in (0.5, math.nextafter(root, 0), root, math.nextafter(1.0, 0.0)):
             expected = 2 * exponent + (mantissa >= root)
-            assert rows.norm_bin(math.ldexp(mantissa, exponent), 200) == expected
-            assert rows.norm_bin(math.ldexp(mantissa, exponent), 4) == min(expected, 3)
-    assert rows.norm_bin(0.0, 9) == 0
+            square = np.array([0.0, math.ldexp(mantissa, exponent)])
+            assert rows.norm_bins(square, 200).tolist() == [0, expected]
+            assert rows.norm_bins(square, 4).tolist() == [0, min(expected, 3)]
 
 
 def test_squares_of_a_unit_are_added_within_the_error_that_is_proved():
     for n in (0, 1, 2**12 - 1, 2**12, 2**12 + 1, 2**13 + 1):
-        v = np.arange(n) % 7 - 3.0
-        assert rows.near_square_norm(v) == (v * v).sum()
-    together = rows._SQUARES_TOGETHER  # roundings after each other, in a part and of parts
+        v = np.stack([np.arange(n) % 7 - 3.0, np.ones(n)])
+        assert bounded.near_square_norms(v).tolist() == (v * v).sum(axis=1).tolist()
+    together = bounded._SQUARES_TOGETHER  # roundings after each other, in a part and of parts
     assert (together + MOST_PRODUCTS / together) * 2.0**-53 < 2.0**-40
 
 
@@ -138,7 +65,7 @@ def test_squares_of_a_unit_are_added_within_the_error_that_is_proved():
 
 
 def literal_octave(y, nothing):
-    """Bins of `signed_octaves_of`."""
+    """Bins of `signed_octaves`."""
     if abs(y) < 2.0**-64 or abs(y) <= nothing:
         return 256
     place = min(math.frexp(y)[1] - 1, 63) + 64
@@ -157,11 +84,11 @@ COLUMNS = {
 @pytest.mark.parametrize("name", COLUMNS)
 def test_octaves_are_counted_whatever_is_missing(name):
     columns = np.array(COLUMNS[name])
-    size, everywhere = len(columns), np.arange(6)
-    for n in (0, 1, 3, 4, 5, 9, 30):
+    size = len(columns)
+    for n in (1, 4, 30):
         x = hostile(n, 6)
         x[1::4, 2] = math.nan
-        kept = np.isfinite(x).all(axis=1)
+        kept, records = np.isfinite(x).all(axis=1), CompleteRecords(ArrayRecords(x).with_gaps())
         for centre in (np.zeros(size), np.arange(size) / 4 - 0.5):
             for nothing in (np.zeros(size), np.linspace(0.0, 2.0, size)):
                 expected = np.zeros((size, 257), dtype=np.int64)
@@ -169,40 +96,13 @@ def test_octaves_are_counted_whatever_is_missing(name):
                     for i, column in enumerate(columns):
                         y = float(row[column]) - float(centre[i])
                         expected[i, literal_octave(y, nothing[i])] += 1
-                found = np.zeros_like(expected)
-                finite = counts.count_signed_octaves(fixed(x), centre, nothing, columns, found)
-                assert finite == kept.all()
+                found = counts.signed_octaves(records, centre, nothing, columns)
                 assert np.array_equal(found, expected)
-                bins = np.empty((n, size), dtype=np.int16)
-                for i, column in enumerate(columns):
-                    own = np.empty(n, dtype=np.int16)
-                    odd = counts.fill_bins(x[:, column].copy(), centre[i], nothing[i], own)
-                    assert (odd > 0) == (not np.isfinite(x[:, column]).all())
-                    bins[:, i] = own
-                bins[~kept, 0] = MISSING
-                around = np.zeros((130 + size, 257), dtype=np.int64)  # where it would count
-                counts.count_bins(bins, around[130:])
-                assert np.array_equal(around[130:], expected)
-                assert not around[:130].any()
-    octaves = np.zeros((6, counts.N_BINS), dtype=np.int64)
-    assert counts.count_octaves(x, octaves) == kept.all()
-    for i in everywhere:
+    octaves = counts.log2_histogram(ArrayRecords(x[kept]))
+    for i in range(6):
         sizes = [math.frexp(each)[1] + 64 if each else 0 for each in x[kept, i].tolist()]
         places = np.clip(sizes, 0, counts.N_BINS - 1)
         assert octaves[i].tolist() == np.bincount(places, minlength=counts.N_BINS).tolist()
-
-
-@pytest.mark.parametrize("n", [4095, 4096, 4097, 8193])
-@pytest.mark.parametrize("nothing", [0.0, 1.5])
-def test_bins_of_a_long_column_are_those_of_its_numbers(n, nothing):
-    column, bins = np.resize(VALUES, n), np.full(n, -1, dtype=np.int16)
-    assert counts.fill_bins(column, 0.25, nothing, bins) == 0
-    expected = [literal_octave(float(each) - 0.25, nothing) for each in VALUES]
-    assert np.array_equal(bins, np.resize(expected, n))
-    for place in (0, n // 2, n - 1):
-        wrong = column.copy()
-        wrong[place] = math.inf
-        assert counts.fill_bins(wrong, 0.25, nothing, bins)
 
 
 def test_cells_edges_norms_and_signs_are_counted():
@@ -270,25 +170,10 @@ def test_products_are_those_of_every_record(half_width, weight, n):
     own = ProductMap(grid, left, right, weight, 1, 7, bound, 1000, 50, 3 * half_width**2)
     expected = literal_products(own, y)
     records = ArrayRecords(y.astype(np.float64), block_rows=200)
-    assert own.sums_of(records).arguments[-1].tolist() == [bound, 1000, 50, 3 * half_width**2]
+    assert own.sums_of(records).arguments[-1] == [bound, 1000, 50, 3 * half_width**2]
     assert records.map_sum(own.sums_of(records)).tolist() == expected
-    own.norm_histogram(records)  # keeps what `sum` then uses
-    assert own.sum(records).tolist() == expected
     alone = ProductMap(grid, left[:0], right[:0], 1, weight, 7, bound, 1000, 50, half_width**2)
     assert alone.sum(records).tolist() == literal_products(alone, y)
-
-
-def test_squares_alone_are_shortened_beyond_their_bound():
-    bounds = np.array([5, 64, 32, 50])
-    for square, size, z, factor in (
-        (25, 49, [3, -4], 64),
-        (26, 50, [2, -3], 62),
-        (25, 51, [3, -4], 64),
-    ):
-        own, total = np.array([3.0, -4.0]), np.zeros(2, dtype=np.int64)
-        products.shorten_squares(own, float(size), float(square), bounds, total)
-        assert own.tolist() == z
-        assert total.tolist() == [factor, min(size, 50) * 32 // 50]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -304,7 +189,7 @@ def test_norms_of_pairs_are_exact_however_windows_of_neighbours_move(seed):
         ]
     left, right = (np.array([pair[k] for pair in pairs]) for k in (0, 1))
     lanes = random.integers(-500, 501, (24, 16)).astype(np.int16)
-    squares, wide = np.full(16, 7.0), lanes.astype(np.int64)
+    squares, wide = np.zeros(16), lanes.astype(np.int64)
     products._fill_squares(lanes, left, right, squares)
     assert np.array_equal(squares, ((wide[left] * wide[right]) ** 2).sum(axis=0))
 
@@ -316,7 +201,7 @@ def test_a_unit_that_stays_too_long_is_scaled_down_once_more():
     )
     found = gram.unit_bounded_gram(records, FeatureGrid(np.ones(1), 200, 200), 10_000, 2)
     assert found.tolist() == [[99**2]]
-    assert 2.0**-30 <= 1 - gram._INSIDE < 2.0**-29  # sums of squares are within 2**-31
+    assert 2.0**-30 <= 1 - gram._UNIT_INSIDE < 2.0**-29  # sums of squares are within 2**-31
 
 
 def test_units_are_bounded_as_one():

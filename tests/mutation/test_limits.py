@@ -28,7 +28,7 @@ from hushcov.kernel.grids import FeatureGrid, IntegerGrid, check_feature_scale
 from hushcov.kernel.noise import discrete_laplace, entropy_source, gumbel_top, rounded_normal
 from hushcov.kernel.sums import products
 from hushcov.kernel.sums.bounded import bounded_sums_of, fourth_sums_of, unit_means
-from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves_of
+from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves
 from hushcov.kernel.sums.gram import unit_bounded_gram, unit_norm_histogram
 from hushcov.kernel.sums.products import MOST_PRODUCTS, ProductMap, finest_half_width
 from hushcov.ledger import Ledger
@@ -205,13 +205,17 @@ LIMITS = {
         (2**60,),
         (2**60 + 1,),
     ),
-    "columns": (lambda i: signed_octaves_of(3, ONE, ONE, np.array([i])), (0, 2), (-1, 3)),
+    "columns": (lambda i: signed_octaves(rows(1, 3), ONE, ONE, np.array([i])), (0, 2), (-1, 3)),
     "what is nothing": (
-        lambda x: signed_octaves_of(3, ONE, ONE * x, [1]),
+        lambda x: signed_octaves(rows(1, 3), ONE, ONE * x, [1]),
         (0.0, math.inf),
         (-1.0, math.nan),
     ),
-    "centres": (lambda x: signed_octaves_of(3, ONE * x, ONE, [1]), (-1e308,), (math.inf, math.nan)),
+    "centres": (
+        lambda x: signed_octaves(rows(1, 3), ONE * x, ONE, [1]),
+        (-1e308,),
+        (math.inf, math.nan),
+    ),
     "columns of cells": (lambda i: cells(column=i), (0, 1), (-1, 2)),
     "cells": (lambda n: cells(n_cells=n), (1, 2**30), (0, 2**30 + 1)),
     "widths": (lambda width: cells(widths=width), (TINY,), (0.0, -1.0, math.inf)),

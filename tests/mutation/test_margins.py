@@ -19,15 +19,10 @@ from hushcov.kernel.accounting.composition import (
 from hushcov.kernel.accounting.events import Parts
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import gumbel
-from hushcov.kernel.sums import bounded, gram, products
+from hushcov.kernel.sums import products
 from hushcov.kernel.sums.products import ProductMap
-from hushcov.kernel.sums.rows import grid_limits
 from hushcov.ledger import Ledger
 from hushcov.tables.sources import ArrayRecords
-
-WHERE = np.zeros(2), np.full(2, np.inf)  # a centre, and no reach
-GRID = np.ones(2), 100.0
-
 
 # Accounts
 
@@ -88,27 +83,6 @@ def test_scores_out_of_range_are_refused_in_every_part(place, wrong, monkeypatch
         gumbel._check_scores(scores)
 
 
-def test_units_end_where_they_are_said_to():
-    """What is in memory after the ends of units is no unit."""
-    y, filled, ends = np.arange(10.0).reshape(5, 2), np.full((5, 2), 77.0), np.array([0, 2, 3, 5])
-    assert gram.bound_units(y, ends[:3], WHERE, GRID, 1e9, filled)
-    assert filled.tolist() == [*y[:3].tolist(), [77.0, 77.0], [77.0, 77.0]]
-    counts = np.zeros(200, dtype=np.int64)
-    assert gram.count_units(y, ends[:3], WHERE, GRID, counts)
-    assert counts.sum() == 2
-    total = np.zeros(3, dtype=np.int64)
-    assert bounded.add_means(y, ends[:3], WHERE, GRID, 1e9, 100, 2, total)
-    assert total[:2].tolist() == y[:3].sum(axis=0).tolist()
-
-
-@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
-def test_means_of_units_refuse_what_is_not_finite(odd):
-    y, total = np.ones((4, 2)), np.zeros(3, dtype=np.int64)
-    y[2, 1] = odd
-    assert not bounded.add_means(y, np.array([0, 1, 4]), WHERE, GRID, 1e9, 100, 4, total)
-    assert np.isfinite(grid_limits(WHERE[1], *GRID)).all()
-
-
 @pytest.mark.parametrize("half_width", [4095, 4096, 5700])
 def test_products_at_the_limit_of_four_bytes_are_added_up(half_width):
     """All records at the limit, on the same side: sums of 128 products are 2**31 and more."""
@@ -126,7 +100,7 @@ def test_runs_of_pairs_end_with_the_list():
     lanes = np.random.default_rng(0).integers(-9, 10, (40, 16)).astype(np.int16)
     left, right = np.zeros(30, dtype=np.int64), np.arange(1, 31)
     for stop in (3, 12, 20):
-        squares = np.empty(16)
+        squares = np.zeros(16)
         products._fill_squares(lanes, left[:stop], right[:stop], squares)
         y = lanes.astype(np.int64)
         assert squares.tolist() == ((y[0] * y[1 : stop + 1]) ** 2).sum(axis=0).tolist()

@@ -3,13 +3,14 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hushcov
 from hushcov.kernel.accounting.composition import smallest_sigma
 from hushcov.kernel.noise.entropy import entropy_source
 from hushcov.kernel.noise.laplace import discrete_laplace
-from hushcov.kernel.sums.rows import norm_bin
+from hushcov.kernel.sums.rows import norm_bins
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "guards"))
 import mutation
@@ -99,7 +100,7 @@ def seen_in_draws():
 
 
 def seen_in_kernel():
-    return norm_bin(0.75, 50) == 1
+    return norm_bins(np.array([0.75]), 50).tolist() == [1]
 
 
 TESTS = {each.__name__: each for each in (seen_in_sigma, seen_in_draws, seen_in_kernel)}
@@ -141,7 +142,7 @@ def test_a_fault_is_found_and_one_that_changes_no_law_is_not(tmp_path):
     assert (sigma["tier"], sigma["by"]) == (mutation.PRIVACY, "seen_in_sigma")
     fair = server.try_fault(fault_in("kernel/noise/laplace.py", "(generator, 2) == 0", "0", "1"))
     assert (fair["tier"], fair["by"]) == (mutation.NONE, None)
-    kernel = server.try_fault(fault_in("kernel/sums/rows.py", "exponent + (", "+", "-"))
+    kernel = server.try_fault(fault_in("kernel/sums/rows.py", "2 * whole(exponent)", "+", "-"))
     assert kernel["by"] == "seen_in_kernel"
     last = server.try_fault(fault_in("kernel/sums/rows.py", "n_bins - 1", "-", "+"))
     assert last["by"] is None  # compiled anew, and as good as before for what is asked of it

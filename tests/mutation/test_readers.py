@@ -15,15 +15,16 @@ from pyarrow import csv, feather, parquet
 
 from command_line import PATIENCE
 from hushcov.engines import device
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.records import compact
-from hushcov.kernel.records.base import CompleteRecords, DeviceRecords, WatchedRecords
-from hushcov.kernel.records.compact import CompactRecords, ToIntegers
+from hushcov.kernel.records.base import CompleteRecords
+from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.counts import sign_sums
-from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables import files
 from hushcov.tables.files import FileRecords
 from hushcov.tables.formats import GroupReader
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, TensorRecords, open_records
 from table_helpers import rows_of
 
@@ -60,16 +61,14 @@ def test_every_span_of_groups_has_its_own_rows(tmp_path, monkeypatch, groups, n_
         monkeypatch.setattr(files, "_COLUMNS_BYTES", 8 * 9)
         others = 16 * 3 * files.default_block_rows(3) - 3 * files.threads() * 8 * 9
         monkeypatch.setattr(files, "reader_bytes", lambda d: 8 * rows * d - others)
-    assert len(records._parts(8)) == (6 if rows is None else 6 + 5)
+    assert len(records._parts()) == (6 if rows is None else 6 + 5)
     (span,) = records.spans
-    integers = np.clip(np.rint(512 * (X - 1.0)), -512, 512)
     for start, stop in [(0, N), (0, 1), (8, 9), (9, 10), (8, 28), (9, 18), (17, 37), (45, 46)]:
         part = records.only([replace(span, start=start, stop=stop)])
         assert rows_of(part).tolist() == X[start:stop].tolist()
         for first in (0, (stop - start) // 2, stop - start - 1):
-            mapping = ToIntegers(np.ones(3), np.ones(3), np.full(3, 512.0), gaps=False)
-            found = np.concatenate([block.copy() for block in part._mapped_blocks(mapping, first)])
-            assert found.tolist() == integers[start + first : stop].tolist()
+            found = np.concatenate([block.copy() for block in part._blocks_from(first)])
+            assert found.tolist() == X[start + first : stop].tolist()
     two = records.only([replace(span, start=30, stop=40), replace(span, start=3, stop=12)])
     assert rows_of(two).tolist() == [*X[30:40].tolist(), *X[3:12].tolist()]
     uneven = open_records(write(tmp_path / "y.parquet", group=N - 1), block_rows=2)
@@ -217,18 +216,6 @@ def test_compact_rows_that_miss_a_value_are_missing_or_zeros(where, keep, d):
         rows[gaps] = other
         blocks = made(records, keep=keep)._blocks()
         np.testing.assert_array_equal(np.concatenate([np.asarray(b) for b in blocks]), rows)
-
-
-@pytest.mark.parametrize("places", [[0], [9], [45], range(N)], ids=len)
-def test_values_that_a_file_misses_are_noticed_one_or_all(tmp_path, groups, places):
-    table = X.copy()
-    table[places, 2] = np.nan
-    records = open_records(write(tmp_path / "x.parquet", table), block_rows=4)
-    with pytest.raises(DataError, match="NaN"):
-        [*made(records)._integers()]
-    found = np.concatenate([b.copy() for b in made(records.with_gaps())._integers()])
-    assert (found == MISSING).all(axis=1).nonzero()[0].tolist() == [*places]
-    assert (found == MISSING).sum() == 3 * len(places)
 
 
 def test_a_scratch_file_is_read_in_turns_and_whole_or_not_at_all(tmp_path, monkeypatch):

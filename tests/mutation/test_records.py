@@ -1,30 +1,31 @@
 """What records hand out: every row once, and nothing that is missing or of another unit."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hushcov.bounds import Bounds
+from hushcov.engines import records as devices
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError, ForeignError, ParameterError, PrivacyConditionError
-from hushcov.kernel.grids import INSIDE, FeatureGrid, IntegerGrid, shortening
+from hushcov.kernel.grids import INSIDE, FeatureGrid, IntegerGrid
 from hushcov.kernel.records import base as views
 from hushcov.kernel.records.base import (
     CentredRecords,
     ClippedRecords,
     CompleteRecords,
     CountedRecords,
-    DeviceRecords,
     GroupedRecords,
     PartitionedRecords,
     ScaledRecords,
-    WatchedRecords,
     grouped_layer,
 )
 from hushcov.kernel.sums import counts
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import count_complete, edge_counts, log2_histogram
+from hushcov.kernel.sums.rows import shortening
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords
 from hushcov.transforms import check_transforms
 
@@ -176,7 +177,7 @@ def test_views_map_every_row_and_say_when_they_read():
 def test_blocks_on_a_device_are_joined_and_summed(monkeypatch):
     pytest.importorskip("torch")
     for largest, sizes in ((4, [4, 4, 4, 4, 4, 3]), (8, [8, 8, 7]), (9, [8, 8, 7]), (99, [23])):
-        monkeypatch.setattr(views, "device_block_rows", lambda d, largest=largest: largest)
+        monkeypatch.setattr(devices, "device_block_rows", lambda d, largest=largest: largest)
         records = DeviceRecords(ArrayRecords(X, block_rows=4), "cpu")
         assert [len(block) for block in records._blocks()] == sizes
         assert np.concatenate([block.numpy() for block in records._blocks()]).tolist() == X.tolist()
@@ -219,13 +220,13 @@ def test_a_record_that_misses_a_value_adds_nothing_wherever_the_centre_is_taken_
 
 
 def test_what_was_read_before_is_told_first():
-    seen, same = [], SimpleNamespace(of_rows=lambda block: block)
+    seen = []
     records = WatchedRecords(
         ArrayRecords(X, block_rows=10), lambda: seen.append("start"), seen.append
     )
     for start, told in ((0, [10, 10, 3]), (12, [12, 8, 3]), (20, [20, 3])):
         seen.clear()
-        assert sum(map(len, records._mapped_blocks(same, start))) == 23 - start
+        assert sum(map(len, records._blocks_from(start))) == 23 - start
         assert seen == ["start", *told]
     with pytest.raises(NotImplementedError):
         PartitionedRecords._blocks(None)
@@ -246,8 +247,9 @@ def test_grids_are_what_was_checked_and_as_fine_as_sums_allow():
     assert grid.multipliers.tolist() == [2.0, 0.0, 4.0]
 
 
-def test_tensors_are_shortened_strictly_beyond_their_bound():
+def test_integers_are_shortened_strictly_beyond_their_bound():
     torch = pytest.importorskip("torch")
-    squares = torch.tensor([0.0, 99.0, 100.0, 101.0, 400.0], dtype=torch.float64)
+    squares = np.array([1.0, 99.0, 100.0, 101.0, 400.0])
     expected = [1.0, 1.0, 1.0, 10 / math.sqrt(101.0) * INSIDE, 0.5 * INSIDE]
-    assert shortening(squares, 10.0).tolist() == expected
+    for own in (squares, torch.tensor(squares)):
+        assert shortening(own, 10.0).tolist() == expected

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hushcov.calibration import full_budget
+from hushcov.engines.records import on_processor
 from hushcov.exceptions import (
     BudgetError,
     CapacityError,
@@ -45,13 +46,13 @@ from hushcov.kernel.accounting.composition import (
 from hushcov.kernel.accounting.events import Parts, readings
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.noise import entropy_source, gumbel, gumbel_top
-from hushcov.kernel.records.base import CentredRecords, on_processor
+from hushcov.kernel.records.base import CentredRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import bounded_sums, unit_means
+from hushcov.kernel.sums.bounded import add_units, bounded_sums, unit_means
 from hushcov.kernel.sums.counts import cell_counts, edge_counts
 from hushcov.kernel.sums.gram import _check_room
-from hushcov.kernel.sums.products import ProductMap, _fill_factors, add_sums_and_squares
-from hushcov.kernel.sums.rows import add_unit, shorten_row
+from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.rows import shortened
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.ledger import Ledger
 from hushcov.tables.files import FileRecords
@@ -104,34 +105,12 @@ def test_noise_is_the_smallest_that_is_enough(square, mu):
 
 
 def test_what_is_shortened_is_strictly_within_its_bound():
-    row = np.array([200.0])
-    shorten_row(row, 200.0**2, 100.0)
-    assert row.tolist() == [99.0]
-    row = np.array([100.0])
-    shorten_row(row, 100.0**2, 100.0)  # as long as its bound: nothing is done
-    assert row.tolist() == [100.0]
-    total = np.zeros(2, dtype=np.int64)
-    add_unit(np.array([200.0]), 100.0, 64, total)
-    assert total.tolist() == [99, 31]
-    total[:] = 0
-    add_unit(np.array([100.0]), 100.0, 64, total)  # within the margin
-    assert total.tolist() == [99, 63]
-
-
-def test_factors_of_products_are_strictly_within_the_bound():
-    bounds, factors = np.array([100, 64, 32, 50]), np.empty(4)
-    sizes, total = np.array([[7.0, 1e9, 50.0], [0.0, 0.0, 0.0]]), np.zeros(2, dtype=np.int64)
-    squares = np.array([100.0**2, 200.0**2, 100.0**2 + 1])
-    _fill_factors(sizes, squares, bounds, factors, 3, total)
-    assert factors[0] == 1.0
-    assert 0.5 * (1 - 2.0**-30) < factors[1] < 0.5
-    assert factors[2] < 100 / math.sqrt(100.0**2 + 1)
-    assert factors[3] == 0.0
-    assert total.tolist() == [64 + 31 + 63, 7 * 32 // 50 + 32 + 32]
-    total, ten = np.zeros(4, dtype=np.int64), (np.array([10.0]), 100.0)
-    about, weights = (np.zeros(1), np.full(1, 9.0)), np.array([1.0, 1.0, 200.0])
-    add_sums_and_squares(np.array([[2.0]]), about, ten, np.inf, ten, weights, bounds, total)
-    assert total.tolist() == [20, 99, 31, 32]  # 20^2 - 200 is twice the bound
+    rows = np.array([[200.0], [100.0]])  # the second is as long as its bound: nothing is done
+    assert shortened(rows, 100.0).tolist() == [[99.0], [100.0]]
+    for row, expected in ((200.0, [99, 31]), (100.0, [99, 63])):  # within the margin
+        total = np.zeros(2, dtype=np.int64)
+        add_units(np.array([[row]]), 100.0, np.array([64]), total)
+        assert total.tolist() == expected
 
 
 def test_a_unit_is_charged_for_all_its_records():
@@ -468,11 +447,10 @@ def test_weights_are_how_often_a_row_is_there():
     assert gaps.n_records == 6 * 16
 
 
-def test_rows_are_mapped_from_any_row_on():
+def test_rows_are_read_from_any_row_on():
     X = np.arange(20.0).reshape(10, 2)
-    same = SimpleNamespace(of_rows=lambda block: block)
     for start in range(11):
-        found = [*ArrayRecords(X, block_rows=3)._mapped_blocks(same, start), np.empty((0, 2))]
+        found = [*ArrayRecords(X, block_rows=3)._blocks_from(start), np.empty((0, 2))]
         assert np.concatenate(found).tolist() == X[start:].tolist()
         assert all(map(len, found[:-1]))
 

@@ -4,7 +4,6 @@ Sizes lie around every tile, strip, panel and word.
 """
 
 import math
-import weakref
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums import int16, signs
-from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables.sources import ArrayRecords
 
 LARGEST = np.finfo(np.float64).max
@@ -46,7 +44,6 @@ def test_signs_are_multiplied_whatever_is_zero(n, d):
             assert np.array_equal(np.triu(found), expected)
             assert np.array_equal(sums, s.sum(axis=0)[start:])
         left, right = random.integers(0, d, (2, 9))
-        assert packed.pairs(left, right).tolist() == whole[left, right].tolist()
         found, sums = signs.candidate_sign_sums(records, left, right)
         assert found.tolist() == whole[left, right].tolist()
         assert sums.tolist() == s.sum(axis=0).tolist()
@@ -63,22 +60,6 @@ def test_signs_of_compact_rows_leave_out_what_is_missing(n):
     expected[::3] = 0
     found = signs.sign_gram(CentredRecords(compact, *about))
     assert np.array_equal(np.triu(found), np.triu(expected.T @ expected))
-
-
-def test_rows_that_begin_as_missing_have_no_signs():
-    rows = [[1, 2, -3], [MISSING, 5, -5], [-1, 0, 4], [MISSING, 7, 7], [2, 2, -2]]
-    tile, block = signs.SignTile.empty(5, 3), np.array(rows, dtype=np.int16)
-    assert tile.pack(block, np.zeros((2, 3), dtype=np.int32))
-    assert tile.finish().tolist() == np.sign(block[::2]).sum(axis=0).tolist()
-
-
-def test_signs_that_were_kept_are_those_of_the_very_records_and_taken_once():
-    records = ArrayRecords(np.ones((3, 2)))
-    other, kept = ArrayRecords(np.ones((3, 2))), object()
-    for whose, found in ((records, kept), (other, None)):
-        records.kept_signs = kept, weakref.ref(whose)
-        assert signs._take_kept(records) is found
-        assert signs._take_kept(records) is None
 
 
 # Integers of two bytes.

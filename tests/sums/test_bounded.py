@@ -162,7 +162,7 @@ class Sizes:
 
     def __init__(self, n_records, n_features):
         self.n_records, self.n_features = n_records, n_features
-        self.n_rows = n_records
+        self.n_rows, self.map_sum = n_records, None
 
 
 @pytest.mark.parametrize(

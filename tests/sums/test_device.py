@@ -14,20 +14,15 @@ from hypothesis.extra import numpy as hnp
 
 from estimators.settings import skip_search
 from hushcov import Ledger, PrivateSparseCovariance
-from hushcov.engines import device as kernels
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError, MissingPackageError, ParameterError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
-from hushcov.kernel.records.base import (
-    CentredRecords,
-    CompleteRecords,
-    DeviceRecords,
-    ScaledRecords,
-)
-from hushcov.kernel.sums import bounded
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords, ScaledRecords
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import cell_counts, count_complete, log2_histogram, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.rows import shortened
 from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords, TensorRecords, open_records
 
@@ -155,10 +150,8 @@ def test_shrunk_rows_have_the_same_bits():
     random = np.random.default_rng(2)
     integers = random.integers(2**20, 2**22, (2_000, 1)) * 2.0**40
     bound = 3.0 * 2**55
-    expected = np.empty_like(integers)
-    nothing = np.zeros(1), np.full(1, np.inf)
-    bounded.fill_rows(integers, nothing, (np.ones(1), 2.0**70), bound, expected)
-    found = kernels.shorten_rows(torch.from_numpy(integers), bound)
+    expected = shortened(integers, bound)
+    found = shortened(torch.from_numpy(integers), bound)
     np.testing.assert_array_equal(found.numpy(), expected)
     assert (expected != integers).sum() > 1_000
 

@@ -11,18 +11,14 @@ import pytest
 import torch
 from pyarrow import parquet
 
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
-from hushcov.kernel.records.base import (
-    CentredRecords,
-    CompleteRecords,
-    DeviceRecords,
-    WatchedRecords,
-)
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums import bounded, rows
+from hushcov.kernel.sums import rows
 from hushcov.kernel.sums import rows as row_sums
-from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of, sum_together
+from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
 from hushcov.kernel.sums.counts import (
     cell_counts,
     log2_histogram,
@@ -33,7 +29,9 @@ from hushcov.kernel.sums.counts import (
 )
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments
 from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.rows import sum_together
 from hushcov.kernel.sums.signs import candidate_sign_sums, sign_gram, sign_gram_and_sums
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 N, D = 301, 5
@@ -271,7 +269,7 @@ RECORDS = {
 @pytest.mark.parametrize("source", list(RECORDS))
 def test_sums_together_are_those_alone(source, name, near, monkeypatch):
     monkeypatch.setattr(row_sums, "_SMALLEST_PART", 64)
-    monkeypatch.setattr(bounded, "_VALUES_NEAR", near)
+    monkeypatch.setattr(row_sums, "_VALUES_NEAR", near)
     records = RECORDS[source]()
     wanted = WANTED[name](records)
     alone = [records.map_sum(each) for each in wanted]

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from hushcov.kernel.grids import FeatureGrid, shortening
+from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import PairSigns
 from hushcov.kernel.records import compact
 from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of, sum_together
+from hushcov.kernel.sums.bounded import bounded_sums, bounded_sums_of, fourth_sums_of
 from hushcov.kernel.sums.counts import cell_counts, norm_counts_of, signed_octaves
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.kernel.sums.products import ProductMap, finest_half_width
-from hushcov.kernel.sums.rows import About
+from hushcov.kernel.sums.rows import Centring, shortening, sum_together
 from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables.sources import ArrayRecords, TensorRecords
 from statistics_helpers import mostly_slow
@@ -158,7 +158,7 @@ def check_long_blocks(fused):
     assert found[:, -1].tolist() == [-7, -7]
     counts = fused.count_cells(rows, [1, 0], [0.0] * 2, [1.0] * 2, [-8.0] * 2, 16)
     assert counts[:, [1, 11]].tolist() == [[1, 8_400_000]] * 2
-    view = fused.CompactRows(found, About([0.0] * 2, [9.0] * 2, [1.0] * 2))
+    view = fused.CompactRows(found, Centring([0.0] * 2, [9.0] * 2, [1.0] * 2))
     assert fused.sum_signs(view).tolist() == [8_400_000 - 1] * 2
     octaves = fused.count_signed_octaves(rows, [0.0] * 2, [0.0] * 2, [0, 1])
     assert sorted(octaves[0][octaves[0] > 0].tolist()) == [1, 8_400_000]

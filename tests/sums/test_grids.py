@@ -18,8 +18,8 @@ from hushcov.kernel.grids import (
     IntegerGrid,
     check_feature_scale,
 )
-from hushcov.kernel.sums.bounded import fill_rows
 from hushcov.kernel.sums.products import ProductMap
+from hushcov.kernel.sums.rows import grid_integers
 from hushcov.tables.sources import ArrayRecords
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -33,10 +33,9 @@ grids = st.builds(
 def quantise(grid, block):
     """The integers of rows on the grid, as the loop fills them in that Gram matrices are of."""
     rows = np.atleast_2d(block)
-    d = rows.shape[1]
-    integers, nothing = np.empty(rows.shape), (np.zeros(d), np.full(d, np.finfo(float).max))
-    multipliers, half_width = np.full(d, grid.multiplier), float(grid.half_width)
-    assert fill_rows(rows, nothing, (multipliers, half_width), np.inf, integers)
+    multipliers = np.full(rows.shape[1], grid.multiplier)
+    with np.errstate(over="ignore"):
+        integers = grid_integers(rows, (multipliers, float(grid.half_width)))
     return integers.reshape(np.shape(block))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -13,9 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.records.base import CentredRecords, CompleteRecords
-from hushcov.kernel.records.compact import CompactRecords
-from hushcov.kernel.sums import products, rows
+from hushcov.kernel.sums import products
 from hushcov.kernel.sums.products import N_NORM_BINS, ProductMap, finest_half_width
 from hushcov.tables.sources import ArrayRecords
 
@@ -116,7 +113,7 @@ def test_windows_of_neighbours_are_summed_exactly(seed):
 @pytest.mark.parametrize("n_partners", [1, 2, 7, 8, 9, 17, 25])
 def test_squares_of_partners_at_their_largest_are_summed_exactly(n_partners, step):
     """In four bytes, of neighbours and of others; the last one has many partners, too."""
-    d, largest = 60, rows.LARGEST_LANE - 1
+    d, largest = 60, products._LARGEST_LANE - 1
     lanes = np.full((d, 24), largest, dtype=np.int16)
     lanes[:, ::2] *= -1
     lanes[:2] = 3
@@ -258,35 +255,3 @@ def test_what_would_not_be_exact_is_refused(changes, what):
 def test_numbers_without_a_meaning_are_refused(changes):
     with pytest.raises(ParameterError):
         product_map(**changes)
-
-
-@pytest.mark.parametrize("half_width", [64, 500, 4_000])
-@pytest.mark.parametrize("shape", [(1, 1), (700, 3), (2_600, 9)])
-def test_sums_after_a_histogram_are_those_without_what_it_kept(shape, half_width, monkeypatch):
-    for module in (products, rows):
-        monkeypatch.setattr(module, "threads", lambda: 3)
-    random, (n, d) = np.random.default_rng(5), shape
-    X = random.standard_t(2, size=shape)
-    X[random.random(shape) < 0.01] = np.nan
-    X[-1] = 1e300
-    whole = CompleteRecords(ArrayRecords(X, block_rows=999).with_gaps())
-    compact = CompactRecords(whole, np.full(d, 0.1), np.full(d, 30.0), np.ones(d))
-    about = np.full(d, 0.05), np.full(d, 20.0)
-    kept, anew = (CentredRecords(compact, *about) for _ in range(2))
-    pairs = [(i, j) for i in range(d) for j in range(i + 1, d)]
-    weights = {"pair_weight": 1, "diagonal_weight": 1} if half_width == 4_000 else {}
-    first = {"half_width": half_width, **weights, "d": d}
-    if half_width == 4_000 and d > 3:
-        pairs = pairs[:3]
-    counts = product_map(pairs=pairs[::-1], **first).norm_histogram(kept)
-    monkeypatch.setattr(products, "_KEPT_BYTES", 0)
-    np.testing.assert_array_equal(counts, product_map(pairs=pairs, **first).norm_histogram(anew))
-    assert kept.kept_products is not None
-    assert anew.kept_products is None
-    assert counts.sum() == n
-    # All pairs, in this order and another, some, none; and another grid, for which nothing is kept.
-    tried = [(pairs[::-1], first), (pairs, first), (pairs[::3], first), ((), first)]
-    tried.append((pairs, first | {"scale": np.full(d, 2.0)}))
-    for (chosen, how), norm in itertools.product(tried, (0.003, 0.02, 0.2, 50)):
-        bounded = product_map(pairs=chosen, **how, norm_bound=max(1, int(norm * half_width**2)))
-        np.testing.assert_array_equal(bounded.sum(kept), bounded.sum(anew))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import weakref
-
 import dask.array
 import numpy as np
 import pytest
@@ -13,27 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError
-from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import PairSigns
-from hushcov.kernel.records.base import (
-    CentredRecords,
-    CompleteRecords,
-    DeviceRecords,
-    WatchedRecords,
-)
+from hushcov.kernel.records.base import CentredRecords, CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.scores import TILT_UNIT
 from hushcov.kernel.sums import rows, signs
-from hushcov.kernel.sums.bounded import bounded_sums_of, sum_and_keep_signs
 from hushcov.kernel.sums.gram import pair_sums
 from hushcov.kernel.sums.signs import (
     PackedSigns,
     candidate_sign_sums,
     sign_gram,
     sign_gram_and_sums,
-    sign_scores,
 )
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 ADVERSARIAL = [0.0, -0.0, 5e-324, -5e-324, 1.5, -1.5, 1e308, -1e308, 1.0, -1.0]
@@ -296,35 +287,9 @@ def test_compact_rows_that_miss_a_value_have_no_sign():
     np.testing.assert_array_equal(sums, expected.sum(axis=0))
 
 
-def test_signs_packed_beside_other_sums_spare_a_reading_once():
-    X = table(1200, 9)
-    centre, reach, scale = np.full(9, 0.1), np.full(9, 8.0), np.ones(9)
-    passes = []
-    watched = WatchedRecords(ArrayRecords(X), lambda: passes.append(1), lambda rows: None)
-    for records in (
-        CentredRecords(watched, np.zeros(9)),
-        CentredRecords(CompactRecords(watched, centre, reach, scale, keep=False), -centre),
-    ):
-        squares = bounded_sums_of(records, FeatureGrid(scale, 4.0, 100), 50)
-        expected, scores = records.map_sum(squares), sign_scores(records, first_score, 1200)
-        passes.clear()
-        np.testing.assert_array_equal(sum_and_keep_signs(records, [squares])[0], expected)
-        other = copy.copy(records)  # may be another view
-        for _ in range(2):
-            np.testing.assert_array_equal(sign_scores(records, first_score, 1200), scores)
-        assert len(passes) == 2  # with the other sums, and where they were scored again
-        sign_scores(other, first_score, 1200)
-        assert len(passes) == 3
-
-
-def first_score(products, sums, start, stop):
-    return products
-
-
-@pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("zeros", [0.0, 0.0005, 0.5])
-def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
-    """Plain and tilted, of pairs across cells, in any order and twice; kept signs or a reading."""
+def test_listed_pairs_have_the_numbers_of_all_pairs(zeros):
+    """Plain and tilted, of pairs across cells, in any order and twice."""
     X = table(1300, 300, zeros)
     X[:512] = np.where(X[:512] == 0, 1.0, X[:512])
     i, j = np.triu_indices(300, 1)
@@ -332,8 +297,6 @@ def test_listed_pairs_have_the_numbers_of_all_pairs(zeros, kept):
     tilt = tuple(np.random.default_rng(4).integers(-900, 900, 300).tolist())
     for means in (None, tilt):
         records = ArrayRecords(X, block_rows=700)
-        if kept:
-            records.kept_signs = PackedSigns(records), weakref.ref(records)
         listed = PairSigns(300, means, (i[places], j[places])).exact(records)
         expected = PairSigns(300, means).exact(ArrayRecords(X))
         np.testing.assert_array_equal(listed, expected[places])

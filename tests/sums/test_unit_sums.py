@@ -157,7 +157,7 @@ def test_means_are_those_of_a_dictionary():
 
 def test_on_a_device_units_are_the_same():
     pytest.importorskip("torch")
-    from hushcov.kernel.records.base import DeviceRecords
+    from hushcov.engines.records import DeviceRecords
 
     rng = np.random.default_rng(6)
     X, identifiers = rng.standard_normal((400, 4)), rng.integers(0, 60, 400)

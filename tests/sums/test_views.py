@@ -13,19 +13,19 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hushcov.bounds import check_bounds
+from hushcov.engines.records import DeviceRecords
 from hushcov.exceptions import DataError, ParameterError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
 from hushcov.kernel.records.base import (
     CentredRecords,
     ClippedRecords,
     CompleteRecords,
-    DeviceRecords,
     ScaledRecords,
-    WatchedRecords,
 )
 from hushcov.kernel.sums.bounded import bounded_sums
 from hushcov.kernel.sums.counts import cell_counts, count_complete, signed_octaves
 from hushcov.kernel.sums.gram import second_moments
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 D = 3

@@ -29,7 +29,6 @@ from hushcov.kernel.records.base import (
     CompleteRecords,
     CountedRecords,
     ScaledRecords,
-    WatchedRecords,
 )
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.bounded import bounded_sums
@@ -40,6 +39,7 @@ from hushcov.kernel.sums.signs import sign_gram
 from hushcov.tables import cluster
 from hushcov.tables.cluster import DaskRecords
 from hushcov.tables.files import FileRecords
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, open_records
 
 X = np.random.default_rng(0).standard_normal((101, 4)) * [1, 2, 1e-3, 1e3]

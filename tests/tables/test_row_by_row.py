@@ -24,10 +24,11 @@ from pyarrow import csv, feather, parquet
 
 from hushcov import Codebook
 from hushcov.bounds import check_bounds
+from hushcov.engines.records import on_processor
 from hushcov.exceptions import HushcovError
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.records import base as views
-from hushcov.kernel.records.base import Records, layers_of, on_processor
+from hushcov.kernel.records.base import Records, layers_of
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.transforms import Transform, Transforms
 from hushcov.tables import cluster, text

@@ -22,9 +22,9 @@ from hushcov.fit.counting import Counted, Counting
 from hushcov.inputs import BUDGET_WORDS, ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee, Neighbours, is_counted
 from hushcov.kernel.noise import Entropy, entropy_source
-from hushcov.kernel.records.base import check_enough
 from hushcov.kernel.session import Session
 from hushcov.options import check_given, check_parameters
+from hushcov.tables.sources import check_enough
 from hushcov_genotypes.mechanism import GenotypeParameters, genotype_parameters, release_genotypes
 from hushcov_genotypes.reading import GenotypeRecords, open_genotypes
 

@@ -37,7 +37,6 @@ from hushcov.kernel.records.base import (
     CountedRecords,
     PartitionedRecords,
     Records,
-    check_enough,
     default_block_rows,
     source_of,
 )
@@ -46,7 +45,7 @@ from hushcov.promise import promise_words
 from hushcov.release import Making, Release
 from hushcov.release.findings import released_pairs
 from hushcov.tables.files import reader_bytes
-from hushcov.tables.sources import DeclaredRecords, TableRecords, is_file_source
+from hushcov.tables.sources import DeclaredRecords, TableRecords, check_enough, is_file_source
 from hushcov.tables.units import split_columns
 from hushcov.text.description import (
     MOST_NAMED,

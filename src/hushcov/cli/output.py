@@ -118,7 +118,7 @@ def watched(records: Records, *, count_is_public: bool = True) -> Iterator[Recor
     Where their number is not public, the bar says that rows are read, and not how many: neither a
     count nor a share of the released number.
     """
-    from hushcov.kernel.records.base import WatchedRecords
+    from hushcov.tables.progress import WatchedRecords
 
     total, passes, done = records.n_records if count_is_public else None, 0, 0
 

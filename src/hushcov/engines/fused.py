@@ -16,10 +16,9 @@ import torch
 import triton
 import triton.language as tl
 
-from hushcov.kernel.grids import shortening
 from hushcov.kernel.sums.counts import N_OCTAVES, N_SIGNED_BINS, OCTAVE_SHIFT
 from hushcov.kernel.sums.products import N_NORM_BINS
-from hushcov.kernel.sums.rows import MISSING, ROOT_HALF, About
+from hushcov.kernel.sums.rows import MISSING, Centring, norm_bins, shortening
 
 Tensor = Any
 _MISSING, _SHIFT = tl.constexpr(MISSING), tl.constexpr(OCTAVE_SHIFT)
@@ -143,7 +142,7 @@ def _count_cells(x, n, d, columns, size, starts, widths, firsts, n_cells, counts
 class CompactRows:
     """Some compact rows, and what is taken off them."""
 
-    def __init__(self, rows: Tensor, about: About) -> None:
+    def __init__(self, rows: Tensor, about: Centring) -> None:
         self.rows, (self.d, self.n) = rows, rows.shape
         assert rows.stride(1) == 1
         self.device = rows.device
@@ -375,9 +374,7 @@ def add_contributions(
             _launch(_pair_norms, cells, y, y.shape[1], *places, n_pairs, pairs, 64, **tile)
             square += weight * weight * pairs[: part.n]
         if not len(bounds):
-            mantissa, exponent = torch.frexp(square)
-            bins = 2 * exponent.to(torch.int64) + (mantissa >= ROOT_HALF)
-            total += torch.bincount(bins.clamp_(max=N_NORM_BINS - 1), minlength=N_NORM_BINS)
+            total += torch.bincount(norm_bins(square, N_NORM_BINS), minlength=N_NORM_BINS)
             continue
         norm_bound, factor_range, size_range, size_cap = (int(value) for value in bounds)
         factor = shortening(square, float(norm_bound))
@@ -390,10 +387,3 @@ def add_contributions(
         total[-2] += torch.where(factor < 1.0, shares, factor_range).sum()
         total[-1] += (size.to(torch.int64).clamp_(max=size_cap) * size_range // size_cap).sum()
     return total
-
-
-def add_sums_and_squares(
-    rows: CompactRows, _: Any, __: float, grid: Any, weights: Any, bounds: Any
-) -> Tensor:
-    """Sum the contributions of the rows without pairs; bounded rows are summed by `sum_rows`."""
-    return add_contributions(rows, grid, (), (), weights, bounds)

@@ -31,11 +31,11 @@ from hushcov.exceptions import (
     own_errors,
 )
 from hushcov.kernel.accounting import ONE_REPLACED, Guarantee
-from hushcov.kernel.records.base import ClippedRecords, DeviceRecords, Records, check_enough
+from hushcov.kernel.records.base import ClippedRecords, Records
 from hushcov.options import INVALID, check_parameters
 from hushcov.release import Release
 from hushcov.release.document import Kind
-from hushcov.tables.sources import ArrayRecords, open_records, refuse_stated_nulls
+from hushcov.tables.sources import ArrayRecords, check_enough, open_records, refuse_stated_nulls
 
 if TYPE_CHECKING:
     from hushcov.fit import Caution
@@ -210,6 +210,8 @@ class PrivateCovariance(FrameChoice, Answers, EmpiricalCovariance):
         if not counts:
             check_enough("X", records)
         if self.device is not None:
+            from hushcov.engines.records import DeviceRecords
+
             records = DeviceRecords(records, self.device)
         bounds = self._public_bounds(records.n_features)
         transforms = self._transforms(records.n_features)

@@ -11,12 +11,12 @@ from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray, IntArray, is_tensor
 from hushcov._validation import check_choice, check_integer, check_real, shown
 from hushcov.estimators.base import open_named
 from hushcov.estimators.options import with_options
 from hushcov.exceptions import DataError, ParameterError
-from hushcov.kernel.records.base import PartitionedRecords, is_tensor
+from hushcov.kernel.records.base import PartitionedRecords
 from hushcov.options import check_parameters
 from hushcov.postprocess import RULES, pseudo_inverse, shrink
 

@@ -341,7 +341,7 @@ class Preparation(Stage):
         if typical is not None:
             fourths = fourths_of(session, scale, typical, mu)
             wanted.append(fourths)
-        session.read(*wanted, keep_signs=self.tilts)
+        session.read(*wanted)
         tilt = None
         if self.tilts:
             tilt = release_tilts(session, signs, math.sqrt(OF_TILTS) * self.total)

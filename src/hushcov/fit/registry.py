@@ -207,7 +207,7 @@ def fit_memory(
     have the records, so that this process holds their sums alone, one at a time. `memory` are bytes
     that were given to the copy, of which as many rows as fit are kept.
     """
-    from hushcov.kernel.queries import copy_bytes, default_block_rows, early_signs
+    from hushcov.kernel.queries import copy_bytes, default_block_rows
 
     rows = default_block_rows(n_features)
     chosen = named(mechanism)
@@ -219,10 +219,8 @@ def fit_memory(
     if elsewhere:
         return _PROCESS + _FIXED + _CLIENT + work
     kept = 0
-    if prepared:  # where rows are read again, signs are kept: most have one bit, zeros are few
+    if prepared:
         kept = copy_bytes(n_records, n_features, memory=memory)
-        if kept < 2 * n_records * n_features:
-            kept += early_signs(n_records, n_features) // 2
     blocks = _BLOCKS * rows * n_features * 8 + reader_memory(n_features, rows, reader)
     return _PROCESS + _FIXED + blocks + work + kept
 

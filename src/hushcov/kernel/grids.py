@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,12 +27,6 @@ DIGIT_BITS = 15
 # A row is scaled down to a norm by a factor that is rounded four times, by 2**-53 each. This much
 # less keeps the norm at most what it should be.
 INSIDE = 1.0 - 2.0**-40
-
-
-def shortening(square: Any, bound: float) -> Any:
-    """Return factors that scale down to a bound what is longer; of tensors of squared norms."""
-    quotient = square.new_full(square.shape, bound).div_(square.sqrt())  # rounded once
-    return quotient.mul_(INSIDE).masked_fill_(square <= bound * bound, 1.0)
 
 
 def check_number_of_records(n_records: int) -> None:

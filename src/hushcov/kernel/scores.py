@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hushcov._arrays import FloatArray, IntArray
-from hushcov._compiled import compiled, run_parts, threads
+from hushcov._arrays import FloatArray, IntArray, is_tensor, like, namespace
+from hushcov._compiled import share_out
 from hushcov.kernel.accounting.neighbours import Neighbours
-from hushcov.kernel.records.base import Records, is_tensor
+from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.signs import candidate_sign_sums, sign_scores
 
 #: Means of signs are counted in this part of 1.
 TILT_UNIT = 2**10
 _RESOLUTION = 2**6  # units of a score of centred signs, in one product
+_STRIP = 2**18  # scores that are made together
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,22 +81,21 @@ class PairScores:
             return self._listed(records, *self.pairs)  # proof: screened, step 12
         if self.tilt is None:
             return sign_scores(records, lambda products, *_: products, records.n_rows)
-        n = records.n_rows  # each of them has its means taken off
         tilt = np.array(self.tilt, dtype=np.int64)
-        most = TILT_UNIT + np.abs(tilt)
 
-        def score(products: IntArray, sums: IntArray, start: int, stop: int) -> Any:
-            if is_tensor(products):
-                from hushcov.engines.device import score_pairs
+        def score(products: Any, sums: Any, start: int, stop: int) -> Any:
+            step = len(products) if is_tensor(products) else max(1, _STRIP // len(sums))
+            every = sums[None, :], like(tilt[None, start:], products)
 
-                size = n, self.resolution
-                return score_pairs(products, sums, tilt[start:], most[start:], TILT_UNIT, size)
-            step = min(threads(), len(products))
-            arrays = products, sums, tilt[start:], most[start:], n, self.resolution
-            run_parts(_centre_products, [(first, step, *arrays) for first in range(step)])
+            def centre(first: int) -> None:
+                part = products[first : first + step]
+                own = (each.T[first : first + len(part)] for each in every)
+                part[:] = self._centred(part, tuple(own), every, records.n_rows)
+
+            share_out(centre, range(0, len(products), step))
             return products
 
-        return sign_scores(records, score, n * self.resolution)
+        return sign_scores(records, score, records.n_rows * self.resolution)
 
     def _listed(self, records: Records, rows: IntArray, columns: IntArray) -> IntArray:
         """Return the scores of listed pairs, in one reading and with nothing of size d^2."""
@@ -104,52 +103,17 @@ class PairScores:
         if self.tilt is None:
             return products
         tilt = np.array(self.tilt, dtype=np.int64)
-        cuts = np.linspace(0, len(rows), threads() + 1).astype(np.int64).tolist()
-        fixed = sums, tilt, TILT_UNIT + np.abs(tilt), records.n_rows, self.resolution
-        run_parts(
-            _centre_listed,
-            [(products[a:b], rows[a:b], columns[a:b], *fixed) for a, b in itertools.pairwise(cuts)],
-        )
-        return products
+        left, right = (sums[rows], tilt[rows]), (sums[columns], tilt[columns])
+        return np.asarray(self._centred(products, left, right, records.n_rows))
 
+    def _centred(self, products: Any, left: Any, right: Any, n_records: int) -> Any:
+        """Return scores of products of signs; `left` and `right` have sums and means of features.
 
-@compiled
-def _centre_products(
-    first: int,
-    step: int,
-    products: IntArray,
-    sums: IntArray,
-    tilt: IntArray,
-    most: IntArray,
-    n_records: int,
-    resolution: int,
-) -> None:
-    """Make products of signs scores, in place above the diagonal: the first row, each step-th."""
-    for i in range(first, len(products), step):
-        row, own = products[i], TILT_UNIT * sums[i]
-        for j in range(i + 1, len(row)):
-            # In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
-            shift = n_records * tilt[i] * tilt[j] - own * tilt[j] - TILT_UNIT * tilt[i] * sums[j]
-            centred = TILT_UNIT * TILT_UNIT * row[j] + shift
-            size = resolution * abs(centred) // (most[i] * most[j])
-            row[j] = size if centred >= 0 else -size
-
-
-@compiled
-def _centre_listed(
-    products: IntArray,
-    rows: IntArray,
-    columns: IntArray,
-    sums: IntArray,
-    tilt: IntArray,
-    most: IntArray,
-    n_records: int,
-    resolution: int,
-) -> None:
-    """The same for listed pairs."""
-    for e in range(len(rows)):
-        i, j = rows[e], columns[e]
-        shift = n_records * tilt[i] * tilt[j] - TILT_UNIT * (sums[i] * tilt[j] + tilt[i] * sums[j])
-        centred = TILT_UNIT * TILT_UNIT * products[e] + shift
-        size = resolution * abs(centred) // (most[i] * most[j])
-        products[e] = size if centred >= 0 else -size
+        In units of 1 / TILT_UNIT^2, below 2^62 for up to 2^33 records: int64 is exact.
+        """
+        (sums, tilt), (others, means) = left, right
+        centred = (n_records * tilt - TILT_UNIT * sums) * means - TILT_UNIT * tilt * others
+        centred += TILT_UNIT * TILT_UNIT * products
+        most = (TILT_UNIT + abs(tilt)) * (TILT_UNIT + abs(means))
+        size = self.resolution * abs(centred) // most
+        return namespace(size).where(centred < 0, -size, size)

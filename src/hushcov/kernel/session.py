@@ -35,7 +35,7 @@ from hushcov.kernel.queries import (
     SelectedTotal,
     SignSums,
 )
-from hushcov.kernel.sums.bounded import sum_and_keep_signs
+from hushcov.kernel.sums.rows import sum_together
 
 if TYPE_CHECKING:
     from hushcov.kernel.records.units import Units
@@ -225,19 +225,18 @@ class Session:
 
     # Queries.
 
-    def read(self, *queries: Query, keep_signs: bool = False) -> None:
+    def read(self, *queries: Query) -> None:
         """Sum several queries in one pass, and hold the exact sums until they are measured.
 
-        Nothing is released by it. `keep_signs` packs the signs of the records meanwhile, where that
-        spares a later pass.
+        Nothing is released by it.
         """
         missing = [query for query in queries if self._held(query) is None]
-        if len(missing) == 1 and not keep_signs:
+        if len(missing) == 1:
             self._hold(missing[0], missing[0].exact(self._records))
         elif missing:
-            self._read_together(missing, keep_signs)
+            self._read_together(missing)
 
-    def _read_together(self, queries: Sequence[Query], keep_signs: bool) -> None:
+    def _read_together(self, queries: Sequence[Query]) -> None:
         """Read row sums in one pass; signs are summed by the same loop as norms."""
         signs = next((query for query in queries if isinstance(query, SignSums)), None)
         norms = next((query for query in queries if isinstance(query, NormCounts)), None)
@@ -245,7 +244,7 @@ class Session:
         wanted = [query.row_sums(self._records) for query in alone]
         if norms is not None and signs is not None:
             wanted[alone.index(norms)] = norms.row_sums(self._records, signs=True)
-        found = sum_and_keep_signs(self._records, wanted, keep=keep_signs)
+        found = sum_together(self._records, wanted)
         for query, sums in zip(alone, found, strict=True):
             n_signs = signs.n_features if signs is not None and query is norms else 0
             if n_signs:

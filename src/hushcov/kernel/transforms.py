@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray, IntArray, like
 from hushcov.bounds import LARGEST_BOUND, Bounds, check_bounds
-from hushcov.kernel.records.base import Records, like
+from hushcov.kernel.records.base import Records, RemappedRecords
 
 LOG, LOG1P, SQRT, WINSORISE, RANK = "log", "log1p", "sqrt", "winsorise", "rank"
 SQUARE = "square"
@@ -124,7 +124,5 @@ class Transforms:
 
     def view(self, records: Records) -> Records:
         """Return the records under all maps that are known: public ones, or with edges released."""
-        from hushcov.kernel.records.base import RemappedRecords
-
         known = any(own and (own.edges or not own.needs_quantiles) for own in self.columns)
         return RemappedRecords(records, self) if known else records

@@ -42,15 +42,15 @@ from hushcov.kernel.records.base import (
     Progress,
     Records,
     View,
-    WatchedRecords,
     WrappedRecords,
     layers_of,
     source_of,
 )
-from hushcov.kernel.records.compact import KeptOfPiece
+from hushcov.kernel.records.compact import ALL_ROWS, CompactRecords, KeptCopy
 from hushcov.kernel.records.units import Units
 from hushcov.tables.codebook import FrameRecords
 from hushcov.tables.files import FileRecords
+from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table
 from hushcov.tables.units import check_identifiers, mixed_identifiers, number_identifiers
 
@@ -70,6 +70,30 @@ _KEY = "hushcov unit key"  # a column that says in which partition a row is to b
 _LARGEST_KEY = 2**64 - 1
 _Computed = TypeVar("_Computed")
 _NOWHERE = object()  # in no copy
+
+
+class KeptOfPiece:
+    """Rows of a piece of a file, and on the worker that reads them their compact copy.
+
+    Where this is pickled, the copy stays behind: whoever gets it reads the file. So dask may move
+    it, or write it to a disk, and no row goes along.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self._n_bytes, self._copy = n_bytes, KeptCopy(ALL_ROWS, None)
+
+    def __reduce__(self) -> Any:
+        return KeptOfPiece, (self._n_bytes,)
+
+    def __sizeof__(self) -> int:
+        return self._n_bytes  # from the start: dask asks once
+
+    def serve(self, records: Records) -> Records:
+        """Return the same records, which use the copy."""
+        for layer in layers_of(records):
+            if isinstance(layer, CompactRecords):
+                layer.copy = self._copy
+        return records
 
 
 class DaskRecords(PartitionedRecords):

@@ -32,10 +32,8 @@ from hushcov.kernel.records.base import (
     Records,
     View,
     WrappedRecords,
-    check_block_rows,
     check_finite,
     default_block_rows,
-    without_invalid,
 )
 from hushcov.tables.cells import (
     FIRST_ROWS,
@@ -55,12 +53,14 @@ from hushcov.tables.cells import (
 )
 from hushcov.tables.formats import arrow
 from hushcov.tables.sources import (
+    check_block_rows,
     check_frame,
     filled,
     names_of,
     object_columns,
     refuse_text,
     text_columns,
+    without_invalid,
 )
 from hushcov.transforms import read_transform
 

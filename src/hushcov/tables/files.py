@@ -24,19 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from hushcov._arrays import FloatArray
-from hushcov._compiled import threads
+from hushcov._compiled import run_parts, threads
 from hushcov._validation import check_real, listed, meant, nearest, repeated, shown
 from hushcov.exceptions import DataError, ParameterError, RecordsFileError
-from hushcov.kernel.records.base import (
-    Records,
-    check_block_rows,
-    check_finite,
-    default_block_rows,
-    without_invalid,
-)
-from hushcov.kernel.records.compact import Mapping, ToBins
-from hushcov.kernel.sums.counts import Octaves
-from hushcov.kernel.sums.rows import MISSING, RowSums, turn_columns
+from hushcov.kernel.records.base import Records, default_block_rows
+from hushcov.kernel.sums.rows import row_parts
 from hushcov.tables.cells import PLAIN, FieldReader, is_text
 from hushcov.tables.formats import (
     WRONG_TEXT,
@@ -55,6 +47,7 @@ from hushcov.tables.formats import (
 from hushcov.tables.sources import (
     FORMATS,
     WILDCARDS,
+    check_block_rows,
     filled,
     format_of,
     is_arrow_number,
@@ -62,6 +55,7 @@ from hushcov.tables.sources import (
     is_file_source,
     map_npy,
     refuse_nulls,
+    without_invalid,
 )
 from hushcov.tables.text import (
     TextOptions,
@@ -322,9 +316,15 @@ class FileRecords(Records):
                 yield decoded(batch.column(0)) if span.is_text else batch.column(0)
 
     def _blocks(self) -> Iterator[FloatArray]:
-        parts = self._parts(8)
+        return self._blocks_from(0)
+
+    def _blocks_from(self, start: int) -> Iterator[FloatArray]:
+        """See `Records`; of whole groups of rows, those before the first one are not read."""
+        parts = self._parts()
         if parts is not None:
-            return self._group_blocks(parts, Mapping(self.n_features, np.float64))
+            return self._group_blocks(parts, start)
+        if start:
+            return super()._blocks_from(start)
         blocks = self._read_blocks()
         if self._ahead and self.n_records > self.block_rows and threads() > 1:
             count = _AHEAD_BYTES // (8 * self.block_rows * self.n_features)
@@ -341,7 +341,7 @@ class FileRecords(Records):
                     count = min(n_rows - taken, len(block) - filled)
                     own = near[:, :count]
                     np.stack([each[taken : taken + count] for each in columns], out=own)
-                    turn_columns(own, block[filled : filled + count])
+                    block[filled : filled + count] = own.T
                     taken, filled = taken + count, filled + count
                     if filled == len(block):
                         block.setflags(write=False)
@@ -352,32 +352,18 @@ class FileRecords(Records):
             block.setflags(write=False)
             yield block[:filled]
 
-    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        if isinstance(row_sums, Octaves) and self._parts(2) is not None:
-            *about, columns = row_sums.arguments
-            if np.array_equal(columns, np.arange(self.n_features)):
-                return self._mapped_blocks(ToBins(*about))
-        return self._blocks()
-
-    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
-        """See `Records`; columns of whole groups become integers, before they are rows."""
-        parts = self._parts(2)
-        if parts is None:
-            return super()._mapped_blocks(mapping, start)
-        return self._group_blocks(parts, mapping, start)
-
-    def _group_blocks(self, parts: Sequence[_Part], mapping: Mapping, start: int = 0) -> Blocks:
+    def _group_blocks(self, parts: Sequence[_Part], start: int) -> Blocks:
         most = max(part.n_rows for part in parts)
-        columns = np.empty((self.n_features, most + _APART), dtype=mapping.dtype)
+        columns = np.empty((self.n_features, most + _APART))
         for reader, part in _opened(part for part in parts if part.stop > start):
             whole = part.after(start)
-            self._decode(reader, whole, mapping, columns)
+            self._decode(reader, whole, columns)
             for first in range(0, whole.n_rows, self.block_rows):
                 stop = min(first + self.block_rows, whole.n_rows)
-                yield mapping.turned(columns[:, first:stop])
+                yield _turned(columns[:, first:stop])
 
-    def _parts(self, value_bytes: int) -> list[_Part] | None:
-        """Return all rows in groups, or halves of groups, to be held with so many bytes a value.
+    def _parts(self) -> list[_Part] | None:
+        """Return all rows in groups, or halves of groups, to be held.
 
         None where files have no groups, or too large or too small ones: they are read in batches.
         """
@@ -385,7 +371,7 @@ class FileRecords(Records):
             return None
         d, parts, position = self.n_features, list[_Part](), 0
         room = reader_bytes(d) + 16 * d * default_block_rows(d)  # what batches and blocks take
-        room += (self.memory or 0) if value_bytes == 8 else 0  # before there is a compact copy
+        room += self.memory or 0  # before there is a compact copy
         for span in self.spans:
             if span.path not in self._groups:
                 self._groups[span.path] = group_sizes(span.path)
@@ -396,7 +382,7 @@ class FileRecords(Records):
                 if first >= last:
                     continue
                 rows = room - 3 * threads() * max(_COLUMNS_BYTES, 8 * size)  # columns that are read
-                rows = max(1, rows // (value_bytes * d))
+                rows = max(1, rows // (8 * d))
                 if last - first > 2 * rows:
                     return None
                 half = last - first if last - first <= rows else (last - first + 1) // 2
@@ -407,10 +393,9 @@ class FileRecords(Records):
                 raise changed(span.path)
         return parts if position >= _BLOCKS_IN_PART * self.block_rows * len(parts) > 0 else None
 
-    def _decode(self, reader: GroupReader, part: _Part, mapping: Mapping, to: Any) -> None:
-        """Fill in columns of a part, as a mapping says; several threads do it, each for its own."""
-        names, nulls, missing = self.feature_names, set[str](), np.zeros(part.n_rows, np.bool_)
-        odd = np.zeros((2, self.n_features), np.bool_)  # that some values are infinite, or NaN
+    def _decode(self, reader: GroupReader, part: _Part, to: FloatArray) -> None:
+        """Fill in columns of a part; several threads do it, each for its own."""
+        names, nulls = self.feature_names, set[str]()
         step = max(1, _COLUMNS_BYTES // (8 * part.group_rows))
 
         def work(left: int) -> None:
@@ -421,10 +406,7 @@ class FileRecords(Records):
                 inside = column.slice(part.first, part.n_rows)
                 if inside.null_count and names[k] not in self.fills:
                     nulls.add(names[k])
-                values = self._numbers(names[k], inside)
-                if mapping.fill(k, values, to[k, : part.n_rows]):
-                    missing[~np.isfinite(values)] = True
-                    odd[:, k] = np.isinf(values).any(), np.isnan(values).any()
+                to[k, : part.n_rows] = self._numbers(names[k], inside)
 
         starts = range(0, self.n_features, step)
         if threads() == 1 or not self._ahead:
@@ -439,10 +421,6 @@ class FileRecords(Records):
                 wait([job for job in jobs if not job.cancel()])
         if not self.gaps:
             refuse_nulls([name for name in names if name in nulls])
-        worst = np.select([*odd], (np.inf, np.nan))
-        check_finite(worst[None], gaps=self.gaps, names=names)
-        if missing.any():
-            to[:, : part.n_rows][:, missing] = MISSING
 
     def _columns(self, span: FileSpan) -> Iterator[list[FloatArray]]:
         """Yield the columns of successive rows of a span; columns of float64 are not copied."""
@@ -474,6 +452,16 @@ class FileRecords(Records):
             found = self._reading(name).numbers(found)
         strict = self.strict or not (self.gaps or name in self.fills)
         return filled(without_invalid(found, strict=strict), self.fills.get(name))
+
+
+def _turned(columns: FloatArray) -> FloatArray:
+    """Return columns as rows, turned on all cores."""
+    rows = np.empty(columns.shape[::-1])
+    parts = row_parts(rows, threads())
+    own = np.array_split(columns, len(parts), axis=1)
+    run_parts(np.copyto, [(part, each.T) for part, each in zip(parts, own, strict=True)])
+    rows.setflags(write=False)
+    return rows
 
 
 class _Part(NamedTuple):

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from hushcov._arrays import BoolArray, FloatArray
-from hushcov._validation import listed, shown
+from hushcov._arrays import BoolArray, FloatArray, is_tensor
+from hushcov._validation import check_integer, listed, shown
 from hushcov.exceptions import (
     DataError,
     DataTypeError,
@@ -28,17 +28,7 @@ from hushcov.exceptions import (
     own_errors,
     raise_alone,
 )
-from hushcov.kernel.records.base import (
-    MISSING_CURE,
-    Records,
-    check_block_rows,
-    default_block_rows,
-    device_block_rows,
-    import_torch,
-    is_tensor,
-    source_of,
-    without_invalid,
-)
+from hushcov.kernel.records.base import MISSING_CURE, Records, default_block_rows, source_of
 
 if TYPE_CHECKING:
     from hushcov.tables.codebook import Codebook
@@ -274,6 +264,8 @@ class TensorRecords(Records):
     in_arrays = False
 
     def __init__(self, tensor: Any, *, block_rows: int | None = None) -> None:
+        from hushcov.engines.records import device_block_rows, import_torch
+
         torch = import_torch()
         if tensor.is_complex() or tensor.is_sparse or tensor.is_quantized:
             raise DataError(
@@ -592,3 +584,29 @@ def is_arrow_number(pyarrow: Any, kind: Any) -> bool:
     types = pyarrow.types
     numeric = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
     return any(is_kind(kind) for is_kind in numeric)
+
+
+def check_block_rows(block_rows: int | None, default: int) -> int:
+    """Return the rows in a block: a positive integer, or the default for None."""
+    given, cure = default if block_rows is None else block_rows, "leave it out for the default."
+    return check_integer("block_rows", given, at_least=1, cure=cure)
+
+
+def without_invalid(values: FloatArray, *, strict: bool) -> FloatArray:
+    """Return values with NaN for what is no number; as they are if that is an error."""
+    if strict or not np.isinf(values).any():
+        return values
+    return np.where(np.isinf(values), np.nan, values)
+
+
+def check_enough(name: object, records: Any) -> None:
+    """Refuse a table without records where their number is public.
+
+    Elsewhere nothing tells none from one. It is said in the words scikit-learn uses.
+    """
+    n, d = records.n_records, records.n_features
+    if n < 1:
+        raise DataError(
+            f"{name} must have at least 1 record: found an array with {n} sample(s) "
+            f"(shape={(n, d)}) while a minimum of 1 is required. Check how it was loaded."
+        )

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import FloatArray, IntArray, is_tensor
 from hushcov._validation import meant, nearest
 from hushcov.exceptions import DataError, ParameterError, raise_alone
-from hushcov.kernel.records.base import (
-    PartitionedRecords,
-    Records,
-    is_tensor,
-    source_of,
-    without_invalid,
-)
+from hushcov.kernel.records.base import PartitionedRecords, Records, source_of
 from hushcov.kernel.records.units import RepeatedRecords, Units
 from hushcov.tables.cells import PLAIN
-from hushcov.tables.sources import TableRecords, is_file_source, numeric_table, open_records
+from hushcov.tables.sources import (
+    TableRecords,
+    is_file_source,
+    numeric_table,
+    open_records,
+    without_invalid,
+)
 
 if TYPE_CHECKING:
     from hushcov.tables.files import FileRecords

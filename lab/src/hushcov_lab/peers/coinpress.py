@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, like
 from hushcov._validation import check_integer, check_real, shown
 from hushcov.exceptions import CapacityError, DataError, ParameterError
 from hushcov.inputs import ReleaseInputs
@@ -19,7 +19,7 @@ from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import LARGEST_SIGMA
 from hushcov.kernel.noise.normal import symmetric_noise
 from hushcov.kernel.queries import noise_sigmas, squared_sensitivity
-from hushcov.kernel.records.base import MappedRecords, Records, View, like
+from hushcov.kernel.records.base import MappedRecords, Records, View
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release

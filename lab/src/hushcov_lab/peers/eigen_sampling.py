@@ -41,10 +41,10 @@ from hushcov.kernel.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neigh
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import discrete_laplace
 from hushcov.kernel.noise.entropy import LazyUniform
-from hushcov.kernel.noise.normal import LazyNormals, lazy_normals
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
+from hushcov_lab.peers.normals import LazyNormals, lazy_normals
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 
 _LARGEST_ENTRY = 2**53  # doubles hold all integers up to here

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,21 +16,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
-from hushcov._compiled import run_parts, threads
-from hushcov._validation import check_integer, listed, shown
+from hushcov._arrays import BoolArray, FloatArray, IntArray, is_tensor, like, namespace
+from hushcov._validation import listed
 from hushcov._words import NULL_CURES
 from hushcov.bounds import Bounds, check_bounds
 from hushcov.exceptions import (
     DataError,
-    MissingPackageError,
     ParameterError,
     PrivacyConditionError,
     own_errors,
-    raise_alone,
 )
 from hushcov.kernel.grids import check_feature_scale, check_numbers
-from hushcov.kernel.sums.rows import About, RowSums, mark_finite, row_parts
+from hushcov.kernel.sums.rows import Centring, RowSums
 
 #: Turns a block of rows into integers to be summed. Picklable: a cluster sends it to its workers.
 BlockFunction = Callable[[FloatArray], IntArray]
@@ -52,49 +48,11 @@ MISSING_CURE = (
 # converting and adding the d x d result (d = 1000: 2048 rows beat 1024 and 8192).
 _BLOCK_BYTES = 4 * 2**20
 _SMALLEST_DEFAULT_BLOCK_ROWS = 2048
-# Blocks large enough to keep a device busy.
-_DEVICE_BLOCK_BYTES = 2**30
 
 
 def default_block_rows(n_features: int) -> int:
     """Return the rows in a block on a processor, unless `block_rows` says otherwise."""
     return max(_SMALLEST_DEFAULT_BLOCK_ROWS, _BLOCK_BYTES // (8 * n_features))
-
-
-def device_block_rows(n_features: int) -> int:
-    """Return the rows in a block on a device."""
-    return max(1, _DEVICE_BLOCK_BYTES // (8 * n_features))
-
-
-def check_block_rows(block_rows: int | None, default: int) -> int:
-    """Return the rows in a block: a positive integer, or the default for None."""
-    given, cure = default if block_rows is None else block_rows, "leave it out for the default."
-    return check_integer("block_rows", given, at_least=1, cure=cure)
-
-
-def is_tensor(block: object) -> bool:
-    """Return whether this is a PyTorch tensor; it is none where PyTorch was never imported."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(block, torch.Tensor)
-
-
-def import_torch() -> Any:
-    """Return the package torch, or raise an error that says how to install it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingPackageError("accelerators", "PyTorch", "torch") from None
-    return torch
-
-
-def namespace(block: object) -> Any:
-    """Return the module to call on a block: `torch` for tensors, else `numpy`."""
-    return sys.modules["torch"] if is_tensor(block) else np
-
-
-def like(values: Any, block: Any) -> Any:
-    """Return NumPy values as a tensor on the block's device, or as they are for a NumPy block."""
-    return namespace(block).as_tensor(values, device=block.device) if is_tensor(block) else values
 
 
 @dataclass(eq=False)
@@ -140,11 +98,8 @@ class Records(ABC):
     indicators: frozenset[str] = frozenset()
     #: Whether blocks are tensors on a device.
     on_device: bool = False
-    #: Signs that were packed while something else was summed, and a weak reference to the very
-    #: records whose signs they are: a copy may be another view.
-    kept_signs: Any = None
-    #: Likewise what was found of products of these records while their norms were counted.
-    kept_products: Any = None
+    #: What is called with the number of rows of each block that is done; see `WatchedRecords`.
+    progress: Progress | None = None
 
     @property
     def n_rows(self) -> int:
@@ -195,7 +150,9 @@ class Records(ABC):
         """Return what `map_sum` does for a function that checks the rows and keeps its sums."""
         sums: Any = None
         if row_sums.most_rows > 1:
-            if any(isinstance(layer, DeviceRecords) for layer in layers_of(self)):
+            if self.on_device:
+                from hushcov.engines.records import on_processor
+
                 return on_processor(self).map_sum(row_sums)
             starts = grouped_layer(self, row_sums.most_rows).unit_starts
             row_sums = replace(row_sums, starts=starts)
@@ -216,16 +173,13 @@ class Records(ABC):
         """Yield the rows in the form in which these sums take them."""
         return self._blocks()
 
-    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
-        """Yield `mapping.of_rows` of the blocks from row `start` on.
-
-        Files call `mapping.fill` and `mapping.turned` instead where they can, and make no blocks.
-        """
+    def _blocks_from(self, start: int) -> Iterator[Any]:
+        """Yield the rows from one on. Files then leave out what they need not read."""
         done = 0
         for block in self._blocks():
             done += len(block)
             if done > start:
-                yield mapping.of_rows(block[max(0, len(block) - (done - start)) :])
+                yield block[max(0, len(block) - (done - start)) :]
 
     def with_gaps(self, gaps: bool = True, *, strict: bool = False) -> Self:
         """Return the same records, but allow missing values (NaN, None, null), or do not.
@@ -282,13 +236,13 @@ class PartitionedRecords(Records):
     def sum_partitions(self, views: Sequence[Any], block_function: BlockFunction) -> IntArray:
         """Sum over these records under views, the outermost first, which go to the partitions."""
         held = next((view.held for view in views if view.held is not None), None)
-        watchers = [view for view in views if isinstance(view, WatchedRecords)]
-        if held is not None and held.complete:
-            watchers = []  # the records themselves are not read
-        for watcher in watchers:
-            watcher.start()
+        listeners = []
+        if held is None or not held.complete:  # else the records themselves are not read
+            for view in views:
+                if view.progress is not None:
+                    view.start()
+                    listeners.append(view.progress)
         chain = Chain(tuple(view._view() for view in reversed(views)))
-        listeners = tuple(watcher.progress for watcher in watchers)
         return self.map_sum_through(chain, block_function, listeners, held)
 
     def _blocks(self) -> Iterator[FloatArray]:
@@ -308,9 +262,10 @@ def check_finite(block: Any, *, gaps: bool = False, names: tuple[str, ...] | Non
         if bool(xp.isfinite(xp.stack(xp.aminmax(block))).all()):
             return True
     else:
-        rows, none_infinite = finite_rows(block)
-        if none_infinite and (gaps or rows.all()):
-            return bool(rows.all())
+        if np.isfinite(block).all():
+            return True
+        if gaps and not np.isinf(block).any():
+            return False
     finite = ~xp.isinf(block) if gaps else xp.isfinite(block)
     if finite.all():
         return not gaps
@@ -328,33 +283,6 @@ def check_finite(block: Any, *, gaps: bool = False, names: tuple[str, ...] | Non
         f"records must be finite, but some are NaN or infinite{where}, or no numbers. Where values "
         "are missing, " + MISSING_CURE
     )
-
-
-def without_invalid(values: FloatArray, *, strict: bool) -> FloatArray:
-    """Return values with NaN for what is no number; as they are if that is an error."""
-    if strict or not np.isinf(values).any():
-        return values
-    return np.where(np.isinf(values), np.nan, values)
-
-
-def finite_rows(block: FloatArray) -> tuple[BoolArray, bool]:
-    """Return which rows are finite, and whether no number is infinite."""
-    parts, finite = row_parts(block, threads()), np.empty(len(block), dtype=np.bool_)
-    jobs = zip(parts, np.array_split(finite, len(parts)), strict=True)
-    return finite, all(run_parts(mark_finite, list(jobs)))
-
-
-def check_enough(name: object, records: Any) -> None:
-    """Refuse a table without records where their number is public.
-
-    Elsewhere nothing tells none from one. It is said in the words scikit-learn uses.
-    """
-    n, d = records.n_records, records.n_features
-    if n < 1:
-        raise DataError(
-            f"{name} must have at least 1 record: found an array with {n} sample(s) "
-            f"(shape={(n, d)}) while a minimum of 1 is required. Check how it was loaded."
-        )
 
 
 def _check_part(part: Any, total: Any) -> None:
@@ -459,34 +387,6 @@ class Chain:
         return records
 
 
-class WatchedRecords(WrappedRecords):
-    """Records of which each pass calls `start` once, then `progress` with the rows of a block."""
-
-    def __init__(self, records: Records, start: Callable[[], object], progress: Progress) -> None:
-        super().__init__(records)
-        self.start, self.progress = start, progress
-
-    def _blocks(self) -> Iterator[FloatArray]:
-        return self._watched(self._records._blocks())
-
-    def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
-        return self._watched(self._records._blocks_for(row_sums))
-
-    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
-        return self._watched(self._records._mapped_blocks(mapping, start), start)
-
-    def _watched(self, blocks: Iterator[Any], done: int = 0) -> Iterator[Any]:
-        self.start()
-        if done:
-            self.progress(done)
-        for block in blocks:
-            yield block
-            self.progress(len(block))
-
-    def _view(self) -> View:
-        return Chain()  # workers report rows to this process, which tells `progress`
-
-
 class MappedRecords(WrappedRecords):
     """Base of views that map each row on its own; one that misses a value still does."""
 
@@ -540,12 +440,11 @@ class CentredRecords(MappedRecords):
         complete = zeros_stay or not (records.gaps or records.unfilled() is not records)
         sums = block_function if isinstance(block_function, RowSums) else None
         if complete and sums is not None and sums.centring and sums.about is None:
-            return records.map_sum(sums.centred(About(self._centre, self._reach)))
+            return records.map_sum(sums.centred(Centring(self._centre, self._reach)))
         return super().map_sum(block_function)
 
     def _mapped(self, block: Any, xp: Any) -> Any:
-        rows = block - like(self._centre, block)
-        return xp.clip(rows, like(-self._reach, block), like(self._reach, block), out=rows)
+        return Centring(self._centre, self._reach).of(block)
 
     def _view(self) -> View:
         return partial(CentredRecords, centre=self._centre, reach=self._reach)
@@ -657,7 +556,7 @@ class CompleteRecords(WrappedRecords):
 
 def complete_rows(block: Any) -> Any:
     """Return a block with zeros for every row that misses a value; none of them is infinite."""
-    complete = ~block.isnan().any(1) if is_tensor(block) else finite_rows(block)[0]
+    complete = ~namespace(block).isnan(block).any(1)
     return block if complete.all() else namespace(block).where(complete[:, None], block, 0.0)
 
 
@@ -683,49 +582,11 @@ class CountedRecords(WrappedRecords):
     def _blocks_for(self, row_sums: RowSums) -> Iterator[Any]:
         return self._records._blocks_for(row_sums)
 
-    def _mapped_blocks(self, mapping: Any, start: int = 0) -> Iterator[Any]:
-        return self._records._mapped_blocks(mapping, start)
+    def _blocks_from(self, start: int) -> Iterator[Any]:
+        return self._records._blocks_from(start)
 
     def _view(self) -> View:
         return Chain()
-
-
-class DeviceRecords(WrappedRecords):
-    """Records in blocks on a device: "cuda", "cuda:1", "cpu" and so on."""
-
-    in_arrays = False
-
-    def __init__(self, records: Records, device: str) -> None:
-        super().__init__(records)
-        self.on_device = True
-        torch = import_torch()
-        try:
-            self.device = str(torch.device(device))
-            # Try it: a device may exist in name only, or have no doubles.
-            torch.ones(1, dtype=torch.float64, device=self.device).cpu()
-        except (RuntimeError, AssertionError, TypeError, ValueError, OverflowError):
-            raise_alone(
-                ParameterError(
-                    f"device must name one that PyTorch can use, got {shown(device)}: 'cuda' for "
-                    "an NVIDIA card, or None for this computer's processor."
-                )
-            )
-
-    def _blocks(self) -> Iterator[Any]:
-        # Blocks are joined to larger ones: few large copies to a device are faster than many. They
-        # are new and writeable: PyTorch warns of read-only arrays.
-        torch, largest = import_torch(), device_block_rows(self.n_features)
-        waiting: list[Any] = []
-        for block in itertools.chain(self._records._blocks(), [None]):
-            if waiting and (block is None or sum(map(len, waiting)) + len(block) > largest):
-                rows = namespace(waiting[0]).concatenate(waiting)
-                yield torch.as_tensor(rows).to(self.device)
-                waiting = []
-            if block is not None:
-                waiting.append(block)
-
-    def _view(self) -> View:
-        return partial(DeviceRecords, device=self.device)
 
 
 # Most bytes of rows that are put in order at once; more are read again.
@@ -798,10 +659,10 @@ class GroupedRecords(WrappedRecords):
                 yield block[own]
 
 
-def grouped(
-    records: Records, codes: IntArray, chosen: BoolArray, most_rows: int
-) -> GroupedRecords | DeviceRecords:
+def grouped(records: Records, codes: IntArray, chosen: BoolArray, most_rows: int) -> Records:
     """Return the records unit by unit: in order on the processor, then on the device they had."""
+    from hushcov.engines.records import DeviceRecords, on_processor
+
     found = GroupedRecords(on_processor(records), codes, chosen, most_rows)
     devices = [each for each in layers_of(records) if isinstance(each, DeviceRecords)]
     return DeviceRecords(found, devices[0].device) if devices else found
@@ -821,27 +682,3 @@ def grouped_layer(records: Records, most_rows: int) -> GroupedRecords:
             "pass those of Units.bounded."
         )
     return found[0]
-
-
-class _FromDevice(WrappedRecords):
-    """Rows of a tensor, in arrays."""
-
-    def __init__(self, records: Records) -> None:
-        super().__init__(records)
-        self.on_device = False
-
-    def _blocks(self) -> Iterator[FloatArray]:
-        for block in self._records._blocks():
-            yield block.cpu().numpy()  # type: ignore[attr-defined]
-
-
-def on_processor(records: Records) -> Records:
-    """Return the records without the device that is somewhere in their views, or theirs."""
-    if not records.on_device:
-        return records
-    if not isinstance(records, WrappedRecords):
-        return _FromDevice(records)
-    inner = on_processor(records._records)
-    if isinstance(records, DeviceRecords):
-        return inner
-    return records.off_device(inner)

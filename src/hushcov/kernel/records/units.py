@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import BoolArray, FloatArray, IntArray
+from hushcov._arrays import BoolArray, FloatArray, IntArray, is_tensor, like
 from hushcov._validation import check_integer
 from hushcov.exceptions import DataError
 from hushcov.kernel.records.base import (
@@ -23,8 +23,6 @@ from hushcov.kernel.records.base import (
     default_block_rows,
     grouped,
     hands_out_arrays,
-    is_tensor,
-    like,
 )
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)

@@ -1,45 +1,30 @@
-"""Records and units as integers of bounded norm, their exact sums, and several in one reading."""
+"""Records and units as integers of bounded norm, and their exact sums."""
 
 from __future__ import annotations
 
-import math
-import weakref
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
-from hushcov._compiled import compiled
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray, namespace
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
-from hushcov.kernel.grids import FeatureGrid
-from hushcov.kernel.records.base import Records, hands_out_arrays, layers_of, namespace
-from hushcov.kernel.sums.counts import add_signs, count_norms
-from hushcov.kernel.sums.products import (
-    MOST_PRODUCTS,
-    add_sums_and_squares,
-)
+from hushcov.kernel.grids import INSIDE, FeatureGrid
+from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
-    About,
     Multipliers,
-    Reaches,
     RowSums,
-    add_unit,
-    centre_row,
-    count_below,
-    exact_reduction,
-    grid_limits,
-    grid_row,
-    round_row,
-    shorten_row,
-    square_norm,
+    grid_integers,
+    shortened,
+    shortening,
+    square_norms,
+    whole,
 )
 
-_EARLY_BYTES = 2**27  # most bytes of signs that are packed before anybody asks for them
-# Values that all sums look at before the next ones: they stay in the second cache.
-_VALUES_NEAR = 2**18
+#: Numbers that a unit may have: sums of their squares are then within 2**-40 of what they are.
+MOST_PRODUCTS = 2**23
+# Squares that are added up before their sum is added: few roundings after each other.
+_SQUARES_TOGETHER = 2**12
 
 
 def bounded_rows(grid: FeatureGrid, norm_bound: int | None) -> tuple[Multipliers, float]:
@@ -59,6 +44,11 @@ def bounded_rows(grid: FeatureGrid, norm_bound: int | None) -> tuple[Multipliers
     return grid.numbers, bound
 
 
+def bounded_integers(rows: Any, grid: Multipliers, bound: float) -> Any:
+    """Return the integers z of `bounded_rows`, as doubles."""
+    return shortened(grid_integers(rows, grid), bound)
+
+
 def _check_norm_bound(norm_bound: object) -> int:
     cure = "it is a public bound on the norm of a record, in steps of the grid."
     return check_integer("norm_bound", norm_bound, at_least=1, cure=cure)
@@ -75,12 +65,11 @@ def bounded_sums(records: Records, grid: FeatureGrid, norm_bound: int) -> IntArr
     ||z|| <= norm_bound, whatever its values. So replacing one record moves the sums by at most
     2 norm_bound in Euclidean norm.
     """
-    sums = bounded_sums_of(records, grid, norm_bound)
-    return records.map_sum(sums)
+    return records.map_sum(bounded_sums_of(records, grid, norm_bound))
 
 
 def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> RowSums:
-    """Return what `bounded_sums` sums up, for `sum_together`."""
+    """Return the sums of `bounded_sums`, to be read with others."""
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)  # None would be no bound
     if records.n_rows * grid.half_width > LARGEST_SUM:
@@ -91,8 +80,13 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Row
     return RowSums(sum_rows, bounded_rows(grid, bound), (grid.n_features,))
 
 
+def sum_rows(rows: Any, grid: Multipliers, bound: float, total: Any) -> None:
+    """Add bounded rows up in int64: no block is too long for it."""
+    total += whole(bounded_integers(rows, grid, bound)).sum(0)
+
+
 def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int) -> RowSums:
-    """Return what sums fourth powers over records, for each feature, in units of 2^`unit_bits`.
+    """Return the sums of fourth powers over records, for each feature, in units of 2^`unit_bits`.
 
     With y a record's integers on `grid`, the powers are floor(y_i^4 / 2^unit_bits), none above
     `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
@@ -118,6 +112,16 @@ def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bou
     return RowSums(sum_fourths, (grid.numbers, most, float(unit), float(bound)), (grid.n_features,))
 
 
+def sum_fourths(
+    rows: Any, grid: Multipliers, most: float, unit: float, bound: float, total: Any
+) -> None:
+    """Add fourth powers up."""
+    xp = namespace(rows)
+    squares = xp.clip(xp.square(grid_integers(rows, grid)), None, most)
+    powers = xp.floor(xp.square(squares) * (1 / unit))  # exact: the unit is a power of two
+    total += whole(shortened(powers, bound)).sum(0)
+
+
 def unit_means(
     records: Records, grid: FeatureGrid, bound: int, factor_range: int, most_rows: int
 ) -> IntArray:
@@ -141,242 +145,36 @@ def unit_means(
     return records.map_sum(RowSums(add_means, arguments, (grid.n_features + 1,), most_rows))
 
 
-@compiled
-def fill_rows(
-    block: FloatArray, about: Reaches, grid: Multipliers, bound: float, integers: FloatArray
-) -> bool:
-    """Fill in bounded integers of rows."""
-    (centre, reach), (multipliers, half_width) = about, grid
-    finite, limits = True, grid_limits(reach, multipliers, half_width)
-    for a in range(block.shape[0]):
-        finite &= grid_row(block[a], centre, reach, multipliers, limits, integers[a])
-        if bound < np.inf:
-            shorten_row(integers[a], square_norm(integers[a]), bound)
-    return finite
-
-
-@compiled
-def sum_rows(
-    block: FloatArray, about: Reaches, grid: Multipliers, bound: float, total: IntArray
-) -> bool:
-    """Add bounded rows up in int64: no block is too long for it."""
-    (centre, reach), (multipliers, half_width) = about, grid
-    finite, y = True, np.empty(block.shape[1])
-    limits = grid_limits(reach, multipliers, half_width)
-    for a in range(block.shape[0]):
-        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
-        if bound < np.inf:
-            shorten_row(y, square_norm(y), bound)
-        for i in range(len(y)):
-            total[i] += np.int64(y[i])
-    return finite
-
-
-@compiled
-def sum_fourths(
-    block: FloatArray,
-    about: Reaches,
-    grid: Multipliers,
-    most: float,
-    unit: float,
-    bound: float,
-    total: IntArray,
-) -> bool:
-    """Add fourth powers up."""
-    (centre, reach), (multipliers, half_width) = about, grid
-    finite, y = True, np.empty(block.shape[1])
-    limits = grid_limits(reach, multipliers, half_width)
-    for a in range(block.shape[0]):
-        finite &= grid_row(block[a], centre, reach, multipliers, limits, y)
-        _, size = _to_fourths(y, most, 1.0 / unit)  # exact: the unit is a power of two
-        shorten_row(y, size, bound)
-        for i in range(len(y)):
-            total[i] += np.int64(y[i])
-    return finite
-
-
-@exact_reduction
-def _to_fourths(y: FloatArray, most: float, per_unit: float) -> tuple[float, float]:
-    """Make integers their fourth powers; return squared norms, old and new."""
-    old = new = 0.0
-    for i in range(len(y)):
-        square = y[i] * y[i]
-        limited = min(square, most)
-        power = np.floor(limited * limited * per_unit)
-        old += square
-        new += power * power
-        y[i] = power
-    return old, new
-
-
-@compiled
 def add_means(
-    block: FloatArray,
+    rows: FloatArray,
     starts: IntArray,
-    about: Reaches,
     grid: Multipliers,
     bound: float,
     factor_range: int,
     most_rows: int,
     total: IntArray,
-) -> bool:
+) -> None:
     """Add bounded sums of the rows of units."""
-    (centre, reach), (multipliers, half_width) = about, grid
-    y, v = np.empty(block.shape[1]), np.empty(block.shape[1])
-    limits = grid_limits(reach, multipliers, half_width)
-    for u in range(len(starts) - 1):
-        first, stop = starts[u], starts[u + 1]
-        v[:] = 0.0
-        for a in range(first, stop):
-            if not grid_row(block[a], centre, reach, multipliers, limits, y):
-                return False
-            for i in range(len(y)):
-                v[i] += y[i]
-        add_unit(v, bound, factor_range * min(stop - first, most_rows) // most_rows, total)
-    return True
+    v = np.add.reduceat(grid_integers(rows, grid), starts[:-1])
+    add_units(v, bound, factor_shares(starts, factor_range, most_rows), total)
 
 
-@dataclass(frozen=True, eq=False)
-class Together(RowSums):
-    """Several sums in one reading of the records; a kernel may look at a row once for all."""
-
-    sums: tuple[RowSums, ...] = ()
-
-    @classmethod
-    def of(
-        cls, sums: Sequence[RowSums], kernel: Any = None, arguments: tuple[Any, ...] = ()
-    ) -> Self:
-        """Return the sums as one, with its parts one after the other in a row."""
-        size = sum(math.prod(each.shape) for each in sums)
-        return cls(kernel, arguments, (size,), sums=tuple(sums))
-
-    def centred(self, about: About) -> Self:
-        """See `RowSums`."""
-        return replace(self, sums=tuple(each.centred(about) for each in self.sums), about=about)
-
-    def split(self, total: IntArray) -> list[IntArray]:
-        """Return the sums, each in its shape."""
-        ends = np.cumsum([math.prod(each.shape) for each in self.sums])
-        parts = zip(np.split(total, ends[:-1]), self.sums, strict=True)
-        return [part.reshape(each.shape) for part, each in parts]
-
-    def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
-        """See `RowSums`."""
-        if self.kernel is not None:
-            return super().add_rows(total, rows)
-        own, finite = self.split(total), True
-        step = max(1, _VALUES_NEAR // rows.shape[1])
-        for start in range(0, len(rows), step):
-            near = rows[start : start + step]
-            for each, part in zip(self.sums, own, strict=True):
-                finite &= each.add_rows(part, near)
-        return finite
-
-    def of_tensor(self, block: Any) -> Any:
-        """See `RowSums`."""
-        parts = [each.of_tensor(block).reshape(-1) for each in self.sums]
-        return namespace(parts[0]).cat(parts)
+def factor_shares(starts: IntArray, factor_range: int, most_rows: int) -> IntArray:
+    """Return the share of a range that units have by their numbers of rows."""
+    return factor_range * np.minimum(np.diff(starts), most_rows) // most_rows
 
 
-@dataclass(frozen=True, eq=False)
-class _BlockByBlock(Together):
-    """Sums that take a block as a whole, on all cores, one after the other."""
-
-    def begin(self) -> Any:
-        return [each.begin() for each in self.sums]
-
-    def add(self, block: FloatArray, sums: Any) -> bool:
-        return all(each.add(block, own) for each, own in zip(self.sums, sums, strict=True))
-
-    def total(self, sums: Any) -> IntArray:
-        own = [each.total(part).ravel() for each, part in zip(self.sums, sums, strict=True)]
-        return np.concatenate(own)
+def near_square_norms(v: FloatArray) -> FloatArray:
+    """Return squared norms of integers, too small or too large by less than 2**-40 of them."""
+    total = np.zeros(len(v))
+    for left in range(0, v.shape[1], _SQUARES_TOGETHER):
+        total += square_norms(v[:, left : left + _SQUARES_TOGETHER])
+    return total
 
 
-def joined(sums: Sequence[RowSums]) -> Together:
-    """Return the sums as one, which looks at a row once for all of them where that can be."""
-    arguments = [each.arguments for each in sums]
-    match [each.kernel for each in sums]:
-        case [first, second] if first is count_norms and second is sum_fourths:
-            norms, ((multipliers, half_width), *powers) = arguments
-            if norms[0][1] == half_width and np.array_equal(norms[0][0], multipliers):
-                return Together.of(sums, add_norms_and_fourths, (*norms, *powers))
-        case [first, second] if first is sum_rows and second is add_sums_and_squares:
-            _, _, *squares = arguments[1]
-            return Together.of(sums, add_sums_and_squares, (*arguments[0], *squares))
-    return Together.of(sums)
-
-
-@compiled
-def add_norms_and_fourths(
-    block: FloatArray,
-    about: Reaches,
-    grid: Multipliers,
-    edges: FloatArray,
-    n_signs: int,
-    most: float,
-    unit: float,
-    bound: float,
-    total: IntArray,
-) -> bool:
-    """Add as `count_norms` and `sum_fourths` do; rows are centred and rounded once for both."""
-    (centre, reach), (multipliers, half_width) = about, grid
-    finite, y = True, np.empty(block.shape[1])
-    signs, counts, fourths = total[:n_signs], total[n_signs:], total[n_signs + len(edges) + 1 :]
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        add_signs(y[:n_signs], signs)
-        round_row(y, multipliers, half_width)
-        square, size = _to_fourths(y, most, 1.0 / unit)
-        counts[count_below(edges, square)] += 1
-        shorten_row(y, size, bound)
-        for i in range(len(y)):
-            fourths[i] += np.int64(y[i])
-    return finite
-
-
-def sum_together(records: Records, sums: Sequence[RowSums]) -> list[IntArray]:
-    """Return several sums over the records, which are read once for all of them.
-
-    Privacy
-    -------
-    Nothing here is private by itself; each sum is what it is alone.
-    """
-    together = joined(sums)
-    return together.split(records.map_sum(together))
-
-
-def early_signs(n_records: int, n_features: int) -> int:
-    """Return the most bytes of signs that `sum_and_keep_signs` keeps; 0 where it keeps none."""
-    size = -(-2 * n_records * n_features // 8)
-    return size if size <= _EARLY_BYTES else 0
-
-
-def sum_and_keep_signs(
-    records: Records, sums: Sequence[RowSums], *, keep: bool = True
-) -> list[IntArray]:
-    """Sum as `sum_together` does, and keep signs for `sign_scores` where it spares a reading.
-
-    That is where the records themselves are read for each sum: no compact copy of them is kept.
-
-    Privacy
-    -------
-    As `sum_together` and `PackedSigns`: what is kept is in the memory of this process, until the
-    signs are scored.
-    """
-    from hushcov.kernel.sums.signs import PackedSigns
-
-    copied = any(layer.keeps_copy for layer in layers_of(records))
-    size = early_signs(records.n_records, records.n_features)
-    if not keep or copied or not size or not hands_out_arrays(records):
-        return sum_together(records, sums)
-    found: list[IntArray] = []
-
-    def read(packing: RowSums) -> IntArray:
-        both = _BlockByBlock.of((joined(sums), packing))
-        others, signs = both.split(records.map_sum(both))
-        found.extend(joined(sums).split(others))
-        return signs
-
-    records.kept_signs = PackedSigns(records, read=read), weakref.ref(records)
-    return found
+def add_units(v: FloatArray, bound: float, shares: IntArray, total: IntArray) -> None:
+    """Add the integers of units, scaled down to the bound, and so much of their `shares`."""
+    factor = shortening(near_square_norms(v), bound, longest=bound * bound * INSIDE)
+    n = v.shape[1]
+    total[:n] += whole(v * factor[:, None]).sum(0)
+    total[n] += np.where(factor < 1, whole(factor * shares), shares).sum()

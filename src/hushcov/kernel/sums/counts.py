@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, like, namespace
 from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import ParameterError
 from hushcov.kernel.grids import FeatureGrid, check_numbers
 from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
-    MISSING,
     Multipliers,
-    Reaches,
     RowSums,
-    centre_row,
-    count_below,
-    finite_row,
-    round_row,
-    square_norm,
+    count_in_bins,
+    grid_integers,
+    square_norms,
+    whole,
 )
 
 # Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
@@ -45,8 +41,6 @@ _EXPONENT_OF_ONE = 1023
 # The exponent bits of the smallest value that is not in bin 0 become 1.
 OCTAVE_SHIFT = 1 - (_EXPONENT_OF_ONE + SMALLEST_EXPONENT)
 
-_ROWS_TOGETHER = 4  # rows of which octaves are counted together
-_BINS_TOGETHER = 2**12  # values of a column whose bins are filled in together
 _ONE_EACH = "give one for each of the columns, public or released."
 
 
@@ -66,38 +60,14 @@ def log2_histogram(records: Records) -> IntArray:
     return records.map_sum(counts)
 
 
-@compiled
-def count_octaves(block: FloatArray, counts: IntArray) -> bool:
-    """Count rows by octave."""
-    finite, last = True, counts.shape[1] - 1
-    for a in range(block.shape[0]):
-        if not finite_row(block[a]):
-            finite = False
-            continue
-        bits = block[a].view(np.int64)
-        for i in range(len(bits)):
-            octave = (bits[i] >> _FRACTION_BITS & _EXPONENT_MASK) + OCTAVE_SHIFT
-            counts[i, min(max(octave, 0), last)] += 1
-    return finite
+def count_octaves(rows: Any, total: Any) -> None:
+    """Count values of each feature by octave."""
+    _count(namespace(rows).clip(_octaves(rows), 0, N_BINS - 1), total)
 
 
 def signed_octaves(
     records: Records, centre: FloatArray, nothing: FloatArray, columns: IntArray
 ) -> IntArray:
-    """Return the counts of `signed_octaves_of`.
-
-    Privacy
-    -------
-    Nothing here is private by itself. A record adds at most one count to every row, whatever its
-    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
-    """
-    counts = signed_octaves_of(records.n_features, centre, nothing, columns)
-    return records.map_sum_complete(counts)
-
-
-def signed_octaves_of(
-    n_features: int, centre: FloatArray, nothing: FloatArray, columns: IntArray
-) -> RowSums:
     """Count for each of some columns (row) in which octave about its centre the values lie.
 
     With y = x - centre, bins 0 to 127 count negative y by octave, [2^k, 2^(k+1)) for k from -64 to
@@ -107,52 +77,33 @@ def signed_octaves_of(
     records. Records that `CompleteRecords` leaves out count nowhere, and others once in every row.
     `columns` are indices of features; `centre` and `nothing` have one number for each of them,
     public or released.
+
+    Privacy
+    -------
+    Nothing here is private by itself. A record adds at most one count to every row, whatever its
+    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
     """
-    columns = _check_columns(columns, n_features)
+    columns = _check_columns(columns, records.n_features)
     arguments = (
         check_numbers("centre", centre, len(columns), cure=_ONE_EACH),
         check_numbers("nothing", nothing, len(columns), at_least=0, finite=False, cure=_ONE_EACH),
         columns,
     )
-    return Octaves(count_signed_octaves, arguments, (len(columns), N_SIGNED_BINS), centring=False)
+    shape = len(columns), N_SIGNED_BINS
+    return records.map_sum_complete(RowSums(count_signed_octaves, arguments, shape, centring=False))
 
 
-@dataclass(frozen=True, eq=False)
-class Octaves(RowSums):
-    """Counts of `signed_octaves_of`; in place of rows, bins may come that `fill_bins` filled."""
-
-    def add_rows(self, total: Any, rows: Any, *starts: IntArray) -> bool:
-        """See `RowSums`."""
-        if rows.dtype != np.int16:
-            return super().add_rows(total, rows)
-        count_bins(rows, total)
-        return True
-
-
-@compiled
-def fill_bins(column: FloatArray, centre: float, nothing: float, bins: Any) -> int:
-    """Fill in the bins of a column; return how many numbers are not finite."""
-    odd = 0
-    for first in range(0, len(column), _BINS_TOGETHER):
-        y = column[first : first + _BINS_TOGETHER] - centre
-        own = bins[first : first + _BINS_TOGETHER]
-        odd += not _signed_bins(y.view(np.uint64), own)
-        for a in range(len(y) if nothing > 0 else 0):
-            own[a] = N_SIGNED_BINS - 1 if abs(y[a]) <= nothing else own[a]
-    return odd
-
-
-@compiled
-def count_bins(bins: Any, counts: IntArray) -> None:
-    """Count rows of bins, without those that miss a value."""
-    for first in range(0, len(bins), _ROWS_TOGETHER):
-        own = bins[first : first + _ROWS_TOGETHER]
-        if len(own) == _ROWS_TOGETHER and (own[:, 0] != MISSING).all():
-            _add_bins(own, counts)
-            continue
-        for a in range(len(own)):
-            for i in range(own.shape[1] if own[a, 0] != MISSING else 0):
-                counts[i, own[a, i]] += 1
+def count_signed_octaves(
+    rows: Any, centre: FloatArray, nothing: FloatArray, columns: IntArray, total: Any
+) -> None:
+    """Count values by octave on each side of a centre."""
+    xp = namespace(rows)
+    y = rows[:, columns] - like(centre, rows)
+    octaves = _octaves(y)
+    near = (xp.abs(y) <= like(nothing, rows)) | (octaves <= 0)
+    bins = xp.clip(octaves, None, N_OCTAVES) - 1 + N_OCTAVES * (y > 0)
+    bins[near] = N_SIGNED_BINS - 1
+    _count(bins, total)
 
 
 def _check_columns(columns: object, n_features: int) -> IntArray:
@@ -168,65 +119,6 @@ def _check_columns(columns: object, n_features: int) -> IntArray:
             f"columns must be features, 0 to {n_features - 1}, got others: give their indices."
         )
     return indices.astype(np.int64)
-
-
-@compiled
-def count_signed_octaves(
-    block: FloatArray, centre: FloatArray, nothing: FloatArray, columns: IntArray, counts: IntArray
-) -> bool:
-    """Count rows by sign and octave about a centre."""
-    finite, everything, n = True, len(columns) == block.shape[1], len(columns)
-    for i in range(n):
-        everything &= columns[i] == i
-    y, bins, filled = np.empty(n), np.empty((_ROWS_TOGETHER, n), dtype=np.uint32), 0
-    bits = y.view(np.uint64)
-    for a in range(len(block)):
-        if everything:
-            for i in range(n):
-                y[i] = block[a, i] - centre[i]
-        else:
-            for i in range(n):
-                y[i] = block[a, columns[i]] - centre[i]
-        _signed_bins(bits, bins[filled])
-        for i in range(n):  # a difference of 0 is nothing in any case
-            bins[filled, i] = N_SIGNED_BINS - 1 if abs(y[i]) <= nothing[i] else bins[filled, i]
-        complete = finite_row(block[a])
-        finite &= complete
-        filled += complete
-        if filled == _ROWS_TOGETHER:
-            _add_bins(bins, counts)
-            filled = 0
-    for b in range(filled):
-        for i in range(n):
-            counts[i, bins[b, i]] += 1
-    return finite
-
-
-@compiled
-def _add_bins(bins: Any, counts: IntArray) -> None:
-    """Count several rows, a column at a time: its counts are in the cache for all of them."""
-    for i in range(bins.shape[1]):
-        own = counts[i]
-        for b in range(_ROWS_TOGETHER):
-            own[bins[b, i]] += 1
-
-
-@compiled
-def _signed_bins(bits: Any, bins: Any) -> bool:
-    """Fill in the bins of numbers, given by their bits; False if one is not finite.
-
-    Without branches and in 32 bits: the loop is vectorised.
-    """
-    seen = np.int32(0)
-    for i in range(len(bits)):
-        head = np.int32(bits[i] >> np.uint64(_FRACTION_BITS))  # sign and exponent
-        exponent = head & np.int32(_EXPONENT_MASK)
-        seen |= exponent + np.int32(1)  # carries where all bits are set
-        octave = exponent + np.int32(OCTAVE_SHIFT)
-        place = min(octave, np.int32(N_OCTAVES)) - np.int32(1)
-        place += np.int32(N_OCTAVES) if head == exponent else np.int32(0)
-        bins[i] = np.int32(N_SIGNED_BINS - 1) if octave <= np.int32(0) else place
-    return bool(seen <= np.int32(_EXPONENT_MASK))
 
 
 def cell_counts(
@@ -247,8 +139,7 @@ def cell_counts(
 
     Privacy
     -------
-    Nothing here is private by itself. A record adds at most one count to every row, whatever its
-    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    As for `signed_octaves`.
     """
     columns = _check_columns(columns, records.n_features)
     size = len(columns)
@@ -261,34 +152,23 @@ def cell_counts(
         raise ParameterError(f"firsts must be integers within 2**52, got others: {_ONE_EACH}")
     begin = check_numbers("starts", starts, size, cure=_ONE_EACH)
     arguments = (columns, begin, wide, first, cells)
-    counts = RowSums(count_cells, arguments, (size, cells), centring=False)
-    return records.map_sum_complete(counts)
+    return records.map_sum_complete(RowSums(count_cells, arguments, (size, cells), centring=False))
 
 
-@compiled
 def count_cells(
-    block: FloatArray,
+    rows: Any,
     columns: IntArray,
     starts: FloatArray,
     widths: FloatArray,
     firsts: FloatArray,
     n_cells: int,
-    counts: IntArray,
-) -> bool:
-    """Count rows by cell."""
-    finite, cells = True, np.empty(len(columns))
-    for a in range(block.shape[0]):
-        if not finite_row(block[a]):
-            finite = False
-            continue
-        for i in range(len(columns)):
-            cells[i] = block[a, columns[i]]
-        for i in range(len(columns)):
-            cells[i] = np.floor((cells[i] - starts[i]) / widths[i]) - firsts[i]
-        for i in range(len(columns)):
-            if 0 <= cells[i] < n_cells:
-                counts[i, np.int64(cells[i])] += 1
-    return finite
+    total: Any,
+) -> None:
+    """Count values by cell."""
+    xp, (begin, width, first) = namespace(rows), (like(x, rows) for x in (starts, widths, firsts))
+    cells = xp.floor((rows[:, columns] - begin) / width) - first
+    inside = (cells >= 0) & (cells < n_cells)
+    _count(whole(xp.where(inside, cells, n_cells)), total)
 
 
 def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntArray:
@@ -299,8 +179,7 @@ def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntAr
 
     Privacy
     -------
-    Nothing here is private by itself. A record adds at most one count to every row, whatever its
-    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    As for `signed_octaves`.
     """
     columns = _check_columns(columns, records.n_features)
     if edges.ndim != 2 or len(edges) != len(columns) or not (np.diff(edges) >= 0).all():
@@ -309,19 +188,45 @@ def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntAr
     return records.map_sum_complete(RowSums(count_between, (columns, edges), size, centring=False))
 
 
+def count_between(rows: Any, columns: IntArray, edges: FloatArray, total: Any) -> None:
+    """Count values between edges."""
+    if isinstance(rows, np.ndarray):
+        _count_between(rows, columns, edges, total)
+        return
+    values = rows[:, columns].T.contiguous()
+    _count(namespace(rows).searchsorted(like(edges, rows), values, side="right").T, total)
+
+
 @compiled
-def count_between(
-    block: FloatArray, columns: IntArray, edges: FloatArray, counts: IntArray
-) -> bool:
-    """Count rows between edges."""
-    finite = True
-    for a in range(block.shape[0]):
-        if not finite_row(block[a]):
-            finite = False
-            continue
+def _count_between(rows: FloatArray, columns: IntArray, edges: FloatArray, total: IntArray) -> None:
+    for a in range(len(rows)):
         for i in range(len(columns)):
-            counts[i, np.searchsorted(edges[i], block[a, columns[i]], side="right")] += 1
-    return finite
+            total[i, np.searchsorted(edges[i], rows[a, columns[i]], side="right")] += 1
+
+
+def _octaves(values: Any) -> Any:
+    """Return exponents from the bits of doubles; that of the smallest octave is 1."""
+    bits = namespace(values).asarray(values).view(namespace(values).int64)
+    return (bits >> _FRACTION_BITS & _EXPONENT_MASK) + OCTAVE_SHIFT
+
+
+def _count(bins: Any, total: Any) -> None:
+    """Add how often each bin occurs in each column; those beyond the last one count nowhere."""
+    if isinstance(bins, np.ndarray):
+        _count_rows(bins, total)
+        return
+    size, n_bins = total.shape
+    first = like(np.arange(size) * (n_bins + 1), bins)
+    found = namespace(bins).bincount((bins + first).reshape(-1), minlength=size * (n_bins + 1))
+    total += found.reshape(size, n_bins + 1)[:, :n_bins]
+
+
+@compiled
+def _count_rows(bins: IntArray, total: IntArray) -> None:
+    for a in range(len(bins)):
+        for i in range(bins.shape[1]):
+            if bins[a, i] < total.shape[1]:
+                total[i, bins[a, i]] += 1
 
 
 def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...]) -> IntArray:
@@ -337,14 +242,13 @@ def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int
     Nothing here is private by itself. A record adds one to one count, so replacing a record moves
     the counts by at most sqrt(2) in Euclidean norm.
     """
-    counts = norm_counts_of(records, grid, squared_edges)
-    return records.map_sum(counts)
+    return records.map_sum(norm_counts_of(records, grid, squared_edges))
 
 
 def norm_counts_of(
     records: Records, grid: FeatureGrid, squared_edges: tuple[int, ...], *, signs: bool = False
 ) -> RowSums:
-    """Return what `norm_histogram` sums up, after the sums of signs if asked for."""
+    """Return the sums of `norm_histogram`, after the sums of signs if asked for."""
     grid.check_features(records.n_features)
     grid.check_squared_norms()
     edges = np.array(squared_edges, dtype=np.int64)
@@ -358,32 +262,12 @@ def norm_counts_of(
     return RowSums(count_norms, arguments, (n_signs + len(edges) + 1,))
 
 
-@compiled
-def count_norms(
-    block: FloatArray,
-    about: Reaches,
-    grid: Multipliers,
-    edges: FloatArray,
-    n_signs: int,
-    total: IntArray,
-) -> bool:
+def count_norms(rows: Any, grid: Multipliers, edges: FloatArray, n_signs: int, total: Any) -> None:
     """Count rows by squared norm, after the sums of so many signs."""
-    (centre, reach), (multipliers, half_width) = about, grid
-    finite, y = True, np.empty(block.shape[1])
-    signs, counts = total[:n_signs], total[n_signs:]
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        add_signs(y[:n_signs], signs)
-        round_row(y, multipliers, half_width)
-        counts[count_below(edges, square_norm(y))] += 1
-    return finite
-
-
-@compiled
-def add_signs(y: FloatArray, sums: IntArray) -> None:
-    """Add the signs of a row to sums; sgn(0) is 0."""
-    for i in range(len(y)):
-        sums[i] += np.int64(y[i] > 0.0) - np.int64(y[i] < 0.0)
+    if n_signs:
+        sum_signs(rows, total[:n_signs])
+    square = square_norms(grid_integers(rows, grid))
+    count_in_bins(namespace(rows).searchsorted(like(edges, rows), square), total[n_signs:])
 
 
 def sign_sums(records: Records) -> IntArray:
@@ -396,14 +280,9 @@ def sign_sums(records: Records) -> IntArray:
     return records.map_sum(RowSums(sum_signs, (), (records.n_features,)))
 
 
-@compiled
-def sum_signs(block: FloatArray, about: Reaches, sums: IntArray) -> bool:
-    """Add the signs of centred rows."""
-    finite, y, (centre, reach) = True, np.empty(block.shape[1]), about
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        add_signs(y, sums)
-    return finite
+def sum_signs(rows: Any, total: Any) -> None:
+    """Add the signs of each column; sgn(0) is 0."""
+    total += whole(namespace(rows).sign(rows)).sum(0)
 
 
 def count_complete(records: Records) -> int:
@@ -416,11 +295,6 @@ def count_complete(records: Records) -> int:
     return int(records.map_sum(RowSums(count_rows, (), (1,), centring=False, takes_gaps=True))[0])
 
 
-@compiled
-def count_rows(block: FloatArray, total: IntArray) -> bool:
+def count_rows(rows: Any, total: Any) -> None:
     """Count rows."""
-    found = 0
-    for a in range(block.shape[0]):
-        found += finite_row(block[a])
-    total[0] += found
-    return bool(found == block.shape[0])
+    total += len(rows)

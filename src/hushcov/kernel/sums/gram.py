@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,22 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray
-from hushcov._compiled import compiled, run_parts
+from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, namespace
+from hushcov._compiled import run_parts
 from hushcov._triangle import mirror
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError
 from hushcov.kernel.grids import DIGIT_BITS, FeatureGrid, IntegerGrid
-from hushcov.kernel.records.base import Records, namespace
+from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums import int16
-from hushcov.kernel.sums.bounded import bounded_rows, fill_rows
+from hushcov.kernel.sums.bounded import bounded_integers, bounded_rows
 from hushcov.kernel.sums.rows import (
     Multipliers,
-    Reaches,
     RowSums,
     SumsSoFar,
-    exact_reduction,
-    norm_bin,
+    count_in_bins,
+    grid_integers,
+    norm_bins,
+    rows_near,
+    square_norms,
+    whole,
 )
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 
@@ -34,8 +36,9 @@ Panel = Callable[[int, int], IntArray]
 
 PANEL_BYTES = 2**30  # bytes of sums held in one pass over the records
 _NEAR = 2**18  # integers that are packed while they are in cache
-# Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows.
-_INSIDE = 1.0 - 2.0**-30
+# Sums of squares of a unit are within 2**-31 of what they are, for units of up to 2**20 rows: more
+# than the rounding of one row, of which `INSIDE` tells.
+_UNIT_INSIDE = 1.0 - 2.0**-30
 # Products of digits of 15 bits that doubles add up exactly.
 _EXACT_ROWS = LARGEST_EXACT_FLOAT >> 2 * DIGIT_BITS
 _AGAIN = 0.99  # of a factor for which truncated rows came out too long
@@ -72,7 +75,7 @@ def record_statistics(records: Records, record_map: RecordMap) -> Statistics:
     elif isinstance(grid, IntegerGrid):
         d = records.n_features
         rows = (np.full(d, grid.multiplier), float(grid.half_width)), np.inf
-        gram = records.map_sum(_Gram(fill_rows, rows, (d, d)))
+        gram = records.map_sum(_Gram(add_gram, rows, (d, d)))
     else:
         gram = row_bounded_gram(records, grid, record_map.norm_bound)
     gram.setflags(write=False)  # then `Statistics` need not copy it
@@ -130,8 +133,8 @@ def row_bounded_gram(records: Records, grid: FeatureGrid, norm_bound: int | None
     derives how far the matrix moves when one record is replaced.
     """
     _check_room(records, grid)
-    rows, d = bounded_rows(grid, norm_bound), grid.n_features
-    return records.map_sum(_Gram(fill_rows, rows, (d, d)))
+    d = grid.n_features
+    return records.map_sum(_Gram(add_gram, bounded_rows(grid, norm_bound), (d, d)))
 
 
 def unit_bounded_gram(records: Records, grid: FeatureGrid, bound: int, most_rows: int) -> IntArray:
@@ -151,7 +154,7 @@ def unit_bounded_gram(records: Records, grid: FeatureGrid, bound: int, most_rows
     _check_room(records, grid)
     grid.check_squared_norms()
     arguments, d = (grid.numbers, float(bound)), grid.n_features
-    return records.map_sum(_Gram(bound_units, arguments, (d, d), most_rows))
+    return records.map_sum(_UnitGram(add_gram, arguments, (d, d), most_rows))
 
 
 def unit_norm_histogram(records: Records, grid: FeatureGrid, most_rows: int) -> IntArray:
@@ -280,7 +283,7 @@ def _pack(fill: Any, size: int, words: Any, ends: IntArray, part: tuple[Any, ...
 
 
 class _Gram(RowSums):
-    """Gram matrices of rows or units; the kernel fills in their integers."""
+    """Gram matrices of rows; parts of a block become integers on all cores."""
 
     def begin(self) -> _GramSoFar:
         half_width = int(self.arguments[0][1])
@@ -289,79 +292,74 @@ class _Gram(RowSums):
         return (_PackedSoFar if packed else _GramSoFar)(self.shape[0], half_width)
 
     def add_parts(self, parts: list[tuple[Any, ...]], sums: _GramSoFar) -> bool:
-        sizes = [part[1][-1] - part[1][0] if part[1:] else len(part[0]) for part in parts]
-        return sums.take(parts, sizes, self.add_rows)
+        return sums.take(parts, [len(rows) for rows, *_ in parts], self._fill)
+
+    def _fill(self, integers: FloatArray, rows: Any, *starts: IntArray) -> bool:
+        finite, done = True, 0
+        with np.errstate(all="ignore"):  # what overflows is clipped
+            for near in [rows] if starts else rows_near(rows):
+                ready, all_finite = self.ready(near)
+                finite &= all_finite
+                if finite:
+                    integers[done : done + len(near)] = self.integers(ready, *starts)
+                done += len(near)
+        return finite
+
+    def integers(self, rows: FloatArray, *starts: IntArray) -> FloatArray:
+        """Return the integers of rows."""
+        return np.asarray(bounded_integers(rows, *self.arguments))
 
 
-@exact_reduction
-def _dot(x: FloatArray, y: FloatArray) -> float:
-    total = 0.0
-    for i in range(len(x)):
-        total += x[i] * y[i]
-    return total
+def add_gram(rows: Any, grid: Multipliers, bound: float, total: Any) -> None:
+    """Add the products of bounded rows on a device."""
+    for part in bounded_integers(rows, grid, bound).split(LARGEST_EXACT_FLOAT // int(grid[1]) ** 2):
+        total += whole(part.T @ part)
 
 
-@compiled
-def _square_of(rows: FloatArray) -> float:
-    """Return the squared Frobenius norm of Y'Y, and of YY'; whichever has fewer entries is made."""
-    if len(rows) > rows.shape[1]:
-        rows = np.ascontiguousarray(rows.T)
-    total = 0.0
-    for a in range(len(rows)):
-        part = 0.0
-        for b in range(a):
-            product = _dot(rows[a], rows[b])
-            part += product * product
-        own = _dot(rows[a], rows[a])
-        total += 2.0 * part + own * own
-    return total
+class _UnitGram(_Gram):
+    """Gram matrices of units, the rows of each scaled down together."""
 
-
-@compiled
-def bound_units(
-    block: FloatArray,
-    starts: IntArray,
-    about: Reaches,
-    grid: Multipliers,
-    bound: float,
-    integers: FloatArray,
-) -> bool:
-    """Fill in the integers of units, the rows of each scaled down together."""
-    largest = bound * bound * _INSIDE
-    for u in range(len(starts) - 1):
-        first, stop = starts[u], starts[u + 1]
-        own = integers[first - starts[0] : stop - starts[0]]
-        if not fill_rows(block[first:stop], about, grid, np.inf, own):
-            return False
-        square = _square_of(own)
-        if square <= largest:
-            continue
-        whole, factor = own.copy(), math.sqrt(bound / math.sqrt(square))
-        while square > largest:
-            for a in range(len(own)):
-                for i in range(own.shape[1]):
-                    own[a, i] = np.trunc(whole[a, i] * factor)
-            square = _square_of(own)
+    def integers(self, rows: FloatArray, *starts: IntArray) -> FloatArray:
+        """Return the integers of units."""
+        grid, bound = self.arguments
+        (own,), largest = starts, bound * bound * _UNIT_INSIDE
+        y = grid_integers(rows, grid)
+        square = unit_squares(y, own)
+        factor = np.sqrt(bound / np.sqrt(square))
+        found, long = y.copy(), square > largest
+        while long.any():
+            again = np.repeat(long, np.diff(own))
+            scaled = np.trunc(y[again] * np.repeat(factor[long], np.diff(own)[long])[:, None])
+            found[again] = scaled
+            square[long] = unit_squares(scaled, np.cumsum([0, *np.diff(own)[long]]))
             factor *= _AGAIN
-    return True
+            long = square > largest
+        return np.asarray(found)
 
 
-@compiled
-def count_units(
-    block: FloatArray, starts: IntArray, about: Reaches, grid: Multipliers, total: IntArray
-) -> bool:
+def unit_squares(y: FloatArray, starts: IntArray) -> FloatArray:
+    """Return the squared Frobenius norms of Y'Y of units, which are those of YY'.
+
+    Sums of products are exact, and their squares are added up in two steps of up to 2**20 each.
+    """
+    sizes = np.diff(starts)
+    found = np.empty(len(sizes))
+    for size in np.unique(sizes):
+        own = np.flatnonzero(sizes == size)
+        rows = y[starts[own][:, None] + np.arange(size)]
+        turned = rows.transpose(0, 2, 1)
+        products = rows @ turned if size <= y.shape[1] else turned @ rows
+        found[own] = (
+            square_norms(products.reshape(-1, products.shape[2]))
+            .reshape(products.shape[:2])
+            .sum(axis=1)
+        )
+    return found
+
+
+def count_units(rows: FloatArray, starts: IntArray, grid: Multipliers, total: IntArray) -> None:
     """Count units by the norm of their matrix."""
-    longest = 1
-    for u in range(len(starts) - 1):
-        longest = max(longest, starts[u + 1] - starts[u])
-    room = np.empty((longest, block.shape[1]))
-    for u in range(len(starts) - 1):
-        first, stop = starts[u], starts[u + 1]
-        own = room[: stop - first]
-        if not fill_rows(block[first:stop], about, grid, np.inf, own):
-            return False
-        total[norm_bin(_square_of(own), len(total))] += 1
-    return True
+    count_in_bins(norm_bins(unit_squares(grid_integers(rows, grid), starts), len(total)), total)
 
 
 def pair_sums(

@@ -3,48 +3,42 @@
 from __future__ import annotations
 
 import math
-import weakref
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray
-from hushcov._compiled import compiled, threads
+from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArray, like, namespace
+from hushcov._compiled import compiled
 from hushcov._validation import check_integer
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.kernel.grids import INSIDE, FeatureGrid
-from hushcov.kernel.records.base import Records, hands_out_arrays, layers_of
+from hushcov.kernel.grids import FeatureGrid
+from hushcov.kernel.records.base import Records
+from hushcov.kernel.sums.bounded import MOST_PRODUCTS, add_units, factor_shares, near_square_norms
 from hushcov.kernel.sums.rows import (
-    LARGEST_LANE,
-    Lanes,
     Multipliers,
-    Reaches,
     RowSums,
-    SumsSoFar,
-    add_unit,
-    centre_row,
-    empty_lanes,
-    exact_reduction,
-    fill_lanes,
-    grid_limits,
-    grid_row,
-    near_square_norm,
-    norm_bin,
-    row_parts,
-    shorten_row,
+    count_in_bins,
+    grid_integers,
+    norm_bins,
+    shortening,
+    square_norms,
+    whole,
 )
 
-# Squared products add up to less than 2**53, so sums of this many products stay below 2**39.
-EXACT_ROWS = 4096
+#: Integers of records side by side: a row of two bytes each for every feature.
+Lanes = NDArray[np.int16]
+
 N_NORM_BINS = 2 * 54
-#: Products that a unit may have: sums of their squares are then within 2**-40 of what they are.
-MOST_PRODUCTS = 2**23
-_KEPT_BYTES = 2**24  # most bytes of norms and sizes of records that are kept between passes
-_SOME = 2**23  # values of records that are taken out of a block at a time
+# Integers are smaller: products of two of them, less another, have room in four bytes.
+_LARGEST_LANE = 2**14
+_VECTOR = 16  # records side by side are a multiple of this, for which vectors are used
 _WINDOW = 9  # neighbours in a row, from which on sums of their squares are slid along
-_NEAR = 8  # squares of integers below `LARGEST_LANE` whose sum has room in four bytes
+_NEAR = 8  # squares of integers below `_LARGEST_LANE` whose sum has room in four bytes
+# Products that are made at a time: of units, in the second cache, and on a device.
+_UNIT_PRODUCTS, _DEVICE_PRODUCTS = 2**18, 2**27
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +112,7 @@ class ProductMap:
                 "pairs of features."
             )
         # Only without weights may these be too large for lanes, and not the norms.
-        too_fine = max(self.grid.half_width, math.isqrt(self.centre)) >= LARGEST_LANE
+        too_fine = max(self.grid.half_width, math.isqrt(self.centre)) >= _LARGEST_LANE
         if too_fine or self.largest_square_norm >= LARGEST_EXACT_FLOAT:
             raise CapacityError(
                 f"half_width must keep the squared norm of {self.n_products} weighted products "
@@ -130,12 +124,6 @@ class ProductMap:
                 f"size_range must keep sums of squares below 2**62, got {self.size_range}: "
                 "use a smaller one."
             )
-
-    @property
-    def _numbers(self) -> tuple[Any, ...]:
-        """Return numbers that z is made with."""
-        weights = (self.pair_weight, self.diagonal_weight, self.centre, self.rows_per_unit)
-        return (*self.grid.numbers, weights, self.rows, self.columns)
 
     @property
     def n_products(self) -> int:
@@ -151,38 +139,17 @@ class ProductMap:
 
     def sum(self, records: Records) -> IntArray:
         """Return the summed contributions: pairs, then features, then factor, then size."""
-        kept: Any
-        kept, whose = records.kept_products or (None, lambda: None)
-        useful = whose() is records and self.rows_per_unit == 1
-        if useful and not all(map(np.array_equal, kept.numbers, self._numbers)):
-            # Records are read twice then: where they have no copy, once is better.
-            useful = any(layer.keeps_copy for layer in layers_of(records))
-            kept = self._measured(records) if useful else None
-        if not useful:
-            return records.map_sum(self.sums_of(records))
-        short = kept.found[:, 0] <= float(self.norm_bound) * float(self.norm_bound)
-        sums = self._row_sums(records, self._bounds, self.n_products + 2, add_shrunk)
-        sums = _OfSome(sums.kernel, sums.arguments, sums.shape, chosen=~short)
-        found: IntArray = records.map_sum(sums)
-        found[:-2] += kept.sums
-        found[-2] += self.factor_range * int(short.sum())
-        sizes = np.minimum(kept.found[short, 1].astype(np.int64), self.size_cap)
-        found[-1] += int((sizes * self.size_range // self.size_cap).sum())
-        return found
-
-    @property
-    def _bounds(self) -> list[int]:
-        return [self.norm_bound, self.factor_range, self.size_range, self.size_cap]
+        return records.map_sum(self.sums_of(records))
 
     def sums_of(self, records: Records) -> RowSums:
-        """Return what `sum` sums up, for `sum_together`."""
-        return self._row_sums(records, self._bounds, self.n_products + 2)
+        """Return the sums of `sum`, to be read with others."""
+        bounds = [self.norm_bound, self.factor_range, self.size_range, self.size_cap]
+        return self._row_sums(records, bounds, self.n_products + 2)
 
     def norm_histogram(self, records: Records) -> IntArray:
         """Return how many records have ||z|| in each of `N_NORM_BINS` bins; see `norm_of_bin`.
 
-        Of units it is the norm of v; there are more bins. Of records that come to this process,
-        norms, sizes and the sums of z are kept: `sum` then scales those beyond the bound alone.
+        Of units it is the norm of v; there are more bins.
 
         Privacy
         -------
@@ -192,35 +159,17 @@ class ProductMap:
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:
             n_bins += 4 * (self.rows_per_unit.bit_length() + 1)
-        kept = hands_out_arrays(records) and 16 * records.n_records <= _KEPT_BYTES
-        if self.rows_per_unit > 1 or not kept:
-            return records.map_sum(self._row_sums(records, [], n_bins))
-        measured, counts = self._measured(records), np.zeros(n_bins, dtype=np.int64)
-        records.kept_products = measured, weakref.ref(records)
-        count_squares(measured.found, counts)
-        return counts
+        return records.map_sum(self._row_sums(records, [], n_bins))
 
-    def _measured(self, records: Records) -> _KeptProducts:
-        found = np.empty((records.n_rows, 2))
-        plain = self._row_sums(records, [], self.n_products, measure_products)
-        plain = _Measured(plain.kernel, plain.arguments[:-1], plain.shape, found=found)
-        return _KeptProducts(self._numbers, records.map_sum(plain), found)
-
-    def _row_sums(
-        self, records: Records, bounds: list[int], size: int, kernel: Any = None
-    ) -> RowSums:
+    def _row_sums(self, records: Records, bounds: list[int], size: int) -> RowSums:
+        """Return sums of contributions; without bounds, counts of their norms."""
         self.grid.check_features(records.n_features)
-        weights = np.array([self.pair_weight, self.diagonal_weight, self.centre], dtype=np.float64)
-        arguments: tuple[Any, ...] = (self.grid.numbers, self.rows, self.columns, weights)
-        limits = np.array(bounds, dtype=np.int64)
-        if kernel is None and self.rows_per_unit == 1 and bounds and not len(self.rows):
-            # This kernel is compiled in a fraction of the time of the other.
-            squares = (self.grid.numbers, np.inf, self.grid.numbers, weights, limits)
-            return RowSums(add_sums_and_squares, squares, (size,))
+        weights = self.pair_weight, self.diagonal_weight, self.centre
+        arguments: tuple[Any, ...] = self.grid.numbers, self.rows, self.columns, weights, bounds
         if self.rows_per_unit == 1:
-            return RowSums(kernel or add_contributions, (*arguments, limits), (size,))
+            return RowSums(add_contributions, arguments, (size,))
         means = np.zeros(self.n_products) if self.means is None else self.means
-        arguments = (*arguments, means.astype(np.float64), limits, self.rows_per_unit)
+        arguments = (*arguments, means.astype(np.float64), self.rows_per_unit)
         return RowSums(add_unit_contributions, arguments, (size,), self.rows_per_unit)
 
     def norm_of_bin(self, index: int, factor: float) -> int:
@@ -232,308 +181,90 @@ class ProductMap:
         return max(1, min(norm, self.rows_per_unit * math.isqrt(self.largest_square_norm)))
 
 
-@dataclass(frozen=True, eq=False)
-class _KeptProducts:
-    """Sums of z over records, and by record its squared norm and its sum of y_i^2."""
-
-    numbers: tuple[Any, ...]
-    sums: IntArray
-    found: FloatArray
-
-
-class _BesideRows(SumsSoFar):
-    """Sums of blocks whose rows have numbers beside them."""
-
-    def __init__(self, totals: Any, beside: Any) -> None:
-        super().__init__(totals)
-        self._beside = beside
-
-    def cut(self, block: Any, starts: IntArray | None) -> Iterator[list[tuple[Any, ...]]]:
-        low, self.position = self.position, self.position + len(block)
-        own = self._beside[low : self.position]
-        if own.dtype == np.bool_:  # rows that are chosen
-            chosen, step = np.flatnonzero(own), max(1, _SOME // block.shape[1])
-            for some in np.split(chosen, range(step, len(chosen), step)):
-                yield [(part,) for part in row_parts(block[some], threads())]
-        else:
-            parts = row_parts(block, threads())
-            yield list(zip(parts, np.array_split(own, len(parts)), strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class _Measured(RowSums):
-    """Sums whose kernel also fills in numbers for every row."""
-
-    found: Any = None
-
-    def begin(self) -> Any:
-        return _BesideRows(super().begin().totals, self.found)
-
-
-@dataclass(frozen=True, eq=False)
-class _OfSome(RowSums):
-    """Sums over some of the rows."""
-
-    chosen: Any = None
-
-    def begin(self) -> Any:
-        return _BesideRows(super().begin().totals, self.chosen)
-
-
 def finest_half_width(n_pairs: int, n_features: int, weight: int, *, at_most: int) -> int:
     """Return the largest half width for which `ProductMap` is exact with weights up to `weight`."""
     root = (LARGEST_EXACT_FLOAT / (n_pairs + n_features + 1)) ** 0.25
     return max(1, min(at_most, int(root / weight**0.5)))
 
 
-@compiled
 def add_contributions(
-    block: FloatArray,
-    about: Reaches,
+    rows: Any,
     grid: Multipliers,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    bounds: IntArray,
-    total: IntArray,
-) -> bool:
-    """Add the contributions of records, many side by side; without bounds, count their norms."""
-    n_products = len(rows) + block.shape[1]
-    lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
-    together, added = lanes.shape[1], 0
-    sizes, squares, factors = np.empty((2, together)), np.empty(together), np.empty(together)
-    for first in range(0, len(block), together):
-        part = block[first : first + together]
-        if not fill_lanes(part, about[0], about[1], grid, weights[2], lanes, sizes):
-            return False
-        _fill_norms(lanes, rows, columns, weights, sizes, squares)
-        if not len(bounds):
-            for k in range(len(part)):
-                total[norm_bin(squares[k], len(total))] += 1
-            continue
-        _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
-        _add_products(lanes, rows, columns, weights, factors, sums)
-        added += len(part)
-        if added + together > EXACT_ROWS or first + together >= len(block):
-            for e in range(n_products):
-                total[e] += int(sums[e])
-                sums[e] = 0.0
-            added = 0
-    return True
-
-
-@compiled
-def add_sums_and_squares(
-    block: FloatArray,
-    about: Reaches,
-    grid: Multipliers,
-    bound: float,
-    square_grid: Multipliers,
-    weights: FloatArray,
-    bounds: IntArray,
-    total: IntArray,
-) -> bool:
-    """Add contributions without pairs; before them, where there is room, bounded rows.
-
-    The rows are those of `sum_rows`, on a grid of their own. They are centred once for both.
-    """
-    (centre, reach), (multipliers, half_width) = about, grid
-    square_multipliers, square_half_width = square_grid
-    finite, n = True, block.shape[1]
-    with_sums = len(total) > n + 2
-    own = total[len(total) - n - 2 :]
-    y, z, squares = np.empty(n), np.empty(n), np.zeros(n)
-    for a in range(block.shape[0]):
-        finite &= centre_row(block[a], centre, reach, y)
-        size, square = _square_row(y, square_multipliers, square_half_width, weights, z)
-        shorten_squares(z, size, square, bounds, own[n:])
-        for i in range(n):
-            squares[i] += z[i]
-        if with_sums:
-            long = _round_and_square(y, multipliers, half_width)
-            if bound < np.inf:
-                shorten_row(y, long, bound)
-            for i in range(n):
-                total[i] += np.int64(y[i])
-        if a % EXACT_ROWS == EXACT_ROWS - 1 or a == block.shape[0] - 1:
-            for i in range(n):
-                own[i] += np.int64(squares[i])
-                squares[i] = 0.0
-    return finite
-
-
-@exact_reduction
-def _square_row(
-    y: FloatArray, multipliers: FloatArray, half_width: float, weights: FloatArray, z: FloatArray
-) -> tuple[float, float]:
-    """Fill in the z of `ProductMap` without pairs; return the squared norms of integers and z."""
-    size = square = 0.0
-    weight, middle = weights[1], weights[2]
-    for i in range(len(y)):
-        integer = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
-        own = integer * integer
-        z[i] = weight * (own - middle)
-        size += own
-        square += z[i] * z[i]
-    return size, square
-
-
-@exact_reduction
-def _round_and_square(y: FloatArray, multipliers: FloatArray, half_width: float) -> float:
-    """Round as `round_row` does, and return the squared norm."""
-    square = 0.0
-    for i in range(len(y)):
-        y[i] = np.rint(min(max(y[i] * multipliers[i], -half_width), half_width))
-        square += y[i] * y[i]
-    return square
-
-
-@compiled
-def shorten_squares(
-    z: FloatArray, size: float, square: float, bounds: IntArray, total: IntArray
+    left: IntArray,
+    right: IntArray,
+    weights: tuple[int, int, int],
+    bounds: list[int],
+    total: Any,
 ) -> None:
-    """Scale z of a record down, and add its factor and its size to two sums."""
-    norm_bound, factor_range, size_range, size_cap = bounds
-    total[1] += min(np.int64(size), size_cap) * size_range // size_cap
-    if square <= float(norm_bound) * float(norm_bound):
-        total[0] += factor_range
+    """Add the contributions of records; without bounds, count their norms."""
+    pairs = _Lanes if isinstance(rows, np.ndarray) else _Products
+    y, n_pairs = grid_integers(rows, grid), len(left)
+    pair_weight, diagonal_weight, centre = weights
+    own = diagonal_weight * (y * y - centre)
+    square, made = square_norms(own), pairs(y, left, right)
+    square += float(pair_weight**2) * made.squares()
+    if not bounds:
+        count_in_bins(norm_bins(square, len(total)), total)
         return
-    factor = norm_bound / math.sqrt(square) * INSIDE
-    total[0] += np.int64(factor * factor_range)
-    for i in range(len(z)):
-        z[i] = np.trunc(z[i] * factor)
-
-
-@compiled
-def measure_products(
-    block: FloatArray,
-    found: FloatArray,
-    about: Reaches,
-    grid: Multipliers,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    total: IntArray,
-) -> bool:
-    """Add z of `ProductMap`; fill in squared norms of records, and their sums of y_i^2."""
-    lanes = empty_lanes(block.shape[1])
-    together = lanes.shape[1]
-    sizes, squares = np.empty((2, together)), np.empty(together)
-    narrow = grid[1] * grid[1] * together < 2.0**31
-    weight, own_weight, centre = int(weights[0]), int(weights[1]), int(weights[2])
-    for first in range(0, len(block), together):
-        part = block[first : first + together]
-        if not fill_lanes(part, about[0], about[1], grid, weights[2], lanes, sizes):
-            return False
-        _fill_norms(lanes, rows, columns, weights, sizes, squares)
-        for k in range(len(part)):
-            found[first + k, 0], found[first + k, 1] = squares[k], sizes[0, k]
-        lanes[:, len(part) :] = 0  # those of records before
-        flat = lanes.ravel()
-        for e in range(len(rows)):
-            total[e] += weight * _plain_sum(flat, rows[e], columns[e], together, narrow)
-        for i in range(len(lanes)):
-            own = _plain_sum(flat, i, i, together, narrow) - centre * len(part)
-            total[len(rows) + i] += own_weight * own
-    return True
-
-
-@compiled
-def _plain_sum(flat: Lanes, i: int, j: int, together: int, narrow: bool) -> int:
-    """Return the sum of the products of two features; `narrow` says that four bytes hold it."""
-    n = np.uint64(together)
-    x, y = np.uint64(i) * n, np.uint64(j) * n
-    if narrow:
-        short = np.int32(0)
-        for k in range(n):
-            short = np.int32(short + _product(flat[x + k], flat[y + k]))
-        return int(short)
-    total = 0
-    for k in range(n):
-        total += int(_product(flat[x + k], flat[y + k]))
-    return total
-
-
-@compiled
-def count_squares(found: FloatArray, counts: IntArray) -> None:
-    """Count squared norms by `norm_bin`."""
-    for k in range(len(found)):
-        counts[norm_bin(found[k, 0], len(counts))] += 1
-
-
-@compiled
-def add_shrunk(
-    block: FloatArray,
-    about: Reaches,
-    grid: Multipliers,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    bounds: IntArray,
-    total: IntArray,
-) -> bool:
-    """Add as `add_contributions` does, less the z of all records."""
-    n_products = len(rows) + block.shape[1]
-    lanes, sums = empty_lanes(block.shape[1]), np.zeros(n_products)
-    together = lanes.shape[1]
-    sizes, squares, factors = np.empty((2, together)), np.empty(together), np.empty(together)
-    whole, less = np.ones(together), weights.copy()
-    less[:2] = -weights[:2]
-    for first in range(0, len(block), together):
-        part = block[first : first + together]
-        if not fill_lanes(part, about[0], about[1], grid, weights[2], lanes, sizes):
-            return False
-        _fill_norms(lanes, rows, columns, weights, sizes, squares)
-        _fill_factors(sizes, squares, bounds, factors, len(part), total[n_products:])
-        factors[len(part) :] = 1.0
-        _add_products(lanes, rows, columns, weights, factors, sums)
-        _add_products(lanes, rows, columns, less, whole, sums)
-        for e in range(n_products):
-            total[e] += int(sums[e])
-            sums[e] = 0.0
-    return True
-
-
-@compiled
-def _fill_norms(
-    lanes: Lanes,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
-    sizes: FloatArray,
-    squares: FloatArray,
-) -> None:
-    """Fill in ||z||^2 of records side by side; see `ProductMap`."""
-    pair_weight, diagonal_weight, _ = weights
-    _fill_squares(lanes, rows, columns, squares)
-    for k in range(len(squares)):
-        off = pair_weight * pair_weight * squares[k]
-        squares[k] = off + diagonal_weight * diagonal_weight * sizes[1, k]
-
-
-@compiled
-def _fill_factors(
-    sizes: FloatArray,
-    squares: FloatArray,
-    bounds: IntArray,
-    factors: FloatArray,
-    n_records: int,
-    total: IntArray,
-) -> None:
-    """Fill in how far each record is scaled down, and add that and its size to the last sums.
-
-    A factor of 1 scales and rounds nothing. Where there is no record, it is 0.
-    """
     norm_bound, factor_range, size_range, size_cap = bounds
-    factors[:] = 0.0
-    for k in range(n_records):
-        if squares[k] <= float(norm_bound) * float(norm_bound):
-            factors[k] = 1.0
-            total[0] += factor_range
-        else:
-            factors[k] = norm_bound / math.sqrt(squares[k]) * INSIDE
-            total[0] += int(factors[k] * factor_range)
-        total[1] += min(int(sizes[0, k]), size_cap) * size_range // size_cap
+    factor = shortening(square, float(norm_bound))
+    total[:n_pairs] += made.scaled_sums(factor, pair_weight)
+    total[n_pairs:-2] += whole(own * factor[:, None]).sum(0)
+    shares = namespace(rows).where(factor < 1, whole(factor * factor_range), factor_range)
+    total[-2] += shares.sum()
+    size = namespace(rows).clip(whole(square_norms(y)), None, size_cap)
+    total[-1] += (size * size_range // size_cap).sum()
+
+
+class _Products:
+    """Products of pairs of features on a device, a few records at a time."""
+
+    def __init__(self, y: Any, left: IntArray, right: IntArray) -> None:
+        self._y, self._pairs = y, (like(left, y), like(right, y))
+        self._step = max(1, _DEVICE_PRODUCTS // max(1, len(left)))
+
+    def _parts(self) -> Any:
+        left, right = self._pairs
+        return (part[:, left] * part[:, right] for part in self._y.split(self._step))
+
+    def squares(self) -> Any:
+        """Return sums over pairs of squared products, by record."""
+        return namespace(self._y).cat([square_norms(part) for part in self._parts()])
+
+    def scaled_sums(self, factor: Any, weight: int) -> Any:
+        """Return the sums of products times a weight, each times a factor, rounded to zero."""
+        pairs = zip(self._parts(), factor.split(self._step), strict=True)
+        return sum(whole(weight * part * own[:, None]).sum(0) for part, own in pairs)
+
+
+class _Lanes:
+    """Products of pairs of features of many records side by side, in integers of two bytes.
+
+    Squared products add up to less than 2**53: a weighted product is below 2**27, so that doubles
+    hold its sum over 2**26 records.
+    """
+
+    def __init__(self, y: FloatArray, left: IntArray, right: IntArray) -> None:
+        self._n_records, self._pairs = len(y), (left, right)
+        n_lanes = -(-len(y) // _VECTOR) * _VECTOR if len(left) else 0
+        self._lanes: Lanes = np.zeros((y.shape[1], n_lanes), dtype=np.int16)
+        if n_lanes:
+            self._lanes[:, : len(y)] = y.T
+
+    def squares(self) -> FloatArray:
+        """Return sums over pairs of squared products, by record."""
+        found = np.zeros(self._lanes.shape[1])
+        if len(found):
+            _fill_squares(self._lanes, *self._pairs, found)
+        return found[: self._n_records] if len(found) else np.zeros(self._n_records)
+
+    def scaled_sums(self, factor: FloatArray, weight: int) -> IntArray:
+        """Return the sums of products times a weight, each times a factor, rounded to zero."""
+        sums, factors = np.zeros(len(self._pairs[0])), np.zeros(self._lanes.shape[1])
+        if len(factors):
+            factors[: len(factor)] = factor
+            _add_products(self._lanes, *self._pairs, weight, factors, sums)
+        return np.asarray(whole(sums))
 
 
 @compiled
@@ -576,6 +307,11 @@ def _fill_squares(lanes: Lanes, rows: IntArray, columns: IntArray, squares: Floa
                 _add_one(flat, columns[e], near)
                 e += 1
             _add_window(flat, i, near, squares)
+
+
+# Loops below get whole arrays and where to begin: an array for each part would be counted for the
+# release of memory, which takes as long as the loop. Places are unsigned, as none counts from the
+# end. How many there are is not known to the compiler, which would not use vectors for so few.
 
 
 @compiled
@@ -623,92 +359,72 @@ def _add_products(
     lanes: Lanes,
     rows: IntArray,
     columns: IntArray,
-    weights: FloatArray,
+    weight: int,
     factors: FloatArray,
     sums: FloatArray,
 ) -> None:
-    """Add the products z of `ProductMap`, each times the factor of its record, rounded to zero."""
     flat = lanes.ravel()
-    weight, own_weight, centre = np.int32(weights[0]), np.int32(weights[1]), np.int32(weights[2])
     for e in range(len(rows)):
-        sums[e] += _scaled_sum(flat, rows[e], columns[e], weight, np.int32(0), factors)
-    for i in range(len(lanes)):
-        sums[len(rows) + i] += _scaled_sum(flat, i, i, own_weight, centre, factors)
+        sums[e] += _scaled_sum(flat, rows[e], columns[e], np.int32(weight), factors)
 
 
-@exact_reduction
-def _scaled_sum(
-    flat: Lanes, i: int, j: int, weight: Any, centre: Any, factors: FloatArray
-) -> float:
-    # Weighted in integers: the only product that is rounded is the last one, in whatever order
-    # the sum is made.
+@partial(compiled, any_order=True)
+def _scaled_sum(flat: Lanes, i: int, j: int, weight: Any, factors: FloatArray) -> float:
+    # Weighted in integers: the only product that is rounded is the last one. The sum of integers
+    # is exact in any order.
     n, total = np.uint64(len(factors)), 0.0
     x, y = np.uint64(i) * n, np.uint64(j) * n
     for k in range(n):
-        z = np.int32(weight * np.int32(_product(flat[x + k], flat[y + k]) - centre))
+        z = np.int32(weight * _product(flat[x + k], flat[y + k]))
         total += np.trunc(np.float64(z) * factors[k])
     return total
 
 
-@compiled
 def add_unit_contributions(
-    block: FloatArray,
+    rows: FloatArray,
     starts: IntArray,
-    about: Reaches,
     grid: Multipliers,
-    rows: IntArray,
-    columns: IntArray,
-    weights: FloatArray,
+    left: IntArray,
+    right: IntArray,
+    weights: tuple[int, int, int],
+    bounds: list[int],
     means: FloatArray,
-    bounds: IntArray,
     most_rows: int,
     total: IntArray,
-) -> bool:
+) -> None:
     """Add the contributions of units; without bounds, count their norms."""
-    (taken, reach), (multipliers, half_width) = about, grid
-    y, v = np.empty(block.shape[1]), np.empty(len(rows) + block.shape[1])
-    limits = grid_limits(reach, multipliers, half_width)
-    for u in range(len(starts) - 1):
-        n_rows, size = starts[u + 1] - starts[u], 0.0
-        v[:] = 0.0
-        for a in range(starts[u], starts[u + 1]):
-            if not grid_row(block[a], taken, reach, multipliers, limits, y):
-                return False
-            size += _add_row_products(y, rows, columns, v)
-        _centre_unit(v, len(rows), n_rows, weights, means)
-        if not len(bounds):
-            total[norm_bin(near_square_norm(v), len(total))] += 1
+    y = grid_integers(rows, grid)
+    pair_weight, diagonal_weight, centre = weights
+    step = max(1, _UNIT_PRODUCTS // len(means))
+    for first in range(0, len(starts) - 1, step):
+        own = starts[first : first + step + 1]
+        sizes = np.diff(own)[:, None]
+        v = _unit_products(y, own, left, right, step)
+        size = v[:, len(left) :].sum(axis=1)
+        v[:, : len(left)] *= pair_weight
+        v[:, len(left) :] = diagonal_weight * (v[:, len(left) :] - sizes * centre)
+        v -= sizes * means
+        if not bounds:
+            count_in_bins(norm_bins(near_square_norms(v), len(total)), total)
             continue
         norm_bound, factor_range, size_range, size_cap = bounds
-        whole = factor_range * min(n_rows, most_rows) // most_rows
-        add_unit(v, float(norm_bound), whole, total)
-        most_size = float(size_cap) * most_rows
-        share = min(size, most_size) / most_size
-        total[len(v) + 1] += min(np.int64(share * size_range), size_range)
-    return True
+        add_units(v, float(norm_bound), factor_shares(own, factor_range, most_rows), total)
+        most = float(size_cap) * most_rows
+        shares = whole(np.minimum(size, most) / most * size_range)
+        total[-1] += np.minimum(shares, size_range).sum()
 
 
-@compiled
-def _add_row_products(y: FloatArray, rows: IntArray, columns: IntArray, v: FloatArray) -> float:
-    """Add the products of a row's integers; return the sum of their squares."""
-    size, n_pairs = 0.0, len(rows)
-    for e in range(n_pairs):
-        v[e] += y[rows[e]] * y[columns[e]]
-    for i in range(len(y)):
-        own = y[i] * y[i]
-        v[n_pairs + i] += own
-        size += own
-    return size
-
-
-@compiled
-def _centre_unit(
-    v: FloatArray, n_pairs: int, n_rows: int, weights: FloatArray, means: FloatArray
-) -> None:
-    """Weight the products of a unit, and take off the means of as many rows."""
-    pair_weight, diagonal_weight, centre = weights
-    number = float(n_rows)
-    for e in range(n_pairs):
-        v[e] = pair_weight * v[e] - number * means[e]
-    for e in range(n_pairs, len(v)):
-        v[e] = diagonal_weight * (v[e] - number * centre) - number * means[e]
+def _unit_products(
+    y: FloatArray, starts: IntArray, left: IntArray, right: IntArray, step: int
+) -> FloatArray:
+    """Return the sums of products of pairs and of squares over the rows of units."""
+    found = np.zeros((len(starts) - 1, len(left) + y.shape[1]))
+    for first in range(starts[0], starts[-1], step):
+        stop = min(first + step, starts[-1])
+        part = y[first:stop]
+        inside = starts[(starts > first) & (starts < stop)]
+        unit = np.searchsorted(starts, first, side="right") - 1
+        z = np.concatenate([part[:, left] * part[:, right], part * part], axis=1)
+        sums = np.add.reduceat(z, [0, *(inside - first)])
+        found[unit : unit + len(sums)] += sums
+    return found

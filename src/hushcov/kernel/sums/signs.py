@@ -22,7 +22,7 @@ from hushcov._compiled import popcount as _popcount
 from hushcov.kernel.records.base import PartitionedRecords, Records, hands_out_arrays, source_of
 from hushcov.kernel.sums import gram
 from hushcov.kernel.sums.gram import PANEL_BYTES, pair_sums
-from hushcov.kernel.sums.rows import MISSING, RowSums, finite_row, row_parts
+from hushcov.kernel.sums.rows import RowSums, row_parts, rows_near
 
 WordArray = npt.NDArray[np.uint64]
 Eight = tuple[Any, Any, Any, Any, Any, Any, Any, Any]
@@ -36,7 +36,15 @@ CELL_ROWS = 64 * _WORDS
 _STRIP_ROWS = 32  # rows of sums that stay in the second cache meanwhile
 
 _ALL_BITS = np.uint64(2**64 - 1)
-_BIT, _BIT2, _BIT3 = np.uint64(1), np.uint64(2), np.uint64(3)
+
+PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
+PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
+# Signs that wait to be multiplied, so that sums are seldom read and written: of so many records,
+# and of fewer where they would take more bytes and are not kept.
+TILE_ROWS, TILE_BYTES = 2**15, 2**26
+
+#: Makes scores of a panel of products of signs, the sums of signs, and which features these are.
+Score = Callable[[IntArray, IntArray, int, int], IntArray]
 
 
 @dataclass
@@ -62,14 +70,23 @@ class SignTile:
         """How many records still fit."""
         return len(self.full) * CELL_ROWS - self.n_rows
 
-    def pack(self, block: Any, limits: Any) -> bool:
-        """Add the signs of rows about limits, on all cores; see `_pack`."""
+    def pack(self, block: Any, ready: Any) -> bool:
+        """Add the signs of rows that `ready` centres, on all cores; False if one is not finite."""
         # No two threads get bits of the same word.
-        parts = _whole_words(len(block), self.n_rows % 64, len(row_parts(block, threads())))
-        planes = self.positive, self.nonzero, self.full.shape[1]
-        jobs = [(block[a:b], limits, self.n_rows + a, *planes) for a, b in parts]
+        cuts = _whole_words(len(block), self.n_rows % 64, len(row_parts(block, threads())))
+
+        def pack(first: int, stop: int) -> bool:
+            finite, position = True, self.n_rows + first
+            for near in rows_near(block[first:stop]):
+                with np.errstate(all="ignore"):
+                    rows, whole = ready(near)
+                _pack(rows, position, self.positive, self.nonzero, self.full.shape[1])
+                finite, position = finite & whole, position + len(near)
+            return finite
+
+        finite = all(run_parts(pack, cuts))
         self.n_rows += len(block)
-        return all(run_parts(_pack, jobs))
+        return finite
 
     def finish(self) -> IntArray:
         """Find the cells without zeros; return the sums of signs."""
@@ -121,70 +138,19 @@ def _whole_words(n_rows: int, filled: int, number: int) -> list[tuple[int, int]]
 
 @compiled
 def _pack(
-    rows: Any, limits: Any, position: int, positive: WordArray, nonzero: WordArray, cells: int
-) -> bool:
-    """Set the bits of rows from a position on, where so many `cells` lie side by side.
-
-    Doubles have one limit for each feature; False if one of them is not finite. Compact rows are
-    positive above the first of two limits and negative below the second; those that miss a value
-    leave their bits zero.
-    """
-    n_rows, d = rows.shape
-    finite, a = True, 0
-    while a < n_rows:
+    rows: FloatArray, position: int, positive: WordArray, nonzero: WordArray, cells: int
+) -> None:
+    """Set the bits of rows from a position on, where so many `cells` lie side by side."""
+    for a in range(len(rows)):
         word, bit = divmod(position + a, 64)
-        together = 4 if bit % 4 == 0 and a + 4 <= n_rows else 1
-        if limits.ndim == 2:  # known when this is compiled
-            for row in range(a, a + together):
-                if rows[row, 0] == MISSING:
-                    together = 1
-            if rows[a, 0] == MISSING:
-                a += 1
-                continue
-        else:
-            for row in range(a, a + together):
-                finite &= finite_row(rows[row])
+        shift = np.uint64(bit)
         for cell in range(cells):
             at = ((word // _WORDS * cells + cell) * _WORDS + word % _WORDS) * _WIDTH
-            left, right = cell * _WIDTH, min(d, (cell + 1) * _WIDTH)
-            p, q = positive[at : at + right - left], nonzero[at : at + right - left]
-            if limits.ndim == 2:
-                high, low = limits[0, left:right], limits[1, left:right]
-            else:
-                high, low = limits[left:right], limits[left:right]
-            shift, x0 = np.uint64(bit), rows[a, left:right]
-            if together == 4:
-                x1, x2 = rows[a + 1, left:right], rows[a + 2, left:right]
-                _pack_four(x0, x1, x2, rows[a + 3, left:right], high, low, shift, p, q)
-            else:
-                _pack_one(x0, high, low, shift, p, q)
-        a += together
-    return finite
-
-
-@compiled
-def _pack_one(x: Any, high: Any, low: Any, shift: Any, p: WordArray, q: WordArray) -> None:
-    for j in range(len(x)):
-        p[j] |= np.uint64(x[j] > high[j]) << shift
-        q[j] |= np.uint64((x[j] > high[j]) | (x[j] < low[j])) << shift
-
-
-@compiled
-def _pack_four(
-    x0: Any, x1: Any, x2: Any, x3: Any, high: Any, low: Any, shift: Any, p: WordArray, q: WordArray
-) -> None:
-    """Four rows at a time: bits are read and written once for them, and every number once."""
-    for j in range(len(high)):
-        a0, a1, a2, a3 = x0[j] > high[j], x1[j] > high[j], x2[j] > high[j], x3[j] > high[j]
-        b0, b1, b2, b3 = x0[j] < low[j], x1[j] < low[j], x2[j] < low[j], x3[j] < low[j]
-        p[j] |= _four_bits(a0, a1, a2, a3) << shift
-        q[j] |= _four_bits(a0 | b0, a1 | b1, a2 | b2, a3 | b3) << shift
-
-
-@compiled
-def _four_bits(b0: bool, b1: bool, b2: bool, b3: bool) -> Any:
-    low = np.uint64(b0) | (np.uint64(b1) << _BIT)
-    return low | (np.uint64(b2) << _BIT2) | (np.uint64(b3) << _BIT3)
+            x = rows[a, cell * _WIDTH : (cell + 1) * _WIDTH]
+            p, q = positive[at : at + len(x)], nonzero[at : at + len(x)]
+            for j in range(len(x)):
+                p[j] |= np.uint64(x[j] > 0.0) << shift
+                q[j] |= np.uint64(x[j] != 0.0) << shift
 
 
 @compiled
@@ -308,21 +274,11 @@ def _add_pairs(
                 _add_masked(positive, nonzero, a, b, sums[e : e + 1])
 
 
-PACKED_BYTES = 2**31  # most bytes of signs that are kept where that saves readings
-PACKED_PANEL_BYTES = 2**25  # of sums, where signs are kept: a panel costs no reading
-# Signs that wait to be multiplied, so that sums are seldom read and written: of so many records,
-# and of fewer where they would take more bytes and are not kept.
-TILE_ROWS, TILE_BYTES = 2**15, 2**26
-
-#: Makes scores of a panel of products of signs, the sums of signs, and which features these are.
-Score = Callable[[IntArray, IntArray, int, int], IntArray]
-
-
 class PackedSigns:
     """The signs of all records, as bits: one for each, and two where there are zeros.
 
-    The records are read once, here, or by `read`, with other sums beside. On a cluster or a device
-    use `sign_gram`. The attribute `sums` has the sums of sgn(x_i) over the records.
+    The records are read once, here. On a cluster or a device use `sign_gram`. The attribute `sums`
+    has the sums of sgn(x_i) over the records.
 
     Privacy
     -------
@@ -330,15 +286,13 @@ class PackedSigns:
     `sign_gram`.
     """
 
-    def __init__(
-        self, records: Records, *, read: Callable[[RowSums], IntArray] | None = None
-    ) -> None:
+    def __init__(self, records: Records) -> None:
         assert hands_out_arrays(records), "tiles would not come back from elsewhere"
         self._tiles: list[SignTile] = []
         self._n_features = d = records.n_features
         rows = _whole_cells(min(TILE_ROWS, records.n_rows))
         packing = _Tiles(keep_tile, (self._tiles,), (d,), tile_shape=(rows, d))
-        self.sums = read(packing) if read else records.map_sum(packing)
+        self.sums = records.map_sum(packing)
 
     def gram(self, start: int = 0, stop: int | None = None) -> IntArray:
         """Return what `sign_gram` does, without reading a record again."""
@@ -346,13 +300,6 @@ class PackedSigns:
         sums = np.zeros((stop - start, self._n_features - start), dtype=np.int64)
         for tile in self._tiles:
             tile.add_products(start, sums)
-        return sums
-
-    def pairs(self, rows: IntArray, columns: IntArray) -> IntArray:
-        """Return sums of products of these pairs, without reading a record again."""
-        sums = np.zeros(len(rows), dtype=np.int64)
-        for tile in self._tiles:
-            tile.add_pairs(rows, columns, sums)
         return sums
 
 
@@ -397,12 +344,12 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
     -------
     Nothing here is private by itself; see `sign_gram`.
     """
-    d, signs = records.n_features, _take_kept(records)
+    d = records.n_features
     if records.on_device and d > 1 and not isinstance(source_of(records), PartitionedRecords):
         return _scores_on_device(records, score, largest)
-    if not (signs or (signs_kept(records.n_records, d) and hands_out_arrays(records))):
+    if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
         return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
-    signs = signs or PackedSigns(records)
+    signs = PackedSigns(records)
     return pair_sums(
         lambda i, j: score(signs.gram(i, j), signs.sums[i:], i, j),
         d,
@@ -416,8 +363,8 @@ def _scores_on_device(records: Records, score: Score, largest: int) -> NDArray[A
     d, found, start = records.n_features, [], 0
     while start < d - 1:
         stop = min(d, start + max(1, gram.PANEL_BYTES // (8 * (d - start))))
-        size = (stop - start) * (2 * d - start - stop - 1) // 2
-        panel = _Scored(add_panel, (start, stop), (size,), score=score, largest=largest)
+        shape = 1 + stop - start, d - start
+        panel = _Scored(add_panel, (start, stop), shape, score=score, largest=largest)
         found.append(records.map_sum(panel))
         start = stop
     return np.concatenate(found) if len(found) != 1 else found[0]
@@ -428,25 +375,16 @@ def candidate_sign_sums(
 ) -> tuple[IntArray, IntArray]:
     """Return the sums of sgn(x_i) sgn(x_j) of listed pairs, and of sgn(x_i) of all features.
 
-    The same integers as in `sign_gram`, in one reading or none, and nothing of size n_features^2.
+    They are the integers of `sign_gram`, in one reading and with nothing of size n_features^2.
 
     Privacy
     -------
     Nothing here is private by itself. Replacing one record moves every sum by at most 2.
     """
-    signs = _take_kept(records)
-    if signs is not None:
-        return signs.pairs(rows, columns), signs.sums
     shape = (len(rows) + records.n_features,)
     pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
     found = records.map_sum(pairs)
     return found[: len(rows)], found[len(rows) :]
-
-
-def _take_kept(records: Records) -> PackedSigns | None:
-    """Return signs that were kept of these records, which lose them: they are scored once."""
-    kept, records.kept_signs = records.kept_signs, None
-    return kept[0] if kept is not None and kept[1]() is records else None
 
 
 def signs_kept(n_records: int, n_features: int) -> int:
@@ -472,7 +410,7 @@ def _whole_cells(n_rows: int) -> int:
 class _Tiles(RowSums):
     """Sums of signs and their products: rows are packed into tiles, the kernel takes full ones.
 
-    It is `kernel(tile, sums of signs, *arguments, total)`.
+    It is `kernel(tile, sums of signs, *arguments, total)`; on a device it is one of that name.
     """
 
     tile_shape: tuple[int, int] = (0, 0)
@@ -481,10 +419,10 @@ class _Tiles(RowSums):
         return SignTile.empty(*self.tile_shape), np.zeros(self.shape, dtype=np.int64)
 
     def add(self, block: Any, sums: tuple[SignTile, IntArray]) -> bool:
-        limits, (tile, total) = _limits(*self.bound_losses(block.shape[1])), sums
+        tile, total = sums
         while len(block):
             fitting = min(len(block), tile.room)
-            if not tile.pack(block[:fitting], limits):
+            if not tile.pack(block[:fitting], self.ready):
                 return False
             if not tile.room:
                 self.kernel(tile, tile.finish(), *self.arguments, total)
@@ -504,6 +442,10 @@ class _Scored(RowSums):
 
     score: Any = None
     largest: int = 0
+
+    def total(self, sums: Any) -> IntArray:
+        """Return the scores of no rows."""
+        return np.zeros(np.triu(super().total(sums)[1:] + 1, 1).sum(), dtype=np.int32)
 
     def on_host(self, sums: Any) -> Any:
         from hushcov.engines import device
@@ -532,22 +474,3 @@ def keep_tile(tile: SignTile, signs: IntArray, tiles: list[SignTile], total: Int
     """Add the sums of signs, and keep the tile in this process."""
     total += signs
     tiles.append(tile.take())
-
-
-def _limits(centre: FloatArray, reach: FloatArray) -> Any:
-    """Return what signs are about, for `_pack`.
-
-    For compact rows these are two integers, found by the product that makes numbers of them: what a
-    positive sign is above, and a negative one below. No number is above or below NaN: where nothing
-    is within reach, signs are zero.
-    """
-    if centre.ndim == 1:
-        return np.where(reach > 0, centre, np.nan)
-    about, unit = centre
-    with np.errstate(divide="ignore", invalid="ignore"):
-        near = np.clip(np.nan_to_num(np.floor(about / unit)), MISSING, -MISSING)
-    tried = near + np.arange(-2, 4)[:, None]  # rounding moves a product by less
-    above, below = tried * unit > about, tried * unit < about
-    limits = np.stack([near + 3 - above.sum(axis=0), near - 2 + below.sum(axis=0)])
-    nowhere = np.array([[-MISSING], [MISSING]])
-    return np.where(reach > 0, np.clip(limits, MISSING, -MISSING), nowhere).astype(np.int32)
