@@ -135,7 +135,7 @@ def pairs_of_a_ladder(records, entropy):
     chosen = parameters(PrivateSparseCovariance)
     places = np.array([0]), np.array([1])
     session = certified(records, chosen, entropy)
-    return release_pairs(session, ONES, chosen.inputs, places, 1.0, 1.0)
+    return release_pairs(session, ONES, chosen, places, 1.0, 1.0)
 
 
 def step_of_coinpress(records, _):
