@@ -185,7 +185,7 @@ def test_what_is_set_aside_where_nothing_is_shared_is_enough(n, d):
         for found in range(1, d + 1)
     ]
     norms = preparation.norm_share(n, d, stage.total)
-    rest = (norms, preparation.OF_TAILS, preparation.OF_SQUARES)
+    rest = (norms, preparation.RULES.tail_share, preparation.RULES.square_share)
     others = [max(others), *(math.sqrt(share) * stage.total for share in rest)]
     taken = sum(Fraction(mu) ** 2 for mu in (looks, *others))
     assert 0.999 * Fraction(inputs.most_before) ** 2 < taken <= Fraction(inputs.most_before) ** 2

@@ -99,7 +99,7 @@ def heavy_result(kind, seed):
     error = np.linalg.norm(estimate / units - truth, 2) / np.linalg.norm(truth, 2)
     table, true = seen.table((rows, columns)), truth[rows, columns]
     covered = (table.correlation_lower <= true) & (true <= table.correlation_upper)
-    own = seen.variances()
+    own = seen.features()
     of_variances = (own.lower <= deviation**2) & (deviation**2 <= own.upper)
     return found, found.least <= error <= found.most, covered.mean(), of_variances.mean()
 
@@ -179,7 +179,7 @@ def test_a_release_that_misses_most_columns_is_not_called_good():
         epsilon=1.0, delta=1e-6, bounds={0: (0, 1)}, on_hopeless="warn", random_state=1
     )
     release = est.fit(x).release_
-    found, status = verdict(release), view(release).variances().status
+    found, status = verdict(release), view(release).features().status
     assert len(found.not_found) > 4
     assert found.word in ("rough", "hopeless")
     assert "nothing of most features" in found.sentence

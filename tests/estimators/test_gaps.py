@@ -18,7 +18,7 @@ from hushcov import (
     load,
 )
 from hushcov.exceptions import DataError, SeededNoiseWarning, TooFewCompleteError
-from hushcov.fit.complete import CompleteCount, CompleteParameters, complete_parameters
+from hushcov.fit.complete import CompleteParameters, complete_parameters, read_count
 from hushcov.kernel.accounting import Gaussian
 from hushcov.ledger import Ledger
 from hushcov.postprocess import sampling_sd
@@ -118,7 +118,7 @@ def test_the_count_is_part_of_the_guarantee(cls, scale, rows, monkeypatch):
     monkeypatch.setattr(cls, "_planned", lambda *a: runs.append(planned(*a)) or runs[-1])
     guarantee = fit(clone(estimator), with_gaps(rows[0])).release_.guarantee
     inputs = estimator._public_inputs(N, D)
-    event = Gaussian(complete_parameters(inputs).cost)
+    event = Gaussian(complete_parameters(inputs).cost().mu)
     # All of it: the count, then what was spent on scales, then the mechanism's own events.
     scales = [event.mu for event in plain.events[: scale is None]]
     assert inputs.before == pytest.approx(math.hypot(event.mu, *scales))
@@ -162,7 +162,7 @@ def test_no_complete_record_at_all_says_what_was_released_and_charged(ledger):
 def test_few_records_are_not_counted_and_nulls_are_zeros(rows):
     """By their public number, which is all that the plan knows; no null stops the fit."""
     planned = make(GaussianCovariance, assume_centered=True)._fit_plan
-    assert [planned(n, D).stages[0].cost for n in (324, 325)] == [0.0, 1 / 65]
+    assert [planned(n, D).stages[0].cost().mu for n in (324, 325)] == [0.0, 1 / 65]
     options = {"feature_scale": 1.0, "assume_centered": True, "threshold": None, "epsilon": 10.0}
     holes = np.where(np.arange(30)[:, None] % 3 == 0, np.nan, rows[0][:30])
     released = [
@@ -191,9 +191,9 @@ def test_nulls_are_an_error_where_nobody_counts(rows):
 def test_a_count_within_its_noise_of_all_changes_nothing():
     """A share is 1 down to two deviations below all records; beyond, variances have its noise."""
     parameters = CompleteParameters(1_000, 10)
-    shares = {noisy: CompleteCount(noisy, parameters).share for noisy in (1_050, 980, 979, 500, 0)}
+    shares = {noisy: read_count(noisy, parameters).share for noisy in (1_050, 980, 979, 500, 0)}
     assert shares == {1_050: 1.0, 980: 1.0, 979: 0.979, 500: 0.5, 0: 0.01}
-    said = {noisy: complete_words(CompleteCount(noisy, parameters).to_dict()) for noisy in shares}
+    said = {noisy: complete_words(read_count(noisy, parameters).to_dict()) for noisy in shares}
     assert [noisy for noisy in said if "known to be often empty" in said[noisy]] == [979, 500, 0]
 
 

@@ -20,16 +20,16 @@ from hushcov import (
     fit,
 )
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
-from hushcov.fit.adaptive.pairs import release_pairs
+from hushcov.fit.adaptive.pairs import AdaptiveParameters, release_pairs
 from hushcov.fit.complete import complete_parameters
 from hushcov.fit.location import LocationParameters, find_location
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import norm_counts, release_unit_bound
 from hushcov.fit.preparation import centre_sums, fourths_of, squares_of
 from hushcov.fit.quantiles import bin_edges, level_counts
 from hushcov.fit.scales import release_scales, scale_parameters
 from hushcov.fit.screened import mechanism
 from hushcov.fit.screened.mechanism import release_unit_values, release_values, select_pairs
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import REPLACE, Neighbours
 from hushcov.kernel.grids import FeatureGrid
@@ -135,7 +135,7 @@ def pairs_of_a_ladder(records, entropy):
     chosen = parameters(PrivateSparseCovariance)
     places = np.array([0]), np.array([1])
     session = certified(records, chosen, entropy)
-    return release_pairs(session, ONES, chosen, places, 1.0, 1.0)
+    return release_pairs(session, ONES, AdaptiveParameters(chosen.inputs), places, 1.0, 1.0)
 
 
 def step_of_coinpress(records, _):
@@ -224,7 +224,7 @@ def test_every_function_of_the_mechanisms_that_takes_records_is_among_them():
             if taken and name[0] != "_":
                 found.add(name)
     assert "release_gaussian" in found
-    measure_the_above = {"release_centre", "release_squares", "release_tails", "release_tilts"}
+    measure_the_above = {"release_centre", "release_squares", "release_tails", "release_signs"}
     others = {"probe_signs", "release_gaussian_sums", "release_most_rows", "unwrap"}
     assert found - measure_the_above - others <= set(FUNCTIONS)
 

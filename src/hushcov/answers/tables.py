@@ -94,22 +94,11 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
 
 def variances_table(release: Release, level: float) -> Table:
     """Return one row for each feature: mean, variance and standard deviation, with intervals."""
-    seen = view(release)
-    found, means = seen.variances(level), seen.means(level)
-    columns = (means.mean, means.lower, means.upper, means.standard_error)
-    known = {} if release.location is None else dict(zip(MEAN_COLUMNS, columns, strict=True))
-    deviations = dict(
-        zip(("standard_deviation", "sd_lower", "sd_upper"), found.deviations, strict=True)
-    )
-    return {
-        "feature": feature_names(release),
-        **known,
-        "variance": found.variance,
-        "lower": found.lower,
-        "upper": found.upper,
-        **deviations,
-        "noise_sd": found.noise_sd,
-        "status": found.status,
+    found = view(release).features(level)
+    table = {each.name: getattr(found, each.name) for each in fields(found)}
+    unknown = MEAN_COLUMNS if release.location is None else ()
+    return {"feature": feature_names(release)} | {
+        name: column for name, column in table.items() if name not in unknown
     }
 
 
@@ -248,17 +237,17 @@ def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> 
     )
 
 
-def around(release: Release, column: Any, reach: Any = None, *, level: float = LEVEL) -> Table:
+def around(release: Release, column: Any, distance: Any = None, *, level: float = LEVEL) -> Table:
     """Return the pairs of one column, in the order of the others, as `pairs()` has them.
 
-    `reach` is how many columns away others are at most; None takes all that were released.
+    `distance` is how many columns away others are at most; None takes all that were released.
     """
     (place,) = positions(release, column).tolist()
     others = paired_with(release, np.array([place]))
     others = others[~release.exclude_each_other(others, np.array(place))]
-    if reach is not None:
+    if distance is not None:
         cure = "give how many columns to look at on each side."
-        most = check_integer("window", reach, at_least=1, cure=cure)
+        most = check_integer("window", distance, at_least=1, cure=cure)
         others = others[np.abs(others - place) <= most]
     pairs = _pairs(release, (np.full(len(others), place), others), level)
     more = {} if release.positions is None else {"position": release.positions[others]}
@@ -327,7 +316,7 @@ def write_tables(
             "covariance.npz has all"
         )
     with np.errstate(all="ignore"):
-        told = json.dumps(summary_dict(release))
-    finite = json.loads(told, parse_constant=lambda _: None)  # JSON has no NaN
+        summary = json.dumps(summary_dict(release))
+    finite = json.loads(summary, parse_constant=lambda _: None)  # JSON has no NaN
     (folder / _SUMMARY[0]).write_text(json.dumps(finite, indent=1) + "\n", encoding="utf-8")
     return [*((f"{name}.{tables}", words[name]) for name in found), _SUMMARY]

@@ -193,7 +193,7 @@ def excess_of(release: Release, features: IntArray) -> float:
     return float(max(coverage(release).kurtosis[others].max(initial=NORMAL) / NORMAL - 1, 0.0))
 
 
-def of_factors(release: Release) -> FloatArray | None:
+def factor_estimate(release: Release) -> FloatArray | None:
     """Return the estimate where it is made of factors, which say more than the values, or None.
 
     What features have beside the factors must be positive, and noise may drown it: shares of the

@@ -230,8 +230,8 @@ class Job:
         epsilon = self.certify().epsilon  # with what a count before it spends
         delta = 0.0 if mechanism.pure else inputs.delta
         unknown = []
-        for stage in filter(lambda stage: stage.cost, self.plan.stages):
-            share = number(100 * stage.cost**2 / 2 / inputs.rho, 2)
+        for stage in filter(lambda stage: stage.cost().mu, self.plan.stages):
+            share = number(100 * stage.cost().mu ** 2 / 2 / inputs.rho, 2)
             unknown.append(f"{stage.unknown}, estimated privately from {share} % of the budget")
         needed, reading = self._memory()
         files = f": {memory(needed)} for the fit and {memory(reading)} for reading the files"

@@ -186,7 +186,7 @@ class DaskRecords(PartitionedRecords):
         if place not in held.keepers:
             # By the number of records that is public or released: what is read again tells it.
             each = -(-2 * held.n_records * self.n_features // max(1, len(self._pieces)))
-            places = _spread([each] * len(self._pieces), _rooms(client))
+            places = _spread([each] * len(self._pieces), _capacities(client))
             keepers: list[Any] = [None] * len(places)
             for i, ((n_rows, _), where) in enumerate(zip(self._pieces, places, strict=True)):
                 size = 2 * n_rows * self.n_features
@@ -207,7 +207,7 @@ def _client() -> Any:
     return client if hasattr(client, "scheduler_info") else None
 
 
-def _rooms(client: Any) -> dict[Any, tuple[int, int]]:
+def _capacities(client: Any) -> dict[Any, tuple[int, int]]:
     """Return the bytes that each worker may keep of the rows, and its threads."""
     if client is None:
         return {None: (_MOST_KEPT, 1)}
@@ -217,14 +217,14 @@ def _rooms(client: Any) -> dict[Any, tuple[int, int]]:
     }
 
 
-def _spread(sizes: Sequence[int], rooms: dict[Any, tuple[int, int]]) -> list[Any]:
-    """Choose a place for each copy, by its size and the room and the threads of places."""
-    taken = dict.fromkeys(rooms, 0)
+def _spread(sizes: Sequence[int], capacities: dict[Any, tuple[int, int]]) -> list[Any]:
+    """Choose a place for each copy, by its size, and the bytes and threads of each place."""
+    taken = dict.fromkeys(capacities, 0)
     found: list[Any] = [_NOWHERE] * len(sizes)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
-        able = [place for place, (room, _) in rooms.items() if taken[place] + sizes[i] <= room]
+        able = [place for place, (most, _) in capacities.items() if taken[place] + sizes[i] <= most]
         if able:
-            place = min(able, key=lambda place: (taken[place] + sizes[i]) / rooms[place][1])
+            place = min(able, key=lambda place: (taken[place] + sizes[i]) / capacities[place][1])
             taken[place] += sizes[i]
             found[i] = place
     return found
