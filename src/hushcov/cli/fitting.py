@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -33,19 +33,21 @@ from hushcov.fit.counting import Counted
 from hushcov.fit.registry import COMPILING, reader_memory
 from hushcov.kernel.accounting import ONE_REPLACED, RECORD, Guarantee
 from hushcov.kernel.grids import check_feature_scale
-from hushcov.kernel.records.base import (
-    CountedRecords,
-    PartitionedRecords,
-    Records,
-    default_block_rows,
-    source_of,
-)
+from hushcov.kernel.queries import default_block_rows
 from hushcov.options import ESTIMANDS, Taker, read_bandwidth
 from hushcov.promise import promise_words
 from hushcov.release import Making, Release
 from hushcov.release.findings import released_pairs
 from hushcov.tables.files import reader_bytes
-from hushcov.tables.sources import DeclaredRecords, TableRecords, check_enough, is_file_source
+from hushcov.tables.sources import (
+    DeclaredRecords,
+    TableRecords,
+    are_elsewhere,
+    check_enough,
+    is_file_source,
+    memory_given,
+    with_count,
+)
 from hushcov.tables.units import split_columns
 from hushcov.text.description import (
     MOST_NAMED,
@@ -56,6 +58,9 @@ from hushcov.text.description import (
     structure_dict,
     verdict,
 )
+
+if TYPE_CHECKING:
+    from hushcov.kernel.records.base import Records
 
 NULLS_LEFT_OUT = (
     "records with a missing value in any column are left out: see that no column is known to be "
@@ -199,7 +204,7 @@ class Job:
         opened = None
         if whose.counts:
             if columns.guess is not None:
-                records = CountedRecords(records, columns.guess)
+                records = with_count(records, columns.guess)
             else:
                 opened = _count(out or console(), records, estimator, whose)
                 records = opened.records
@@ -336,13 +341,13 @@ class Job:
         if is_file_source(self.source.file) and not self._elsewhere:
             reading = reader_memory(d, default_block_rows(d), reader_bytes(d))
         told: Any = {"prepared": prepared, "elsewhere": self._elsewhere}
-        told["given"] = source_of(self.source.records).memory
+        told["given"] = memory_given(self.source.records)
         return command_memory(name, self.plan.inputs, **told), reading
 
     @property
     def _elsewhere(self) -> bool:
         """Whether workers of a cluster read the records."""
-        return isinstance(source_of(self.source.records), PartitionedRecords)
+        return are_elsewhere(self.source.records)
 
     @cached_property
     def comparison(self) -> Comparison:

@@ -155,6 +155,11 @@ class ThresholdedCovariance(EmpiricalCovariance):
         check_integer("n_splits", self.n_splits, at_least=2, cure="5 is customary.")
         most, cure = _MOST_CONSTANTS, "41 is customary."
         check_integer("n_constants", self.n_constants, at_least=2, at_most=most, cure=cure)
+        if not isinstance(self.store_precision, bool):
+            raise ParameterError(
+                f"store_precision must be True or False, got {shown(self.store_precision)}: False "
+                "computes the inverse only where it is asked for."
+            )
         check_parameters(self)
         self._generator()
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,6 +33,7 @@ from hushcov.exceptions import (
     ForeignError,
     HushcovError,
     MissingPackageError,
+    ParameterError,
 )
 from hushcov.kernel.records.base import (
     BlockFunction,
@@ -48,7 +50,7 @@ from hushcov.kernel.records.base import (
 )
 from hushcov.kernel.records.compact import ALL_ROWS, CompactRecords, KeptCopy
 from hushcov.kernel.records.units import Units
-from hushcov.tables.codebook import FrameRecords
+from hushcov.tables.codebook import CodedRecords, FrameRecords
 from hushcov.tables.files import FileRecords
 from hushcov.tables.progress import WatchedRecords
 from hushcov.tables.sources import ArrayRecords, check_frame, check_table
@@ -560,3 +562,35 @@ def _local(frame: Any, label: Any) -> PartRecords | None:
 def _sizes(part: PartRecords | None) -> tuple[str, IntArray] | None:
     # The name of the type: dask 2024.8 calls what is first in a tuple, if it can be called.
     return None if part is None else (part.kind.__name__, part.units.sizes)
+
+
+@contextmanager
+def on_cluster(path: Path, records: Records, scheduler: str) -> Iterator[Records]:
+    """Yield the records of a path as the workers of a cluster read them, while it is connected."""
+    files = source_of(records)
+    for name in ("scratch", "memory"):
+        if getattr(files, name) is not None:
+            raise ParameterError(
+                f"{name} must be left out with a scheduler: workers keep copies in a share of "
+                "their own memory, and write nothing."
+            )
+    if not isinstance(files, FileRecords):
+        raise ParameterError(
+            f"scheduler must be left out for {path}: workers read Parquet, Arrow or CSV files."
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingPackageError("clusters", "dask", "dask") from None
+
+    try:
+        # The current client until it is closed, which the records find by themselves.
+        client = Client(scheduler, timeout="10s")  # type: ignore[no-untyped-call]
+    except (OSError, ValueError):
+        raise DataError(
+            f"scheduler must be the address of a running Dask scheduler, got {scheduler!r}: "
+            "start one with 'dask scheduler', or leave it out of the settings."
+        ) from None
+    with client:
+        elsewhere = DaskRecords(files)
+        yield records.on(elsewhere) if isinstance(records, CodedRecords) else elsewhere
