@@ -14,7 +14,9 @@ from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
     Multipliers,
     RowSums,
+    column_sums,
     grid_integers,
+    scaled,
     shortened,
     shortening,
     square_norms,
@@ -82,7 +84,7 @@ def bounded_sums_of(records: Records, grid: FeatureGrid, norm_bound: int) -> Row
 
 def sum_rows(rows: Any, grid: Multipliers, bound: float, total: Any) -> None:
     """Add bounded rows up in int64: no block is too long for it."""
-    total += whole(bounded_integers(rows, grid, bound)).sum(0)
+    total += column_sums(bounded_integers(rows, grid, bound))
 
 
 def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bound: int) -> RowSums:
@@ -119,7 +121,7 @@ def sum_fourths(
     xp = namespace(rows)
     squares = xp.clip(xp.square(grid_integers(rows, grid)), None, most)
     powers = xp.floor(xp.square(squares) * (1 / unit))  # exact: the unit is a power of two
-    total += whole(shortened(powers, bound)).sum(0)
+    total += column_sums(shortened(powers, bound))
 
 
 def unit_means(
@@ -176,5 +178,5 @@ def add_units(v: FloatArray, bound: float, shares: IntArray, total: IntArray) ->
     """Add the integers of units, scaled down to the bound, and so much of their `shares`."""
     factor = shortening(near_square_norms(v), bound, longest=bound * bound * INSIDE)
     n = v.shape[1]
-    total[:n] += whole(v * factor[:, None]).sum(0)
+    total[:n] += whole(scaled(v, factor)).sum(0)
     total[n] += np.where(factor < 1, whole(factor * shares), shares).sum()

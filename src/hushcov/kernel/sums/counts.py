@@ -15,10 +15,10 @@ from hushcov.kernel.records.base import Records
 from hushcov.kernel.sums.rows import (
     Multipliers,
     RowSums,
+    column_sums,
     count_in_bins,
     grid_integers,
     square_norms,
-    whole,
 )
 
 # Bins of `log2_histogram`: values from 2^-64 (5e-20) up to 2^64 (2e19) have bins of their own.
@@ -98,12 +98,21 @@ def count_signed_octaves(
 ) -> None:
     """Count values by octave on each side of a centre."""
     xp = namespace(rows)
-    y = rows[:, columns] - like(centre, rows)
+    y = _columns(rows, columns) - like(centre, rows)
     octaves = _octaves(y)
-    near = (xp.abs(y) <= like(nothing, rows)) | (octaves <= 0)
-    bins = xp.clip(octaves, None, N_OCTAVES) - 1 + N_OCTAVES * (y > 0)
+    near = octaves <= 0  # as a difference of 0 is
+    if nothing.any():
+        near |= xp.abs(y) <= like(nothing, rows)
+    bins = xp.clip(octaves, None, N_OCTAVES, out=octaves)
+    bins += N_OCTAVES * xp.asarray(y > 0, dtype=xp.int32) - 1
     bins[near] = N_SIGNED_BINS - 1
     _count(bins, total)
+
+
+def _columns(rows: Any, columns: IntArray) -> Any:
+    """Return some columns, or the rows themselves where these are all columns in their order."""
+    every = len(columns) == rows.shape[1] and (np.diff(columns) == 1).all()
+    return rows if every else rows[:, columns]
 
 
 def _check_columns(columns: object, n_features: int) -> IntArray:
@@ -166,9 +175,9 @@ def count_cells(
 ) -> None:
     """Count values by cell."""
     xp, (begin, width, first) = namespace(rows), (like(x, rows) for x in (starts, widths, firsts))
-    cells = xp.floor((rows[:, columns] - begin) / width) - first
+    cells = xp.floor((_columns(rows, columns) - begin) / width) - first
     inside = (cells >= 0) & (cells < n_cells)
-    _count(whole(xp.where(inside, cells, n_cells)), total)
+    _count(xp.asarray(xp.where(inside, cells, n_cells), dtype=xp.int32), total)
 
 
 def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntArray:
@@ -206,8 +215,11 @@ def _count_between(rows: FloatArray, columns: IntArray, edges: FloatArray, total
 
 def _octaves(values: Any) -> Any:
     """Return exponents from the bits of doubles; that of the smallest octave is 1."""
-    bits = namespace(values).asarray(values).view(namespace(values).int64)
-    return (bits >> _FRACTION_BITS & _EXPONENT_MASK) + OCTAVE_SHIFT
+    xp = namespace(values)
+    head = xp.asarray(values.view(xp.int64) >> _FRACTION_BITS, dtype=xp.int32)
+    head &= _EXPONENT_MASK
+    head += OCTAVE_SHIFT
+    return head
 
 
 def _count(bins: Any, total: Any) -> None:
@@ -282,7 +294,7 @@ def sign_sums(records: Records) -> IntArray:
 
 def sum_signs(rows: Any, total: Any) -> None:
     """Add the signs of each column; sgn(0) is 0."""
-    total += whole(namespace(rows).sign(rows)).sum(0)
+    total += column_sums(namespace(rows).sign(rows))
 
 
 def count_complete(records: Records) -> int:
