@@ -8,9 +8,10 @@ import numba
 import numpy as np
 import pytest
 
+from hushcov.engines import int16
 from hushcov.exceptions import DataError
 from hushcov.kernel.grids import FeatureGrid, IntegerGrid
-from hushcov.kernel.sums import gram, int16
+from hushcov.kernel.sums import gram
 from hushcov.kernel.sums import rows as row_sums
 from hushcov.kernel.sums.gram import row_bounded_gram, second_moments, unit_bounded_gram
 from hushcov.tables.sources import ArrayRecords

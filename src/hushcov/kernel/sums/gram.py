@@ -13,10 +13,10 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, FloatArray, IntArray, namespace
 from hushcov._compiled import run_parts
 from hushcov._triangle import mirror
 from hushcov._validation import check_integer
+from hushcov.engines import int16
 from hushcov.exceptions import CapacityError
 from hushcov.kernel.grids import DIGIT_BITS, FeatureGrid, IntegerGrid
 from hushcov.kernel.records.base import Records
-from hushcov.kernel.sums import int16
 from hushcov.kernel.sums.bounded import bounded_integers, bounded_rows
 from hushcov.kernel.sums.rows import (
     Multipliers,

@@ -20,7 +20,6 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._compiled import compiled, run_parts, threads
 from hushcov._compiled import popcount as _popcount
 from hushcov.kernel.records.base import PartitionedRecords, Records, hands_out_arrays, source_of
-from hushcov.kernel.sums import gram
 from hushcov.kernel.sums.gram import PANEL_BYTES, pair_sums
 from hushcov.kernel.sums.rows import RowSums, row_parts, rows_near
 
@@ -346,7 +345,9 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
     """
     d = records.n_features
     if records.on_device and d > 1 and not isinstance(source_of(records), PartitionedRecords):
-        return _scores_on_device(records, score, largest)
+        from hushcov.engines import device
+
+        return device.sign_scores(records, score, largest)
     if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
         return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
     signs = PackedSigns(records)
@@ -356,18 +357,6 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
         largest,
         panel_bytes=PACKED_PANEL_BYTES,
     )
-
-
-def _scores_on_device(records: Records, score: Score, largest: int) -> NDArray[Any]:
-    """Return `sign_scores`; panels are scored where they are, and only scores are copied."""
-    d, found, start = records.n_features, [], 0
-    while start < d - 1:
-        stop = min(d, start + max(1, gram.PANEL_BYTES // (8 * (d - start))))
-        shape = 1 + stop - start, d - start
-        panel = _Scored(add_panel, (start, stop), shape, score=score, largest=largest)
-        found.append(records.map_sum(panel))
-        start = stop
-    return np.concatenate(found) if len(found) != 1 else found[0]
 
 
 def candidate_sign_sums(
@@ -434,24 +423,6 @@ class _Tiles(RowSums):
         if tile.n_rows:
             self.kernel(tile, tile.finish(), *self.arguments, total)
         return total
-
-
-@dataclass(frozen=True, eq=False)
-class _Scored(RowSums):
-    """Scores of a panel on a device, pair by pair."""
-
-    score: Any = None
-    largest: int = 0
-
-    def total(self, sums: Any) -> IntArray:
-        """Return the scores of no rows."""
-        return np.zeros(np.triu(super().total(sums)[1:] + 1, 1).sum(), dtype=np.int32)
-
-    def on_host(self, sums: Any) -> Any:
-        from hushcov.engines import device
-
-        scores = self.score(sums[1:], sums[0], *self.arguments)
-        return device.to_host(device.pairs_above(scores, self.largest))
 
 
 def add_panel(tile: SignTile, signs: IntArray, start: int, stop: int, total: IntArray) -> None:
