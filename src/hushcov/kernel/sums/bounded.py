@@ -61,11 +61,8 @@ def bounded_sums(records: Records, grid: FeatureGrid, norm_bound: int) -> IntArr
 
     The sums are the same whatever the block size, the order of the records and the machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Each record is mapped on its own to integers with
-    ||z|| <= norm_bound, whatever its values. So replacing one record moves the sums by at most
-    2 norm_bound in Euclidean norm.
+    Each record is mapped on its own to integers with ||z|| <= norm_bound, whatever its values. So
+    replacing one record moves the sums by at most 2 norm_bound in Euclidean norm.
     """
     return records.map_sum(bounded_sums_of(records, grid, norm_bound))
 
@@ -94,11 +91,9 @@ def fourth_sums_of(records: Records, grid: FeatureGrid, unit_bits: int, norm_bou
     `norm_bound`; where their Euclidean norm is more, they are scaled down to it and rounded towards
     zero. The sums are the same whatever the block size, the order of the records and the machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Each record is mapped on its own to integers that are not
-    negative, of norm at most `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart,
-    and so are the sums when one record is replaced.
+    Each record is mapped on its own to integers that are not negative, of norm at most
+    `norm_bound`. Two such vectors are at most sqrt(2) norm_bound apart, and so are the sums when
+    one record is replaced.
     """
     grid.check_features(records.n_features)
     bound = _check_norm_bound(norm_bound)
@@ -132,10 +127,8 @@ def unit_means(
     With v the sum of the integers of the m rows of a unit, it adds trunc(f v) and
     trunc(f * floor(`factor_range` m / `most_rows`)), with f = min(1, `bound` / ||v||).
 
-    Privacy
-    -------
-    Nothing here is private by itself. Whatever a unit is, what it adds has norm at most `bound`,
-    beside a number from 0 to `factor_range`: `docs/proofs/preparation.md`, step 10.
+    Whatever a unit is, what it adds has norm at most `bound`, beside a number from 0 to
+    `factor_range`: `docs/proofs/preparation.md`, step 10.
     """
     grid.check_features(records.n_features)
     largest = max(records.n_rows * grid.half_width, factor_range * most_rows)

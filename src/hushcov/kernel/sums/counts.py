@@ -51,10 +51,8 @@ def log2_histogram(records: Records) -> IntArray:
     values, zeros included, and the last column all larger ones. The octave is read from the bits of
     a number, so the counts are the same on every machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. A record adds one count to every row, so replacing a
-    record moves the counts by at most sqrt(2 n_features) in Euclidean norm.
+    A record adds one count to every row, so replacing a record moves the counts by at most sqrt(2
+    n_features) in Euclidean norm.
     """
     counts = RowSums(count_octaves, (), (records.n_features, N_BINS), centring=False)
     return records.map_sum(counts)
@@ -78,10 +76,8 @@ def signed_octaves(
     `columns` are indices of features; `centre` and `nothing` have one number for each of them,
     public or released.
 
-    Privacy
-    -------
-    Nothing here is private by itself. A record adds at most one count to every row, whatever its
-    values. So replacing one moves the counts by at most sqrt(2 n_columns) in Euclidean norm.
+    A record adds at most one count to every row, whatever its values. So replacing one moves the
+    counts by at most sqrt(2 n_columns) in Euclidean norm.
     """
     columns = _check_columns(columns, records.n_features)
     arguments = (
@@ -145,10 +141,6 @@ def cell_counts(
     are the same on every machine, whatever the block size and the order of the records. Records
     that `CompleteRecords` leaves out count nowhere. `columns` are indices of features; `starts`,
     `widths` and `firsts`, within 2^52 of the start, have one number for each, public or released.
-
-    Privacy
-    -------
-    As for `signed_octaves`.
     """
     columns = _check_columns(columns, records.n_features)
     size = len(columns)
@@ -185,10 +177,6 @@ def edge_counts(records: Records, columns: IntArray, edges: FloatArray) -> IntAr
 
     Bin k counts x with exactly k edges at most x; records that `CompleteRecords` leaves out count
     nowhere. Edges do not decrease, and are public or released.
-
-    Privacy
-    -------
-    As for `signed_octaves`.
     """
     columns = _check_columns(columns, records.n_features)
     if edges.ndim != 2 or len(edges) != len(columns) or not (np.diff(edges) >= 0).all():
@@ -249,10 +237,8 @@ def norm_histogram(records: Records, grid: FeatureGrid, squared_edges: tuple[int
     an edge belongs to the bin below it. Squared norms are exact integers, so the counts are the
     same whatever the block size, the order of the records and the machine.
 
-    Privacy
-    -------
-    Nothing here is private by itself. A record adds one to one count, so replacing a record moves
-    the counts by at most sqrt(2) in Euclidean norm.
+    A record adds one to one count, so replacing a record moves the counts by at most sqrt(2) in
+    Euclidean norm.
     """
     return records.map_sum(norm_counts_of(records, grid, squared_edges))
 
@@ -285,9 +271,7 @@ def count_norms(rows: Any, grid: Multipliers, edges: FloatArray, n_signs: int, t
 def sign_sums(records: Records) -> IntArray:
     """Return the sum over records of sgn(x_i) for every feature; sgn(0) is 0.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    Replacing one record moves every sum by at most 2.
     """
     return records.map_sum(RowSums(sum_signs, (), (records.n_features,)))
 
@@ -300,9 +284,7 @@ def sum_signs(rows: Any, total: Any) -> None:
 def count_complete(records: Records) -> int:
     """Return how many records miss no value.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves the count by at most 1.
+    Replacing one record moves the count by at most 1.
     """
     return int(records.map_sum(RowSums(count_rows, (), (1,), centring=False, takes_gaps=True))[0])
 

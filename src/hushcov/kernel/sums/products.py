@@ -153,10 +153,7 @@ class ProductMap:
 
         Of units it is the norm of v; there are more bins.
 
-        Privacy
-        -------
-        Nothing here is private by itself. Replacing one record, or one unit, moves one count from
-        one bin to another.
+        Replacing one record, or one unit, moves one count from one bin to another.
         """
         n_bins = N_NORM_BINS
         if self.rows_per_unit > 1:

@@ -285,8 +285,6 @@ def count_in_bins(bins: Any, total: Any) -> None:
 def sum_together(records: Any, sums: Sequence[RowSums]) -> list[IntArray]:
     """Return several sums over the records, which are read once for all of them.
 
-    Privacy
-    -------
     Nothing here is private by itself; each sum is what it is alone.
     """
     return split(records.map_sum(joined(sums)), sums)

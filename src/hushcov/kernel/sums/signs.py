@@ -308,10 +308,8 @@ def sign_gram(records: Records, start: int = 0, stop: int | None = None) -> IntA
     Its rows are features `start` to `stop` - 1, its columns features from `start` on. Entries
     below the diagonal may be left out, as zeros.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every entry by at most 2,
-    whatever the values: a product of two signs lies in [-1, 1].
+    Replacing one record moves every entry by at most 2, whatever the values: a product of two signs
+    lies in [-1, 1].
     """
     return sign_gram_and_sums(records, start, stop)[0]
 
@@ -321,10 +319,7 @@ def sign_gram_and_sums(
 ) -> tuple[IntArray, IntArray]:
     """Return `sign_gram`, and the sums of sgn(x_i) for the features from `start` on, in one pass.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every entry and every sum by at
-    most 2.
+    Replacing one record moves every entry and every sum by at most 2.
     """
     stop = records.n_features if stop is None else stop
     shape = (1 + stop - start, records.n_features - start)
@@ -338,16 +333,12 @@ def sign_scores(records: Records, score: Score, largest: int) -> NDArray[Any]:
 
     Records whose signs fit into `signs_kept` bytes are read once. For others, and on a cluster or a
     device, there is a pass for each panel of sums.
-
-    Privacy
-    -------
-    Nothing here is private by itself; see `sign_gram`.
     """
     d = records.n_features
     if records.on_device and d > 1 and not isinstance(source_of(records), PartitionedRecords):
         from hushcov.engines import device
 
-        return device.sign_scores(records, score, largest)
+        return np.asarray(device.sign_scores(records, score, largest))
     if not (signs_kept(records.n_records, d) and hands_out_arrays(records)):
         return pair_sums(lambda i, j: score(*sign_gram_and_sums(records, i, j), i, j), d, largest)
     signs = PackedSigns(records)
@@ -366,9 +357,7 @@ def candidate_sign_sums(
 
     They are the integers of `sign_gram`, in one reading and with nothing of size n_features^2.
 
-    Privacy
-    -------
-    Nothing here is private by itself. Replacing one record moves every sum by at most 2.
+    Replacing one record moves every sum by at most 2.
     """
     shape = (len(rows) + records.n_features,)
     pairs = _Tiles(add_pairs, (rows, columns), shape, tile_shape=_waiting(records))
