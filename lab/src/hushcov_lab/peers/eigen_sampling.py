@@ -34,8 +34,7 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
-from hushcov.fit.mechanism import MechanismPlan
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import MechanismPlan, Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.kernel.grids import FeatureGrid
