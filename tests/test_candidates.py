@@ -378,7 +378,7 @@ def test_order_of_columns_is_that_of_positions():
     made = pairs_within(np.arange(10), 2)
     assert read_candidates(10, candidate_pairs=made) is made
     inputs = GaussianCovariance(epsilon=1.0, delta=1e-6, candidate_pairs=made)
-    assert inputs.request(10).candidates == Candidates.band(10, 2)
+    assert inputs._request(10).candidates == Candidates.band(10, 2)
 
 
 @pytest.mark.parametrize(

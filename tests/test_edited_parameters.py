@@ -65,7 +65,7 @@ def certified(parameters: Any) -> float:
 
 
 def cost_of_event(parameters: Any) -> float:
-    return compose((Gaussian(parameters.cost),), delta=1e-6).epsilon
+    return compose((Gaussian(parameters.cost().mu),), delta=1e-6).epsilon
 
 
 def case(

@@ -115,17 +115,17 @@ def long_functions(found: dict[str, ast.Module]) -> list[str]:
 # The weight of the house. A figure may fall, and is lowered here then; one that rises needs a
 # commit message that says what it bought.
 WEIGHT = {
-    "lines of source": 68_078,
+    "lines of source": 66_634,
     "modules": 227,
-    "lines of the core": 48_198,
+    "lines of the core": 46_753,
     "modules of the core": 162,
-    "private helpers used once": 543,
+    "private helpers used once": 530,
     "class names used twice": 0,
-    "docstrings that begin with What, The same, Whose or That": 16,
-    "options of fit": 40,
+    "docstrings that begin with What, The same, Whose or That": 14,
+    "options of fit": 36,
     "pages of documentation": 47,
     "words of documentation": 83_464,
-    "lines of tests": 58_748,
+    "lines of tests": 57_902,
 }
 
 

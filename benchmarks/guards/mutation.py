@@ -141,7 +141,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/noise/gumbel.py", "most = score if score > most", ">=", "equal scores"),
     ("tables/files.py", "or tuple(spans[:1])", "2", "files without rows"),
     ("kernel/sums/signs.py", "p, q, out = positive[k : k + width]", "-", "kernels do not look at ends"),
-    ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "1.8", "wider: more is exact"),
+    ("kernel/noise/normal.py", "COIN_MARGIN + widening * 2.0**-BITS", "1.8", "wider: more is exact"),
     ("kernel/noise/entropy.py", "x = np.zeros((16, _LANES)", "17", "a row that nobody reads"),
     ("tables/cluster.py", "rows = min(_ROWS_OF_PIECE", "", "how many rows a piece has"),
     ("kernel/sums/statistics.py", "gram.setflags(write=False)", "True", "it only warns who writes"),
@@ -149,7 +149,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     ("kernel/records/units.py", "if most_rows > 1:", ">=", "one row of a unit, either way"),
     ("tables/cluster.py", "fewest = max(_FEWEST_ROWS", "", "how many rows a piece has"),
     ("kernel/accounting/composition.py", "<= late < delta]", "<=", "it has an infinite epsilon"),
-    ("kernel/noise/normal.py", "_COIN_MARGIN + widening * 2.0**-_BITS", "(_BITS)", "wider: more is exact"),
+    ("kernel/noise/normal.py", "COIN_MARGIN + widening * 2.0**-BITS", "(BITS)", "wider: more is exact"),
     ("kernel/sums/signs.py", "if i + 1 < end:", "-", "it is added where nobody reads"),
     ("calibration.py", "while abs(unsafe - safe)", "", "tightness: safe has passed"),
     *(("kernel/accounting/composition.py", text, "", "both formulas hold there") for text in (
@@ -212,7 +212,7 @@ EXPLAINED: tuple[tuple[str, str, str, str], ...] = (
     *(("kernel/noise/normal.py", "_SLACK = Fraction(1, 10**12)", new, "the error is below 1e-15")
       for new in ("2", "9")),
     ("kernel/noise/normal.py", "first, last = low + unit // 2", "-(-(unit) // (2))", "units are even"),
-    *(("kernel/noise/normal.py", "for reached in range(len(_LEVELS) - 1)", new, "the exact path meets it")
+    *(("kernel/noise/normal.py", "for reached in range(len(LEVELS) - 1)", new, "the exact path meets it")
       for new in ("0", "2")),
     ("kernel/noise/normal.py", "unclear_place = beyond < widening", "<=", "wider: more is exact"),
     ("kernel/noise/normal.py", "place = _REJECTED if excess > 0.0", ">=", "a tie is decided exactly"),

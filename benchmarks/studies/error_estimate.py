@@ -222,7 +222,7 @@ def covered(found: Measured) -> dict[str, float]:
     released = found.release.released
     released = released.toarray() if sparse.issparse(released) else released
     rows, columns = np.nonzero(np.triu(released & ~lost & ~lost[:, None], 1))
-    table, own = seen.table((rows, columns)), seen.variances()
+    table, own = seen.table((rows, columns)), seen.features()
     truth = found.truth[rows, columns]
     value = truth * found.deviation[rows] * found.deviation[columns]
     inside = (table.lower <= value) & (value <= table.upper)

@@ -50,9 +50,10 @@ Pairs = tuple[IntArray, IntArray]
 class Candidates:
     """Pairs i < j of features, row by row: those of feature i are `columns[starts[i]:starts[i+1]]`.
 
-    `bandwidth` is given where they are all pairs that many columns apart or less; such pairs take
-    no memory until they are asked for. Make them by `band`, `of_pairs`, or `read_candidates` from
-    what people pass.
+    `bandwidth` is given where they are all pairs that many columns apart or less. Pairs without
+    columns are windows: each feature is paired with those that follow it. Bands and windows take no
+    memory for pairs until they are asked for. Make them by `band`, `windows`, `of_pairs`, or
+    `read_candidates` from what people pass.
     """
 
     n_features: int
@@ -96,11 +97,7 @@ class Candidates:
         """Pair each feature with all later ones before its end, which never comes earlier again."""
         d = len(ends)
         counts = np.maximum(ends - np.arange(d) - 1, 0)
-        starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        check_most(int(starts[-1]))
-        rows = np.repeat(np.arange(d), counts)
-        columns = rows + 1 + np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
-        return cls(d, None, starts, columns)
+        return cls(d, None, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
     def __post_init__(self) -> None:
         check_most(self.n_pairs)
@@ -109,8 +106,7 @@ class Candidates:
     def n_pairs(self) -> int:
         """Number of pairs."""
         if self.bandwidth is None:
-            assert self._columns is not None
-            return len(self._columns)
+            return int(self.starts[-1])
         d, w = self.n_features, self.bandwidth
         return d * w - w * (w + 1) // 2
 
@@ -158,22 +154,18 @@ class Candidates:
     @cached_property
     def contiguous(self) -> bool:
         """True if each feature is paired with all later ones up to some other: a window."""
-        if self.bandwidth is not None:
+        if self._columns is None:
             return True
-        rows, columns = self.pairs
-        within = np.arange(len(rows)) - np.repeat(self.starts[:-1], np.diff(self.starts))
-        return bool(np.array_equal(columns, rows + 1 + within))
+        windows = Candidates(self.n_features, None, self.starts)
+        return bool(np.array_equal(self._columns, windows.pairs[1]))
 
     @cached_property
     def degrees(self) -> IntArray:
         """Number of pairs of each feature."""
+        later = np.diff(self.starts)
         if self.bandwidth is not None:
-            place, d = np.arange(self.n_features), self.n_features
-            w = self.bandwidth
-            return np.minimum(place, w) + np.minimum(d - 1 - place, w)
-        assert self._columns is not None
-        later = np.bincount(self._columns, minlength=self.n_features)
-        return np.asarray(np.diff(self.starts) + later)
+            return np.asarray(later + later[::-1])
+        return np.asarray(later + np.bincount(self.pairs[1], minlength=self.n_features))
 
     @property
     def row_sparsity(self) -> int:
@@ -219,11 +211,10 @@ class Candidates:
         """Return whether these are the same pairs."""
         if not isinstance(other, Candidates):
             return NotImplemented
-        if self.n_features != other.n_features or self.n_pairs != other.n_pairs:
+        if (self.n_features, self.n_pairs) != (other.n_features, other.n_pairs):
             return False
-        if self.bandwidth is not None and self.bandwidth == other.bandwidth:
-            return True
-        return all(map(np.array_equal, self.pairs, other.pairs))
+        same_band = self.bandwidth is not None and self.bandwidth == other.bandwidth
+        return same_band or all(map(np.array_equal, self.pairs, other.pairs))
 
     def __hash__(self) -> int:
         return hash((self.n_features, self.n_pairs))

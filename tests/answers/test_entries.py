@@ -77,21 +77,6 @@ def test_intervals_of_correlations_and_variances_cover():
     assert not any(map(at_least, counts, of))
 
 
-def test_correlations_beyond_one_are_noise():
-    integers = np.rint(np.eye(D) / UNIT).astype(np.int64)
-    integers[0, 1] = integers[1, 0] = int(1.2 / UNIT)
-    integers[5, 5] = -3
-    made = released(np.random.default_rng(0), integers=integers)
-    found = view(made).correlation_matrix()
-    assert np.isnan(found[0, 1])
-    assert np.isnan(found[5]).all()
-    table = pairs_table(made, 0.95)
-    noisy = np.isnan(table["correlation"])
-    sides = zip(table["feature_1"][noisy], table["feature_2"][noisy], strict=True)
-    assert ("age", "weight") in {tuple(sorted(pair)) for pair in sides}
-    assert np.all(np.abs(table["correlation_upper"][~np.isnan(table["correlation_upper"])]) <= 1)
-
-
 def test_the_interval_of_a_zero_that_a_threshold_left_includes_zero():
     integers = np.rint(np.eye(D) / UNIT).astype(np.int64)
     for (i, j), value in {(0, 1): 0.3, (2, 3): 0.15, (4, 5): 0.01}.items():

@@ -187,16 +187,6 @@ def test_pairs_are_read_by_pandas(release, tmp_path, monkeypatch, to, covariance
     assert read(out.folder / f"features.{to}")["name"].tolist() == names.tolist()
 
 
-def test_features_without_a_variance_have_no_pairs(release, tmp_path):
-    integers = release.integers.copy()
-    integers[3, 3] = -5
-    out = export(replace(release, integers=integers), tmp_path / "out", to="npz")
-    upper = sparse.load_npz(out.folder / "matrix.npz").toarray()
-    assert out.correction.without_variance == 1
-    np.testing.assert_array_equal((upper + upper.T)[3], np.eye(D)[3])
-    assert np.isfinite(upper).all()
-
-
 def test_what_needs_no_correction_is_not_changed(tmp_path):
     matrix = np.eye(20) + 0.4 * (np.eye(20, k=1) + np.eye(20, k=-1))
     for to in FORMATS:

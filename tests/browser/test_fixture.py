@@ -3,12 +3,6 @@
 import pytest
 
 
-def test_opens_a_page(open_page, tmp_path):
-    (tmp_path / "a.html").write_text("<!doctype html><title>t</title><p id=a>hello")
-    page = open_page(tmp_path / "a.html")
-    assert page.inner_text("#a") == "hello"
-
-
 @pytest.mark.parametrize(
     "fault",
     [

@@ -248,13 +248,6 @@ def test_names_are_text_and_variances_are_found(open_page, report):
     assert page.locator("#variance-rows tr:visible").count() == 40
 
 
-@pytest.mark.slow
-def test_still_where_less_motion_is_wanted(open_page, report):
-    moving = "getComputedStyle(document.documentElement).scrollBehavior"
-    assert open_page(report, reduced_motion="reduce").evaluate(moving) == "auto"
-    assert open_page(report, reduced_motion="no-preference").evaluate(moving) == "smooth"
-
-
 def test_colours_follow_the_scheme_while_the_page_is_open(open_page, report):
     page = open_page(report)
     cell = page.locator(".map .positive").first
@@ -302,26 +295,3 @@ def test_printed_pages_are_light_whole_and_without_controls(open_page, report):
     assert not page.locator("#promise").is_visible()
     page.locator("#details").evaluate("each => each.remove()")
     assert printed > len(sheets.findall(page.pdf()))
-
-
-@pytest.mark.parametrize("d", [1, 2])
-def test_one_or_two_features(open_page, tmp_path, monkeypatch, d):
-    monkeypatch.setattr(outlook, "forecast", quick_forecast)
-    integers = 1000 * np.eye(d, dtype=np.int64)
-    few = release(integers=integers, selected=None, feature_scale=np.ones(d), column_names=None)
-    page = open_page(write_report(tmp_path / "few.html", few))
-    assert sorted(page.locator(".map text").all_text_contents()) == sorted([*"01"[:d]] * 2)
-    assert page.locator(".map").bounding_box()["width"] > 40
-
-
-@pytest.mark.slow
-def test_of_many_features_those_of_the_strongest_pairs_are_drawn(open_page, tmp_path, monkeypatch):
-    monkeypatch.setattr(outlook, "forecast", quick_forecast)
-    d = 5_000
-    rows = np.arange(0, d - 1, 10)
-    integers = symmetric_sparse((rows, rows + 1), np.full(len(rows), 300), np.full(d, 1000))
-    pairs = np.stack([rows, rows + 1])
-    shape = {"feature_scale": np.ones(d), "column_names": None}
-    many = release(integers=integers, selected=pairs, **shape)
-    page = open_page(write_report(tmp_path / "many.html", many))
-    assert "120 of 5,000 features are drawn" in words(page, "#correlations")

@@ -120,19 +120,6 @@ def test_every_figure_has_a_maker_and_is_on_a_page():
     assert {name for name in figures if f"figures/{name})" not in pages} == set()
 
 
-def test_one_command_draws_every_figure():
-    spec = importlib.util.spec_from_file_location("all_figures", BENCHMARKS / "figures" / "all.py")
-    makers = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = makers
-    spec.loader.exec_module(makers)
-    drawn = [name for maker in makers.MAKERS for name in maker.figures]
-    assert len(drawn) == len(set(drawn))
-    assert {path.name for path in (DOCS / "figures").glob("*.png")} <= set(drawn)
-    for maker in makers.MAKERS:
-        name = maker.command.split()[0]
-        assert name == "hushcov" or (ROOT / name).is_file()
-
-
 @pytest.mark.parametrize("page", [*PAGES, "../README.md"])
 def test_tables_of_numbers_name_what_makes_them(page):
     """A script or a command, in the section of the table. Tables of words need none."""

@@ -16,9 +16,9 @@ from fit.settings import seeded
 from hushcov.calibration import calibrate_zcdp
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.fit.complete import (
-    CompleteCount,
     CompleteParameters,
     complete_parameters,
+    read_count,
 )
 from hushcov.fit.counting import Counting, most_rows
 from hushcov.inputs import ReleaseInputs
@@ -53,8 +53,8 @@ def share_of(records, parameters, entropy):
     """The share of complete records, however few there are."""
     session = session_of(records, entropy=entropy)
     query, noise = queries.CompleteRows(), (parameters.sigma,)
-    noisy = session.measure(query, parameters.cost, deviations=noise)
-    return CompleteCount(int(noisy.integers[0]), parameters)
+    noisy = session.measure(query, parameters.cost().mu, deviations=noise)
+    return read_count(int(noisy.integers[0]), parameters)
 
 
 def test_what_is_charged_is_what_the_noise_costs_whatever_the_records():
@@ -247,7 +247,7 @@ def warned(seed=0):
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
 def test_noise_for_half_a_percent_of_the_budget(epsilon):
     parameters = complete_parameters(inputs(epsilon=epsilon, n_records=10**6))
-    assert parameters.cost == 1 / parameters.sigma
+    assert parameters.cost().mu == 1 / parameters.sigma
     assert (parameters.sigma == 65) == (epsilon == 1.0)  # the number in the proof
     rho = 0.005 * calibrate_zcdp(epsilon, 1e-6)
     assert 1 / (2 * parameters.sigma**2) <= rho
@@ -271,7 +271,6 @@ def test_the_share_is_the_noisy_count_over_all_within_limits(monkeypatch, noise,
     assert found.share == share
     # Only what is released is stored, and it is a number of records.
     noisy = 90 + noise
-    assert found.noisy == noisy
     assert found.to_dict() == {"released": min(max(noisy, 0), 100), "of": 100, "noise_sd": 10}
     assert asked == [(10, 1)]
 
@@ -315,7 +314,7 @@ def test_bad_parameters_and_entropy():
     ],
 )
 def test_a_count_that_is_of_no_use(noisy, n, sigma, enough):
-    assert CompleteCount(noisy, CompleteParameters(n, sigma)).enough is enough
+    assert read_count(noisy, CompleteParameters(n, sigma)).enough is enough
 
 
 def test_records_that_are_too_few_are_not_counted_by_public_numbers():

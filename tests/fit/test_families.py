@@ -17,8 +17,8 @@ from hushcov.exceptions import AccuracyWarning, HopelessError
 from hushcov.fit import Request, forecast, forecast_families
 from hushcov.fit.adaptive.plan import ADAPTIVE
 from hushcov.fit.comparison import families, family_error, smallest_error
+from hushcov.fit.mechanism import DENSE, FACTOR, Forecast
 from hushcov.fit.plan import hopeless
-from hushcov.fit.reference import DENSE, FACTOR, Forecast
 from hushcov.fit.registry import mechanisms
 from hushcov.metrics import operator_norm, operator_norm_error
 from hushcov.simulate import gaussian_records

@@ -18,8 +18,8 @@ from hushcov.bounds import Bounds, check_bounds
 from hushcov.exceptions import DataError, ParameterError, SeededNoiseWarning
 from hushcov.fit import location, octaves
 from hushcov.fit.location import LocationParameters, LookUnits, find_location
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import Preparation
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import Found
 from hushcov.kernel.accounting import smallest_sigma
 from hushcov.kernel.noise import entropy_source
@@ -498,7 +498,7 @@ def test_only_constants_leave_nothing_to_do():
 
 def test_bounds_make_a_stage_possible_for_few_records():
     def expected(bounds):
-        return Preparation(50, 2, KNOWN_MU, bounds=bounds).expected
+        return Preparation(50, 2, KNOWN_MU, bounds=bounds).cost().found
 
     assert expected(None).share == 0
     assert expected(check_bounds({0: (0, 1)}, 2)) == Found(0.5, 0.0, expected(None).strain)

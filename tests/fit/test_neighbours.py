@@ -12,8 +12,8 @@ from fit.screened.settings import DESIGN
 from hushcov.fit.adaptive.mechanism import release_adaptive
 from hushcov.fit.adaptive.pairs import AdaptiveParameters
 from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.screened.mechanism import release_screened, screened_parameters
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ADD_REMOVE, REPLACE, Budget, Neighbours
 from hushcov.kernel.noise import Entropy

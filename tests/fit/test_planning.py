@@ -10,7 +10,8 @@ import pytest
 from hushcov.fit.comparison import smallest_error
 from hushcov.fit.gaussian.mechanism import gaussian_parameters, release_gaussian
 from hushcov.fit.gaussian.plan import predict_gaussian
-from hushcov.fit.reference import REFERENCE_MODELS, dense_norms, reference, sparse_norms
+from hushcov.fit.mechanism import REFERENCE_MODELS
+from hushcov.fit.reference import dense_norms, reference, sparse_norms
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.noise import Entropy
 from hushcov.metrics import operator_norm_error

@@ -18,6 +18,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.calibration import full_budget
 from hushcov.exceptions import DataError, ParameterError, PrivacyConditionError, SeededNoiseWarning
 from hushcov.fit import norms
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import (
     WIDEST,
     Preparation,
@@ -29,7 +30,6 @@ from hushcov.fit.preparation import (
     release_tails,
 )
 from hushcov.fit.scales import ScaleParameters, estimate_scales, release_scales, scale_parameters
-from hushcov.fit.stage import Prepared
 from hushcov.kernel.accounting import smallest_sigma
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale
 from hushcov.kernel.noise import entropy_source
@@ -131,7 +131,7 @@ def test_what_is_taken_stays_within_the_pool_and_is_charged():
     X = rows() * 10.0 ** np.arange(-4, 4) + 1e3
     stage, budget = Preparation(N, D, MU), ample(MU)
     prepared = stage.run(Prepared(Session(ArrayRecords(X), budget, seeded()), np.ones(D)))
-    assert 0 < squared(budget) <= min(stage.most_cost**2, 0.5 * MU**2)
+    assert 0 < squared(budget) <= min(stage.cost().most ** 2, 0.5 * MU**2)
     assert prepared.making["unresolved"] == ()
     np.testing.assert_allclose(prepared.location, X.mean(axis=0), atol=0.1 * X.std(axis=0).max())
     ratio = prepared.feature_scale / X.std(axis=0)
@@ -196,14 +196,17 @@ def test_sigma_is_the_smallest_integer_that_is_private(n_features, mu):
     cost = Fraction(mu) ** 2
     assert parameters.sigma**2 * cost >= 2 * n_features
     assert parameters.sigma == 1 or (parameters.sigma - 1) ** 2 * cost < 2 * n_features
-    assert parameters.cost == mu
+    assert parameters.cost().mu == mu
 
 
 def test_a_sigma_that_is_too_small_is_refused():
     parameters = scale_parameters(100, 50, TENTH)
     with pytest.raises(PrivacyConditionError, match="sigma must"):
         dataclasses.replace(parameters, sigma=parameters.sigma - 1)
-    assert dataclasses.replace(parameters, sigma=parameters.sigma + 1).cost == parameters.cost
+    assert (
+        dataclasses.replace(parameters, sigma=parameters.sigma + 1).cost().mu
+        == parameters.cost().mu
+    )
 
 
 @pytest.mark.parametrize(

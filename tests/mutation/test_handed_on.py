@@ -11,10 +11,10 @@ from hushcov.exceptions import DataError, ParameterError
 from hushcov.fit import location, preparation, quantiles
 from hushcov.fit import scales as scale_step
 from hushcov.fit.location import Location, LocationParameters, find_location
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.preparation import Preparation
 from hushcov.fit.quantiles import Quantiles
 from hushcov.fit.scales import scale_parameters
-from hushcov.fit.stage import Prepared
 from hushcov.kernel import session as kernel
 from hushcov.kernel.accounting import UNSPENT
 from hushcov.kernel.queries import SignedOctaves

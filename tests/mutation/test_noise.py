@@ -23,10 +23,10 @@ def survival(k, offset):
 
 def literal_trial(level, offset, coin, sigma, widening):
     """What `_trial` returns, in exact arithmetic; None beside a rounding error of its own."""
-    levels = normal._LEVELS.tolist()
+    levels = normal.LEVELS.tolist()
     k = sum(level > each for each in levels[:-1])
     excess = Fraction(coin, BITS) - Fraction(survival(k, offset))
-    margin = Fraction(normal._COIN_MARGIN) + Fraction(widening, BITS)
+    margin = Fraction(normal.COIN_MARGIN) + Fraction(widening, BITS)
     if abs(abs(excess) - margin) < 2.0**-46:
         return None
     if abs(excess) <= margin or any(abs(level - each) <= widening for each in levels):
@@ -42,7 +42,7 @@ def literal_trial(level, offset, coin, sigma, widening):
 @pytest.mark.parametrize("widening", [0, 5, 2**50])
 def test_quick_draws_are_the_exact_ones_and_what_is_near_a_tie_is_left_open(sigma, widening):
     random = np.random.default_rng(3)
-    levels, trials = normal._LEVELS.tolist(), []
+    levels, trials = normal.LEVELS.tolist(), []
     steps = (0, 1, widening, widening + 1)
     near = {each + sign * step for each in levels for step in steps for sign in (1, -1)}
     near = sorted(each for each in near if 0 <= each < BITS)
@@ -75,7 +75,7 @@ def test_what_was_kept_is_put_in_its_place_with_the_sign_of_a_bit_of_its_own(mon
 
 
 def test_margins_of_normal_noise_are_those_of_its_proof(monkeypatch):
-    assert 2.0**-46 <= normal._COIN_MARGIN <= 2.0**-44
+    assert 2.0**-46 <= normal.COIN_MARGIN <= 2.0**-44
     assert Fraction(1, 10**14) < normal._SLACK < Fraction(1, 10**10)
     assert (normal._REJECTED, normal._UNDECIDED) == (-1, -2)  # no magnitudes
     assert [normal._context(63 + 64 * k).prec for k in range(4)] == [46, 67, 88, 110]
@@ -201,7 +201,6 @@ def test_all_bits_are_asked_for(source, monkeypatch):
     monkeypatch.setattr(normal, "_KEYED", 100)
     for size in (3, 100):
         normal._draw(generator, 5, size, widening=2**58)
-    normal.lazy_normals(generator, 50, margin=0.5)
     discrete_laplace(generator, 2**70, 3)
     scores = np.arange(3 * 2**12, dtype=np.int32) % 9
     gumbel._select(generator, scores, 0.1, 9, chunk=2**12, widening=0.01)

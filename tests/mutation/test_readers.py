@@ -21,7 +21,6 @@ from hushcov.kernel.records import compact
 from hushcov.kernel.records.base import CompleteRecords
 from hushcov.kernel.records.compact import CompactRecords
 from hushcov.kernel.sums.counts import sign_sums
-from hushcov.kernel.sums.rows import MISSING
 from hushcov.tables import files
 from hushcov.tables.files import FileRecords
 from hushcov.tables.formats import GroupReader
@@ -217,18 +216,6 @@ def test_compact_rows_that_miss_a_value_are_missing_or_zeros(where, keep, d):
         rows[gaps] = other
         blocks = made(records, keep=keep)._blocks()
         np.testing.assert_array_equal(np.concatenate([np.asarray(b) for b in blocks]), rows)
-
-
-@pytest.mark.parametrize("places", [[0], [9], [45], range(N)], ids=len)
-def test_values_that_a_file_misses_are_noticed_one_or_all(tmp_path, groups, places):
-    table = X.copy()
-    table[places, 2] = np.nan
-    records = open_records(write(tmp_path / "x.parquet", table), block_rows=4)
-    with pytest.raises(DataError, match="NaN"):
-        [*made(records)._integers()]
-    found = np.concatenate([b.copy() for b in made(records.with_gaps())._integers()])
-    assert (found == MISSING).all(axis=1).nonzero()[0].tolist() == [*places]
-    assert (found == MISSING).sum() == 3 * len(places)
 
 
 def test_a_scratch_file_is_read_in_turns_and_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -202,9 +202,9 @@ def test_values_are_counted_between_edges():
 def test_the_most_that_a_preparation_costs_is_rounded_up():
     step = Preparation(1000, 5, 1.0)
     share = preparation.centre_share(1000, 5, 1.0) + preparation.norm_share(1000, 5, 1.0)
-    share += preparation.OF_TAILS + preparation.OF_SQUARES
-    exact = Fraction(step._looks.largest_mu) ** 2 + Fraction(share)
-    assert exact * (1 + Fraction(1, 2**41)) < Fraction(step.most_cost) ** 2 < exact * (1 + 1e-9)
+    share += preparation.RULES.tail_share + preparation.RULES.square_share
+    exact = Fraction(step.looks().largest_mu) ** 2 + Fraction(share)
+    assert exact * (1 + Fraction(1, 2**41)) < Fraction(step.cost().most) ** 2 < exact * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("wrong", [-2, 2**53 + 1])

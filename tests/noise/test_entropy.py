@@ -126,7 +126,7 @@ NAMES_ONLY = ("release/files.py", "kernel/sums/statistics.py")
 # These draw from seeds: simulated records, and predictions from public inputs. They see no data
 # that has to be protected, and no noise of a private release comes from them.
 # What is made of a release starts iterations, stands in for its noise, and is drawn from seeds.
-SEEDED = ("simulate.py", "fit/reference.py", "postprocess/structure.py", "cli/")
+SEEDED = ("simulate.py", "fit/reference.py", "postprocess/structure.py", "cli/", "paper/command.py")
 SEEDED += ("hushcov_lab/audit/", "hushcov_lab/benchmark/", "hushcov_lab/rivals/")
 SEEDED += ("answers/components.py", "answers/synthetic.py", "paper/verification/")
 # Predictions of a mechanism lie in its `plan.py`; the code that releases does not import them.

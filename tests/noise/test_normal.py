@@ -1,10 +1,9 @@
-"""`rounded_normal` and `lazy_normals` against their exact laws and against exact arithmetic."""
+"""`rounded_normal` against its exact law and against exact arithmetic."""
 
 from __future__ import annotations
 
 import decimal
 import math
-from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -16,7 +15,6 @@ from hushcov.exceptions import ParameterError
 from hushcov.kernel.noise import normal as module
 from hushcov.kernel.noise import rounded_normal
 from hushcov.kernel.noise.entropy import LazyUniform
-from hushcov.kernel.noise.normal import lazy_normals
 from statistics_helpers import FALSE_ALARM, chi_square_p_value, normal_p_value
 
 SIGMAS = [1, 2, 3, 17, 1_000, 12_345_678_901, 2**40]
@@ -126,7 +124,7 @@ def test_the_levels_are_the_cumulated_weights():
         floors = [
             int(mpmath.floor(mpmath.fsum(weights[: k + 1]) / total * 2**63)) for k in range(10)
         ]
-    assert module._LEVELS.tolist() == floors
+    assert module.LEVELS.tolist() == floors
     assert floors[-1] == 2**63 - 1  # otherwise the kernel would read beyond the table
 
 
@@ -217,8 +215,8 @@ def near_ties(sigma, generator):
 
     for _ in range(400):
         level, offset, coin = (int(bits) for bits in generator.integers(2**63 - 1, size=3))
-        yield moved(int(generator.choice(module._LEVELS))), offset, coin
-        k = int(np.searchsorted(module._LEVELS, level))
+        yield moved(int(generator.choice(module.LEVELS))), offset, coin
+        k = int(np.searchsorted(module.LEVELS, level))
         yield level, offset, moved(int(module._scaled_survival(k, offset, 63)))
         half = (2 * int(generator.integers(sigma)) + 1) * 2**62
         yield level, moved(half // sigma), coin // 4
@@ -254,7 +252,7 @@ class Script:
         return np.array(taken, dtype=np.uint64).reshape(size)
 
 
-LEVEL_TIE = int(module._LEVELS[0]) << 1
+LEVEL_TIE = int(module.LEVELS[0]) << 1
 SIXTH = 2**63 // 6 << 1
 COIN_TIE = int(module._scaled_survival(0, 2**62, 63)) << 1
 LAST = 2**64 - 1
@@ -307,76 +305,3 @@ def test_other_arguments_are_refused_and_nothing_is_drawn_for_nothing(name, valu
             rounded_normal(NoBits(), **{"sigma": 3, "size": 3} | {name: value})
     drawn = rounded_normal(NoBits(), 5, 0)
     assert (drawn.dtype, drawn.shape) == (np.int64, (0,))
-
-
-# `lazy_normals`: the exact law, and bits that go on where they are asked for.
-
-
-def equal_bins_p_value(sample):
-    """Chi-square on 100 bins of equal probability."""
-    observed = np.histogram(special.ndtr(sample), np.linspace(0, 1, 101))[0]
-    return chi_square_p_value(observed, np.full(100, 0.01))
-
-
-def test_has_the_normal_law():
-    """False-alarm rate 1e-6; a deviation wrong by a tenth is noticed."""
-    sample = lazy_normals(np.random.default_rng(1), 200_000).floats()
-    assert equal_bins_p_value(sample) > FALSE_ALARM
-    assert equal_bins_p_value(sample * 1.1) < FALSE_ALARM
-    assert equal_bins_p_value(sample / 1.1) < FALSE_ALARM
-    far = np.mean(np.abs(sample) > 3)
-    chance = 2 * special.ndtr(-3)
-    assert normal_p_value((far - chance) / math.sqrt(chance / len(sample))) > FALSE_ALARM
-    neighbours = sample[1:] * sample[:-1]
-    assert normal_p_value(neighbours.mean() * math.sqrt(len(neighbours))) > FALSE_ALARM
-
-
-def test_the_exact_path_has_the_same_law():
-    """Every trial goes the exact way. False-alarm rate 1e-6; a tenth is noticed."""
-    normals = lazy_normals(np.random.default_rng(2), 8_000, margin=2.0)
-    assert len(normals.refined) == 8_000
-    assert equal_bins_p_value(normals.floats()) > FALSE_ALARM
-    assert equal_bins_p_value(normals.floats() * 1.1) < FALSE_ALARM
-
-
-def test_the_exact_path_decides_as_the_quick_one():
-    """On the same words, which are all drawn before the first trial is decided."""
-    size = 30
-    for seed in range(30):
-        quick = lazy_normals(np.random.default_rng(seed), size, margin=2.0**-45)
-        exact = lazy_normals(np.random.default_rng(seed), size, margin=2.0)
-        words = np.random.default_rng(seed).integers(0, 2**64, size=(3, size), dtype=np.uint64)
-        first = (words[1] >> np.uint64(1)).astype(np.int64)
-        # Both kept the first trial exactly where both still have its bits.
-        np.testing.assert_array_equal(quick.leading == first, exact.leading == first)
-        kept = quick.leading == first
-        np.testing.assert_array_equal(quick.wholes[kept], exact.wholes[kept])
-        np.testing.assert_array_equal(quick.signs[kept], exact.signs[kept])
-
-
-def test_floats_are_as_close_as_they_say_and_bits_go_on():
-    generator = np.random.default_rng(3)
-    normals = lazy_normals(generator, 200, margin=0.01)
-    assert 0 < len(normals.refined) < 200
-    floats = normals.floats()
-    for position in range(200):
-        offset = normals.offset(generator, position)
-        leading, length = offset.leading, offset.length
-        offset.refine()
-        assert offset.leading >> 64 == leading
-        assert leading >> (length - 63) == normals.leading[position]
-        exact = normals.wholes[position] + Fraction(offset.leading, 2**offset.length)
-        exact *= int(normals.signs[position])
-        assert abs(exact - Fraction(floats[position])) <= (1 + abs(exact)) / 2**52
-
-
-def test_refined_bits_are_uniform():
-    """Those drawn after a number was kept. False-alarm rate 1e-6."""
-    generator = np.random.default_rng(4)
-    normals = lazy_normals(generator, 4_000)
-    bits = []
-    for position in range(4_000):
-        offset = normals.offset(generator, position)
-        offset.refine()
-        bits.append(offset.leading >> 58 & 63)
-    assert chi_square_p_value(np.bincount(bits, minlength=64), np.full(64, 1 / 64)) > FALSE_ALARM

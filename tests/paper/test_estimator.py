@@ -18,7 +18,6 @@ from hushcov.exceptions import (
     PrivacyConditionError,
     SeededNoiseWarning,
 )
-from hushcov.kernel.sums.gram import second_moments
 from hushcov.metrics import operator_norm_error
 from hushcov.paper import estimator as multiscale
 from hushcov.simulate import SimulatedMoments, gaussian_records, sparse_covariance, wishart_moments
@@ -80,15 +79,6 @@ def test_a_fit_on_records_estimates_their_covariance(fitted):
     np.testing.assert_array_equal(fitted.covariance_, fitted.release_.covariance())
     np.testing.assert_array_equal(fitted.location_, [0, 0])
     assert fitted.parameters_.inputs.n_records == 10**9
-
-
-def test_a_fit_is_the_release_of_the_integer_moments():
-    first = fit_seeded(seeded(), LARGE)
-    moments = second_moments(LARGE, first.grid(10**9, 2))
-    second = seeded()
-    with pytest.warns(SeededNoiseWarning):
-        second.fit_statistics(moments)
-    np.testing.assert_array_equal(first.release_.integers, second.release_.integers)
 
 
 def test_simulated_statistics_run_at_the_size_of_the_theorem(at_theorem_size):

@@ -149,21 +149,6 @@ def test_gate_correction_is_accurate(r):
     assert relative_error(gate_correction(r, 0.25), reference.gate_correction(r, 0.25)) < 1e-14
 
 
-@pytest.mark.parametrize("r", [1e-6, 0.01, 0.1, 0.5])
-@pytest.mark.parametrize("a", [0.3, 1.0, 7.0])
-def test_scalar_identity(a, r):
-    """(1/kappa) integral of E psi(a/t + Z) dt over t > 0 is a: the levels add up to the entry.
-
-    Levels far below a contribute their whole width, so the lower end is summed in closed form.
-    """
-    t_0 = a / 8
-    levels = sum(
-        2**ell * t_0 * kernels.gate_masses(a / (2**ell * t_0), -INF, INF, 1.0, r, 0.25)[0]
-        for ell in range(6)
-    )
-    assert (t_0 + levels) / gate_correction(r, 0.25) == pytest.approx(a, rel=1e-14, abs=0)
-
-
 @pytest.mark.parametrize("scale", [1e-5, 1e-16, 2e-17])
 def test_panels_always_advance(scale):
     """A panel narrower than the last bit of its start would be walked for ever."""

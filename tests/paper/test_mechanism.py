@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import math
 
 import numpy as np
 import pytest
 
 from fit.settings import UNTOUCHABLE, seeded
-from hushcov.exceptions import CapacityError, DataError, PrivacyConditionError
+from hushcov.exceptions import DataError, PrivacyConditionError
 from hushcov.inputs import CalibratedInputs, PublicInputs
 from hushcov.kernel.accounting import BoundedRange, Gaussian, TotalVariation, compose
 from hushcov.kernel.grids import IntegerGrid
-from hushcov.kernel.noise import Entropy, entropy_source
+from hushcov.kernel.noise import entropy_source
 from hushcov.kernel.sums.gram import second_moments
 from hushcov.kernel.sums.statistics import RecordMap, Statistics
 from hushcov.paper import plan as paper_plan
@@ -29,7 +28,7 @@ from hushcov.paper.mechanism import (
     schedule_events,
 )
 from hushcov.paper.parameters import LOG_ODDS_ERROR, theorem_parameters
-from hushcov.simulate import gaussian_records, sparse_covariance, wishart_moments
+from hushcov.simulate import sparse_covariance, wishart_moments
 from hushcov.tables.sources import open_records
 
 VALID = {"n_records": 10**10, "n_features": 3, "row_sparsity": 2, "target_error": 0.25}
@@ -127,12 +126,6 @@ def test_so_many_records_that_rounding_exceeds_the_sensitivity_are_refused():
     with pytest.raises(PrivacyConditionError, match=r"at most 7\.5e15"):
         certify(parameters, private=True, exact_statistic=False)
     assert certify(parameters, private=False, exact_statistic=True).epsilon == 1
-
-
-def test_a_level_beyond_the_integers_is_refused_before_anything_is_drawn():
-    parameters = parameters_for(target_error=1e-6, delta=0.1, n_records=10**25)
-    with pytest.raises(CapacityError, match="larger target_error"):
-        release_multiscale(simulated(parameters), parameters, UNTOUCHABLE)
 
 
 def test_moments_of_another_size_are_refused():
@@ -286,24 +279,6 @@ def test_clipped_gates_are_refused_where_their_noise_passes_the_clip():
     few = dataclasses.replace(INPUTS, n_records=10_000)
     with pytest.raises(PrivacyConditionError):
         calibrated_parameters(few, clipped, "gate")
-
-
-def test_a_full_level_costs_nothing_to_select():
-    everything = dataclasses.replace(VALUE, quota_factor=1e6)
-    parameters = calibrated_parameters(INPUTS, everything, "value")
-    assert [type(event) for event in parameters.events] == [Gaussian]
-
-
-def test_integer_moments_of_records_are_released():
-    truth = sparse_covariance("block", 30, 3)
-    parameters = calibrated_parameters(INPUTS, VALUE, "value")
-    records = open_records(gaussian_records(truth, INPUTS.n_records))
-    moments = second_moments(records, grid_for(parameters))
-    assert release_multiscale(moments, parameters, entropy_source()).guarantee.private
-    release = release_multiscale(moments, parameters, Entropy(np.random.default_rng(0), False))
-    assert np.abs(release.covariance() - truth).max() < 0.05
-    np.testing.assert_array_equal(release.integers, release.integers.T)
-    json.dumps(release.parameters)
 
 
 def test_a_delta_below_what_finite_precision_costs_is_refused():

@@ -34,12 +34,12 @@ def test_what_is_cut_off_one_feature_counts_over_the_norm(to):
     tail[4] = math.log(4)
     lost = np.array([[0.75, 0.25, 0.25], [0.25, 0.0, 0.0], [0.25, 0.0, 0.0]])
     expected = np.linalg.norm(lost, 2) / 2
-    found = estimated(to(BLOCK), tail=tail, told=True)[0]
+    found = estimated(to(BLOCK), tail=tail, known_zeros=True)[0]
     assert found == pytest.approx(expected, rel=1e-6)
     # In other scales it is the same, as errors are in standard deviations.
     scale = np.exp(np.random.default_rng(0).normal(size=D))
     moved = to(BLOCK * np.multiply.outer(scale, scale))
-    assert estimated(moved, tail=tail, told=True)[0] == pytest.approx(expected, rel=1e-3)
+    assert estimated(moved, tail=tail, known_zeros=True)[0] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("to", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
@@ -54,10 +54,10 @@ def test_features_without_variance_do_not_count(to):
     assert estimated(np.zeros((D, D))) == (1.0, 1.0, LARGEST_ERROR)
 
 
-def test_pairs_left_at_zero_miss_chance_correlations_unless_that_was_told():
+def test_pairs_left_at_zero_miss_chance_correlations_unless_they_are_known_zeros():
     kept = sparse.csr_array(BLOCK)
     assert estimated(kept)[0] == pytest.approx(math.sqrt((D - 3) / N), rel=0.01)
-    assert estimated(kept, told=True)[0] == 0.0
+    assert estimated(kept, known_zeros=True)[0] == 0.0
     # A table of as many columns as records has chance correlations that nobody wants back.
     assert estimate_error(kept, 1e-6, D, QUIET, tail=NO_TAIL)[0] < 1e-6
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import sparse
 
 from command_line import PATIENCE
 from documents import described, forge, guarantee, seal
@@ -193,14 +192,6 @@ def test_a_damaged_release_can_be_overwritten_but_nothing_else(folder, tmp_path)
             release_of(value=7).write(place, overwrite=True)
     assert (folder / "notes.txt").read_text() == "mine"
     assert Release.read(folder) == release_of()
-
-
-def test_links_to_folders_are_followed(tmp_path):
-    (tmp_path / "real").mkdir()
-    (tmp_path / "link").symlink_to("real")
-    release_of().write(tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert Release.read(tmp_path / "real") == release_of()
 
 
 def test_places_that_cannot_be(tmp_path, monkeypatch):
@@ -455,16 +446,6 @@ def test_what_cannot_have_been_made_so(folder, change, words):
     about = described(folder)
     seal(folder, about | {"making": about["making"] | change})
     refused(folder, words)
-
-
-def test_scales_need_scales_and_sparse_releases_no_projection(tmp_path):
-    folder = release_of(full=False).write(tmp_path / "out")
-    about = described(folder)
-    seal(folder, about | {"making": about["making"] | {"scales": "given"}})
-    refused(folder, "null where there are no scales")
-    about = replace(release_of(), integers=sparse.csr_array(release_of().integers))
-    with pytest.raises(ReleaseError, match="sparse matrix"):
-        replace(about, making=Making(projected=True)).write(tmp_path / "out")
 
 
 @pytest.mark.parametrize(

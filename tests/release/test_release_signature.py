@@ -151,14 +151,6 @@ def test_a_missing_or_damaged_signature_is_none(folder, keys, content):
     assert Release.read(folder) == release_of()  # the files themselves are undamaged
 
 
-def test_a_release_without_a_key_has_no_signature_also_where_there_was_one(folder, keys):
-    release_of(3).write(folder, overwrite=True)
-    assert not (folder / "release.sig").exists()
-    not_trusted(folder, keys["ours.pub"], "it is not signed")
-    release_of(4).write(folder, overwrite=True, sign=SigningKey.read(keys["ours"]))
-    assert Release.read(folder, verify=keys["ours.pub"]) == release_of(4)
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [

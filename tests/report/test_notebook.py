@@ -8,7 +8,6 @@ from html import unescape
 from xml.etree import ElementTree
 
 import numpy as np
-import pytest
 from sklearn import config_context
 from sklearn.utils import estimator_html_repr
 
@@ -72,17 +71,6 @@ def test_colours_of_the_map_and_names_that_are_no_tags():
     shown = cells(LoadedCovariance(made(integers))._repr_html_())
     assert shown[colours["noise"]] == 2
     assert "not found" in LoadedCovariance(made(integers))._repr_html_()
-
-
-@pytest.mark.parametrize("related", [0, 60])
-def test_of_many_features_those_of_the_strongest_pairs_are_drawn(related):
-    integers = 1000 * np.eye(200, dtype=np.int64)
-    for i in range(related):
-        integers[i, 100 + i] = integers[100 + i, i] = 400 + i
-    html = LoadedCovariance(made(integers))._repr_html_()
-    assert cells(html)[page_colours()["diagonal"]] == 30
-    assert "The 30 of 200 features" in html
-    assert (">x159</text>" in html) == (related > 0)
 
 
 def test_neither_matplotlib_nor_jinja_is_needed(tmp_path):

@@ -13,7 +13,7 @@ from hushcov.estimators.answering import LoadedCovariance
 from hushcov.exceptions import MissingPackageError
 from hushcov.postprocess import symmetric_sparse
 from hushcov.report.figures import write_release_heatmap
-from hushcov.report.heat import colour_limit, related_order
+from hushcov.report.heat import related_order
 from hushcov.report.style import new_figure
 
 
@@ -67,16 +67,6 @@ def test_of_many_features_those_of_the_strongest_pairs_are_drawn(in_order):
     places = [int(label.get_text()[1:]) for label in figure.axes[0].get_yticklabels()]
     assert len(places) == 120
     assert not in_order or places == sorted(places)
-
-
-def test_strongest_colour_and_tables_without_pairs():
-    assert colour_limit(np.eye(3)) == 1.0
-    matrix = np.eye(3)
-    matrix[0, 1] = 0.2
-    assert colour_limit(matrix) == pytest.approx(0.3)
-    assert colour_limit(np.zeros((2, 2))) == 1.0
-    for d in (1, 5):
-        LoadedCovariance(made(1000 * np.eye(d, dtype=np.int64))).plot().canvas.draw()
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

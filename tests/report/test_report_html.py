@@ -199,16 +199,6 @@ def test_all_pictures_have_names_captions_and_axes():
         assert label in page
 
 
-def test_names_are_no_formulas_and_need_no_font():
-    names = ("$x^2$", "a_$b", "\N{DNA DOUBLE HELIX}", "d", "e", "f")
-    page = Page(report_page(six(column_names=names)))
-    assert "$x^2$ \N{MULTIPLICATION SIGN} \N{DNA DOUBLE HELIX}" in page.text
-    said = (
-        "Records with a higher $x^2$ tend to have a higher \N{DNA DOUBLE HELIX} : correlation 0.30,"
-    )
-    assert said in page.text
-
-
 def test_a_missing_package_is_named_with_its_cure(monkeypatch, tmp_path):
     pages._environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
@@ -307,7 +297,7 @@ def test_variances_and_deviations_have_intervals():
     release = six(column_names=tuple("abcdef"), location=np.array([2.5, 0, 0, 7, 0, -4000]))
     rows = spreads(subject_of(release))
     assert [row.name for row in rows] == list("abcdef")
-    table = view.view(release).variances()
+    table = view.view(release).features()
     ends = [float(end) for end in rows[0].deviation_ends.split(" to ")]
     assert ends == pytest.approx([table.lower[0] ** 0.5, table.upper[0] ** 0.5], rel=0.01)
     assert ends[0] < 1 < ends[1]

@@ -19,7 +19,7 @@ from hushcov.postprocess import symmetric_sparse
 from hushcov.postprocess.strongest import scan
 from hushcov.release import Making, Structure
 from hushcov.release.document import FOURTH_POWERS
-from hushcov.release.findings import error_reach, spectrum
+from hushcov.release.findings import error_bound, spectrum
 from hushcov.release.view import BEYOND, KEPT, SELECTED, STRONGEST, ShownPair, view
 from hushcov.report import sections
 from hushcov.report.heat import strongest_map
@@ -216,12 +216,12 @@ def test_spectrum_of_few_and_of_many_features():
 def test_reach_of_errors_is_the_norm_of_noise():
     d, noise, n = 200, 0.02, 10_000
     release = made(1000 * np.eye(d, dtype=np.int64) + 1, noise_sd=(noise, noise))
-    reach = error_reach(view(release))
+    reach = error_bound(view(release))
     generator = np.random.default_rng(3)
     draws = np.triu(generator.normal(0, np.hypot(noise, 1 / np.sqrt(n)), (d, d)))
     norm = np.linalg.norm(draws + np.triu(draws, 1).T, 2)
     assert norm == pytest.approx(reach, rel=0.1)
-    assert error_reach(view(fitted("separate").release_)) is None
+    assert error_bound(view(fitted("separate").release_)) is None
 
 
 def test_the_strongest_of_many_pairs(monkeypatch):

@@ -67,13 +67,9 @@ class Association(Answer):
         surest = int(np.argmax(np.abs(self.lines["difference"]) / width))
         names = ("level", "column", "difference", "lower", "upper")
         level, column, value, low, high = (self.lines[each][surest] for each in names)
-        facts.append(
-            (
-                "clearest",
-                f"{level}: {column} is {figure(abs(value))} {'higher' if value >= 0 else 'lower'} "
-                f"than in the others ({figure(low)} to {figure(high)})",
-            )
-        )
+        than = f"{'higher' if value >= 0 else 'lower'} than in the others"
+        words = f"{level}: {column} is {figure(abs(value))} {than}"
+        facts.append(("clearest", f"{words} ({figure(low)} to {figure(high)})"))
         legend = (
             "share: proportion of the records with this level, with its standard error share_se. "
             "mean: that of the column among these records, which is a proportion for a 0/1 column. "
@@ -97,8 +93,8 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     width, names = width_of(level), feature_names(release)
     if not _levels(release, category):
         category, other = other, category
-    given = [spelt_out(release, [name]) for name in (category, other)]
-    rows, columns = (positions(release, each) for each, _ in given)
+    (of_rows, note), (of_columns, more) = (spelt_out(release, [x]) for x in (category, other))
+    rows, columns = positions(release, of_rows), positions(release, of_columns)
     if not _levels(release, category) or np.intersect1d(rows, columns).size:
         raise ParameterError(
             "category must be a category, or a column with the public bounds 0 and 1, and other "
@@ -107,7 +103,7 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
     refuse_unknown(release, "category", rows)
     refuse_unknown(release, "other", columns)
     location, _ = means_of(release, None)
-    errors, shared = view(release).means(level).standard_error, release.shared_places
+    errors, shared = view(release).features(level).mean_se, release.shared_places
     whole = with_missing(release, np.concatenate([columns, rows]))
     found = []
     for k, row in enumerate(rows, start=len(columns)):
@@ -140,7 +136,7 @@ def associate(release: Release, category: Any, other: Any, *, level: float = LEV
         | {"difference": difference, "lower": lower, "upper": upper},
         explained=explained,
         warning=" ".join(doubts(release, whole.features, whole.n_zero)) or None,
-        notes=tuple(given[0][1] + given[1][1]),
+        notes=(*note, *more),
     )
 
 
@@ -177,7 +173,7 @@ def _difference(
 
 
 def _levels(release: Release, name: Any) -> bool:
-    """Whether this is a category or a level of one, or a column of 0 and 1 by its public bounds."""
+    """Return whether this is a category, a level of one, or a 0/1 column by its public bounds."""
     if isinstance(name, str) and meant(name, release.categories):
         return True
     return release.is_indicator(positions(release, name)[0])

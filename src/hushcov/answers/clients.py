@@ -19,7 +19,7 @@ from hushcov.answers.columns import chosen, doubts, say_left_out, without_refere
 from hushcov.answers.files import Table
 from hushcov.answers.names import feature_names
 from hushcov.answers.uncertain import Uncertain, check_noise, with_missing
-from hushcov.exceptions import CapacityError, ParameterError
+from hushcov.exceptions import CapacityError, ParameterError, printable
 from hushcov.postprocess import values_at
 from hushcov.postprocess.bands import mend_dense
 from hushcov.release import Release
@@ -122,7 +122,7 @@ class EntryLaw:
         return np.asarray(self.part.known[self.rows, self.columns])
 
     def sampling(self) -> FloatArray:
-        """Covariance of the entries of records without noise, which lavaan calls Gamma."""
+        """Return the covariance of the entries without noise, which lavaan calls Gamma."""
         S, rows, columns, excess = self.part.covariance, self.rows, self.columns, self.part.excess
         pairs = S[np.ix_(rows, rows)] * S[np.ix_(columns, columns)]
         pairs += S[np.ix_(rows, columns)] * S[np.ix_(columns, rows)]
@@ -130,18 +130,18 @@ class EntryLaw:
         return np.asarray((1 + excess) * pairs + excess * np.multiply.outer(own, own))
 
     def total(self) -> FloatArray:
-        """Covariance of the entries of this release, which lavaan takes as NACOV."""
+        """Return the covariance of the entries of this release, which lavaan takes as NACOV."""
         found, gone = self.sampling(), ~self.released
         found[gone] = found[:, gone] = 0.0
         return found + self.added()
 
     def added(self) -> FloatArray:
-        """Covariance that the release adds to that of sampling."""
+        """Return the covariance that the release adds to that of sampling."""
         shared = np.multiply.outer(self.shared_sd, self.shared_sd)
         return np.asarray(self.part.n * (shared + np.diag(self.noise_sd**2)))
 
     def variances(self) -> tuple[FloatArray, FloatArray]:
-        """Diagonals of `sampling` and `total`, for matrices of any size."""
+        """Return the diagonals of `sampling` and `total`, for matrices of any size."""
         S, excess, own = self.part.covariance, self.part.excess, self.part.covariance.diagonal()
         square = S[self.rows, self.columns] ** 2
         product = own[self.rows] * own[self.columns]
@@ -193,8 +193,8 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
     law = law_of_entries(release, places)
     n, deviations = law.part.n, law.part.deviations
     raw = law.part.standardized().values
-    matrix = mend_dense(raw)
-    change, least = float(np.abs(matrix - raw).max()), float(np.linalg.eigvalsh(raw)[0])
+    matrix, least = mend_dense(raw), float(np.linalg.eigvalsh(raw)[0])
+    change = float(np.abs(matrix - raw).max())
     factor, largest, alpha = _errors(law)
     directions = _in_all_directions(law, matrix)
     names = _plain_names(feature_names(release)[places])
@@ -240,7 +240,7 @@ def client_files(release: Release, to: str, features: Any = None) -> ClientFiles
 
 
 def _places(release: Release, to: str, features: Any) -> tuple[IntArray, list[str]]:
-    """Places of the features that are exported, and what must be said of the others."""
+    """Return the places of the features that are exported, and remarks on the others."""
     check_noise(release)
     places, left_out = chosen(release, features, "features")
     places, said = without_references(release, places)
@@ -282,7 +282,7 @@ def _errors(law: EntryLaw) -> tuple[float, float, float]:
 
 
 def _plain_names(names: FloatArray) -> list[str]:
-    """Names that are words in R, Python and models: letters, digits and underscores."""
+    """Return names that are words in R, Python and models: letters, digits and underscores."""
     found: list[str] = []
     for name in map(str, names):
         word = re.sub(r"\W", "_", name, flags=re.ASCII)
@@ -304,7 +304,7 @@ def _csv(matrix: FloatArray, names: list[str] | None = None) -> str:
 
 
 def _law_texts(law: EntryLaw, client: Client) -> dict[str, str]:
-    """The covariance of the entries, and what lavaan or skfolio need beside it."""
+    """Return the covariance of the entries, and what lavaan or skfolio need beside it."""
     total = law.total()
     if client is CLIENTS["skfolio"]:
         return {"nacov.csv": _csv(total), "noise.csv": _csv(law.added())}
@@ -341,8 +341,7 @@ def _comment(release: Release, notes: list[str], client: Client) -> str:
     lines = [] if private else ["THIS RELEASE IS NOT PRIVATE: its noise came from a seed."]
     lines += ["Everything is computed from the release, and costs no privacy.", *notes]
     mark = "# " if client.script.endswith(".R") else ""
-    plain = ("".join(c if c.isprintable() and c not in '"\\' else "?" for c in x) for x in lines)
-    return "\n".join(mark + line for line in plain)
+    return "\n".join(mark + re.sub(r'["\\]', "?", printable(line)) for line in lines)
 
 
 def _in_all_directions(law: EntryLaw, correlation: FloatArray) -> float:

@@ -196,16 +196,16 @@ class Spectrum:
     def _apart(self, k: int) -> FloatArray:
         """Return squared differences to all others, less what equal ones may come out apart."""
         mixed = np.maximum(self.moves(k), (self.own_moves + self.own_moves[k]) / 4)
-        room = (self.values[k] - self.values) ** 2 - _TIE * mixed
-        room[k] = np.inf
-        return np.asarray(room)
+        gaps = (self.values[k] - self.values) ** 2 - _TIE * mixed
+        gaps[k] = np.inf
+        return np.asarray(gaps)
 
     def turned(self, k: int) -> FloatArray:
         """Return mean squares of the turns towards each other direction; infinite for near ones."""
-        room = self._apart(k)
+        gaps = self._apart(k)
         with np.errstate(over="ignore"):  # as near as infinitely near
-            near = np.full(len(room), np.inf)
-            return np.asarray(np.divide(self.moves(k), room, out=near, where=room > 0))
+            near = np.full(len(gaps), np.inf)
+            return np.asarray(np.divide(self.moves(k), gaps, out=near, where=gaps > 0))
 
     def added(self, k: int) -> tuple[float, float]:
         """Return the bias of an eigenvalue, and the doubtful part of it, from near ones."""
@@ -292,7 +292,7 @@ def spectrum(of: AskedMatrix, fewest: int) -> Spectrum:
     return Spectrum(of, values[order], vectors * signs)
 
 
-def taken_off(release: Release, found: Spectrum, number: int) -> FloatArray:
+def bound_losses(release: Release, found: Spectrum, number: int) -> FloatArray:
     """Return the share of each eigenvalue that the bound on records may have taken off.
 
     Long records are those that are far out in a direction that many features share; what is put
@@ -325,7 +325,7 @@ def quantile(squares: FloatArray, level: float) -> float:
 
 
 _DOMINATES = 0.9  # the part of the summed variance from which on one feature is most of it
-TOLD_APART = 45.0  # degrees: a direction that may be off by more is not told from others
+LARGEST_KNOWN_ANGLE = 45.0  # degrees: a direction that may be off by more counts as unknown
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -488,15 +488,18 @@ def components(
     edges = found.edges(release.noise_sd) if norm is None else np.full(len(found.values), norm)
     apart, out = found.apart(edges), found.standing_out(edges)
     k = out if n_components is None else n_components
-    missing = taken_off(release, found, min(k, apart) if norm is None else 0)
+    missing = bound_losses(release, found, min(k, apart) if norm is None else 0)
     parts = [
         _by_noise(found, each, level, float(missing[each]))
         if norm is None and each < apart
         else _by_norm(found, each, float(edges[each]))
         for each in range(k)
     ]
-    spans = _span_angles(found, k if norm is not None else min(k, apart), edges, level)
-    return _answer(release, found, parts, spans, (n_components, out, level))
+    spans = np.full(k, RIGHT_ANGLE)
+    known = k if norm is not None else min(k, apart)
+    spans[:known] = _span_angles(found, known, edges, level)
+    notes = (*of.notes, *_notes(release, found, n_components, out))
+    return _answer(release, found, parts, spans, out, level, notes)
 
 
 def _span_angles(found: Spectrum, k: int, edges: FloatArray, level: float) -> FloatArray:
@@ -517,7 +520,7 @@ def _span_angles(found: Spectrum, k: int, edges: FloatArray, level: float) -> Fl
             squares = np.concatenate([row[each + 1 :] for row in rooms])
             bounds.append(math.atan(math.sqrt(quantile(squares, level))))
         best = math.degrees(min(bounds, default=math.inf))
-        angles[each] = best if best < TOLD_APART else RIGHT_ANGLE
+        angles[each] = best if best < LARGEST_KNOWN_ANGLE else RIGHT_ANGLE
     return angles
 
 
@@ -534,11 +537,6 @@ class _One:
     angle: float
     ends: tuple[FloatArray, FloatArray]
     missing: float = 0.0
-
-    @property
-    def known(self) -> bool:
-        """Whether the direction is told from others."""
-        return self.angle < TOLD_APART
 
 
 def _by_noise(found: Spectrum, k: int, level: float, missing: float) -> _One:
@@ -577,40 +575,44 @@ def _answer(
     found: Spectrum,
     parts: list[_One],
     spans: FloatArray,
-    asked: tuple[int | None, int, float],
+    out: int,
+    level: float,
+    notes: tuple[str, ...],
 ) -> Components:
-    of, k, (wanted, out, level) = found.of, len(parts), asked
+    """Put components side by side, in the unit of the data; directions may be known or not."""
+    of, k, d, total = found.of, len(parts), len(found.of.features), found.total
     size = 1.0 if of.correlation else float(of.unit[0]) ** 2
-    d, total = len(of.features), found.total
-    variance = np.array([max(each.variance, 0.0) for each in parts])
+    numbers = [[x.variance, x.half, x.share_half, x.missing, x.angle] for x in parts]
+    variance, half, share_half, missing, angle = np.array(numbers).reshape(k, 5).T
+    variance = np.maximum(variance, 0.0)
     if k and np.isfinite(variance).all():  # less what noise adds, near ones may change places
         variance = isotonic_regression(variance, increasing=False).x
     share = (variance / total).clip(0.0, 1.0)
-    halves = np.array([[each.half, each.share_half] for each in parts]).reshape(k, 2, 1)
-    missing = np.array([[0.0, each.missing] for each in parts]).reshape(k, 2)
-    ends, any_direction = np.array([-1.0, 1.0]), (np.full(d, -1.0), np.full(d, 1.0))
-    listed = [each.ends if each.known else any_direction for each in parts]
-    loading_ends = np.clip(np.array(listed).reshape(k, 2, d), -1.0, 1.0)
+    loading_ends = np.array([x.ends for x in parts]).reshape(k, 2, d)
+    unknown = ~(angle < LARGEST_KNOWN_ANGLE)
+    loading_ends[unknown] = np.array([[-1.0], [1.0]])
+
+    def interval(value: FloatArray, half: FloatArray, most: float) -> FloatArray:
+        ends = np.stack([value - half, value * (1 + missing) + half], axis=1)
+        return np.asarray(ends.clip(0.0, most))
+
     centre = np.zeros(release.n_features) if release.location is None else release.location
-    angles = np.full(k, RIGHT_ANGLE)
-    angles[: len(spans)] = spans
     return Components(
         features=np.array([str(name) for name in of.names], dtype=object),
         correlation=of.correlation,
         variance=variance * size,
-        variance_interval=size
-        * np.clip(variance[:, None] * (1 + missing) + halves[:, 0] * ends, 0.0, total),
+        variance_interval=size * interval(variance, half, total),
         share=share,
-        share_interval=np.clip(share[:, None] * (1 + missing) + halves[:, 1] * ends, 0.0, 1.0),
+        share_interval=interval(share, share_half, 1.0),
         loadings=found.vectors[:, :k],
-        loading_interval=np.moveaxis(loading_ends, (0, 1, 2), (1, 2, 0)),
-        angle=np.array([each.angle if each.known else RIGHT_ANGLE for each in parts]),
-        span_angle=angles,
+        loading_interval=np.moveaxis(loading_ends.clip(-1.0, 1.0), (0, 1, 2), (1, 2, 0)),
+        angle=np.where(unknown, RIGHT_ANGLE, angle),
+        span_angle=spans,
         stands_out=np.arange(k) < out,
         n_standing_out=out,
         level=level,
         left_out=of.left_out,
-        notes=(*of.notes, *_notes(release, found, wanted, out)),
+        notes=notes,
         centre=centre[of.features],
         unit=of.unit if of.correlation else np.ones(d),
     )

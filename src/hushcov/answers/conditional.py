@@ -18,8 +18,8 @@ from hushcov.answers.regression import MEANS_UNSURE, UNBOUNDED, means_of, predic
 from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import (
     Uncertain,
+    factor_estimate,
     nothing_known,
-    of_factors,
     width_of,
     with_missing,
 )
@@ -124,7 +124,7 @@ def conditional(
             f"means is required for {feature_names(release)[missing[0]]!r}, of which no mean was "
             "released: pass public ones as means={...}, or release with centre='private'."
         )
-    shape = of_factors(release)
+    shape = factor_estimate(release)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         variances = view(release, Y).matrix.diagonal()
     rows, zeros, said = [], 0, []

@@ -108,7 +108,7 @@ class ExportedMatrix:
         return "covariance" if self.covariance else "correlation"
 
     def features(self) -> Table:
-        """One row for each feature."""
+        """Return a row for each feature."""
         release, blocks = self.release, self.correction.blocks
         table: dict[str, Any] = {"name": feature_names(release)}
         if release.chromosomes is not None:
@@ -131,9 +131,9 @@ def prepare(
     block_size: int | str | None,
     progress: Progress | None = None,
 ) -> ExportedMatrix:
-    """Correlations of a release in blocks, made positive semidefinite where that is asked for."""
+    """Return correlations in blocks, made positive semidefinite where that is asked for."""
     tell = progress or (lambda what, share: None)
-    bounds = _bounds(release, block_size)
+    names, bounds = _blocks(release, block_size)
     tell("reading the estimate", 0.0)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
         seen = view(release)
@@ -154,7 +154,6 @@ def prepare(
         values = _mended(upper, lambda share: tell("making it positive semidefinite", share))
     change = _upper(rows, columns, values - bounded, len(deviation))
     blocks = []
-    names = _block_names(release, block_size, bounds)
     for name, start, stop in zip(names, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         own = change.data[change.indptr[start] : change.indptr[stop]]
         blocks.append(Block(name, start, stop, len(own), *_sizes(own)))
@@ -189,11 +188,15 @@ def _places(upper: Matrix) -> tuple[IntArray, IntArray]:
     return np.repeat(np.arange(upper.shape[0]), np.diff(upper.indptr)), upper.indices
 
 
-def _bounds(release: Release, block_size: int | str | None) -> IntArray:
-    """Where blocks begin, and the number of features."""
+def _blocks(release: Release, block_size: int | str | None) -> tuple[list[str], IntArray]:
+    """Return the names of the blocks, and so of their files, with their borders.
+
+    Names are matrix, block-07, chr1 or chrX; the last border is the number of features.
+    """
     d = release.n_features
     if block_size is None:
-        return np.array([0, d])
+        return ["matrix"], np.array([0, d])
+    plain: list[str] = []
     if block_size == CHROMOSOME:
         if release.chromosomes is None:
             raise ParameterError(
@@ -201,25 +204,32 @@ def _bounds(release: Release, block_size: int | str | None) -> IntArray:
                 "chromosomes its features lie. Give a number of features."
             )
         names = np.array(release.chromosomes, dtype=object)
-        inner = np.flatnonzero(names[1:] != names[:-1]) + 1
-        if len(inner) + 1 > len(set(release.chromosomes)):
+        bounds = np.concatenate([[0], np.flatnonzero(names[1:] != names[:-1]) + 1, [d]])
+        if len(bounds) - 1 > len(set(release.chromosomes)):
             raise ParameterError(
                 "block_size must be a number, got 'chromosome': the features of a chromosome do "
                 "not stand together. Give a number of features."
             )
-        return np.concatenate([[0], inner, [d]])
-    if isinstance(block_size, str):
+        plain = [release.chromosomes[start].removeprefix("chr") for start in bounds[:-1]]
+    elif isinstance(block_size, str):
         raise ParameterError(
             f"block_size must be a number of features or 'chromosome', got {shown(block_size)}: "
             "leave it out for one matrix."
         )
-    cure = "it is how many features a block has; leave it out for one matrix."
-    size = check_integer("block_size", block_size, at_least=1, cure=cure)
-    return np.append(np.arange(0, d, size), d)
+    else:
+        cure = "it is how many features a block has; leave it out for one matrix."
+        size = check_integer("block_size", block_size, at_least=1, cure=cure)
+        bounds = np.append(np.arange(0, d, size), d)
+    number = len(bounds) - 1
+    alike = len({name.lower() for name in plain}) < number
+    if not alike and all(name.isascii() and name.isalnum() for name in plain):
+        return [f"chr{name}" for name in plain], bounds
+    digits = len(str(number - 1))
+    return [f"block-{place:0{digits}d}" for place in range(number)], bounds
 
 
 def _correlations(matrix: Matrix) -> tuple[Matrix, FloatArray]:
-    """Correlations above the diagonal that are not zero, and standard deviations.
+    """Return correlations above the diagonal that are not zero, and standard deviations.
 
     A feature whose variance is not positive has deviation 0 and no pairs.
     """
@@ -237,7 +247,7 @@ def _correlations(matrix: Matrix) -> tuple[Matrix, FloatArray]:
 
 
 def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
-    """The values near these whose matrix is positive semidefinite."""
+    """Return the values near these whose matrix is positive semidefinite."""
     d, (rows, columns) = upper.shape[0], _places(upper)
     width = int((columns - rows).max(initial=0))
     if _WHOLE * width > d > _MOST_WHOLE:  # far from a band in this order: find another
@@ -267,22 +277,8 @@ def _mended(upper: Matrix, tell: Callable[[float], None]) -> FloatArray:
 
 
 def _sizes(change: FloatArray) -> tuple[float, float]:
-    """The largest change, and the Frobenius norm of all on both sides of the diagonal."""
+    """Return the largest change, and the Frobenius norm of all on both sides of the diagonal."""
     return float(np.abs(change).max(initial=0.0)), float(np.sqrt(2 * (change @ change)))
-
-
-def _block_names(release: Release, block_size: int | str | None, bounds: IntArray) -> list[str]:
-    """Name the blocks, and so their files: matrix, block-07, chr1, chrX."""
-    number = len(bounds) - 1
-    if block_size is None:
-        return ["matrix"]
-    if block_size == CHROMOSOME and release.chromosomes is not None:
-        plain = [release.chromosomes[start].removeprefix("chr") for start in bounds[:-1]]
-        lower = {name.lower() for name in plain}
-        if len(lower) == number and all(name.isascii() and name.isalnum() for name in plain):
-            return [f"chr{name}" for name in plain]
-    digits = len(str(number - 1))
-    return [f"block-{place:0{digits}d}" for place in range(number)]
 
 
 #: What says how the files came about, beside them.
@@ -388,7 +384,7 @@ def _check_free(path: Path, overwrite: bool) -> None:
 
 @contextlib.contextmanager
 def _draft(path: Path) -> Iterator[Path]:
-    """A folder beside `path` that takes its place when all is written."""
+    """Yield a folder beside `path` that takes its place when all is written."""
     with os_errors(path, "written", ParameterError):
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = sibling_name(path)
@@ -431,7 +427,7 @@ def _about(release: Release, form: str) -> dict[str, Any]:
 
 
 def _write_npz(folder: Path, found: ExportedMatrix, tell: Progress) -> None:
-    """One matrix and one table for each block.
+    """Write one matrix and one table for each block.
 
     The diagonal is halved, so that a triangle plus its transpose is the matrix.
     """
@@ -446,7 +442,7 @@ def _write_npz(folder: Path, found: ExportedMatrix, tell: Progress) -> None:
 
 
 def _write_zarr(folder: Path, found: ExportedMatrix, statement: dict[str, Any]) -> None:
-    """The triangle without its diagonal under `matrix`, the features under `metadata`."""
+    """Write the triangle without its diagonal under `matrix`, features under `metadata`."""
     import zarr
 
     root = zarr.create_group(folder / "matrix.zarr", zarr_format=ZARR_FORMAT)
@@ -475,7 +471,7 @@ def _put(group: Any, name: str, values: Any) -> None:
 def _write_pairs(
     folder: Path, found: ExportedMatrix, form: str, level: float, tell: Progress
 ) -> None:
-    """Tidy pairs, and the features."""
+    """Write tidy pairs, and the features."""
     write_table(found.features(), folder / f"features.{form}")
     with table_writer(folder / f"pairs.{form}") as write:
         for share, table in _pair_tables(found, level):
@@ -484,7 +480,7 @@ def _write_pairs(
 
 
 def _pair_tables(found: ExportedMatrix, level: float) -> Iterator[tuple[float, Table]]:
-    """Pairs, some rows of the matrix at a time; at least one table."""
+    """Yield pairs, some rows of the matrix at a time; at least one table."""
     names, (rows, columns) = found.features(), _places(found.upper)
     n, seen = len(rows), view(found.release)
     for start in range(0, max(n, 1), _CHUNK):

@@ -34,15 +34,15 @@ def frame(table: Table, library: str | None) -> Any:
         if chosen == "polars":
             import polars
 
-            return polars.DataFrame({name: _plain(column) for name, column in table.items()})
+            return polars.DataFrame(_plain(table))
         import pandas
     except ModuleNotFoundError:
         raise MissingPackageError("frames", chosen, chosen) from None
     return pandas.DataFrame(dict(table))
 
 
-def _plain(column: npt.NDArray[Any]) -> Any:
-    return column.tolist() if column.dtype == object else column
+def _plain(table: Table) -> dict[str, Any]:
+    return {name: x.tolist() if x.dtype == object else x for name, x in table.items()}
 
 
 def check_parquet() -> None:
@@ -59,8 +59,7 @@ def write_table(table: Table, path: str | Path) -> Path:
         import pyarrow
         import pyarrow.parquet
 
-        columns = {name: pyarrow.array(_plain(column)) for name, column in table.items()}
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+        pyarrow.parquet.write_table(pyarrow.table(_plain(table)), path)
         return path
     length = len(next(iter(table.values()), ()))
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -357,7 +357,7 @@ def _factor(part: Uncertain, G: FloatArray) -> float:
 def _with_factors(
     made: ChosenRidge, part: Uncertain, G: FloatArray, shape: FloatArray
 ) -> ChosenRidge:
-    """Average with the coefficients of a structure, unless the equations refute these."""
+    """Take the mean with the coefficients of a structure, unless the equations refute these."""
     M, b = part.values, made.coefficients
     other = shrunk(shape, np.zeros_like(shape))
     V, off = equation_covariance(part, other), M[1:, 0] - M[1:, 1:] @ other

@@ -102,18 +102,15 @@ def _cure(release: Release, given: object, names: list[str]) -> str:
 
 
 def matching(release: Release, name: str) -> IntArray:
-    """Return places of columns by name: of that name, of a pattern (*, ?), or with it as a part.
+    """Return places of columns of this name, of a pattern (*, ?), or with it as a part.
 
     A pattern must fit the whole name. What has no sign of one is also looked for within names,
     whatever the case.
     """
-    names = feature_names(release).tolist()
-    found = stands_for(release, name)
-    if found:
-        return np.array(found, dtype=np.int64)
-    if set(name) & _WILD:
-        found = [i for i, each in enumerate(names) if fnmatchcase(each, name)]
-    else:
+    found, wild = stands_for(release, name), bool(set(name) & _WILD)
+    if not found:
+        names = enumerate(feature_names(release).tolist())
         wanted = name.casefold()
-        found = [i for i, each in enumerate(names) if wanted in each.casefold()]
+        fits = (fnmatchcase(x, name) if wild else wanted in x.casefold() for _, x in names)
+        found = [i for i, there in enumerate(fits) if there]
     return np.array(found, dtype=np.int64)

@@ -141,7 +141,7 @@ def partial_correlations(
     noise, lost, dropped = np.zeros((d, d), dtype=bool), 0, list[tuple[int, IntArray]]()
     for group in range(int(groups.max()) + 1):
         inside = np.flatnonzero(groups == group)
-        kept, twins = _told_apart(of, inside, release.noise_sd)
+        kept, twins = _without_duplicates(of, inside, release.noise_sd)
         found = _inverted(of, kept, release.noise_sd)
         noise[np.ix_(inside, inside)] = True
         if found is None:
@@ -283,7 +283,7 @@ def _noise_of(a: FloatArray, r: FloatArray, variance: FloatArray, i: int) -> Flo
     return np.asarray(pairs + own @ (P + r / 2 * (x + squares)) ** 2)
 
 
-def _told_apart(
+def _without_duplicates(
     of: AskedMatrix, inside: IntArray, noise_sd: tuple[float, float]
 ) -> tuple[IntArray, list[tuple[int, IntArray]]]:
     """Leave out near-duplicates until the smallest eigenvalue stands clear of the noise.

@@ -36,8 +36,8 @@ from hushcov.answers.tables import Answer
 from hushcov.answers.uncertain import (
     Uncertain,
     check_noise,
+    factor_estimate,
     nothing_known,
-    of_factors,
     width_of,
     with_missing,
 )
@@ -199,11 +199,11 @@ def regress(
         ridge = check_real("ridge", ridge, above=0, or_zero=True, cure=cure)
     check_noise(release)
     y, notes = _target(release, target)
-    shape, said = of_factors(release), list[str]()
+    shape, said = factor_estimate(release), list[str]()
     apart = on is None and shape is None
     if apart:
         X, more = without_references(release, partners(release, y))
-        part, said = _told_apart(release, y, X, width)
+        part, said = _separable(release, y, X, width)
     else:
         X, more, said = _asked(release, y, on)
         part = with_missing(release, np.concatenate([[y], X]))
@@ -303,7 +303,7 @@ def ridge_words(release: Release, hidden: IntArray, limit: float) -> str:
     )
 
 
-def _told_apart(
+def _separable(
     release: Release, target: int, X: IntArray, width: float
 ) -> tuple[Uncertain, list[str]]:
     """Take features in their order, but those that noise does not let apart from others."""

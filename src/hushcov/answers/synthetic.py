@@ -78,7 +78,8 @@ _ENDINGS = (".csv", ".parquet")
 _CURE = "it is how many rows are drawn, such as 20000; their number says nothing of the records."
 
 _NO_MAP = Transform("")
-_YES_AND_NO = (("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("1", "0"))
+_NO_OF = {"yes": "no", "y": "n", "true": "false", "t": "f", "1": "0"}
+_OPPOSITES = _NO_OF | {no: yes for yes, no in _NO_OF.items()}
 
 Knots = tuple[FloatArray, FloatArray]
 
@@ -241,7 +242,7 @@ class SyntheticRows(Answer):
             yield {name: found[name] for name in self.columns}
 
     def page(self) -> AnswerPage:
-        """The first rows, and what rows do not keep."""
+        """Show the first rows, and what rows do not keep."""
         first = {name: column[:_SHOWN] for name, column in next(self.blocks()).items()}
         facts = [("rows", f"{self.n_rows:,}; the first {min(_SHOWN, self.n_rows)} are shown")]
         facts += [("not kept", each) for each in self.not_kept]
@@ -404,9 +405,12 @@ class _Model:
     def columns(self) -> tuple[_Number | _Category, ...]:
         """Return the columns of the table, in their order, without those that were not found."""
         found: dict[int, _Number | _Category] = {}
+        bounds = self.release.making.bounds or ((None, None),) * self.release.n_features
         for name, places in self.release.categories.items():
             plain = all(self.maps[i] is _NO_MAP for i in places)
-            several = len(places) > 1 or self._is_level(places[0])
+            # A column that is named like smoker=yes may be the one level of a category.
+            level = self.kinds[places[0]].name == CATEGORY or bounds[places[0]] == (0.0, 1.0)
+            several = len(places) > 1 or level
             category = self._category(name, places) if plain and several else None
             found |= {} if category is None else dict.fromkeys(places.tolist(), category)
         missing = set(not_found(self.release))
@@ -432,12 +436,6 @@ class _Model:
             )
         return drawn
 
-    def _is_level(self, place: int) -> bool:
-        """Return whether a column that is named like smoker=yes is the one level of a category."""
-        bounds = self.release.making.bounds
-        known = bounds is not None and bounds[place] == (0.0, 1.0)
-        return self.kinds[place].name == CATEGORY or known
-
     def _category(self, name: str, places: IntArray) -> _Category | None:
         """Return a category by its levels; None where these cannot be shares."""
         mean, bounds = self.mean[places], self.release.making.bounds
@@ -458,7 +456,7 @@ class _Model:
         return _Category(name, places[order], tuple(levels), share / share.sum())
 
     def _number(self, place: int) -> _Number | None:
-        """Return a column of numbers; None where nothing is known of how it varies."""
+        """Return a column of numbers; None where its variation is not known."""
         own, name = self.maps[place], self.names[place]
         kind, low_high = self.kinds[place].name, self.kinds[place].values
         low, high = self._ends(place)
@@ -475,7 +473,9 @@ class _Model:
         ends = np.where(np.isfinite(ends), inverse(ends), ends).tolist()
         at, words = np.array([place]), None
         if kind == BINARY and len(low_high) == 2 and own is _NO_MAP and np.isfinite(ends).all():
-            words = _no_and_yes(*low_high)
+            one, other = low_high
+            if _OPPOSITES.get(one.casefold()) == other.casefold() and not one.isdigit():
+                words = (other, one) if one.casefold() in _NO_OF else (one, other)
         return _Number(name, at, law, scored, shape, inverse, (ends[0], ends[1]), whole, words)
 
     def _ends(self, place: int) -> tuple[float, float]:
@@ -500,7 +500,7 @@ class _Model:
     def _law(
         self, place: int, low: float, high: float, *, binary: bool
     ) -> tuple[Knots, str] | None:
-        """Return the law of a column, and its shape; None where it is not known how it varies."""
+        """Return the law of a column, and its shape; None where its variation is not known."""
         mean, variance = float(np.clip(self.mean[place], low, high)), float(self.variance[place])
         if self.genotypes:
             below = np.array([(1 - mean / 2) ** 2, 1 - (mean / 2) ** 2])
@@ -587,18 +587,10 @@ class _Model:
 
 def _opposite(word: str) -> str | None:
     """Return the other answer to a question of yes or no, in the case of this one."""
-    pairs = [*_YES_AND_NO, *(pair[::-1] for pair in _YES_AND_NO)]
-    other = dict(pairs).get(word.casefold())
+    other = _OPPOSITES.get(word.casefold())
     if other is None:
         return None
     return other.upper() if word.isupper() else other.capitalize() if word.istitle() else other
-
-
-def _no_and_yes(one: str, other: str) -> tuple[str, str] | None:
-    """Return two words as no and yes; None where they are numbers, or no opposites."""
-    if (_opposite(one) or "").casefold() != other.casefold() or one.isdigit():
-        return None
-    return (other, one) if one.casefold() in dict(_YES_AND_NO) else (one, other)
 
 
 def _about(words: str, names: list[str]) -> list[str]:

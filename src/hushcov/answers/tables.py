@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov._validation import check_integer
+from hushcov._validation import LIBRARIES, check_choice, check_integer
 from hushcov._words import counted
 from hushcov.answers.files import Column, Table, frame, write_table
 from hushcov.answers.names import feature_names, positions
@@ -22,14 +22,7 @@ from hushcov.promise import promise_words
 from hushcov.release import Release
 from hushcov.release.coverage import Places
 from hushcov.release.files import write_npy
-from hushcov.release.view import (
-    LEVEL,
-    MOST_PAIRS,
-    PairTable,
-    paired_with,
-    released_among,
-    view,
-)
+from hushcov.release.view import LEVEL, MOST_PAIRS, PairTable, paired_with, released_among, view
 from hushcov.text.description import NOT_PRIVATE, OUTSIDE, describe, pair_remarks, summary_dict
 from hushcov.text.printing import AnswerPage, between
 
@@ -94,33 +87,43 @@ def pairs_table(release: Release, level: float, most: int = MOST_PAIRS) -> Table
 
 def variances_table(release: Release, level: float) -> Table:
     """Return one row for each feature: mean, variance and standard deviation, with intervals."""
-    seen = view(release)
-    found, means = seen.variances(level), seen.means(level)
-    columns = (means.mean, means.lower, means.upper, means.standard_error)
-    known = {} if release.location is None else dict(zip(MEAN_COLUMNS, columns, strict=True))
-    deviations = dict(
-        zip(("standard_deviation", "sd_lower", "sd_upper"), found.deviations, strict=True)
-    )
-    return {
-        "feature": feature_names(release),
-        **known,
-        "variance": found.variance,
-        "lower": found.lower,
-        "upper": found.upper,
-        **deviations,
-        "noise_sd": found.noise_sd,
-        "status": found.status,
+    found = view(release).features(level)
+    table = {each.name: getattr(found, each.name) for each in fields(found)}
+    unknown = MEAN_COLUMNS if release.location is None else ()
+    return {"feature": feature_names(release)} | {
+        name: column for name, column in table.items() if name not in unknown
     }
 
 
-def square_table(release: Release, matrix: Matrix) -> Table:
+def square_table(names: list[str], matrix: Matrix) -> Table:
     """Return a matrix with the names of the features: `feature`, then a column for each."""
-    names = feature_names(release)
     dense = matrix.toarray() if is_sparse(matrix) else np.asarray(matrix)
     first = "feature"
     while first in names:
         first += "_"
-    return {first: names} | {str(name): dense[:, i] for i, name in enumerate(names)}
+    column = np.array(names, dtype=object)
+    return {first: column} | {str(name): dense[:, i] for i, name in enumerate(names)}
+
+
+def square_frame(names: list[str], matrix: Matrix, library: str | None) -> Any:
+    """Return a matrix as a square frame; polars, without row labels, has names in `feature`."""
+    usual = LIBRARIES[0] if library is None else library
+    if check_choice("library", usual, LIBRARIES) == "pandas":
+        import pandas as pd
+
+        make = pd.DataFrame.sparse.from_spmatrix if is_sparse(matrix) else pd.DataFrame
+        return make(matrix, index=names, columns=names)
+    if is_sparse(matrix):
+        raise ParameterError(
+            "library must be 'pandas' for a sparse covariance, got 'polars', which has no "
+            "sparse columns: use pandas, or covariance_ itself."
+        )
+    if "feature" in names:
+        raise ParameterError(
+            "library must be 'pandas' for a feature that is called 'feature', got 'polars', "
+            "whose first column has that name: use pandas, or rename the feature."
+        )
+    return frame(square_table(names, matrix), "polars")
 
 
 def _correlations(pairs: Table) -> dict[str, Column]:
@@ -207,13 +210,7 @@ class Window(Answer):
 
     def matrix(self, library: str | None = None) -> Any:
         """Return the correlations as a square frame; polars has the names in `feature`."""
-        names = list(self.features)
-        if (library or self._frames) == "polars":
-            columns = {name: self.correlation[:, i] for i, name in enumerate(names)}
-            return frame({"feature": np.array(names, dtype=object)} | columns, "polars")
-        import pandas as pd
-
-        return pd.DataFrame(self.correlation, index=names, columns=names)
+        return square_frame(list(self.features), self.correlation, library or self._frames)
 
 
 def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> Window:
@@ -248,17 +245,17 @@ def window(release: Release, first: Any, last: Any, *, level: float = LEVEL) -> 
     )
 
 
-def around(release: Release, column: Any, reach: Any = None, *, level: float = LEVEL) -> Table:
+def around(release: Release, column: Any, distance: Any = None, *, level: float = LEVEL) -> Table:
     """Return the pairs of one column, in the order of the others, as `pairs()` has them.
 
-    `reach` is how many columns away others are at most; None takes all that were released.
+    `distance` is how many columns away others are at most; None takes all that were released.
     """
     (place,) = positions(release, column).tolist()
     others = paired_with(release, np.array([place]))
     others = others[~release.exclude_each_other(others, np.array(place))]
-    if reach is not None:
+    if distance is not None:
         cure = "give how many columns to look at on each side."
-        most = check_integer("window", reach, at_least=1, cure=cure)
+        most = check_integer("window", distance, at_least=1, cure=cure)
         others = others[np.abs(others - place) <= most]
     pairs = _pairs(release, (np.full(len(others), place), others), level)
     more = {} if release.positions is None else {"position": release.positions[others]}
@@ -316,8 +313,9 @@ def write_tables(
             "variances": variances_table(release, LEVEL),
         }
     if release.n_features <= _WIDEST:
-        found["covariance"] = square_table(release, covariance)
-        found["correlation"] = square_table(release, view(release).correlation_matrix())
+        names = feature_names(release).tolist()
+        found["covariance"] = square_table(names, covariance)
+        found["correlation"] = square_table(names, view(release).correlation_matrix())
     for name, table in found.items():
         write_table(table, folder / f"{name}.{tables}")
     words = dict(_WORDS)
@@ -327,7 +325,7 @@ def write_tables(
             "covariance.npz has all"
         )
     with np.errstate(all="ignore"):
-        told = json.dumps(summary_dict(release))
-    finite = json.loads(told, parse_constant=lambda _: None)  # JSON has no NaN
+        summary = json.dumps(summary_dict(release))
+    finite = json.loads(summary, parse_constant=lambda _: None)  # JSON has no NaN
     (folder / _SUMMARY[0]).write_text(json.dumps(finite, indent=1) + "\n", encoding="utf-8")
     return [*((f"{name}.{tables}", words[name]) for name in found), _SUMMARY]

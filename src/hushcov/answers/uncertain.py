@@ -15,11 +15,7 @@ from scipy import special
 from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_level
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.postprocess import (
-    is_sparse,
-    sure_level,
-    values_at,
-)
+from hushcov.postprocess import is_sparse, sure_level, values_at
 from hushcov.release import Release
 from hushcov.release.coverage import NORMAL, coverage
 from hushcov.release.estimate import factors_of, scales_of
@@ -193,7 +189,7 @@ def excess_of(release: Release, features: IntArray) -> float:
     return float(max(coverage(release).kurtosis[others].max(initial=NORMAL) / NORMAL - 1, 0.0))
 
 
-def of_factors(release: Release) -> FloatArray | None:
+def factor_estimate(release: Release) -> FloatArray | None:
     """Return the estimate where it is made of factors, which say more than the values, or None.
 
     What features have beside the factors must be positive, and noise may drown it: shares of the

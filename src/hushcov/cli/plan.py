@@ -37,7 +37,7 @@ from hushcov.cli.options import (
 from hushcov.exceptions import ParameterError
 from hushcov.fit import COMPARED_MODELS, Comparison, Families, Forecast, Request, comparison
 from hushcov.fit.counting import Counting
-from hushcov.fit.reference import DENSE, FACTOR
+from hushcov.fit.mechanism import DENSE, FACTOR
 from hushcov.fit.registry import LARGEST_DENSE, PICTURES
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
@@ -47,8 +47,7 @@ from hushcov.tables.codebook import read_codebook
 
 if TYPE_CHECKING:
     from hushcov.candidates import Candidates
-    from hushcov.fit.mechanism import Mechanism, MechanismPlan
-    from hushcov.fit.stage import Stage
+    from hushcov.fit.mechanism import Mechanism, MechanismPlan, Stage
 
     Divided = tuple[ReleaseInputs, tuple[Stage, ...]]
     #: Plain data, and a function that prints.

@@ -33,15 +33,17 @@ from hushcov.fit.adaptive.plan import PlannedAdaptive
 from hushcov.fit.adaptive.rules import RULES
 from hushcov.fit.mechanism import (
     DENSE_BYTES,
+    REFERENCE_MODELS,
     SCALES,
     Facts,
+    Forecast,
     Mechanism,
+    Prepared,
     budget_words,
     certified_words,
 )
-from hushcov.fit.reference import REFERENCE_MODELS, Forecast, reference
+from hushcov.fit.reference import reference
 from hushcov.fit.screened.mechanism import DIAGONAL_WEIGHT, PAIR_WEIGHT
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.queries import MOST_PRODUCTS, PairSigns
 from hushcov.kernel.session import Session
@@ -602,7 +604,7 @@ class PlannedCandidates(PlannedAdaptive):
         return release_candidates(prepared, self.parameters, sparse=self.sparse)
 
     @property
-    def tilts(self) -> bool:
+    def centres_signs(self) -> bool:
         """Signs are looked at where pairs are selected."""
         return self.parameters.selects
 

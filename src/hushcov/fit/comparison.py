@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from hushcov._arrays import root
 from hushcov.exceptions import HushcovError
-from hushcov.fit.reference import COMPARED_MODELS, DENSE, FACTOR, Forecast
+from hushcov.fit.mechanism import COMPARED_MODELS, DENSE, FACTOR, Forecast
 from hushcov.fit.registry import comparable, default_mechanism, forecast
 from hushcov.inputs import ReleaseInputs
 

@@ -1,4 +1,4 @@
-"""How many records are complete, where some may miss a value: one noisy count."""
+"""The number of complete records, where some may miss a value: one noisy count."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from hushcov._validation import check_integer
+from hushcov._validation import OF_COMPLETE, check_integer
 from hushcov.exceptions import TooFewCompleteError
-from hushcov.fit.stage import Prepared, Stage
-from hushcov.inputs import OF_COMPLETE, ReleaseInputs
+from hushcov.fit.mechanism import Prepared, Stage, StageCost
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel import queries, views
 from hushcov.release.document import ALL_WITHIN, complete_words
 
@@ -37,10 +37,10 @@ class CompleteParameters(Stage):
         check_integer("n_records", self.n_records, at_least=1, cure="give the number of records.")
         check_integer("sigma", self.sigma, at_least=0, cure="use complete_parameters.")
 
-    @property
-    def cost(self) -> float:
+    def cost(self) -> StageCost:
         """See `Stage.cost`."""
-        return 1 / self.sigma if self.sigma else 0.0  # proof: step 1
+        mu = 1 / self.sigma if self.sigma else 0.0  # proof: step 1
+        return StageCost(mu, mu)
 
     def run(self, prepared: Prepared) -> Prepared:
         """Release the count, and hand on the complete records alone.
@@ -52,9 +52,9 @@ class CompleteParameters(Stage):
         session, count = prepared.session.view(views.complete()), self.n_records
         if self.sigma:
             query, noise = queries.CompleteRows(prepared.wanted), (self.sigma,)
-            noisy = session.measure(query, self.cost, self.released, deviations=noise)
+            noisy = session.measure(query, self.cost().mu, self.released, deviations=noise)
             count = int(noisy.integers[0])  # proof: step 1
-        released = CompleteCount(count, self)
+        released = read_count(count, self)
         found = released.to_dict()
         if not released.enough:
             raise TooFewCompleteError(
@@ -69,37 +69,32 @@ class CompleteParameters(Stage):
 
 @dataclass(frozen=True)
 class CompleteCount:
-    """The released count of complete records: everything here follows from the noisy number."""
+    """The released count of complete records: everything here follows from the noisy number.
 
-    noisy: int
+    `released` lies between 0 and the number of all records. `share` is about which share of the
+    records is complete, from 0.01 to 1; it is 1 where the count lies within two deviations of all,
+    because then mostly no record misses a value. `enough` says whether there is more than noise to
+    release of the complete records.
+    """
+
+    released: int
+    share: float
+    enough: bool
     parameters: CompleteParameters
-
-    @property
-    def released(self) -> int:
-        """The noisy number, between 0 and that of all records."""
-        return min(max(self.noisy, 0), self.parameters.n_records)
-
-    @property
-    def share(self) -> float:
-        """About which share of the records is complete, from 0.01 to 1.
-
-        It is 1 where the count lies within two deviations of all: mostly, no record misses a value.
-        """
-        n, sigma = self.parameters.n_records, self.parameters.sigma
-        if self.noisy >= n - ALL_WITHIN * sigma:
-            return 1.0
-        return max(self.noisy / n, _FEWEST)  # proof: step 2
-
-    @property
-    def enough(self) -> bool:
-        """Whether there is more than noise to release of the complete records."""
-        n, sigma = self.parameters.n_records, self.parameters.sigma
-        return self.noisy > max(_FEWEST * n, _FEWEST_DEVIATIONS * sigma)
 
     def to_dict(self) -> dict[str, int]:
         """Return it as the document of a release has it."""
         n, sigma = self.parameters.n_records, self.parameters.sigma
         return {"released": self.released, "of": n, "noise_sd": sigma}
+
+
+def read_count(noisy: int, parameters: CompleteParameters) -> CompleteCount:
+    """Return the count of complete records that a noisy number says."""
+    n, sigma = parameters.n_records, parameters.sigma
+    every = noisy >= n - ALL_WITHIN * sigma
+    share = 1.0 if every else max(noisy / n, _FEWEST)  # proof: step 2
+    enough = noisy > max(_FEWEST * n, _FEWEST_DEVIATIONS * sigma)
+    return CompleteCount(min(max(noisy, 0), n), share, enough, parameters)
 
 
 def complete_parameters(inputs: ReleaseInputs) -> CompleteParameters:

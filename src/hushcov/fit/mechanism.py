@@ -1,20 +1,34 @@
-"""The interface of a mechanism, which plans, and of its plan, which certifies and releases."""
+"""Interfaces: private steps, mechanisms, which plan, and plans, which certify and release."""
 
 from __future__ import annotations
 
+import math
+import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from hushcov._arrays import FloatArray, IntArray
 from hushcov._compiled import threads
 from hushcov._words import number
-from hushcov.fit.reference import Forecast
-from hushcov.fit.stage import Prepared
-from hushcov.inputs import CalibratedInputs, ReleaseInputs
+from hushcov.inputs import CalibratedInputs, Found, ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.release import Release
 
+if TYPE_CHECKING:
+    from hushcov.fit.location import Location
+    from hushcov.fit.norms import NormBound
+    from hushcov.kernel.queries import SignedOctaves
+    from hushcov.kernel.session import Session
+
+REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
+COMPARED_MODELS = ("block", "banded", "random")
+#: What else is predicted of a mechanism that finds out what a covariance is like: one factor that
+#: explains a third of the variance, and pairs that are all related a little.
+FACTOR, DENSE = "factor", "dense"
+#: A predicted error at which the zero matrix, whose error is 1, does as well.
+HOPELESS_ERROR = 0.99
 Parameters = TypeVar("Parameters")
 #: Bytes of an entry: its integer, its estimate, and a copy while that is made symmetric.
 DENSE_BYTES = 3 * 8
@@ -26,6 +40,143 @@ SCALES = "the scales"
 Facts = list[tuple[str, str]]
 #: Titles of columns, and rows of text.
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Input of a step or a mechanism: a session, and what was released before.
+
+    Parameters
+    ----------
+    session : Session
+        Access to the records as they are to be read, and to the budget.
+    feature_scale : ndarray
+        Scales of the features, public or released; ones before they are known.
+    share : float
+        About which share of the records is complete; sums count the others as zeros.
+    location : ndarray, optional
+        What was taken off the features, where that was released.
+    place : Location, optional
+        Centres, scales and reaches of the features, where these were released before.
+    norm : NormBound, optional
+        What was released of the norms of records.
+    tilt : ndarray of int, optional
+        Means of the signs of the centred features, in 1024ths.
+    indicators : tuple of int
+        Features that hold 0 and 1 alone, by public knowledge.
+    making : mapping
+        What the document of the release is to say of it, see `hushcov.release.Making`.
+    wanted : SignedOctaves, optional
+        `Stage.first_octaves` of the next step: one that reads the records may read them meanwhile.
+    first : SignedOctaves, optional
+        The same of this step, which the session may hold.
+    centre_signs : bool
+        Whether the mechanism needs the means of the signs of the features.
+    fixed_shares : bool
+        Whether steps take shares of the budget as planned, and not of what is left of it.
+    """
+
+    session: Session
+    feature_scale: FloatArray
+    share: float = 1.0
+    location: FloatArray | None = None
+    place: Location | None = None
+    norm: NormBound | None = None
+    tilt: IntArray | None = None
+    indicators: tuple[int, ...] = ()
+    making: Mapping[str, Any] = field(default_factory=dict)
+    wanted: SignedOctaves | None = None
+    first: SignedOctaves | None = None
+    centre_signs: bool = False
+    fixed_shares: bool = False
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """Cost of a step and its expected result, from public numbers.
+
+    `mu` is about what it takes of the budget, of one record, and `most` what it takes at most,
+    whatever is in the records. `found` is what it is expected to find of means and scales;
+    `drowns` says that this may be off by orders of magnitude.
+    """
+
+    mu: float
+    most: float
+    found: Found = field(default_factory=Found)
+    drowns: bool = False
+
+
+class Stage(ABC):
+    """One private step with its public parameters, fixed before any record is read.
+
+    `released` says what it releases in a few words, and `unknown` what is not known without it.
+    `first_octaves` are the counts of complete records that it begins with, where public numbers say
+    which. The proof is a page of `docs/proofs/` of the name of its module.
+    """
+
+    released: ClassVar[str]
+    unknown: ClassVar[str]
+
+    @property
+    def first_octaves(self) -> SignedOctaves | None:
+        """Return the first counts; None where it begins with none, or they depend on records."""
+        return None
+
+    @abstractmethod
+    def cost(self) -> StageCost:
+        """Return its cost and its expected result, from public numbers."""
+
+    @abstractmethod
+    def run(self, prepared: Prepared) -> Prepared:
+        """Release, and hand on what the next step starts with."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Forecast of one mechanism.
+
+    `predicted_error` is per reference model and relative to the operator norm of the covariance,
+    so that 1 is the error of the zero matrix; of mechanisms that look for factors also for one
+    strong factor and for a dense covariance (`FACTOR`, `DENSE`). `rough` says that the
+    mechanism's own search was not run, because a quick prediction was far behind; it would improve
+    the figures somewhat.
+    """
+
+    mechanism: str
+    predicted_error: dict[str, float]
+    detection_limit: float | None
+    rough: bool = False
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything as plain, JSON-ready data."""
+        return {
+            "mechanism": self.mechanism,
+            "predicted_error": dict(self.predicted_error),
+            "typical_error": self.typical_error,
+            "detection_limit": self.detection_limit,
+            "rough": self.rough,
+        }
+
+    @property
+    def typical_error(self) -> float:
+        """Geometric mean over the block, banded and random models."""
+        logs = (math.log(max(self.predicted_error[m], 1e-300)) for m in COMPARED_MODELS)
+        return math.exp(statistics.fmean(logs))
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether releasing nothing, the zero matrix, is expected to do as well."""
+        return self.drowns and not self.finds_factors
+
+    @property
+    def drowns(self) -> bool:
+        """Whether noise exceeds the matrix where features have few partners."""
+        return self.typical_error >= HOPELESS_ERROR
+
+    @property
+    def finds_factors(self) -> bool:
+        """Whether one strong factor would be found."""
+        return self.predicted_error.get(FACTOR, 1.0) < HOPELESS_ERROR
 
 
 @dataclass(frozen=True)
@@ -41,16 +192,15 @@ class MechanismPlan(ABC, Generic[Parameters]):
 
     def budget(self, *, private: bool = True) -> Budget:
         """Certify the budget of the release and of steps before it, or raise."""
-        found: Budget = self.parameters.budget(private=private)  # type: ignore[attr-defined]
-        return found
+        return self.parameters.budget(private=private)  # type: ignore[attr-defined,no-any-return]
 
     @abstractmethod
     def release(self, prepared: Prepared) -> Release:
         """Release, with the budget that earlier steps left."""
 
     @property
-    def tilts(self) -> bool:
-        """Whether it needs to know how often features lie above their centre."""
+    def centres_signs(self) -> bool:
+        """Whether it needs the means of the signs of the features."""
         return False
 
     def threshold(self, release: Release) -> float:

@@ -100,8 +100,8 @@ def _inputs(release: Release) -> Callable[[float], ReleaseInputs]:
         if not located:
             return here.changed(n_records=n)
         stage = Preparation(n, here.n_features, here.changed(before=0.0).largest_mu())
-        most = max(spent, stage.most_cost)
-        return here.changed(n_records=n, most_before=most, found=stage.expected)
+        cost = stage.cost()
+        return here.changed(n_records=n, most_before=max(spent, cost.most), found=cost.found)
 
     return at
 

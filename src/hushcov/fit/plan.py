@@ -8,13 +8,12 @@ refuse, before anything is charged; the same words stand in the announcement of 
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from hushcov._arrays import FloatArray
-from hushcov._validation import check_real
+from hushcov._validation import DELTA_WORDS, check_real
 from hushcov._words import counted, number
 from hushcov.bounds import Bounds
 from hushcov.exceptions import (
@@ -24,11 +23,9 @@ from hushcov.exceptions import (
     ParameterError,
     PrivacyWarning,
 )
-from hushcov.fit.mechanism import SCALES, MechanismPlan
-from hushcov.fit.reference import Forecast
+from hushcov.fit.mechanism import SCALES, Forecast, MechanismPlan, Prepared, Stage
 from hushcov.fit.registry import check_candidates, check_memory, with_missing
-from hushcov.fit.stage import Prepared, Stage
-from hushcov.inputs import DELTA_WORDS, ReleaseInputs
+from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, Budget, Neighbours
 from hushcov.release import Release
 
@@ -102,7 +99,7 @@ def hopeless_because(sentence: str) -> Caution:
 
 
 def nothing_found(inputs: ReleaseInputs, share: float) -> Caution:
-    """Warn that means and scales drown in noise: so few features are found that no pair is."""
+    """Warn that means and scales drown in noise: too few features are found to find a pair."""
     found = "nothing could be told from noise, and only zeros would be released"
     if share > 0:
         found = (
@@ -243,9 +240,10 @@ class Request:
             share = min(_LARGEST_SHARE, _SHARE * math.sqrt(n_features / rho) / n_records)
             mu = math.sqrt(2 * share * rho)
             stages.append(scale_parameters(n_records, n_features, mu, self.neighbours))
-        found = stages[-1].expected if stages else inputs.found
-        before = math.hypot(*(stage.cost for stage in stages))
-        most = math.hypot(*(stage.most_cost for stage in stages))
+        costs = [stage.cost() for stage in stages]
+        found = costs[-1].found if costs else inputs.found
+        before = math.hypot(*(cost.mu for cost in costs))
+        most = math.hypot(*(cost.most for cost in costs))
         return inputs.changed(before=before, most_before=most, found=found), tuple(stages)
 
     def _preparation(self, inputs: ReleaseInputs, stages: list[Stage]) -> list[Stage]:
@@ -253,7 +251,7 @@ class Request:
         from hushcov.fit.preparation import Preparation
 
         n, d, found = inputs.n_records, inputs.n_features, list[Stage]()
-        cost = math.hypot(*(stage.cost for stage in stages))
+        cost = math.hypot(*(stage.cost().mu for stage in stages))
         total = inputs.changed(before=cost).largest_mu()
         # A table of plans is for other numbers of features, too.
         bounds, maps = self.bounds, self.transforms
@@ -275,7 +273,7 @@ class Request:
                 marginals=self.marginals,
             )
             found.append(quantiles)
-            total = inputs.changed(before=math.hypot(cost, quantiles.cost)).largest_mu()
+            total = inputs.changed(before=math.hypot(cost, quantiles.cost().mu)).largest_mu()
             bounds = bounds if maps is None else maps.score_bounds(bounds)
         preparation = Preparation(
             n,
@@ -286,7 +284,6 @@ class Request:
             located=located,
             neighbours=self.neighbours,
         )
-        preparation.check_noise()
         return [*found, preparation]
 
     def inputs(self, n_records: int, n_features: int) -> ReleaseInputs:
@@ -298,10 +295,10 @@ class Request:
     ) -> tuple[Caution, ...]:
         """Return warnings about a fit with this expected error."""
         found = [large_delta(inputs.delta, inputs.n_sampled)]
-        for stage in stages:
-            if stage.drowns:
+        for cost in (stage.cost() for stage in stages):
+            if cost.drowns:
                 found.append(noisy_scales(inputs))
-            share = stage.expected.share
+            share = cost.found.share
             if share == 0 or (share < _LEAST_FOUND and share * inputs.n_features < _FEWEST_FOUND):
                 found.append(nothing_found(inputs, share))
         little = None if expected is None else hopeless(inputs, expected)
@@ -320,12 +317,11 @@ class Request:
         sparse: bool = False,
     ) -> Plan:
         """Return the plan of a fit, or refuse one that this computer cannot hold."""
-        alone = not chosen.mechanism.takes_rest
-        stages = tuple(stage.for_mechanism(tilts=chosen.tilts, alone=alone) for stage in stages)
         if chosen.forecast is not None:
             chosen = replace(chosen, forecast=with_missing(chosen.forecast, inputs))
         name = chosen.mechanism.name
-        check_candidates(name, self.candidates)
+        if self.candidates is not None:
+            check_candidates(name, self.candidates)
         check_memory(
             name,
             inputs.n_records,
@@ -402,9 +398,12 @@ class Plan:
             self.feature_scale,
             indicators=self._indicators(session),
             making={"scales": "given"},
+            centre_signs=self.chosen.centres_signs,
+            fixed_shares=not self.chosen.mechanism.takes_rest,
         )
-        for stage, following in itertools.zip_longest(self.stages, self.stages[1:]):
-            wanted = None if following is None else following.first_octaves
+        for i, stage in enumerate(self.stages):
+            following = self.stages[i + 1 :]
+            wanted = following[0].first_octaves if following else None
             prepared = stage.run(replace(prepared, wanted=wanted))
         release = self.chosen.release(prepared)
         if prepared.share != 1.0:  # of the complete records alone: all others counted as zeros

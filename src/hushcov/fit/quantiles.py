@@ -11,7 +11,7 @@ import numpy as np
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.bounds import Bounds
 from hushcov.fit.location import Location, LocationParameters, find_location
-from hushcov.fit.stage import Prepared, Stage
+from hushcov.fit.mechanism import Prepared, Stage, StageCost
 from hushcov.kernel import views
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.queries import LevelCounts, SignedOctaves
@@ -38,7 +38,7 @@ _CLEAR = 2.5  # deviations of the noise below which a bin of a marginal is taken
 class Quantiles(Stage):
     """The stage: sizes, the mu of which it takes shares, and the transforms that it completes.
 
-    `total`, `alone`, `bounds` and `neighbours` are as in `Preparation`; bounds are those of columns
+    `total`, `bounds` and `neighbours` are as in `Preparation`; bounds are those of columns
     before they are capped or scored. `marginals` is the share of the budget, in mu^2, from which
     quantiles of all columns are released; None where those of the transforms alone are.
     """
@@ -50,27 +50,18 @@ class Quantiles(Stage):
     n_features: int
     total: float
     transforms: Transforms
-    alone: bool = False
     bounds: Bounds | None = None
     neighbours: Neighbours = ONE_REPLACED
     marginals: float | None = None
 
-    @property
-    def cost(self) -> float:
+    def cost(self) -> StageCost:
         """See `Stage.cost`."""
-        return math.hypot(math.sqrt(_USUAL_LOOKS) * self.total, self._mu)
+        planned = math.hypot(math.sqrt(_USUAL_LOOKS) * self.total, self._mu)
+        most = math.hypot(self.looks().largest_mu, self._mu) * (1 + 2.0**-40)  # for roundings
+        return StageCost(planned, most)
 
-    @property
-    def most_cost(self) -> float:
-        """See `Stage.most_cost`."""
-        return math.hypot(self._looks.largest_mu, self._mu) * (1 + 2.0**-40)  # for roundings
-
-    def for_mechanism(self, *, tilts: bool, alone: bool) -> Stage:
-        """See `Stage.for_mechanism`."""
-        return replace(self, alone=alone)
-
-    @property
-    def _looks(self) -> LocationParameters:
+    def looks(self) -> LocationParameters:
+        """Return the parameters of the search for centres and scales."""
         size = self.n_records, self.n_features
         return LocationParameters(*size, self.total, neighbours=self.neighbours)
 
@@ -85,7 +76,7 @@ class Quantiles(Stage):
     @property
     def first_octaves(self) -> SignedOctaves | None:
         """See `Stage.first_octaves`."""
-        return self._looks.first_octaves(self.bounds)
+        return self.looks().first_octaves(self.bounds)
 
     def run(self, prepared: Prepared) -> Prepared:
         """Find centres and scales, then release counts, and hand on capped and scored records.
@@ -95,9 +86,9 @@ class Quantiles(Stage):
         Everything is measured by the session: `docs/proofs/quantiles.md`.
         """
         session, share = prepared.session, prepared.share
-        step = self if self.alone else replace(self, total=session.mu_left)
+        step = self if prepared.fixed_shares else replace(self, total=session.mu_left)
         place = find_location(
-            session, step._looks, share=share, bounds=self.bounds, first=prepared.first
+            session, step.looks(), share=share, bounds=self.bounds, first=prepared.first
         )
         every, mapped = self.marginals is not None, set(self.transforms.by_quantiles.tolist())
         columns = np.arange(self.n_features) if every else self.transforms.by_quantiles

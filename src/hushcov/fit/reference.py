@@ -8,7 +8,6 @@ which has the largest variances that the declared scale allows.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,11 +20,6 @@ from scipy.sparse.linalg import eigsh
 
 from hushcov._arrays import FloatArray, IndexArray
 
-REFERENCE_MODELS = ("block", "banded", "random", "diagonal")
-COMPARED_MODELS = ("block", "banded", "random")
-#: What else is predicted of a mechanism that finds out what a covariance is like: one factor that
-#: explains a third of the variance, and pairs that are all related a little.
-FACTOR, DENSE = "factor", "dense"
 #: Normal quantile of 0.9: what is found nine times out of ten passes its threshold by as much.
 NINE_OF_TEN = 1.2815515655446004
 # By what a correlation must exceed one that passes its threshold nine times out of ten for a fit to
@@ -34,58 +28,9 @@ NINE_OF_TEN = 1.2815515655446004
 _CLEARLY, _SURELY_FOUND = 2.0, 0.98
 #: Features of the references on which errors are predicted, at most.
 REFERENCE_FEATURES = 100
-_HOPELESS = 0.99  # a predicted error at which the zero matrix, whose error is 1, does as well
 _LARGE, _NARROW = 400, 20  # features and widths of bands from which eigenvalues take long
 _LARGEST_RANDOM = 2000  # features of the random model whose norm is computed
 _ZEROS = 4  # quantiles of |S_e| where Sigma_e = 0
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Forecast of one mechanism.
-
-    `predicted_error` is per reference model and relative to the operator norm of the covariance,
-    so that 1 is the error of the zero matrix; of mechanisms that look for factors also for one
-    strong factor and for a dense covariance (`FACTOR`, `DENSE`). `rough` says that the
-    mechanism's own search was not run, because a quick prediction was far behind; it would improve
-    the figures somewhat.
-    """
-
-    mechanism: str
-    predicted_error: dict[str, float]
-    detection_limit: float | None
-    rough: bool = False
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain, JSON-ready data."""
-        return {
-            "mechanism": self.mechanism,
-            "predicted_error": dict(self.predicted_error),
-            "typical_error": self.typical_error,
-            "detection_limit": self.detection_limit,
-            "rough": self.rough,
-        }
-
-    @property
-    def typical_error(self) -> float:
-        """Geometric mean over the block, banded and random models."""
-        logs = (math.log(max(self.predicted_error[m], 1e-300)) for m in COMPARED_MODELS)
-        return math.exp(statistics.fmean(logs))
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether releasing nothing, the zero matrix, is expected to do as well."""
-        return self.drowns and not self.finds_factors
-
-    @property
-    def drowns(self) -> bool:
-        """Whether noise exceeds the matrix where features have few partners."""
-        return self.typical_error >= _HOPELESS
-
-    @property
-    def finds_factors(self) -> bool:
-        """Whether one strong factor would be found."""
-        return self.predicted_error.get(FACTOR, 1.0) < _HOPELESS
 
 
 def reported_limit(passes: float, share_found: float) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from hushcov._plugins import installed_plugins, load_plugin, require_plugin
 from hushcov._words import memory
 from hushcov.exceptions import CapacityError, ParameterError
-from hushcov.fit.reference import REFERENCE_MODELS, Forecast, reference
+from hushcov.fit.mechanism import REFERENCE_MODELS, Forecast
 from hushcov.inputs import ReleaseInputs
 
 if TYPE_CHECKING:
@@ -66,16 +66,13 @@ class _Listed(Mapping[str, "Mechanism"]):
         return found
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names()
+        return any(name == each for each in self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names())
+        return iter(self._places | (installed_plugins("mechanisms") if self._others else {}))
 
     def __len__(self) -> int:
-        return len(self._names())
-
-    def _names(self) -> Mapping[str, object]:
-        return self._places | (installed_plugins("mechanisms") if self._others else {})
+        return sum(1 for _ in self)
 
 
 _ALL, _ERROR_PREDICTED = _Listed(*_PREDICTED, others=True), _Listed(*_PREDICTED)
@@ -88,11 +85,6 @@ def mechanisms() -> Mapping[str, Mechanism]:
     return _ALL
 
 
-def check_installed(mechanism: str) -> None:
-    """Refuse a mechanism of another distribution that is not installed, and name that."""
-    require_plugin("mechanisms", str(mechanism), f"the mechanism {mechanism!r}")
-
-
 def predicted() -> Mapping[str, Mechanism]:
     """Return the mechanisms whose error is predicted."""
     return _ERROR_PREDICTED
@@ -103,20 +95,24 @@ def candidate_mechanisms() -> Mapping[str, Mechanism]:
     return _FOR_CANDIDATES
 
 
+def comparable(candidates: Candidates | None) -> Mapping[str, Mechanism]:
+    """Return the mechanisms whose error is predicted: of all pairs, or of candidates alone."""
+    return _ERROR_PREDICTED if candidates is None else _FOR_CANDIDATES
+
+
+def default_mechanism(*, known: bool = False) -> Mechanism:
+    """Return the one to run where nobody asks for another; `known`: candidates are given."""
+    return _FOR_CANDIDATES["candidates"] if known else _ERROR_PREDICTED["adaptive"]
+
+
 def named(mechanism: str) -> Mechanism:
     """Return the mechanism of this name, also one that requires candidate pairs."""
     return _ANY[mechanism]
 
 
-def default_mechanism(*, known: bool = False) -> Mechanism:
-    """Return the one to run where nobody asks for another; `known`: candidates are given."""
-    listed = candidate_mechanisms() if known else predicted()
-    return listed[next(iter(listed))]
-
-
-def comparable(candidates: Candidates | None) -> Mapping[str, Mechanism]:
-    """Return the mechanisms whose error is predicted: of all pairs, or of candidates alone."""
-    return predicted() if candidates is None else candidate_mechanisms()
+def check_installed(mechanism: str) -> None:
+    """Refuse a mechanism of another distribution that is not installed, and name that."""
+    require_plugin("mechanisms", str(mechanism), f"the mechanism {mechanism!r}")
 
 
 def check_candidates(mechanism: str, candidates: Candidates | None) -> None:
@@ -129,7 +125,7 @@ def check_candidates(mechanism: str, candidates: Candidates | None) -> None:
     if candidates is not None and not named(mechanism).takes_candidates:
         raise ParameterError(
             f"bandwidth and candidate_pairs must be left out with {mechanism}, which looks at all "
-            f"pairs: use {' or '.join(candidate_mechanisms())}, or leave the mechanism out."
+            f"pairs: use {' or '.join(_FOR_CANDIDATES)}, or leave the mechanism out."
         )
 
 
@@ -172,6 +168,8 @@ def lost_error(model: str, n_features: int, row_sparsity: int, missing: float) -
 
     Where all features move together, it is that of u u' - v v' for a unit vector u and its part v.
     """
+    from hushcov.fit.reference import reference  # not before errors are predicted
+
     if missing == 0:
         return 0.0
     kept = 1 - missing
@@ -221,8 +219,8 @@ def fit_memory(
     kept = 0
     if prepared:
         kept = copy_bytes(n_records, n_features, memory=memory)
-    blocks = _BLOCKS * rows * n_features * 8 + reader_memory(n_features, rows, reader)
-    return _PROCESS + _FIXED + blocks + work + kept
+    kept += reader_memory(n_features, rows, reader) if reader else 0
+    return _PROCESS + _FIXED + _BLOCKS * rows * n_features * 8 + work + kept
 
 
 def check_memory(
@@ -280,8 +278,7 @@ _CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 def reader_memory(n_features: int, rows: int, reader: int) -> int:
     """Return the bytes that reading files adds: pyarrow, its buffers, and blocks read ahead."""
-    early = (_BLOCKS_READ - _BLOCKS) * rows * n_features * 8
-    return _ARROW + reader + early if reader else 0
+    return _ARROW + reader + (_BLOCKS_READ - _BLOCKS) * rows * n_features * 8
 
 
 def total_memory() -> int | None:

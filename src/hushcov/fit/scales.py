@@ -19,7 +19,7 @@ from scipy import special
 from hushcov._arrays import Float32Array, FloatArray, IntArray
 from hushcov._validation import check_integer, check_real
 from hushcov.exceptions import DataError, PrivacyConditionError
-from hushcov.fit.stage import Prepared, Stage
+from hushcov.fit.mechanism import Prepared, Stage, StageCost
 from hushcov.inputs import LARGEST_CALIBRATED_N
 from hushcov.kernel.accounting import ONE_REPLACED, Neighbours
 from hushcov.kernel.queries import (
@@ -87,15 +87,10 @@ class ScaleParameters(Stage):
                 "scale_parameters."
             )
 
-    @property
-    def cost(self) -> float:
+    def cost(self) -> StageCost:
         """See `Stage.cost`."""
-        return self.mu
-
-    @property
-    def drowns(self) -> bool:
-        """See `Stage.drowns`."""
-        return self.sigma > _LARGEST_NOISE * self.n_records
+        drowns = self.sigma > _LARGEST_NOISE * self.n_records
+        return StageCost(self.mu, self.mu, drowns=drowns)
 
     def run(self, prepared: Prepared) -> Prepared:
         """Release the scales, and hand them on."""

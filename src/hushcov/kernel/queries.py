@@ -61,20 +61,23 @@ class Query(ABC):
     reads: ClassVar[str] = "records"
     #: Whether it is a symmetric matrix, whose diagonal may have more noise than the rest.
     symmetric: ClassVar[bool] = False
+    #: The power of coordinates on a grid that it sums; 0 of counts.
+    power: ClassVar[int] = 0
 
     @property
     def rows_per_unit(self) -> int:
-        """How many rows of a unit are bounded as one; 1 is each row alone."""
-        return 1
+        """How many rows of a unit are bounded as one: `most_rows` of a query that has it, or 1."""
+        return int(getattr(self, "most_rows", 1))
 
     @property
     def unit(self) -> float:
         """The public value of one integer, in units of the scales."""
-        return 1.0
+        grid: FeatureGrid | None = getattr(self, "grid", None)
+        return 1.0 if grid is None else grid.step**self.power
 
-    @abstractmethod
     def exact(self, records: Any) -> IntArray:
         """Return the exact integers, which are not private."""
+        return np.asarray(records.map_sum(self.row_sums(records)))
 
     @abstractmethod
     def squared_distance(self, relation: Neighbours) -> int | Fraction:
@@ -130,11 +133,9 @@ class RowCount(LaplaceQuery):
     most_rows: int
 
     def exact(self, source: Any) -> IntArray:
-        """See `LaplaceQuery`."""
         return np.array([source.n_rows], dtype=np.int64)
 
     def distance(self, relation: Neighbours) -> int:
-        """See `LaplaceQuery`."""
         return self.most_rows  # proof: neighbours, step 4
 
 
@@ -146,13 +147,12 @@ class UnitSizes(LaplaceQuery):
     reads: ClassVar[str] = "units"
 
     def exact(self, source: Any) -> IntArray:
-        """See `LaplaceQuery`."""
         octave = np.frexp(source.sizes.astype(np.float64))[1] - 1
         counts = np.bincount(np.minimum(octave, self.n_octaves - 1), minlength=self.n_octaves)
         return counts.astype(np.int64)
 
     def distance(self, relation: Neighbours) -> int:
-        """See `LaplaceQuery`; a unit is in one bin."""
+        # A unit is in one bin.
         return relation.moved(replaced=2, removed=1)  # proof: neighbours, step 4
 
 
@@ -163,7 +163,6 @@ class CompleteRows(Query):
     source: SignedOctaves | None = None
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         if self.source is not None:
             return self.derived(self.source.exact(records))
         return np.array([count_complete(records.unfilled())], dtype=np.int64)
@@ -173,7 +172,6 @@ class CompleteRows(Query):
         return np.asarray(counts[:1].sum(axis=1))
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return 1  # proof: complete, step 1
 
 
@@ -192,11 +190,9 @@ class ScaleCounts(Query):
     n_features: int
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return log2_histogram(records)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return histograms(self.n_features, relation)  # proof: scales, step 1
 
 
@@ -209,11 +205,9 @@ class SignedOctaves(Query):
     columns: IntArray
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return signed_octaves(records, self.centre, self.dead_zone, self.columns)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return histograms(len(self.columns), relation)  # proof: location, step 1
 
 
@@ -228,12 +222,10 @@ class CellCounts(Query):
     n_cells: int
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         cells = self.starts, self.widths, self.firsts, self.n_cells
         return cell_counts(records, self.columns, *cells)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return histograms(len(self.columns), relation)  # proof: location, step 1
 
 
@@ -246,13 +238,11 @@ class LevelCounts(Query):
     sizes: tuple[int, ...]
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         counts = edge_counts(records, self.columns, self.edges)
         levels = [counts.reshape(len(counts), size, -1).sum(axis=2) for size in self.sizes]
         return np.concatenate(levels, axis=1)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return histograms(len(self.sizes) * len(self.columns), relation)  # proof: quantiles, step 1
 
 
@@ -263,16 +253,11 @@ class NormCounts(Query):
     grid: FeatureGrid
     edges: tuple[int, ...]
 
-    def exact(self, records: Records) -> IntArray:
-        """See `Query`."""
-        return records.map_sum(self.row_sums(records))
-
     def row_sums(self, records: Records, *, signs: bool = False) -> RowSums:
-        """See `Query`; `signs` puts sums of signs before the counts."""
+        # `signs` puts sums of signs before the counts.
         return norm_counts_of(records, self.grid, self.edges, signs=signs)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return histograms(1, relation)  # proof: norms, step 1
 
 
@@ -283,17 +268,10 @@ class UnitNormCounts(Query):
     grid: FeatureGrid
     most_rows: int
 
-    @property
-    def rows_per_unit(self) -> int:
-        """See `Query`."""
-        return self.most_rows
-
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return unit_norm_histogram(records, self.grid, self.most_rows)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return histograms(1, relation)  # proof: norms, step 2
 
 
@@ -305,15 +283,12 @@ class ProductNormCounts(Query):
 
     @property
     def rows_per_unit(self) -> int:
-        """See `Query`."""
         return self.products.rows_per_unit
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return self.products.norm_histogram(records)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return histograms(1, relation)  # proof: norms, step 1
 
 
@@ -326,22 +301,12 @@ class BoundedSums(Query):
 
     grid: FeatureGrid
     bound: int
-
-    @property
-    def unit(self) -> float:
-        """See `Query`."""
-        return self.grid.step
-
-    def exact(self, records: Records) -> IntArray:
-        """See `Query`."""
-        return records.map_sum(self.row_sums(records))
+    power: ClassVar[int] = 1
 
     def row_sums(self, records: Records) -> RowSums:
-        """See `Query`."""
         return bounded_sums_of(records, self.grid, self.bound)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         return relation.moved(
             replaced=4 * self.bound**2, removed=self.bound**2
         )  # proof: preparation, step 2
@@ -355,23 +320,12 @@ class UnitSums(Query):
     bound: int
     factor_range: int
     most_rows: int
-
-    @property
-    def rows_per_unit(self) -> int:
-        """See `Query`."""
-        return self.most_rows
-
-    @property
-    def unit(self) -> float:
-        """See `Query`."""
-        return self.grid.step
+    power: ClassVar[int] = 1
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return unit_means(records, self.grid, self.bound, self.factor_range, self.most_rows)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         square = relation.moved(replaced=4 * self.bound**2, removed=self.bound**2)
         return square + self.factor_range**2  # proof: preparation, step 11
 
@@ -390,24 +344,19 @@ class Products(Query):
 
     @property
     def rows_per_unit(self) -> int:
-        """See `Query`."""
         return self.products.rows_per_unit
 
     @property
     def unit(self) -> float:
-        """See `Query`."""
         return self.products.grid.step**2
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return self.products.sum(records)
 
     def row_sums(self, records: Records) -> RowSums:
-        """See `Query`."""
         return self.products.sums_of(records)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         ranges = self.products.factor_range, self.products.size_range
         return bounded_products(self.products.norm_bound, ranges, relation)
 
@@ -419,11 +368,9 @@ class SignSums(Query):
     n_features: int
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return sign_sums(records)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         d = self.n_features
         return relation.moved(replaced=4 * d, removed=d)  # proof: preparation, step 5
 
@@ -438,19 +385,13 @@ class FourthPowers(Query):
 
     @property
     def unit(self) -> float:
-        """See `Query`."""
         return 2.0**self.unit_bits * self.grid.step**4
 
-    def exact(self, records: Records) -> IntArray:
-        """See `Query`."""
-        return records.map_sum(self.row_sums(records))
-
     def row_sums(self, records: Records) -> RowSums:
-        """See `Query`."""
         return fourth_sums_of(records, self.grid, self.unit_bits, self.bound)
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`; no number is negative."""
+        # No number is negative.
         return relation.moved(
             replaced=2 * self.bound**2, removed=self.bound**2
         )  # proof: preparation, step 6
@@ -512,26 +453,20 @@ class Gram(Query):
     grid: FeatureGrid
     bound: int
     symmetric: ClassVar[bool] = True
-
-    @property
-    def unit(self) -> float:
-        """See `Query`."""
-        return self.grid.step**2
+    power: ClassVar[int] = 2
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return row_bounded_gram(records, self.grid, self.bound)
 
     def squared_distance(self, relation: Neighbours) -> Fraction:
-        """See `Query`; of the upper triangle."""
+        # Of the upper triangle.
         return self.loss((1, 1), relation)
 
     def deviations(self, mu: float, relation: Neighbours) -> tuple[int, ...]:
-        """See `Query`; off and on the diagonal."""
+        # Off and on the diagonal.
         return noise_sigmas(*self._size, mu, relation)
 
     def loss(self, deviations: tuple[int, ...], relation: Neighbours) -> Fraction:
-        """See `Query`."""
         (d, h, B), (off, on) = self._size, deviations
         return squared_sensitivity(d, h, B, off, on, relation)  # proof: gaussian, step 4
 
@@ -547,7 +482,7 @@ class SummedGram(Gram):
     reads: ClassVar[str] = "statistics"
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`; `records` are the statistics, which keep their own."""
+        # `records` are the statistics, which keep their own.
         return np.array(records.gram)  # proof: gaussian, step 6
 
 
@@ -559,23 +494,13 @@ class UnitGram(Query):
     bound: int
     most_rows: int
     symmetric: ClassVar[bool] = True
-
-    @property
-    def rows_per_unit(self) -> int:
-        """See `Query`."""
-        return self.most_rows
-
-    @property
-    def unit(self) -> float:
-        """See `Query`."""
-        return self.grid.step**2
+    power: ClassVar[int] = 2
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return unit_bounded_gram(records, self.grid, self.bound, self.most_rows)
 
     def squared_distance(self, relation: Neighbours) -> Fraction:
-        """See `Query`; of all entries, of which those off the diagonal are there twice."""
+        # Of all entries, of which those off the diagonal are there twice.
         square = Fraction(self.bound**2)
         return relation.moved(replaced=square, removed=square / 2)  # proof: gaussian, step 7
 
@@ -593,11 +518,8 @@ class PairSigns(PairScores, Query):
     """Sums of products of signs, pair by pair; pairs are selected by their sizes."""
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`.
-
-        The products of a record have a norm of at most the root of their number, those of two
-        records a distance of at most the number of features; rounding moves a sum by less than 1.
-        """
+        # The products of a record have a norm of at most the root of their number, those of two
+        # records a distance of at most the number of features; rounding moves a sum by less than 1.
         root = math.isqrt(self.n_pairs) + 1
         moved = relation.moved(
             replaced=min(self.n_features, 2 * root), removed=min(self.n_features, root)
@@ -613,7 +535,6 @@ class SelectedTotal(Query):
     places: IntArray
 
     def exact(self, records: Any) -> IntArray:
-        """See `Query`."""
         return self.derived(np.abs(self.source.exact(records)))
 
     def derived(self, scores: IntArray) -> IntArray:
@@ -621,6 +542,5 @@ class SelectedTotal(Query):
         return np.asarray(scores[self.places].sum(dtype=np.int64, keepdims=True))
 
     def squared_distance(self, relation: Neighbours) -> int:
-        """See `Query`."""
         moved = self.source.score_distance(relation) * len(self.places)
         return moved**2  # proof: adaptive, step 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -273,10 +274,10 @@ def verify(
     settings = [make_setting(n_features=d, row_sparsity=k, **inputs) for d, k in sizes]
     started, found = time.perf_counter(), []
     for setting in settings:
-        name = f"d = {setting.inputs.n_features}: runs and claims"
         with steps(runs + N_CLAIMS) as step:
-            step(name)
-            found.append(verify_setting(setting, runs, lambda _, n=name: step(n), seed=seed))
+            begin = partial(step, f"d = {setting.inputs.n_features}: runs and claims")
+            begin()
+            found.append(verify_setting(setting, runs, begin, seed=seed))
     seconds = time.perf_counter() - started
     holds = all(each.holds for each in found)
     if as_json:

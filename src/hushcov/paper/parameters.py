@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from decimal import ROUND_CEILING, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property
@@ -34,6 +34,7 @@ _CURE = "use theorem_parameters or calibrated_parameters."
 _TIED = 2.0**-50
 _LARGEST_TIED = 5_000_000  # what memory holds
 FEW_POINTS = 256  # undecided points that are drawn one by one
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _TAIL = 12.0  # standard deviations beyond which Gaussian mass (4e-33) is left out
 
 
@@ -161,12 +162,11 @@ def gate_correction(gate_noise: float, gate_clip: float) -> float:
         return 1 / (1 - gate_clip**2)
     reach = min(edge, _TAIL)
     panels = max(1, math.ceil(reach))
-    nodes, weights = np.polynomial.legendre.leggauss(24)
     half = reach / (2 * panels)
     # Panels over w >= 0; the even part of 1/(1 - r w) is 1/(1 - (r w)^2).
-    w = (half * (2 * np.arange(panels)[:, None] + 1 + nodes)).ravel()
+    w = (half * (2 * np.arange(panels)[:, None] + 1 + _NODES)).ravel()
     density = np.exp(-0.5 * w**2) / math.sqrt(2 * math.pi)
-    inside = np.sum(np.tile(half * weights, panels) * 2 * density / (1 - (gate_noise * w) ** 2))
+    inside = np.sum(np.tile(half * _WEIGHTS, panels) * 2 * density / (1 - (gate_noise * w) ** 2))
     clipped = special.ndtr(-edge) * 2 / (1 - gate_clip**2) if edge < _TAIL else 0.0
     return float(inside + clipped)
 
@@ -300,7 +300,12 @@ class TheoremParameters:
     @property
     def private(self) -> bool:
         """Whether the privacy proof covers this n and the very numbers that will be used."""
-        return not self.altered and _is_private(self, self.inputs.n_records)
+        return not self.altered and self._noise_is_private
+
+    @property
+    def _noise_is_private(self) -> bool:
+        price = math.log1p(math.exp(self.inputs.epsilon / 4)) + self.log_clipping_slack
+        return price <= math.log(self.inputs.delta / 16)  # proof: step 5
 
     @property
     def altered(self) -> tuple[str, ...]:
@@ -315,27 +320,54 @@ class TheoremParameters:
     @property
     def accurate(self) -> bool:
         """Whether r, every b and the rounding of records are as small as the proof asks."""
-        return _is_accurate(self, self.inputs.n_records)
+        largest_b = max((b for b in self.selection_scales if b is not None), default=0.0)
+        small = self.gate_noise <= 1 / (8 * math.sqrt(self.union_log))
+        small = small and largest_b <= 1 / (64 * self.union_log)
+        fine = self.rounding_error <= ROUNDING_SHARE * self.thresholds[0]
+        return small and fine and self._noise_is_private
 
     @cached_property
     def smallest_private_n(self) -> int:
-        """The smallest number of records at which the privacy condition holds."""
-        return smallest_n(lambda n: _is_private(self, n))
+        """The smallest number of records at which the paper's parameters are private."""
+        return smallest_n(lambda n: self._at(n)._noise_is_private)
 
     @cached_property
     def smallest_accurate_n(self) -> int:
-        """The smallest number of records at which the conditions of `accurate` hold."""
-        return smallest_n(lambda n: _is_accurate(self, n))
+        """The smallest number of records at which the paper's parameters are accurate."""
+        return smallest_n(lambda n: self._at(n).accurate)
+
+    def _at(self, n_records: int) -> TheoremParameters:
+        return theorem_parameters(replace(self.inputs, n_records=n_records))
 
     @property
     def half_width(self) -> int:
-        """The number of grid steps from 0 to R: the fewest that the accuracy proof allows."""
-        return _half_width(self, self.inputs.n_records)
+        """The number of grid steps from 0 to R: the fewest that the accuracy proof allows.
+
+        The finest grid there is, where it allows none.
+        """
+        half_width, most = IntegerGrid.largest_half_width, ROUNDING_SHARE * self.thresholds[0]
+        coarse = self.inputs.n_records * half_width**2 > LARGEST_SUM
+        coarse = coarse or self._moved_by(half_width) > most
+        while coarse and half_width < IntegerGrid.finest_half_width:
+            half_width <<= DIGIT_BITS
+            coarse = self._moved_by(half_width) > most
+        return half_width
 
     @property
     def rounding_error(self) -> float:
         """Most that the integer grid and doubles move an entry of S, in the accuracy proof."""
-        return _rounding_error(self, self.inputs.n_records, self.half_width)
+        return self._moved_by(self.half_width)
+
+    def _moved_by(self, half_width: int) -> float:
+        """Bound max |S~ - S|, S~ of rounded records, for every dataset that the proof is about.
+
+        No coordinate of those passes R, and no S_ii passes sigma^2 + t_0/16. Then a coordinate is
+        moved by at most a, and an entry by a (sqrt(S_ii) + sqrt(S_jj)) + a^2; "Accuracy" in the
+        proof.
+        """
+        largest = self.inputs.scale**2 + self.thresholds[0] / 16
+        a = self.clip_radius * (0.5 / half_width + 2.0**-51)
+        return 2 * a * math.sqrt(largest) + a * a + 2.0**-49 * largest
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -355,7 +387,7 @@ class TheoremParameters:
     def require_private(self) -> None:
         """Raise `PrivacyConditionError` unless the privacy proof covers this n."""
         self.require_unaltered()
-        if _is_private(self, self.inputs.n_records):  # proof: step 5
+        if self._noise_is_private:
             return
         needed = self.smallest_private_n
         raise PrivacyConditionError(
@@ -427,9 +459,13 @@ def theorem_parameters(
             f"target_error must be large enough for the test rate to fit a double, got "
             f"{inputs.target_error!r} at scale {inputs.scale!r}: choose a larger one."
         )
-    radius = _clip_radius(inputs, n)
-    sensitivity = _entry_sensitivity(inputs, n)
-    r = _gate_noise(inputs, sensitivity, float(query_budget))
+    # No coordinate is altered with probability 1 - beta/20.
+    radius = inputs.scale * math.sqrt(2 * math.log(40 * n * d / inputs.failure_probability))
+    sensitivity = 2 * radius**2 / n
+    r = 8 * sensitivity * math.sqrt(float(query_budget)) / inputs.epsilon  # proof: step 4
+    r *= math.sqrt(math.log(32 / inputs.delta))
+    # The total-variation price of clipping all gate noises at 1/4.
+    log_eta = math.log(2) + math.log(sum(s)) - 1 / (32 * r) / r
     return TheoremParameters(
         inputs=inputs,
         n_levels=n_levels,
@@ -449,24 +485,12 @@ def theorem_parameters(
         gate_noise=r,
         gate_correction=gate_correction(r, GATE_CLIP),
         union_log=union_log,
-        log_clipping_slack=_log_clipping_slack(sum(s), r),
+        log_clipping_slack=log_eta,
     )
 
 
 def _ceil(value: Decimal) -> int:
     return int(value.to_integral_value(rounding=ROUND_CEILING))
-
-
-def _clip_radius(inputs: PublicInputs, n: int) -> float:
-    """Return R, chosen so that no coordinate is altered with probability 1 - beta/20."""
-    return inputs.scale * math.sqrt(
-        2 * math.log(40 * n * inputs.n_features / inputs.failure_probability)
-    )
-
-
-def _entry_sensitivity(inputs: PublicInputs, n: int) -> float:
-    """Return Delta, the most that replacing one of n clipped records moves an entry of S."""
-    return 2 * _clip_radius(inputs, n) ** 2 / n
 
 
 def _selection_scales(
@@ -484,58 +508,6 @@ def _selection_scales(
         spread = 8 * (sensitivity / t_ell) * math.sqrt(s_ell * log_term)
         scales.append(spread / epsilon_ell if s_ell < M_ell else None)  # proof: step 2
     return tuple(scales)
-
-
-def _gate_noise(inputs: PublicInputs, sensitivity: float, query_budget: float) -> float:
-    """Return r: Gaussian protection of all selected queries at (epsilon/4, delta/16)."""
-    noise = 8 * sensitivity * math.sqrt(query_budget) / inputs.epsilon  # proof: step 4
-    return noise * math.sqrt(math.log(32 / inputs.delta))
-
-
-def _log_clipping_slack(total_quota: int, r: float) -> float:
-    """Return log eta, the total-variation price of clipping all gate noises at 1/4."""
-    return math.log(2) + math.log(total_quota) - 1 / (32 * r) / r
-
-
-def _is_private(parameters: TheoremParameters, n: int) -> bool:
-    inputs = parameters.inputs
-    r = _gate_noise(inputs, _entry_sensitivity(inputs, n), parameters.query_budget)
-    slack = _log_clipping_slack(parameters.total_quota, r)
-    return math.log1p(math.exp(inputs.epsilon / 4)) + slack <= math.log(inputs.delta / 16)
-
-
-def _is_accurate(parameters: TheoremParameters, n: int) -> bool:
-    gamma = parameters.union_log
-    sensitivity = _entry_sensitivity(parameters.inputs, n)
-    r = _gate_noise(parameters.inputs, sensitivity, parameters.query_budget)
-    levels = parameters.thresholds, parameters.quotas, parameters.candidates
-    scales = _selection_scales(parameters.inputs, sensitivity, *levels)
-    largest_b = max((b for b in scales if b is not None), default=0.0)
-    small = r <= 1 / (8 * math.sqrt(gamma)) and largest_b <= 1 / (64 * gamma)
-    rounded = _rounding_error(parameters, n, _half_width(parameters, n))
-    fine = rounded <= ROUNDING_SHARE * parameters.thresholds[0]
-    return small and fine and _is_private(parameters, n)
-
-
-def _half_width(parameters: TheoremParameters, n: int) -> int:
-    """Return the half width of the coarsest grid that is fine enough, or of the finest there is."""
-    half_width, most = IntegerGrid.largest_half_width, ROUNDING_SHARE * parameters.thresholds[0]
-    coarse = n * half_width**2 > LARGEST_SUM or _rounding_error(parameters, n, half_width) > most
-    while coarse and half_width < IntegerGrid.finest_half_width:
-        half_width <<= DIGIT_BITS
-        coarse = _rounding_error(parameters, n, half_width) > most
-    return half_width
-
-
-def _rounding_error(parameters: TheoremParameters, n: int, half_width: int) -> float:
-    """Bound max |S~ - S| with S~ of rounded records, for every dataset that the proof is about.
-
-    No coordinate of those passes R, and no S_ii passes sigma^2 + t_0/16. Then a coordinate is moved
-    by at most a, and an entry by a (sqrt(S_ii) + sqrt(S_jj)) + a^2; "Accuracy" in the proof.
-    """
-    largest = parameters.inputs.scale**2 + parameters.thresholds[0] / 16
-    a = _clip_radius(parameters.inputs, n) * (0.5 / half_width + 2.0**-51)
-    return 2 * a * math.sqrt(largest) + a * a + 2.0**-49 * largest
 
 
 def smallest_n(condition: Callable[[int], bool]) -> int:

@@ -26,25 +26,19 @@ from hushcov._arrays import FloatArray, IndexArray, IntArray, Matrix, like, root
 from hushcov._validation import check_choice
 from hushcov._words import count, number
 from hushcov.fit.mechanism import (
+    COMPARED_MODELS,
+    REFERENCE_MODELS,
     SCALES,
     Facts,
+    Forecast,
     Mechanism,
     MechanismPlan,
+    Prepared,
     Table,
     budget_words,
     certified_words,
 )
-from hushcov.fit.reference import (
-    COMPARED_MODELS,
-    REFERENCE_MODELS,
-    Forecast,
-    Reference,
-    dense_norms,
-    descend,
-    reference,
-    sparse_norms,
-)
-from hushcov.fit.stage import Prepared
+from hushcov.fit.reference import Reference, dense_norms, descend, reference, sparse_norms
 from hushcov.inputs import CalibratedInputs, ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import check_feature_scale

@@ -229,7 +229,7 @@ class Coverage:
         return np.asarray(ends * np.where(outwards, larger, math.exp(-self.cut)))
 
     def turned(self, places: Places) -> FloatArray:
-        """By which deviation values cut down may move correlations."""
+        """Return the deviation by which values cut down may move correlations."""
         bent = self._bent
         turned = _TURNED * np.maximum(bent[places[0]], bent[places[1]])
         turned = np.maximum(turned, _TURNED_BY_LONG * self.long)
@@ -323,19 +323,6 @@ def noise_of(release: Release, places: Places) -> FloatArray:
     return np.where((rows == columns) & inside[rows], own[rows], noise)
 
 
-@dataclass(frozen=True, eq=False)
-class MeanTable:
-    """Means of all features with intervals; ends are NaN if the release states no noise.
-
-    `standard_error` counts privacy noise, sampling, and what bounds may have cut off.
-    """
-
-    mean: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    standard_error: FloatArray
-
-
 def missing_logarithm(
     tails: Tails, variance: FloatArray, noise_sd: float, n_records: int, start: float | None = None
 ) -> FloatArray:
@@ -377,15 +364,17 @@ def _skewed_sd(release: Release, variance: FloatArray, tail: FloatArray) -> Floa
     return np.asarray(_MEAN_SKEWED * size**_SKEWED_POWER * away)
 
 
-def mean_table(release: Release, known: Coverage, level: float) -> MeanTable:
-    """Return the means of a release with intervals, and their standard errors.
+def mean_ends(
+    release: Release, known: Coverage, level: float
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return the means of a release with both ends of intervals, and their standard errors.
 
     Noise and sampling are counted, and what the mean of a skewed column may have lost to bounds.
     """
     d, n, noise = release.n_features, release.n_sampled, release.making.means_sd
     none = np.full(d, np.nan)
     if release.location is None or n is None or noise is None:
-        return MeanTable(none if release.location is None else release.location, none, none, none)
+        return (none if release.location is None else release.location, none, none, none)
     mean, own = release.location.astype(np.float64), np.array(noise)
     variance, shared = release.variances * scales_of(release) ** 2, release.shared_places
     beyond = _MEAN_TAIL * known.tail + _MEAN_COMMON * min(known.common, _MOST_MEAN_COMMON)
@@ -406,7 +395,7 @@ def mean_table(release: Release, known: Coverage, level: float) -> MeanTable:
     if release.making.bounds is not None and release.making.transforms is None:
         low, high = np.array(release.making.bounds, dtype=np.float64).T  # None is NaN
         ends = np.fmin(np.fmax(ends, low), high)
-    return MeanTable(mean, ends[0], ends[1], error)
+    return mean, ends[0], ends[1], error
 
 
 def coverage(release: Release) -> Coverage:

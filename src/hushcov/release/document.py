@@ -323,6 +323,11 @@ class Release:
         return int(self.integers.shape[0])
 
     @property
+    def labels(self) -> Sequence[str]:
+        """Names of the features; their numbers, counted from 0, where they have none."""
+        return self.column_names or tuple(map(str, range(self.n_features)))
+
+    @property
     def variances(self) -> FloatArray:
         """Released variances, in units of the squared scales."""
         with np.errstate(over="ignore"):  # a release on disk may hold any finite numbers
@@ -350,8 +355,8 @@ class Release:
         return None
 
     @property
-    def told_pairs(self) -> bool:
-        """Whether it was said beforehand which pairs may covary: all others count as zero."""
+    def has_candidates(self) -> bool:
+        """Whether it is public which pairs may covary: all others count as zero."""
         return self.n_candidates is not None
 
     @property
@@ -438,7 +443,7 @@ class Release:
         return float(found) if 0 < found <= sys.float_info.max else None
 
     def covariance(self) -> Matrix:
-        """The released matrix in the unit of the data."""
+        """Return the released matrix in the unit of the data."""
         matrix = self.integers.astype(np.float64)
         matrix *= self.unit
         if self.feature_scale is not None:
@@ -493,7 +498,7 @@ class Release:
         return read_release(folder, verify=verify).release
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same, bit for bit; lists and tuples in parameters are alike."""
+        """Return whether both are equal, bit for bit; lists and tuples in parameters are alike."""
         if not isinstance(other, Release):
             return NotImplemented
         return all(

@@ -32,7 +32,7 @@ _NO_BETTER = 0.6  # an error by noise from which on zeros may be as good
 
 
 def estimate(release: Release) -> Matrix:
-    """The covariance made of a release: thresholded and projected as its document says."""
+    """Return the covariance made of a release: thresholded and projected as its document says."""
     selected, full = release.selected, not is_sparse(release.integers)
     structured = release.making.structure is not None and not release.making.projected
     if full and structured and selected is not None:  # zeros but for these pairs: so it is quicker
@@ -56,7 +56,7 @@ def estimate(release: Release) -> Matrix:
 
 
 def guards(release: Release) -> bool:
-    """Whether the estimate is kept from being worse than zero: a full matrix, nothing known."""
+    """Return whether the estimate is guarded against being worse than zero."""
     full = release.selected is None and not is_sparse(release.integers)
     if release.making.structure is not None:
         return False  # it was asked when the structure was found
@@ -64,7 +64,7 @@ def guards(release: Release) -> bool:
 
 
 def _guarded(release: Release) -> FloatArray:
-    """The matrix in units of the scales, as the guard (`docs/research.md`) makes it."""
+    """Return the matrix in units of the scales, as the guard (`docs/research.md`) makes it."""
     assert release.noise_sd is not None
     assert release.feature_scale is not None
     matrix, scale = np.asarray(kept_entries(release)), release.feature_scale
@@ -76,7 +76,7 @@ def _guarded(release: Release) -> FloatArray:
 
 
 def kept_entries(release: Release, factors: Split | None = None) -> Matrix:
-    """The released matrix in units of the scales, without the pairs below the threshold."""
+    """Return the released matrix in units of the scales, without pairs below the threshold."""
     if factors is not None:
         return factors.matrix
     matrix, threshold = in_scales(release), release.making.threshold
@@ -84,7 +84,7 @@ def kept_entries(release: Release, factors: Split | None = None) -> Matrix:
 
 
 def _without_lost(release: Release) -> Matrix:
-    """The released matrix in units of the scales, without features whose scale is far too large.
+    """Return the matrix in units of the scales, without features of far too large a scale.
 
     Of thousands of scales that were searched for, one may be. Then noise stands for its variance.
     """
@@ -92,7 +92,11 @@ def _without_lost(release: Release) -> Matrix:
     if release.selected is None or release.noise_sd is None or release.making.tails is None:
         return matrix
     variance, noise = matrix.diagonal(), release.noise_sd[1]
-    lost = lost_features(variance, noise) & ~_as_usual(variance, noise)
+    return _without(release, matrix, lost_features(variance, noise) & ~_as_usual(variance, noise))
+
+
+def _without(release: Release, matrix: Matrix, lost: BoolArray) -> Matrix:
+    """Return the matrix without these features, but for 0/1 columns: their shares are known."""
     lost[release.shared_places] = False
     if lost.any():
         multiply_outer(matrix, np.where(lost, 0.0, 1.0))
@@ -100,7 +104,7 @@ def _without_lost(release: Release) -> Matrix:
 
 
 def _structured(release: Release) -> Matrix:
-    """The matrix in units of the scales by the structure found, kept from being worse than zero.
+    """Return the matrix in units of the scales by the structure found, and guarded.
 
     Features whose variances cannot be told from zero and are far below those of others are left
     out, unless they have a strong pair.
@@ -129,10 +133,7 @@ def _structured(release: Release) -> Matrix:
             parts = np.linalg.norm(factors.loadings * factors.values, axis=1)
             found |= parts > _STANDS_OUT * noise_sd[0] * math.sqrt(len(factors.values))
         lost = lost_features(variance, noise_sd[1]) & ~found
-        lost &= ~(likely & _as_usual(variance, noise_sd[1]))
-        lost[release.shared_places] = False
-        if lost.any():
-            multiply_outer(matrix, np.where(lost, 0.0, 1.0))
+        matrix = _without(release, matrix, lost & ~(likely & _as_usual(variance, noise_sd[1])))
     if "taper" in release.parameters:
         matrix = tapered(matrix, release)
     matrix *= structure.kept
@@ -140,7 +141,7 @@ def _structured(release: Release) -> Matrix:
 
 
 def _as_usual(variance: FloatArray, noise_sd: float) -> BoolArray:
-    """Features whose variance may be no smaller than that of others."""
+    """Return the features whose variance may be no smaller than that of others."""
     there = variance[variance > 0]
     usual = float(np.median(there)) if len(there) else math.inf
     return np.asarray(variance + 2 * noise_sd >= _FAR_BELOW * usual)
@@ -161,7 +162,7 @@ def factors_of(release: Release) -> Split | None:
 
 
 def in_scales(release: Release) -> Matrix:
-    """The released matrix in units of the features' scales; zeros for constant features.
+    """Return the matrix in units of the features' scales; zeros for constant features.
 
     In these units noise is the same for all features, so thresholds, projections and intervals
     treat features of any scale alike.
@@ -194,7 +195,7 @@ def scales_of(release: Release) -> FloatArray:
 
 
 def tapered(matrix: Matrix, release: Release) -> Matrix:
-    """The matrix with the weights of its taper, if it has one.
+    """Return the matrix with the weights of its taper, if it has one.
 
     It says up to how many columns apart pairs count fully, and from where on not at all; between
     the two weights fall in a line. Released values and intervals are of the covariances themselves.

@@ -122,7 +122,7 @@ def error_estimate(release: Release) -> ErrorEstimate | None:
         norm = (norm + np.sqrt(norm * norm - noise * noise)) / 2  # without what noise adds to it
         variances = np.maximum(matrix.diagonal(), 0.0)
         trace = float(variances.sum())
-        if release.told_pairs:  # others count as zero, so that errors stay among those released
+        if release.has_candidates:  # others count as zero, so that errors stay among those released
             beside = np.asarray((matrix != 0).astype(np.float64) @ variances)
             trace = min(trace, float(beside.max()))
         known = KnownErrors(noise / norm, 0.0, 2 * float(np.sqrt(trace / (n * norm))))
@@ -192,7 +192,7 @@ def _extreme(matrix: Matrix, factors: FloatArray) -> tuple[FloatArray, FloatArra
     return values[::-1][:top], values[:bottom][::-1]
 
 
-def error_reach(view: View) -> float | None:
+def error_bound(view: View) -> float | None:
     """Return how far errors of the entries may move an eigenvalue; None without one noise level.
 
     Noise and sampling error of the entries shown make a symmetric matrix of independent entries.
@@ -208,5 +208,5 @@ def error_reach(view: View) -> float | None:
     else:
         partners, around = np.full(len(inverse), len(inverse) - 1.0), inverse.sum() - inverse
     pairs = (noise[0] * noise[0]) * inverse * np.maximum(around, 0.0) + np.maximum(partners, 0) / n
-    reach = 2 * math.sqrt(float((pairs + (noise[1] * inverse) ** 2 + 2 / n).max()))
-    return reach if math.isfinite(reach) else None
+    bound = 2 * math.sqrt(float((pairs + (noise[1] * inverse) ** 2 + 2 / n).max()))
+    return bound if math.isfinite(bound) else None

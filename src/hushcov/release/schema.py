@@ -61,7 +61,7 @@ def band_counts(n_features: int, bandwidth: int) -> IntArray:
 
 
 def _fits(counts: IntArray) -> bool:
-    """Whether windows end with the last feature."""
+    """Return whether windows end with the last feature."""
     return bool(np.all((counts >= 0) & (counts <= np.arange(len(counts) - 1, -1, -1))))
 
 
@@ -250,7 +250,7 @@ def _is_name(value: Any, _: int) -> bool:
 
 
 def _is_time(value: Any, _: int) -> bool:
-    """Whether this is a time in the one way in which times are written."""
+    """Return whether this is a time in the one way in which times are written."""
     try:
         time = datetime.fromisoformat(value)
     except (TypeError, ValueError):

@@ -54,11 +54,11 @@ class SigningKey:
 
     @staticmethod
     def is_encrypted(file: KeyFile) -> bool:
-        """Whether the file asks for a passphrase."""
+        """Return whether the file asks for a passphrase."""
         return b"ENCRYPTED" in _content("sign", file)
 
     def sign(self, seal: bytes | bytearray) -> bytes:
-        """The signature of a seal."""
+        """Return the signature of a seal."""
         return bytes(self._key.sign(PREFIX + bytes(seal)))
 
 
@@ -106,7 +106,7 @@ class PublicKey:
 
 
 def public_key(given: PublicKey | KeyFile) -> PublicKey:
-    """A key, or the one in a file."""
+    """Return a key, or the one in a file."""
     return given if isinstance(given, PublicKey) else PublicKey.read(given)
 
 

@@ -27,11 +27,10 @@ from hushcov.postprocess import (
 from hushcov.postprocess.strongest import Pairs, Scan, scan
 from hushcov.release.coverage import (
     Coverage,
-    MeanTable,
     Places,
     constant_mask,
     coverage,
-    mean_table,
+    mean_ends,
     noise_of,
     not_found_mask,
 )
@@ -201,8 +200,9 @@ class PairTable:
             ends = zip(plain(low), plain(high), strict=True)
             return [None if a is None or b is None else (a, b) for a, b in ends]
 
-        room = 1e-9 * np.abs(self.covariance)  # rounding
-        out = (self.covariance < self.lower - room) | (self.covariance > self.upper + room)
+        rounding = 1e-9 * np.abs(self.covariance)
+        out = self.covariance < self.lower - rounding
+        out |= self.covariance > self.upper + rounding
         columns = (
             zip(self.rows.tolist(), self.columns.tolist(), strict=True),
             self.covariance.tolist(),
@@ -217,25 +217,35 @@ class PairTable:
 
 
 @dataclass(frozen=True, eq=False)
-class VarianceTable:
-    """Variances of all features in the unit of the data, with intervals that are not below zero.
+class FeatureTable:
+    """Features in the unit of the data, an entry of every array each.
 
-    `status` has the words of `PairTable`.
+    Parameters
+    ----------
+    mean, mean_lower, mean_upper, mean_se : ndarray
+        Released means with intervals; NaN where there is none. The standard error counts privacy
+        noise, sampling, and what bounds may have cut off.
+    variance, lower, upper : ndarray
+        Variances with intervals that are not below zero.
+    standard_deviation, sd_lower, sd_upper : ndarray
+    noise_sd : ndarray
+        Standard deviation of the noise of the variance.
+    status : ndarray of str
+        What is known of the variance, in the words of `PairTable`.
     """
 
+    mean: FloatArray
+    mean_lower: FloatArray
+    mean_upper: FloatArray
+    mean_se: FloatArray
     variance: FloatArray
     lower: FloatArray
     upper: FloatArray
+    standard_deviation: FloatArray
+    sd_lower: FloatArray
+    sd_upper: FloatArray
     noise_sd: FloatArray
     status: ObjectArray
-
-    @property
-    def deviations(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Standard deviations and the ends of their intervals."""
-        value, low, high = (
-            np.sqrt(np.maximum(each, 0.0)) for each in (self.variance, self.lower, self.upper)
-        )
-        return value, low, high
 
 
 # ---- the view ----
@@ -502,22 +512,17 @@ class View:
             rows, columns = rows[kept], columns[kept]
         return rows, columns
 
-    def means(self, level: float = LEVEL) -> MeanTable:
-        """Return the means of all features; NaN where none were released."""
-        return mean_table(self.release, self.coverage, level)
-
-    def variances(self, level: float = LEVEL) -> VarianceTable:
-        """Return the variances of all features."""
+    def features(self, level: float = LEVEL) -> FeatureTable:
+        """Return means and variances of all features."""
         from hushcov.postprocess.indicators import widest_variance
 
         release, size, own = self.release, self.scale**2, np.arange(self.release.n_features)
-        ends = np.full((2, release.n_features), np.nan)
+        ends, means = np.full((2, len(own)), np.nan), mean_ends(release, self.coverage, level)
         if self.has_intervals:
             ends = self.coverage.covariance_ends((own, own), release.variances, level) * size
             ends[:, list(release.making.unresolved)] = np.array([[0.0], [np.inf]])
             shared = release.shared_places
-            means = self.means(level)
-            ends[:, shared] = widest_variance(means.lower[shared], means.upper[shared])
+            ends[:, shared] = widest_variance(means[1][shared], means[2][shared])
         noise = np.nan if release.noise_sd is None else noise_of(release, (own, own))
         variance = np.asarray(self.matrix.diagonal(), dtype=np.float64)
         lower, upper = np.maximum(ends, 0.0)
@@ -526,7 +531,10 @@ class View:
             most = ((high - low) / 2) ** 2
             upper = np.where(variance <= most, np.minimum(upper, most), upper)
         there = lower > 0 if self.has_intervals else variance > 0
-        return VarianceTable(variance, lower, upper, noise * size, self._status((own, own), there))
+        sd, sd_lower, sd_upper = (np.sqrt(np.maximum(x, 0.0)) for x in (variance, lower, upper))
+        status = self._status((own, own), there)
+        roots = sd, sd_lower, sd_upper
+        return FeatureTable(*means, variance, lower, upper, *roots, noise * size, status)
 
 
 def _excludes_zero(ends: FloatArray) -> BoolArray:
@@ -591,12 +599,12 @@ def rule_of(release: Release) -> tuple[str, float]:
 def covariance_intervals(release: Release, level: float) -> tuple[Matrix, Matrix]:
     """Return the ends for every entry that was released and kept; NaN, or not stored, elsewhere.
 
-    They are those of `View.table` and `View.variances`; those of features that were not found are
+    They are those of `View.table` and `View.features`; those of features that were not found are
     infinite.
     """
     seen, kept = view(release), kept_entries(release, factors_of(release))
     rows, columns, _ = upper_pairs(kept)
-    pairs, own = seen.table((rows, columns), level), seen.variances(level)
+    pairs, own = seen.table((rows, columns), level), seen.features(level)
 
     def matrix(of_pairs: FloatArray, of_variances: FloatArray, infinite: float) -> Any:
         if is_sparse(kept):

@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from hushcov.exceptions import MissingPackageError, ParameterError
 from hushcov.exceptions import printable as plain_text
 from hushcov.postprocess import is_noise
 from hushcov.release import Release
-from hushcov.release.view import View
 from hushcov.report.style import EXTRA
 from hushcov.text.description import GOOD, HOPELESS, ROUGH, UNRESOLVED, Description, describe
 
@@ -142,42 +141,21 @@ _LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
-    """A release as a page shows it: its description, and the names of its features."""
+class Subject(Description):
+    """A release as a page shows it: described, with the names of its features."""
 
-    release: Release
     names: Sequence[str]
-
-    @cached_property
-    def found(self) -> Description:
-        """Description of the release."""
-        return describe(self.release, MOST_ROWS)
-
-    @property
-    def view(self) -> View:
-        """Its numbers."""
-        return self.found.view
-
-    @property
-    def named(self) -> bool:
-        """Whether features have names; otherwise they are counted from 0."""
-        return self.release.column_names is not None
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-        return self.release.n_features
 
 
 def subject_of(release: Release) -> Subject:
     """Return a release with the names of its features, or with their numbers."""
-    listed = release.column_names or tuple(map(str, range(release.n_features)))
-    if len(listed) != release.n_features:
+    if len(release.labels) != release.n_features:
         raise ParameterError(
-            f"column_names must be as many as features, {release.n_features}, got {len(listed)}: "
-            "name every feature, or none."
+            f"column_names must be as many as features, {release.n_features}, got "
+            f"{len(release.labels)}: name every feature, or none."
         )
-    return Subject(release, _Names(listed))
+    found = describe(release, MOST_ROWS)
+    return Subject(found.view, found.strongest, _Names(release.labels))
 
 
 class _Names(Sequence[str]):

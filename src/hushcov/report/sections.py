@@ -20,7 +20,7 @@ from hushcov.exceptions import printable
 from hushcov.fit.outlook import HERE, MULTIPLES, outlook
 from hushcov.postprocess import is_noise, is_sparse, upper_pairs
 from hushcov.release import Release
-from hushcov.release.findings import error_reach, released_factors, spectrum
+from hushcov.release.findings import error_bound, released_factors, spectrum
 from hushcov.release.view import NOISE, UNRELIABLE, View
 from hushcov.report.heat import BINS, condense_band, strongest_map
 from hushcov.report.pages import Subject, check_pages, page, short, subject_of
@@ -79,7 +79,7 @@ def report_page(release: Release) -> str:
     """Return what `write_report` writes: a function of the document alone."""
     check_pages()
     subject, made, found = subject_of(release), release.making.made, verdict(release)
-    table, name = counted(subject.n_features, "feature"), release.making.dataset
+    table, name = counted(subject.release.n_features, "feature"), release.making.dataset
     if name is not None:
         table = short(printable(name[:_LONGEST_PART]), _LONGEST_DATASET)
     with np.errstate(all="ignore"):  # a release on disk may hold any finite numbers
@@ -109,7 +109,7 @@ def report_page(release: Release) -> str:
             budget=budget_section(release),
             structure=structure(subject),
             heat=None if tiled else heat_section(subject),
-            negative="".join(words for _, words in subject.found.lines()[1:]),
+            negative="".join(words for _, words in subject.lines()[1:]),
             largest=largest_pairs(subject),
             variances=[] if large else feature_rows(view, subject.names, MOST_LISTED),
             spectrum=None if large else spectrum_section(view),
@@ -135,7 +135,7 @@ def largest_pairs(subject: Subject) -> dict[str, Any]:
     """
     from markupsafe import Markup, escape
 
-    view, pairs, release = subject.view, subject.found.strongest, subject.release
+    view, pairs, release = subject.view, subject.strongest, subject.release
     top = [pair for pair in pairs[:_TOP] if pair.correlation is not None]
     sizes = [abs(pair.correlation or 0.0) for pair in top]
     sizes += [abs(end) for pair in top for end in pair.correlation_interval or ()]
@@ -153,7 +153,7 @@ def largest_pairs(subject: Subject) -> dict[str, Any]:
         said = words.format(*(Markup("<bdi>{}</bdi>").format(name) for name in names))
         rows.append({"pair": pair, "names": names, "sentence": said, "noise": noise, "bar": bar})
     return {
-        "found": subject.found.lines()[0][1],
+        "found": subject.lines()[0][1],
         "first": rows[:_TOP],
         "more": rows[_TOP:],
         "rest": max(len(view.found), view.n_found) - len(rows),
@@ -197,7 +197,7 @@ def spectrum_section(view: View) -> dict[str, Any] | None:
     found = spectrum(view)
     if found is None:
         return None
-    reach, every = error_reach(view), found.values
+    reach, every = error_bound(view), found.values
     values = np.concatenate([every, found.low])
     low, high = min(0.0, float(every.min())), max(1.2, float(every.max()))
     chart = chart_svg(
@@ -277,7 +277,7 @@ def structure(subject: Subject) -> dict[str, Any] | None:
         [f"{place}", percent(each.share), follower_words(subject.names, each)]
         for place, each in enumerate(released_factors(release), start=1)
     ]
-    words, error = subject.found.kind(), error_words(release)
+    words, error = subject.kind(), error_words(release)
     return {"kind": found.kind, "words": words, "factors": factors, "error_words": error}
 
 
@@ -315,7 +315,7 @@ class Along:
 
     @cached_property
     def reach(self) -> int:
-        """How many columns apart the released pairs are at most."""
+        """Largest distance of released pairs, in columns."""
         return max(1, self.subject.release.bandwidth or 1)
 
     @property
@@ -358,7 +358,7 @@ class Along:
     def order(self) -> str:
         """Mean sizes along the columns, with the ends of chromosomes."""
         rows, columns, values = self._pairs
-        release, d = self.subject.release, self.subject.n_features
+        release, d = self.subject.release, self.subject.release.n_features
         bins = min(BINS, d)
         place = (rows + columns) // 2 * bins // d
         counts = np.bincount(place, minlength=bins)
@@ -381,21 +381,21 @@ class Along:
     @property
     def band(self) -> dict[str, Any]:
         """The band seen from far: along the columns, by distance, the strongest of many pairs."""
-        cells = condense_band(*self._pairs, self.subject.n_features, self.reach)
+        cells = condense_band(*self._pairs, self.subject.release.n_features, self.reach)
         limit = float(np.abs(cells).max(initial=0.0)) or 1.0
         high, wide = cells.shape
         label = "Correlations along the columns, by distance"
         return {
             "picture": map_svg(cells, limit, label, kind="tile band"),
             "limit": limit,
-            "columns": math.ceil(self.subject.n_features / wide),
+            "columns": math.ceil(self.subject.release.n_features / wide),
             "lags": math.ceil(self.reach / high),
         }
 
     @property
     def tiles(self) -> list[dict[str, Any]]:
         """The first columns, and those around the strongest pairs, each as a small map."""
-        found, d = self.subject.view.found, self.subject.n_features
+        found, d = self.subject.view.found, self.subject.release.n_features
         starts = [0]
         for i in found.rows[:2_000].tolist():
             start = min(max(0, i - _SIDE // 2), max(0, d - _SIDE))

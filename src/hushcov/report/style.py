@@ -1,4 +1,4 @@
-"""How figures look. The one place where matplotlib is imported: no pyplot, no display."""
+"""Style of figures. The one place where matplotlib is imported: no pyplot, no display."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ FAR = "some records lie far outside the others and were cut down"
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far an estimate can be relied on: a word, a sentence, and the error behind both.
+    """The verdict on an estimate: a word, a sentence, and the error behind both.
 
     `word` follows the upper end `most`: "good" up to 0.2, "rough" up to 0.8, or if most features
     were not found, and "hopeless" beyond; "not known" where nothing tells noise. `not_found` and
@@ -75,10 +75,8 @@ class Verdict:
 
 def verdict(release: Release) -> Verdict:
     """Return the verdict on a release from its error estimate."""
-    names = release.column_names or tuple(map(str, range(release.n_features)))
-    missing, still = (
-        tuple(names[i] for i in each) for each in (not_found(release), constant_features(release))
-    )
+    names, features = release.labels, (not_found(release), constant_features(release))
+    missing, still = (tuple(names[i] for i in each) for each in features)
     word, sentence, found = _judged(release, len(missing), len(still))
     for listed, what in ((missing, "could not be found"), (still, "came out constant")):
         if listed:
@@ -109,7 +107,7 @@ def _judged(
     about = f"off by about {_size(found)}"
     if release.making.structure is None and release.making.tails is None:
         about += ", by noise and sampling alone, as nothing is known of values far away"
-    about += ", if all pairs but the candidates are zero" * release.told_pairs
+    about += ", if all pairs but the candidates are zero" * release.has_candidates
     if found.most > MOST_ROUGH or none_varies:
         words = "even strong relations may be wrong"
         if as_zeros(found) or none_varies:
@@ -131,7 +129,7 @@ def error_words(release: Release) -> str:
     found, structure = error_estimate(release), release.making.structure
     if found is None or structure is None:
         return ""
-    among = " among the candidate pairs" * release.told_pairs
+    among = " among the candidate pairs" * release.has_candidates
     counts = f"noise, what was cut off large values, and what may have been missed{among}"
     sentences = [f"{_size(found)}: {counts}; zeros for all entries would have 1"]
     if as_zeros(found):
@@ -281,7 +279,7 @@ def _some(release: Release, features: Sequence[int]) -> str:
 
 
 def _listed(release: Release, features: Sequence[int]) -> str:
-    names = release.column_names or range(release.n_features)
+    names = release.labels
     return some_of([names[i] for i in features], MOST_NAMED)
 
 
@@ -315,24 +313,24 @@ class Description:
 
     @property
     def number(self) -> int:
-        """How many pairs count as found."""
+        """Number of pairs that count as found."""
         return self.view.n_found
 
     @cached_property
     def candidates(self) -> int:
-        """How many pairs could be found: those that were named beforehand, or all."""
+        """Number of pairs that could be found: those that were named beforehand, or all."""
         known, sizes = self.release.n_candidates, map(len, self.release.categories.values())
         every = math.comb(self.release.n_features, 2) - sum(math.comb(each, 2) for each in sizes)
         return every if known is None else known
 
     @cached_property
     def negative(self) -> int:
-        """How many variances noise made negative."""
+        """Number of variances that noise made negative."""
         return int(np.count_nonzero(self.view.matrix.diagonal() < 0))
 
     @cached_property
     def unsure(self) -> int:
-        """How many pairs found have an interval of the correlation that includes zero.
+        """Number of pairs found whose interval of the correlation includes zero.
 
         0 where there are too many to look at each.
         """
@@ -363,18 +361,17 @@ class Description:
         return [found, ("variances", f"{self.negative:,} of {of} came out negative: noise")]
 
     def _of_pairs(self) -> str:
-        return counted(self.candidates, "candidate pair" if self.release.told_pairs else "pair")
+        return counted(self.candidates, "candidate pair" if self.release.has_candidates else "pair")
 
     def structure(self) -> list[tuple[str, str]]:
         """Describe structure, factors and error; nothing where no structure was looked for."""
         release = self.release
         if release.making.structure is None:
             return []
-        names = release.column_names or tuple(map(str, range(release.n_features)))
         lines = [(STRUCTURE, self.kind())]
         for place, each in enumerate(released_factors(release), start=1):
             share = f"{percent(each.share)} of the variance"
-            words = f"{share}; most correlated with it: {follower_words(names, each)}"
+            words = f"{share}; most correlated with it: {follower_words(release.labels, each)}"
             lines.append((f"factor {place}", words))
         return [*lines, (ERROR, error_words(release))]
 

@@ -1,4 +1,4 @@
-"""How text looks in a terminal and in a notebook: headings, facts, tables, warnings and answers.
+"""Print headings, facts, tables, warnings and answers, in a terminal and in a notebook.
 
 A command writes to the screen, and `print` of an answer to a string; both look the same.
 """
@@ -125,7 +125,7 @@ class AnswerPage:
 
     @property
     def n_lines(self) -> int:
-        """How many lines the table has."""
+        """Number of lines of the table."""
         return len(next(iter(self.table.values()), ()))
 
     def columns(self) -> list[tuple[str, bool, list[str]]]:

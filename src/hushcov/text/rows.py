@@ -94,27 +94,29 @@ UNKNOWN_CELL, _UNCOVERED = "\N{EN DASH}", " \N{DAGGER}"
 
 def feature_rows(view: View, names: Sequence[str], most: int) -> list[FeatureRow]:
     """Return the first features, in the order of the table."""
-    release, table, means, found = view.release, view.variances(), view.means(), []
+    release, table, found = view.release, view.features(), []
     lost, unresolved = set(not_found(release)), set(release.making.unresolved)
-    roots, low_roots, high_roots = table.deviations
     for i in range(min(release.n_features, most)):
-        value, mean, error = table.variance[i], UNKNOWN_CELL, float(means.standard_error[i])
-        digits = digits_beside(float(means.mean[i]), error, 3)
+        value, mean, error = table.variance[i], UNKNOWN_CELL, float(table.mean_se[i])
+        digits = digits_beside(float(table.mean[i]), error, 3)
         if release.location is not None:
             mean = UNRESOLVED if i in lost else finite(float(release.location[i]), digits)
         mean_ends = mean_error = UNKNOWN_CELL
-        if np.isfinite([means.lower[i], means.upper[i]]).all():
-            ends = (number(float(each[i]), digits) for each in (means.lower, means.upper))
+        if np.isfinite([table.mean_lower[i], table.mean_upper[i]]).all():
+            ends = (number(float(each[i]), digits) for each in (table.mean_lower, table.mean_upper))
             mean_ends, mean_error = " to ".join(ends), number(error, 2)
         if i in unresolved:
             blank = UNKNOWN_CELL, UNKNOWN_CELL, UNRESOLVED, UNKNOWN_CELL, UNRESOLVED
             found.append(FeatureRow(names[i], mean, *blank))
             continue
         variance = finite(value) + (": noise" if value < 0 else "")
-        root, root_ends = finite(roots[i]) if value >= 0 else UNRESOLVED, UNKNOWN_CELL
+        root, root_ends = (
+            finite(table.standard_deviation[i]) if value >= 0 else UNRESOLVED,
+            UNKNOWN_CELL,
+        )
         if np.isfinite([table.lower[i], table.upper[i]]).all():
             mark = _UNCOVERED if table.status[i] == UNRELIABLE else ""
-            root_ends = f"{finite(low_roots[i])} to {finite(high_roots[i])}{mark}"
+            root_ends = f"{finite(table.sd_lower[i])} to {finite(table.sd_upper[i])}{mark}"
         found.append(FeatureRow(names[i], mean, mean_ends, mean_error, root, root_ends, variance))
     return found
 
@@ -128,7 +130,7 @@ _QUANTILES = (
 
 def quantile_rows(view: View) -> list[list[str]]:
     """Return quantiles of the standard deviations of very many features."""
-    deviations = view.variances().deviations[0]
+    deviations = view.features().standard_deviation
     found = deviations[deviations > 0]
     if not len(found):
         return []

@@ -10,7 +10,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import AccuracyWarning, PrivacyWarning, SeededNoiseWarning
 from hushcov.fit.adaptive.mechanism import release_adaptive
 from hushcov.fit.adaptive.pairs import AdaptiveParameters
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.noise import Entropy
 from hushcov.simulate import sparse_covariance

@@ -23,7 +23,7 @@ from hushcov import PrivateSparseCovariance
 from hushcov.exceptions import CapacityError, PrivacyConditionError
 from hushcov.fit.adaptive import mechanism as adaptive
 from hushcov.fit.adaptive.pairs import AdaptiveParameters
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Clocked, Gaussian, compose
 from sessions import certified

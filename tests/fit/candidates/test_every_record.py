@@ -10,7 +10,7 @@ import pytest
 
 from hushcov.candidates import Candidates
 from hushcov.fit.candidates import candidate_parameters, release_candidates
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel import session
 from hushcov.kernel.accounting import ADD_REMOVE, ONE_REPLACED, Budget, Neighbours

@@ -23,7 +23,7 @@ from scipy.linalg import hadamard
 
 from hushcov._arrays import FloatArray, IntArray
 from hushcov.exceptions import ParameterError
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REMOVED,

@@ -27,8 +27,7 @@ from scipy import special
 from hushcov._arrays import FloatArray
 from hushcov._validation import check_choice, check_integer
 from hushcov.fit import mechanisms
-from hushcov.fit.mechanism import MechanismPlan
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import MechanismPlan, Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import ONE_REPLACED, gaussian_epsilon
 from hushcov.kernel.noise import Entropy

@@ -34,17 +34,16 @@ from hushcov._arrays import BoolArray, FloatArray, IntArray
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH, RADIUS, balanced_row_norm
-from hushcov.fit.mechanism import MechanismPlan
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import MechanismPlan, Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import EXACT, ONE_REPLACED, WITHIN, Budget, Neighbours, Pure
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.noise import discrete_laplace
 from hushcov.kernel.noise.entropy import LazyUniform
-from hushcov.kernel.noise.normal import LazyNormals, lazy_normals
 from hushcov.kernel.session import Session
 from hushcov.kernel.sums.gram import row_bounded_gram
 from hushcov.release import Release
+from hushcov_lab.peers.normals import LazyNormals, lazy_normals
 from hushcov_lab.peers.plan import Peer, PeerParameters, PeerPlan, allowed_for
 
 _LARGEST_ENTRY = 2**53  # doubles hold all integers up to here

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from hushcov._arrays import FloatArray, IntArray
-from hushcov.fit.mechanism import Mechanism, MechanismPlan
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import Mechanism, MechanismPlan, Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.noise import Entropy

@@ -14,7 +14,7 @@ from hushcov._validation import check_integer, check_real
 from hushcov.calibration import calibrate_near
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.gaussian.mechanism import LARGEST_HALF_WIDTH
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     ONE_REPLACED,

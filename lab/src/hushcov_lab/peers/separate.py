@@ -13,7 +13,7 @@ from hushcov._arrays import LARGEST_EXACT_FLOAT, LARGEST_SUM, FloatArray, IntArr
 from hushcov._validation import check_choice, check_integer, check_real
 from hushcov.exceptions import CapacityError, ParameterError
 from hushcov.fit.gaussian.mechanism import balanced_row_norm
-from hushcov.fit.stage import Prepared
+from hushcov.fit.mechanism import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import (
     EXACT,

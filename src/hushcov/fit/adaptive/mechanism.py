@@ -29,6 +29,7 @@ from hushcov.fit.adaptive.pairs import (
 )
 from hushcov.fit.adaptive.rules import AdaptiveRules
 from hushcov.fit.gaussian.mechanism import RADIUS, exact_half_width, norm_in_steps
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.norms import (
     WIDEST,
     NormBound,
@@ -38,7 +39,6 @@ from hushcov.fit.norms import (
     release_unit_bound,
 )
 from hushcov.fit.screened.mechanism import TO_CORRELATION, pair_of
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.grids import FeatureGrid
 from hushcov.kernel.queries import Gram, PairSigns, UnitGram

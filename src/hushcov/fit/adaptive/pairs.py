@@ -15,6 +15,7 @@ import numpy as np
 
 from hushcov._arrays import BoolArray, FloatArray, IntArray, Matrix
 from hushcov.fit.adaptive.rules import RULES, AdaptiveRules
+from hushcov.fit.mechanism import Prepared
 from hushcov.fit.screened.mechanism import (
     PAIR_WEIGHT,
     RADIUS,
@@ -31,7 +32,6 @@ from hushcov.fit.screened.mechanism import (
     usual_of_units,
     widest_norm,
 )
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.accounting import Budget
 from hushcov.kernel.grids import FeatureGrid, check_feature_scale

@@ -11,17 +11,19 @@ from hushcov.fit.adaptive.pairs import NAME, AdaptiveParameters
 from hushcov.fit.gaussian.mechanism import gaussian_parameters
 from hushcov.fit.gaussian.plan import GAUSSIAN, GAUSSIAN_THRESHOLD
 from hushcov.fit.mechanism import (
+    DENSE,
     DENSE_BYTES,
+    FACTOR,
     SCALES,
     Facts,
+    Forecast,
     Mechanism,
     MechanismPlan,
+    Prepared,
     budget_words,
     certified_words,
 )
-from hushcov.fit.reference import DENSE, FACTOR, Forecast
 from hushcov.fit.screened.plan import SCREENED, plan_screened
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.release import Release
 
@@ -92,7 +94,7 @@ class PlannedAdaptive(MechanismPlan[AdaptiveParameters]):
         return release_adaptive(prepared, self.parameters, sparse=self.sparse)
 
     @property
-    def tilts(self) -> bool:
+    def centres_signs(self) -> bool:
         """Signs are centred, because those of skewed features agree by themselves."""
         return True
 

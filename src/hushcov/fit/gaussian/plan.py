@@ -25,10 +25,13 @@ from hushcov.fit.gaussian.mechanism import (
     release_gaussian,
 )
 from hushcov.fit.mechanism import (
+    REFERENCE_MODELS,
     SCALES,
     Facts,
+    Forecast,
     Mechanism,
     MechanismPlan,
+    Prepared,
     budget_words,
     certified_words,
 )
@@ -36,9 +39,7 @@ from hushcov.fit.norms import WIDEST
 from hushcov.fit.reference import (
     NINE_OF_TEN,
     REFERENCE_FEATURES,
-    REFERENCE_MODELS,
     ErrorLaw,
-    Forecast,
     Reference,
     dense_norms,
     median_errors,
@@ -46,7 +47,6 @@ from hushcov.fit.reference import (
     reported_limit,
 )
 from hushcov.fit.screened.mechanism import shrunk_part
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.postprocess import detection_deviation, universal_threshold
 from hushcov.release import Release

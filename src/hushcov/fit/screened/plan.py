@@ -21,18 +21,19 @@ from hushcov._arrays import FloatArray, IndexArray
 from hushcov._words import noise_level, number
 from hushcov.fit.mechanism import (
     DENSE_BYTES,
+    REFERENCE_MODELS,
     SCALES,
     Facts,
+    Forecast,
     Mechanism,
     MechanismPlan,
+    Prepared,
     budget_words,
     certified_words,
 )
 from hushcov.fit.reference import (
     REFERENCE_FEATURES,
-    REFERENCE_MODELS,
     ErrorLaw,
-    Forecast,
     Reference,
     descend,
     median_errors,
@@ -54,7 +55,6 @@ from hushcov.fit.screened.mechanism import (
     screened_parameters,
     shrunk_part,
 )
-from hushcov.fit.stage import Prepared
 from hushcov.inputs import ReleaseInputs
 from hushcov.kernel.queries import (
     PACKED_PANEL_BYTES,
@@ -345,7 +345,7 @@ class PlannedScreened(MechanismPlan[ScreenedParameters]):
         return release_screened(session, prepared.feature_scale, parameters, sparse=self.sparse)
 
     @property
-    def tilts(self) -> bool:
+    def centres_signs(self) -> bool:
         """Signs are centred, because those of skewed features agree by themselves."""
         return bool(self.parameters.levels)
 

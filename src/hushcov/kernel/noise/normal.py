@@ -1,4 +1,4 @@
-"""Normal noise, exactly: rounded to integers, or with as many bits as a decision needs.
+"""Normal noise, rounded to integers, exactly.
 
 |Z| of a standard normal Z is k + x: an integer k drawn with weight exp(-k^2/2) and a uniform x in
 [0, 1), kept with probability exp(-x (2k + x) / 2) (Karney 2016, "Sampling exactly from the normal
@@ -7,9 +7,6 @@ are drawn. Almost always these bits decide which k is meant, whether x is kept a
 integer sigma (k + x) rounds. Where they do not, or where doubles are too coarse to tell, more bits
 are appended to the same uniforms, and the comparison is repeated in exact arithmetic, until they
 do. Nothing is ever decided by a rounding error, and nothing is drawn again.
-
-`LazyNormals` are the same numbers before rounding. Once x is kept, those of its bits that are not
-drawn yet are fair coins, so more can be drawn until whatever depends on them is clear.
 """
 
 from __future__ import annotations
@@ -17,14 +14,13 @@ from __future__ import annotations
 import decimal
 import functools
 import math
-from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from hushcov._arrays import FloatArray, IntArray
+from hushcov._arrays import IntArray
 from hushcov._compiled import compiled, even_parts, run_parts
 from hushcov._triangle import mirror, spread_pairs
 from hushcov._validation import check_integer
@@ -51,9 +47,9 @@ _STREAMS = 4  # for which a thread pays
 _KEYED = 2**16  # draws from which on they are made so: compiling it takes seconds, once
 _UNCLEAR = 64  # draws of a part that quick arithmetic may leave open, at first
 
-_BITS = 63  # leading bits of a uniform; with 64 the kernel could not use signed integers
-_ALL_BITS = 2**_BITS - 1
-_HALF = 2 ** (_BITS - 1)
+BITS = 63  # leading bits of a uniform; with 64 the kernel could not use signed integers
+_ALL_BITS = 2**BITS - 1
+_HALF = 2 ** (BITS - 1)
 _LIMB = 21  # three limbs make a uniform, and sigma times a limb fits in 61 bits
 _LIMB_MASK = 2**_LIMB - 1
 
@@ -61,7 +57,7 @@ _LIMB_MASK = 2**_LIMB - 1
 # roundings move t by at most 8 t 2^-53 and exp(-t) by that times exp(-t), together below 2^-51;
 # the bits of x and of the coin not seen add less than 11 2^-63, as k <= 9; the library's exp is
 # trusted to 32 units in the last place, 2^-47; the other roundings stay below 2^-51.
-_COIN_MARGIN = 2.0**-45
+COIN_MARGIN = 2.0**-45
 
 _REJECTED = -1
 _UNDECIDED = -2
@@ -130,7 +126,7 @@ def _fill(generator: np.random.Generator, sigma: int, drawn: IntArray, widening:
         magnitudes = np.concatenate(run_parts(_trial, jobs))
         for position in np.flatnonzero(magnitudes == _UNDECIDED):
             level, offset, coin = (
-                LazyUniform(generator, int(word) >> 1, _BITS) for word in words[:, position]
+                LazyUniform(generator, int(word) >> 1, BITS) for word in words[:, position]
             )
             magnitudes[position] = _exact_trial(sigma, level, offset, coin)
         kept = magnitudes != _REJECTED
@@ -153,7 +149,7 @@ def _draw_keyed(generator: np.random.Generator, sigma: int, size: int, widening:
 
     parts = run_parts(draw, even_parts(-(-size // _STREAM), _STREAMS))
     for place, *words in np.concatenate(parts):
-        uniforms = [LazyUniform(generator, int(word) % 2**64 >> 1, _BITS) for word in words]
+        uniforms = [LazyUniform(generator, int(word) % 2**64 >> 1, BITS) for word in words]
         magnitude = _exact_trial(sigma, *uniforms)
         if magnitude == _REJECTED:
             _fill(generator, sigma, drawn[place : place + 1], widening)
@@ -164,7 +160,7 @@ def _draw_keyed(generator: np.random.Generator, sigma: int, size: int, widening:
 
 def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> int:
     """Return |round(sigma Z)|, or `_REJECTED`, from as many bits as that takes."""
-    k, kept = _exact_parts(level, offset, coin)
+    k, kept = exact_parts(level, offset, coin)
     if not kept:
         return _REJECTED
     while True:
@@ -177,7 +173,7 @@ def _exact_trial(sigma: int, level: LazyUniform, offset: LazyUniform, coin: Lazy
         offset.refine()
 
 
-def _exact_parts(level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> tuple[int, bool]:
+def exact_parts(level: LazyUniform, offset: LazyUniform, coin: LazyUniform) -> tuple[int, bool]:
     """Return the integer k, and whether x is kept, from as many bits as that takes."""
     k = 0
     while _reaches(level, k):
@@ -238,7 +234,7 @@ def _context(length: int) -> decimal.Context:
 
 # The uniform means k where it lies between the entries k-1 and k, and is undecided at an entry.
 # The last entry is the largest uniform there is, so the exact path alone meets k > 9 (1e-22).
-_LEVELS = np.array([_cumulative(k, _BITS)[0] for k in range(10)], dtype=np.int64)
+LEVELS = np.array([_cumulative(k, BITS)[0] for k in range(10)], dtype=np.int64)
 
 
 def _trial(level: Any, offset: Any, coin: Any, sigma: int, widening: int) -> Any:
@@ -247,12 +243,12 @@ def _trial(level: Any, offset: Any, coin: Any, sigma: int, widening: int) -> Any
     The same lines serve arrays of trials, and single ones in compiled code.
     """
     k = 0 * level
-    for reached in range(len(_LEVELS) - 1):  # without branches, which nobody can predict
-        k += level > _LEVELS[reached]
-    unclear = (_LEVELS[k] - level <= widening) | ((k > 0) & (level - _LEVELS[k - 1] <= widening))
-    x = offset * 2.0**-_BITS
-    excess = coin * 2.0**-_BITS - np.exp(-0.5 * x * (2.0 * k + x))
-    unclear |= np.abs(excess) <= _COIN_MARGIN + widening * 2.0**-_BITS
+    for reached in range(len(LEVELS) - 1):  # without branches, which nobody can predict
+        k += level > LEVELS[reached]
+    unclear = (LEVELS[k] - level <= widening) | ((k > 0) & (level - LEVELS[k - 1] <= widening))
+    x = offset * 2.0**-BITS
+    excess = coin * 2.0**-BITS - np.exp(-0.5 * x * (2.0 * k + x))
+    unclear |= np.abs(excess) <= COIN_MARGIN + widening * 2.0**-BITS
     # sigma x, in integers: its whole part, and its fraction in units of 2^-63.
     low = sigma * (offset & _LIMB_MASK)
     middle = sigma * (offset >> _LIMB & _LIMB_MASK) + (low >> _LIMB)
@@ -318,56 +314,3 @@ def _draw_streams(
                     note[0], note[1], note[2], note[3] = place, level, offset, coin
                     noted += 1
     return noted
-
-
-@dataclass(frozen=True)
-class LazyNormals:
-    """Independent standard normals: sign (whole + x), x known to 63 bits.
-
-    `refined` has the x of which more bits were drawn, by position.
-    """
-
-    signs: IntArray
-    wholes: IntArray
-    leading: IntArray
-    refined: dict[int, LazyUniform] = field(default_factory=dict)
-
-    def floats(self) -> FloatArray:
-        """Return the numbers up to 2^-52 (1 + |number|): two roundings, and the bits not seen."""
-        return np.asarray(self.signs * (self.wholes + self.leading * 2.0**-_BITS))
-
-    def offset(self, generator: np.random.Generator, position: int) -> LazyUniform:
-        """Return the x of one number, for drawing more of its bits."""
-        known = self.refined.get(position)
-        return known or LazyUniform(generator, int(self.leading[position]), _BITS)
-
-
-def lazy_normals(
-    generator: np.random.Generator, size: int, *, margin: float = _COIN_MARGIN
-) -> LazyNormals:
-    """Draw `size` independent standard normals, exactly.
-
-    Comparisons closer than `margin` are left to the exact path. A larger margin must not change
-    anything but the number of bits drawn.
-    """
-    drawn = LazyNormals(*np.empty((3, size), dtype=np.int64))
-    pending = np.arange(size)
-    while len(pending):
-        words = generator.integers(0, 2**64, size=(3, len(pending)), dtype=np.uint64)
-        level, offset, coin = (words >> np.uint64(1)).astype(np.int64)
-        k = np.searchsorted(_LEVELS, level)
-        x = offset * 2.0**-_BITS
-        excess = coin * 2.0**-_BITS - np.exp(-0.5 * x * (2.0 * k + x))
-        kept = excess < 0
-        for position in np.flatnonzero((np.abs(excess) <= margin) | (level == _LEVELS[k])):
-            uniforms = [
-                LazyUniform(generator, int(word) >> 1, _BITS) for word in words[:, position]
-            ]
-            k[position], kept[position] = _exact_parts(*uniforms)
-            if kept[position]:
-                drawn.refined[int(pending[position])] = uniforms[1]
-        chosen = pending[kept]
-        drawn.signs[chosen] = 1 - 2 * (words[0, kept] & np.uint64(1)).astype(np.int64)
-        drawn.wholes[chosen], drawn.leading[chosen] = k[kept], offset[kept]
-        pending = pending[~kept]
-    return drawn

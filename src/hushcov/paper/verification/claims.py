@@ -775,7 +775,7 @@ class Verification:
 def verify_setting(
     setting: Setting, runs: int, progress: Progress = unwatched, *, seed: int = 0
 ) -> Verification:
-    """Check Theorem 1 and its lemmas on simulated runs; `progress` hears of each run and claim."""
+    """Check Theorem 1 and its lemmas on simulated runs; report each run and claim to `progress`."""
     simulated = simulate_runs(setting, runs, seed=seed, progress=progress)
     sample = draw_ideal(setting, seed=seed)
     known = {"setting": setting, "runs": simulated, "sample": sample, "seed": seed}
@@ -783,7 +783,7 @@ def verify_setting(
     for check in CHECKS:
         taken = inspect.signature(check.measure).parameters.keys() & known.keys()
         claims.append(check(**{name: known[name] for name in taken}))
-        progress(1)
+        progress()
     return Verification(setting, simulated, tuple(claims))
 
 

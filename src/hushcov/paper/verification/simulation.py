@@ -272,11 +272,11 @@ def _ceil(value: Decimal) -> int:
     return int(value.to_integral_value(rounding=ROUND_CEILING))
 
 
-Progress = Callable[[int], object]
+Progress = Callable[[], object]
 Sampler = Callable[[FloatArray, Schedule, np.random.Generator], IntArray]
 
 
-def unwatched(done: int) -> None:
+def unwatched() -> None:
     """Take no notice of progress."""
 
 
@@ -455,7 +455,7 @@ def simulate_runs(
                 bias=float(np.abs(mean - S).max()),
             )
         )
-        progress(1)
+        progress()
     return tuple(results)
 
 
