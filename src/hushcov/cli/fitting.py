@@ -179,7 +179,7 @@ class Job:
     estimator: Any
     plan: Any
     whose: PrivacyUnit = field(default_factory=PrivacyUnit)
-    opened: Any = None  # after a count
+    opened: Any = None  # the records with what was settled about them; None in some dry runs
 
     shown_pairs: ClassVar[int] = 10
 
@@ -201,19 +201,17 @@ class Job:
             check_feature_scale(known["feature_scale"], records.n_features)
         estimator = PrivateSparseCovariance(**known)
         whose = PrivacyUnit.checked(estimator, columns.word, columns.identifiers, columns.weights)
-        opened = None
-        if whose.counts:
-            if columns.guess is not None:
-                records = with_count(records, columns.guess)
-            else:
-                opened = _count(out or console(), records, estimator, whose)
-                records = opened.records
-            source = replace(source, records=records)
-        with paid_count(estimator), busy("comparing the mechanisms, from public inputs"):
-            if opened is not None:
-                plan = estimator._plan_opened(opened)
-            else:
-                plan = estimator._fit_plan(records.n_records, records.n_features, whose=whose)
+        comparing = "comparing the mechanisms, from public inputs"
+        if columns.guess is not None:  # nothing is to be read
+            source = replace(source, records=with_count(records, columns.guess))
+            with busy(comparing):
+                plan = estimator._fit_plan(columns.guess, records.n_features, whose=whose)
+            return cls(source, estimator, plan, whose)
+        opened = _count(out or console(), records, estimator, whose)
+        if opened.counted is not None:
+            source = replace(source, records=opened.records)
+        with paid_count(estimator), busy(comparing):
+            plan = estimator._plan_opened(opened)
         return cls(source, estimator, plan, whose, opened)
 
     @property
@@ -370,14 +368,12 @@ class Job:
 
     def watched(self) -> AbstractContextManager[Any]:
         """Return the records under a progress bar, to be fitted."""
-        return watched(self.source.records, count_is_public=not self.source.about)
+        records = self.source.records if self.opened is None else self.opened.records
+        return watched(records, count_is_public=not self.source.about)
 
     def fit(self, records: Any) -> None:
         """Run the mechanism."""
-        if self.opened is not None:
-            self.estimator._fit_counted(replace(self.opened, records=records), self.plan)
-        else:
-            self.estimator._fit_planned(records, self.plan)
+        self.estimator._fit_counted(replace(self.opened, records=records), self.plan)
 
     @property
     def release(self) -> Release:
