@@ -61,7 +61,7 @@ _SINHC_COEFFICIENTS = tuple(1 / math.factorial(2 * k + 3) for k in reversed(rang
 # takes the best of them, and only looks at those above this share of delta.
 _LATES = tuple(4.0**-power for power in range(1, 512))
 _SMALLEST_SHARE = 1e-3
-_AT_ONCE = 8  # probabilities tried in one go
+_TRIED_TOGETHER = 8  # probabilities tried in one go
 # Chernoff rates, as the angle of the widest step; below pi/2, where its moment is infinite.
 WIDEST_ANGLE = 1.5
 _ANGLES = np.geomspace(1e-6, WIDEST_ANGLE, 512)
@@ -297,8 +297,8 @@ class EmbeddedCurve:
     def delta_at(self, epsilon: float) -> float:
         """Return the smallest delta at this epsilon, rounded up."""
         best = 1.0
-        for start in range(0, len(_LATES), _AT_ONCE):
-            lates = _LATES[start : start + _AT_ONCE]
+        for start in range(0, len(_LATES), _TRIED_TOGETHER):
+            lates = _LATES[start : start + _TRIED_TOGETHER]
             for late, mu in zip(lates, self._mus(lates), strict=True):
                 best = min(best, (late + gaussian_delta(mu, epsilon)) * (1 + 1e-15))
                 # The Gaussian part only grows from here on: less than `late` can be gained.
